@@ -1,0 +1,21 @@
+"""ioaware: the memory traffic of GPU kernels, predicted, traced and measured, held against theory.
+
+Importing this package imports neither torch, triton nor sympy; each name below loads what it needs when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ioaware.api import measure, predict, trace, verify
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "measure", "predict", "trace", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module("ioaware.api"), name)
+    raise AttributeError(f"module 'ioaware' has no attribute {name!r}")

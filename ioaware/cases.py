@@ -1,0 +1,87 @@
+"""The table of cases: each line joins a kernel with its theory. A new case is one line here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ioaware.case import Case, Work
+from ioaware.errors import UsageError
+from ioaware.params import ELEMENT_BYTES, STANDARD_PARAMS
+from ioaware.traffic import ParamValue
+
+if TYPE_CHECKING:
+    from ioaware.analysis.counting import Counts
+
+ATTENTION_PARAMS = tuple(
+    STANDARD_PARAMS[name]
+    for name in ("batch", "heads", "seq_len", "kv_len", "head_dim", "dtype", "causal", "block_m", "block_n", "sram_elements")
+)
+
+
+def _attribute(path: str) -> Any:
+    """`module:name`, imported now. Only literals of this file get here."""
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
+    """Symbols of the attention formulas. With `sram_elements` M the blocks are the paper's: B_c = ceil(M/4d),
+    B_r = min(B_c, d) (Algorithm 1, line 1); FlashAttention-2 swaps its loops and so the roles of the two."""
+    values = {name: value for name, value in params.items() if isinstance(value, int)}
+    return {
+        "B": values["batch"],
+        "H": values["heads"],
+        "N": values["seq_len"],
+        "N_k": values.get("kv_len", values["seq_len"]),
+        "d": values["head_dim"],
+        "B_r": values["block_m"],
+        "B_c": values["block_n"],
+        "e": ELEMENT_BYTES[str(params["dtype"])],
+    }
+
+
+def _attention(name: str, title: str, paper: str, *, outer: str) -> Case:
+    """A forward attention case: `outer` says which tensor the outer loop walks, hence which block M sets first."""
+
+    def sized(params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
+        memory, head_dim = params["sram_elements"], params["head_dim"]
+        if memory is None:
+            return dict(params)
+        assert isinstance(memory, int) and isinstance(head_dim, int)
+        large = -(-memory // (4 * head_dim))
+        small = min(large, head_dim)
+        block_m, block_n = (small, large) if outer == "kv" else (large, small)
+        return {**params, "block_m": block_m, "block_n": block_n}
+
+    def build(*, device: str, **params: ParamValue) -> Work:
+        from ioaware.kernels.attention.work import attention_work
+
+        return attention_work(_attribute(f"ioaware.kernels.attention.{name}:{name}"), name=name, device=device, **sized(params))
+
+    def counts(causal: bool) -> Counts:
+        module = importlib.import_module(f"ioaware.analysis.counts.{name}")
+        return module.counts(causal)
+
+    def values(params: Mapping[str, ParamValue]) -> dict[str, int]:
+        return _attention_values(sized(params))
+
+    return Case(name, title, paper, ATTENTION_PARAMS, build, counts, values)
+
+
+CASES: Mapping[str, Case] = {
+    case.name: case
+    for case in (
+        _attention("standard", "Standard attention: S and P in HBM", "Dao et al. 2022, arXiv 2205.14135, Algorithm 0", outer="q"),
+        _attention("flash1", "FlashAttention: K/V outer loop, O, l, m in HBM", "Dao et al. 2022, arXiv 2205.14135, Algorithm 1", outer="kv"),
+        _attention("flash2", "FlashAttention-2: Q outer loop, O, l, m on chip", "Dao 2023, arXiv 2307.08691, Algorithm 1", outer="q"),
+    )
+}
+
+
+def find_case(name: str) -> Case:
+    """The case of that name. Raises `UsageError` that lists the valid ones."""
+    if name not in CASES:
+        raise UsageError(f"there is no case {name!r}", f"Cases: {', '.join(CASES)}. A kernel of your own: file.py:function.")
+    return CASES[name]

@@ -1,0 +1,41 @@
+"""Errors a user can meet: what happened, where, why, what to do next, and the exit code that says it to a script."""
+
+from __future__ import annotations
+
+
+class IoawareError(Exception):
+    """One clear sentence, and after it what to do next. Every user error derives from this; anything else is a bug."""
+
+    exit_code = 70
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  {self.remedy}" if self.remedy else self.what
+
+
+class UsageError(IoawareError):
+    """The command or call names something that does not exist or cannot work: a case, parameter, value, file."""
+
+    exit_code = 2
+
+
+class InconclusiveError(IoawareError):
+    """The evidence does not decide: unstable, incomparable, or physically impossible numbers."""
+
+    exit_code = 3
+
+
+class MachineError(IoawareError):
+    """This machine lacks what the verb needs: a GPU, counter permission, ncu."""
+
+    exit_code = 5
+
+
+class DataError(IoawareError):
+    """A file or a tool's output is corrupt, truncated, of another schema, or not to be trusted."""
+
+    exit_code = 6

@@ -1,0 +1,108 @@
+"""Parameters: one meaning for a name everywhere, parsed from the command line and checked with one clear error."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ioaware.errors import UsageError
+from ioaware.traffic import ParamValue
+
+ELEMENT_BYTES: Mapping[str, int] = {"float16": 2, "bfloat16": 2, "float32": 4}
+DTYPE_ALIASES: Mapping[str, str] = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
+TRUE_WORDS, FALSE_WORDS = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A named parameter of a case: its kind, default and the values that can work."""
+
+    name: str
+    kind: Literal["int", "bool", "dtype"]
+    default: ParamValue
+    help: str
+    minimum: int = 1
+    maximum: int = 2**24
+
+    def parse(self, text: str) -> ParamValue:
+        """The value a user typed. Raises `UsageError` naming the valid ones."""
+        word = text.strip().lower()
+        if self.kind == "bool" and word in TRUE_WORDS | FALSE_WORDS:
+            return word in TRUE_WORDS
+        if self.kind == "dtype":
+            return self.check(DTYPE_ALIASES.get(word, word))
+        if self.kind == "int":
+            try:
+                return self.check(int(word.replace("_", "")))
+            except ValueError:
+                pass
+        raise self._refusal(text)
+
+    def check(self, value: ParamValue) -> ParamValue:
+        """The value itself when it can work. Raises `UsageError` otherwise."""
+        if value is None and self.default is None:
+            return None
+        if self.kind == "bool" and isinstance(value, bool):
+            return value
+        if self.kind == "dtype" and isinstance(value, str):
+            name = DTYPE_ALIASES.get(value, value)
+            if name in ELEMENT_BYTES:
+                return name
+        if self.kind == "int" and type(value) is int and self.minimum <= value <= self.maximum:
+            return value
+        raise self._refusal(value)
+
+    def _refusal(self, value: object) -> UsageError:
+        choices = {
+            "int": f"an integer from {self.minimum} to {self.maximum}",
+            "bool": "true or false",
+            "dtype": " or ".join(ELEMENT_BYTES),
+        }[self.kind]
+        return UsageError(f"{self.name}={value!r} cannot work: {self.name} takes {choices}")
+
+
+STANDARD_PARAMS: Mapping[str, Param] = {
+    param.name: param
+    for param in (
+        Param("batch", "int", 1, "sequences in the batch", maximum=2**16),
+        Param("heads", "int", 1, "query heads", maximum=2**16),
+        Param("seq_len", "int", 1024, "queries N"),
+        Param("kv_len", "int", None, "keys and values; seq_len unless given"),
+        Param("head_dim", "int", 64, "d", minimum=16, maximum=256),
+        Param("dtype", "dtype", "float16", "element type of Q, K, V and O"),
+        Param("causal", "bool", False, "mask keys after the query, aligned bottom-right"),
+        Param("block_m", "int", 64, "rows of Q in a tile, B_r", maximum=1024),
+        Param("block_n", "int", 64, "rows of K and V in a tile, B_c", maximum=1024),
+        Param("sram_elements", "int", None, "M: on-chip memory in elements; sets both blocks as the paper does", minimum=16, maximum=2**20),
+    )
+}
+
+
+def resolve(declared: Iterable[Param], given: Mapping[str, ParamValue | str], what: str, *, typed: bool = False) -> dict[str, ParamValue]:
+    """All parameters of `what`, defaults filled in and every value checked; `typed` values are text from a user."""
+    known = {param.name: param for param in declared}
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]}? " if close else ""
+            raise UsageError(f"{what} has no parameter {name!r}", f"{hint}It takes: {', '.join(known)}.")
+    values: dict[str, ParamValue] = {}
+    for name, param in known.items():
+        value = given.get(name, param.default)
+        values[name] = param.parse(value) if typed and name in given and isinstance(value, str) else param.check(value)
+    return values
+
+
+def split_assignments(assignments: Iterable[str]) -> dict[str, str]:
+    """`["seq_len=512", ...]` as a dictionary. Raises `UsageError` for anything without a name and an equals sign."""
+    pairs: dict[str, str] = {}
+    for item in assignments:
+        name, equals, value = item.partition("=")
+        if not equals or not name:
+            raise UsageError(f"-p {item!r} is not name=value", "For example: -p seq_len=4096 -p causal=true")
+        if name in pairs:
+            raise UsageError(f"-p {name} is given twice")
+        pairs[name] = value
+    return pairs
