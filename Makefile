@@ -1,0 +1,45 @@
+# make report | test | lint: each sets up .venv first, and again only when one of its inputs has changed.
+# On a machine without a GPU, PIP_EXTRA_INDEX_URL may name PyTorch's CPU wheels to save the download of CUDA.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+BIN := .venv/bin
+# What is installed and by which Python. The stamp holds its hash and is written last: an interrupted set-up is redone.
+STAMP := .venv/inputs.sha256
+HASH := import hashlib, pathlib, sys; \
+  inputs = [pathlib.Path(name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]; \
+  print(hashlib.sha256(b"\0".join([*inputs, sys.version.encode(), sys.executable.encode()])).hexdigest())
+INPUTS := $(shell $(PYTHON) -c '$(HASH)')
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: report test lint venv clean
+.SILENT:
+
+report: venv
+	$(BIN)/ioaware report -o report
+
+test: venv
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
+
+venv:
+	test -n "$(INPUTS)" || { echo "make: $(PYTHON) does not run; choose a Python: make PYTHON=python3.12" >&2; exit 5; }
+	test "$$(cat $(STAMP) 2>/dev/null)" = "$(INPUTS)" || { set -e; \
+	  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "make: ioaware needs Python >= 3.11, this is $$($(PYTHON) --version); choose one: make PYTHON=python3.12" >&2; exit 5; }; \
+	  rm -rf .venv; \
+	  echo "set-up 1/3: creating .venv with $$($(PYTHON) --version)" >&2; \
+	  $(PYTHON) -m venv .venv; \
+	  echo "set-up 2/3: build tools" >&2; \
+	  $(PIP) hatchling editables; \
+	  echo "set-up 3/3: PyTorch, Triton and the rest, pinned by constraints.txt (a minute or more)" >&2; \
+	  $(PIP) --no-build-isolation -e '.[test,lint]'; \
+	  echo "$(INPUTS)" > $(STAMP); }
+
+clean:
+	rm -rf .venv build dist report

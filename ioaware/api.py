@@ -1,0 +1,45 @@
+"""The verbs as functions: `ioaware.predict`, `trace`, `measure`, `verify`. Each loads what it needs when called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ioaware.traffic import ParamValue, Result
+
+if TYPE_CHECKING:
+    from ioaware.analysis.claims.claim import Claim
+
+
+def predict(case: str, **params: ParamValue) -> Result:
+    """What the closed form of a case says: bytes requested, compulsory, lower bound, FLOPs, extra memory.
+
+    Raises `UsageError` for a case or parameter that does not exist or a value that cannot work.
+    """
+    from ioaware.predict import predict as closed_form
+
+    return closed_form(case, **params)
+
+
+def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:
+    """What the kernels access, counted in Triton's interpreter: `target` is a case, `file.py:function`, `module:function`
+    or the function itself. Needs no GPU; small sizes only."""
+    from ioaware.instruments.target import load_target
+    from ioaware.instruments.trace import trace as run_traced
+
+    loaded = load_target(target)
+    return run_traced(loaded, loaded.resolve(params))
+
+
+def measure(target: str, **params: ParamValue) -> Result:
+    """What the counters of the GPU say, in a process of its own. Raises `MachineError` where they cannot be read."""
+    from ioaware.instruments.measure import measure as run_measured
+
+    return run_measured(target, params)
+
+
+def verify(*claims: str) -> list[Claim]:
+    """The named claims (all of them without names), with evidence and verdict."""
+    from ioaware.sweep.verify import verify as judge
+
+    return judge(claims)

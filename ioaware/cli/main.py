@@ -1,0 +1,147 @@
+"""The command line: a table of verbs, each loaded when it is used, and one place that says what went wrong."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ioaware import __version__
+from ioaware.cli.exits import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, OK, USAGE
+from ioaware.cli.options import Settings
+from ioaware.cli.text import printable
+from ioaware.errors import IoawareError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb before its module is loaded: what `ioaware --help` needs to know of it."""
+
+    module: str
+    summary: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "list": Verb("ioaware.cli.list", "Cases, studies and machines, with their parameters."),
+    "doctor": Verb("ioaware.cli.doctor", "What this machine can do, and the remedy for what it cannot."),
+    "predict": Verb("ioaware.cli.predict", "Bytes by the closed form, and the distance from the lower bound."),
+    "trace": Verb("ioaware.cli.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
+    "measure": Verb("ioaware.cli.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
+    "sweep": Verb("ioaware.cli.sweep", "Runs a study into a store; interrupted, goes on where it stopped."),
+    "verify": Verb("ioaware.cli.verify", "Theorems as executable checks: verdict and evidence."),
+    "report": Verb("ioaware.cli.report", "The HTML report with its figures."),
+    "export": Verb("ioaware.cli.export", "A store as CSV, JSONL or Parquet."),
+}
+
+
+class Verbs(click.Group):
+    """A group that knows its verbs by name and imports a verb's module only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        verb = VERBS.get(cmd_name)
+        return importlib.import_module(verb.module).command if verb else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in VERBS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, VERBS, n=1)
+            hint = f"Did you mean {close[0]}? " if close else ""
+            raise UsageError(f"there is no verb {name!r}", f"{hint}Verbs: {', '.join(VERBS)}.")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="ioaware", message="%(prog)s %(version)s")
+def ioaware() -> None:
+    """The memory traffic of GPU kernels: predicted, traced, measured, and held against theory.
+
+    TARGET is a case of `ioaware list`, or a function of your own that launches Triton kernels: file.py:function or
+    module:function. Exit codes: 0 ok, 1 a claim fails, 2 usage, 3 inconclusive, 5 environment, 6 data corrupt.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with its code."""
+    _prepare_streams()
+    settings = Settings()
+    code = run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"], settings)
+    sys.exit(code)
+
+
+def run(arguments: list[str], settings: Settings) -> int:
+    """One invocation: the exit code, after saying on stderr what went wrong, if anything."""
+    try:
+        with ioaware.make_context("ioaware", arguments, obj=settings) as context:  # click's own main() would eat EPIPE
+            code = ioaware.invoke(context)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else OK
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        _say(_without_full_stop(error.format_message()), _help_of(error))
+        return USAGE
+    except IoawareError as error:
+        _say(error.what, error.remedy, traceback=settings.verbose)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception as error:
+        return _unexpected(error, settings)
+
+
+def _unexpected(error: Exception, settings: Settings) -> int:
+    """Anything that is not an `IoawareError` is a bug of ours, except that the output could not be written."""
+    if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say(f"the system refused ({error.strerror})", traceback=settings.verbose)
+        return ENVIRONMENT
+    remedy = "This is a bug of ioaware" + ("." if settings.verbose else "; run the command with -v for the traceback.")
+    _say(f"unexpected {type(error).__name__}: {error}", remedy, traceback=settings.verbose)
+    return INTERNAL
+
+
+def _say(what: str, remedy: str = "", *, traceback: bool = False) -> None:
+    """One message on stderr; whatever part of it a user or a file provided cannot reach the terminal raw."""
+    if traceback:
+        import traceback as tracebacks
+
+        click.echo(printable(tracebacks.format_exc()), err=True)
+    indented = "\n".join(f"  {line}" for line in remedy.splitlines())
+    click.echo(printable(f"ioaware: {what}" + (f"\n{indented}" if indented else "")), err=True)
+
+
+def _without_full_stop(message: str) -> str:
+    return message.removesuffix(".")
+
+
+def _help_of(error: click.ClickException) -> str:
+    context: Any = getattr(error, "ctx", None)
+    return f"See {context.command_path} --help." if context else ""
+
+
+def _prepare_streams() -> None:
+    """A closed stream swallows what it is given; one that cannot encode a character shows its escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open until the process ends)
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,63 @@
+"""The flags, each with one meaning for every verb that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ioaware.params import split_assignments
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Settings:
+    """How much to say: `-v` adds details and tracebacks, `-q` silences progress and remarks on stderr."""
+
+    verbose: bool = False
+    quiet: bool = False
+
+
+def settings() -> Settings:
+    """Those of the running command."""
+    return click.get_current_context().ensure_object(Settings)
+
+
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def callback(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: ARG001
+        if value:
+            setattr(context.ensure_object(Settings), name, True)
+
+    return callback
+
+
+def verb(function: Callable[..., Any]) -> click.Command:
+    """A command with `-v` and `-q`; its name is the function's, its help the docstring."""
+    for flags, field, text in (
+        (("-q", "--quiet"), "quiet", "Say nothing on stderr but errors."),
+        (("-v", "--verbose"), "verbose", "Say more; show tracebacks."),
+    ):
+        flag = click.option(*flags, is_flag=True, expose_value=False, is_eager=True, callback=_remember(field), help=text)
+        function = flag(function)
+    name = function.__name__.rstrip("_")
+    context = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+    return click.command(name, context_settings=context)(function)
+
+
+def _assignments(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001
+    return split_assignments(value)
+
+
+param_option = click.option(
+    "-p", "--param", "given", multiple=True, metavar="NAME=VALUE", callback=_assignments, help="A parameter; repeatable."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout instead of text.")
+
+
+def output_option(text: str, **how: Any) -> Callable[[Function], Function]:
+    """`-o`: where the output goes."""
+    return click.option("-o", "--output", "output", type=click.Path(path_type=Path), help=text, **how)

@@ -1,0 +1,33 @@
+"""`ioaware predict CASE`: the closed form, its numbers, and the distance from the lower bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.options import json_option, output_option, param_option, verb
+from ioaware.cli.output import emit
+
+
+@verb
+@click.argument("case", metavar="CASE")
+@param_option
+@json_option
+@output_option("Write here instead of to stdout.")
+def predict(case: str, given: dict[str, str], as_json: bool, output: Path | None) -> None:
+    """Bytes requested by CASE according to the closed form of its algorithm.
+
+    Prints the formula and its value, per launch and in total, the compulsory bytes, the lower bound, FLOPs and extra
+    memory. Example: ioaware predict flash2 -p seq_len=4096 -p causal=true
+    """
+    from ioaware.cases import find_case
+    from ioaware.cli.render import result_text
+    from ioaware.params import resolve
+    from ioaware.predict import predict as closed_form
+
+    result = closed_form(case, **resolve(find_case(case).params, given, case, typed=True))
+    emit(result.to_dict, lambda: result_text(result), as_json=as_json, output=output)
+
+
+command = predict

@@ -1,0 +1,175 @@
+"""A `Result` as text: what each launch moves, what that means, and how far it is from the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ioaware.cli.text import exact, printable
+from ioaware.report.units import UNKNOWN, bytes_text, significant, time_text, times_text
+from ioaware.traffic import Launch, Result, Traffic
+
+Row = Sequence[str]
+
+
+def table(columns: Sequence[str], rows: Iterable[Row], *, left: int = 1) -> Table:
+    """A borderless table; the first `left` columns are words, the others numbers."""
+    result = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, column in enumerate(columns):
+        result.add_column(column, justify="left" if index < left else "right", overflow="fold")
+    for row in rows:
+        result.add_row(*(Text(printable(cell)) for cell in row))
+    return result
+
+
+def facts(rows: Iterable[Row]) -> Table:
+    """Names, values and remarks, aligned and without a header."""
+    result = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "left"):
+        result.add_column(justify=justify, overflow="fold")
+    for row in rows:
+        result.add_row(*(Text(printable(cell)) for cell in row))
+    return result
+
+
+def assignments(params: Mapping[str, Any]) -> str:
+    """`name=value ...` as it would be typed; parameters left to their default of None are not shown."""
+    return " ".join(f"{name}={_typed(value)}" for name, value in params.items() if value is not None)
+
+
+def _typed(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def result_text(result: Result) -> Iterator[RenderableType]:
+    """The whole result: title, launches, totals and what they mean, remarks."""
+    yield Text(printable(f"{result.source} {result.target}  {assignments(result.params)}\n"))
+    if result.launches:
+        yield _launches(result)
+        yield Text("")
+    yield facts(_totals(result))
+    remarks = [*result.notes, *(f"{launch.kernel}: {note}" for launch in result.launches for note in launch.notes)]
+    if remarks:
+        yield Text("")
+    for remark in dict.fromkeys(remarks):
+        yield Text(printable(f"note: {remark}"))
+
+
+LAUNCH_COLUMNS: Sequence[tuple[str, Callable[[Launch], Any]]] = (
+    ("grid", lambda launch: " x ".join(map(str, launch.grid)) or None),
+    ("read", lambda launch: launch.requested and launch.requested.read_bytes),
+    ("write", lambda launch: launch.requested and launch.requested.write_bytes),
+    ("atomic", lambda launch: launch.requested and launch.requested.atomic_bytes),
+    ("read sectors", lambda launch: launch.requested and launch.requested.read_sector_bytes),
+    ("write sectors", lambda launch: launch.requested and launch.requested.write_sector_bytes),
+    ("hbm read", lambda launch: launch.hbm and launch.hbm.read_bytes),
+    ("hbm write", lambda launch: launch.hbm and launch.hbm.write_bytes),
+    ("FLOPs", lambda launch: launch.flops),
+    ("time", lambda launch: launch.time_ns),
+)
+
+
+def _launches(result: Result) -> Table:
+    """One row a launch, equal launches together; a column appears when any launch knows its number."""
+    cells = [[value(launch) for _, value in LAUNCH_COLUMNS] for launch in result.launches]
+    shown = [index for index in range(len(LAUNCH_COLUMNS)) if any(row[index] for row in cells)]
+    names = [LAUNCH_COLUMNS[index][0] for index in shown]
+    rows = [
+        [_name(launch), *(_cell(LAUNCH_COLUMNS[index][0], row[index]) for index in shown)]
+        for launch, row in zip(result.launches, cells, strict=True)
+    ]
+    return table(["launch", *names], rows)
+
+
+def _name(launch: Launch) -> str:
+    return launch.kernel if launch.origin == "triton" else f"{launch.kernel} (torch)"
+
+
+def _cell(column: str, value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or UNKNOWN
+    if column == "time":
+        return time_text(value)
+    return exact(value, "") if column == "FLOPs" else bytes_text(value)
+
+
+def _totals(result: Result) -> Iterator[Row]:
+    """Exact bytes, their formulas, and ratios against what bounds them from below."""
+    yield from _traffic("requested", result.requested)
+    yield from _traffic("assumed (torch)", result.assumed)
+    yield from _traffic("hbm", result.hbm)
+    if result.compulsory and result.compulsory.total_bytes is not None:
+        yield "compulsory", exact(result.compulsory.total_bytes), _distance(result, result.compulsory.total_bytes)
+    if result.lower_bound_bytes is not None:
+        yield "lower bound", exact(result.lower_bound_bytes), _distance(result, result.lower_bound_bytes)
+    if result.extra_memory_bytes is not None:
+        yield "extra memory", exact(result.extra_memory_bytes), bytes_text(result.extra_memory_bytes)
+    if result.flops is not None:
+        requested = result.requested and result.requested.total_bytes
+        intensity = f"{significant(result.flops / requested)} FLOP per requested byte" if requested else ""
+        yield "FLOPs", exact(result.flops, ""), intensity
+    yield from _speed(result)
+    yield from _judgement(result)
+
+
+def _distance(result: Result, floor: int) -> str:
+    """How far each place is above `floor`."""
+    places = (("requested", result.requested), ("hbm", result.hbm))
+    known = [(place, traffic.total_bytes) for place, traffic in places if traffic and traffic.total_bytes is not None]
+    return ", ".join(f"{place} is {times_text(moved / floor)} this" for place, moved in known) if floor else ""
+
+
+def _judgement(result: Result) -> Iterator[Row]:
+    """Whether the output is right and the numbers can be relied on."""
+    if result.check:
+        error = f"relative error {result.check.relative_error:.2g}, allowed {result.check.tolerance:.2g}"
+        yield "check", "passed" if result.check.passed else "FAILED", error
+    elif result.source != "predict":
+        yield "check", "none", "the target has no reference"
+    if result.source == "measure" or result.status != "ok":
+        yield "status", result.status, ""
+
+
+def _traffic(place: str, traffic: Traffic | None) -> Iterator[Row]:
+    if traffic is None:
+        return
+    rows = (
+        ("reads", traffic.read_bytes, traffic.read_formula),
+        ("writes", traffic.write_bytes, traffic.write_formula),
+        ("atomics", traffic.atomic_bytes or None, None),
+        ("read sectors", traffic.read_sector_bytes, None),
+        ("write sectors", traffic.write_sector_bytes, None),
+    )
+    for name, value, formula in rows:
+        if value is not None:
+            yield f"{place} {name}", exact(value), f"= {formula}" if formula else bytes_text(value)
+
+
+def _speed(result: Result) -> Iterator[Row]:
+    """Time, and rates only for an output that matched its reference: a fast wrong kernel has no speed."""
+    time_ns = result.timing.median_ns if result.timing else result.time_ns
+    if not time_ns:
+        return
+    spread = result.timing and f"p25 to p75: {time_text(result.timing.p25_ns)} to {time_text(result.timing.p75_ns)}"
+    yield "time", time_text(time_ns), spread or ""
+    if result.check and not result.check.passed:
+        return
+    if result.flops:
+        yield "speed", f"{significant(result.flops / time_ns / 1e3)} TFLOP/s", ""
+    for place, traffic in (("requested", result.requested), ("hbm", result.hbm)):
+        moved = traffic.total_bytes if traffic else None
+        if moved:
+            yield f"{place} rate", f"{significant(moved / time_ns)} GB/s", ""
+
+
+def telemetry_text(result: Result) -> Iterator[RenderableType]:
+    """What NVML and the environment said, for `-v`."""
+    for title, values in (("telemetry", result.telemetry), ("environment", result.environment)):
+        if values:
+            yield Text("")
+            yield facts((f"{title} {name}", str(value), "") for name, value in values.items())
