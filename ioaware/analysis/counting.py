@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import sympy
-from sympy import Expr, Integer
+from sympy import Expr
 
 from ioaware.analysis.evaluate import evaluate
 
 # The papers' letters. N: queries, N_k: keys and values, d: head_dim, M: on-chip memory in elements, B_r x B_c: tile,
 # e: bytes of an input element, B and H: batch and heads. All positive integers, so that ceilings simplify.
-N, N_k, d, M, B_r, B_c, e, B, H = sympy.symbols("N N_k d M B_r B_c e B H", integer=True, positive=True)
+N, N_k, d, M, B_r, B_c, e, B, H = sympy.symbols("N N_k d M B_r B_c e B H", integer=True, positive=True)  # pyright: ignore[reportUnknownMemberType]
 
+# T_r row blocks of Q and T_c column blocks of K and V (Algorithm 1, lines 3 and 4); the last of each may be ragged.
+T_r, T_c = sympy.ceiling(N / B_r), sympy.ceiling(N_k / B_c)
+
+ZERO: Expr = sympy.S.Zero
 FP32_BYTES = 4
 
 
@@ -21,8 +25,8 @@ FP32_BYTES = 4
 class Elements:
     """A number of elements: `inputs` of them in the inputs' dtype (e bytes each), `fp32` in single precision."""
 
-    inputs: Expr = Integer(0)
-    fp32: Expr = Integer(0)
+    inputs: Expr = ZERO
+    fp32: Expr = ZERO
 
     def __add__(self, other: Elements) -> Elements:
         return Elements(self.inputs + other.inputs, self.fp32 + other.fp32)
@@ -45,7 +49,7 @@ class Step:
     name: str
     reads: Elements
     writes: Elements
-    flops: Expr = Integer(0)
+    flops: Expr = ZERO
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Counts:
 
     @property
     def flops(self) -> Expr:
-        return sum((step.flops for step in self.steps), Integer(0))
+        return sum((step.flops for step in self.steps), ZERO)
 
     def total_elements(self, values: Mapping[str, int]) -> int:
         """Elements read and written per head at these values of the symbols, exactly."""
