@@ -9,13 +9,14 @@ import sympy
 from sympy import Expr
 
 from ioaware.analysis.evaluate import evaluate
+from ioaware.analysis.integers import ceil_div, positive_symbols
 
 # The papers' letters. N: queries, N_k: keys and values, d: head_dim, M: on-chip memory in elements, B_r x B_c: tile,
 # e: bytes of an input element, B and H: batch and heads. All positive integers, so that ceilings simplify.
-N, N_k, d, M, B_r, B_c, e, B, H = sympy.symbols("N N_k d M B_r B_c e B H", integer=True, positive=True)  # pyright: ignore[reportUnknownMemberType]
+N, N_k, d, M, B_r, B_c, e, B, H = positive_symbols("N N_k d M B_r B_c e B H")
 
 # T_r row blocks of Q and T_c column blocks of K and V (Algorithm 1, lines 3 and 4); the last of each may be ragged.
-T_r, T_c = sympy.ceiling(N / B_r), sympy.ceiling(N_k / B_c)
+T_r, T_c = ceil_div(N, B_r), ceil_div(N_k, B_c)
 
 ZERO: Expr = sympy.S.Zero
 FP32_BYTES = 4

@@ -5,17 +5,17 @@ They do not depend on B_r, unless causal: the inner loop visits every row once w
 
 from __future__ import annotations
 
-import sympy
-from sympy import Expr, Max, Min, Sum
+from sympy import Expr
 
 from ioaware.analysis.counting import ZERO, B_c, B_r, Counts, Elements, M, N, N_k, Step, T_c, d
+from ioaware.analysis.integers import ceil_div, floor_div, index, largest, series, smallest
 
 SOURCE = "Dao et al. 2022, arXiv 2205.14135, Algorithm 1"
 
 # Line 1 of the algorithm. "A quarter of M each for Q, K, V and O": S, l and m do not fit beside them.
-PAPER_BLOCKS = {"B_c": sympy.ceiling(M / (4 * d)), "B_r": Min(sympy.ceiling(M / (4 * d)), d)}
+PAPER_BLOCKS = {"B_c": ceil_div(M, 4 * d), "B_r": smallest(ceil_div(M, 4 * d), d)}
 
-_j = sympy.Symbol("j", integer=True, nonnegative=True)
+_j = index("j")
 
 
 def visited_rows(j: Expr) -> Expr:
@@ -23,13 +23,13 @@ def visited_rows(j: Expr) -> Expr:
 
     Row r sees key j B_c when r >= j B_c + N - N_k; the loop starts at the row block that holds the first such row.
     """
-    first_row = Max(0, j * B_c + N - N_k)
-    return N - B_r * sympy.floor(first_row / B_r)
+    first_row = largest(0, j * B_c + N - N_k)
+    return N - B_r * floor_div(first_row, B_r)
 
 
 def _over_columns(term: Expr) -> Expr:
     """The sum over the T_c column blocks j of K and V."""
-    return Sum(term, (_j, 0, T_c - 1))
+    return series(term, _j, T_c)
 
 
 def counts(causal: bool) -> Counts:
@@ -39,7 +39,7 @@ def counts(causal: bool) -> Counts:
     Every row is visited T_c times, or, causal, from the first row block that sees a key of the column block.
     """
     visits = _over_columns(visited_rows(_j)) if causal else N * T_c
-    pairs = _over_columns(visited_rows(_j) * Min(B_c, N_k - _j * B_c)) if causal else N * N_k
+    pairs = _over_columns(visited_rows(_j) * smallest(B_c, N_k - _j * B_c)) if causal else N * N_k
     steps = (
         Step("initialise O, l, m", reads=Elements(), writes=Elements(inputs=N * d, fp32=2 * N), flops=ZERO),
         Step(

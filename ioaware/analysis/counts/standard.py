@@ -6,14 +6,13 @@ tiled counts can be met by a kernel: the idealised ones need M > N d or so.
 
 from __future__ import annotations
 
-import sympy
-
 from ioaware.analysis.counting import B_r, Counts, Elements, N, N_k, Step, T_c, T_r, d
+from ioaware.analysis.integers import ceil_div, positive_symbols
 
 SOURCE = "Dao et al. 2022, arXiv 2205.14135, Algorithm 0"
 
 # Reads of a row of S by the softmax: 1 when the row stays on chip, 2 when it does not (statistics, then values).
-c = sympy.Symbol("c", integer=True, positive=True)
+(c,) = positive_symbols("c")
 
 
 def counts(causal: bool) -> Counts:
@@ -69,7 +68,7 @@ def square_tiling() -> Counts:
 
     The softmax divides without subtracting the maximum, as printed, and keeps the row sums (N elements) in slow memory.
     """
-    T_k, T_d = sympy.ceiling(N_k / B_r), sympy.ceiling(d / B_r)
+    T_k, T_d = ceil_div(N_k, B_r), ceil_div(d, B_r)
     steps = (
         Step(
             "S = Q K^T, row sums of exp(S)",

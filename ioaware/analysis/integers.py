@@ -1,0 +1,41 @@
+"""The functions that formulas are written with, beyond + and *: sympy's, under the names and types used here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+from sympy import Expr, Symbol
+
+_sympy: Any = sympy  # its functions are untyped; their types are given below
+
+
+def positive_symbols(names: str) -> tuple[Symbol, ...]:
+    """Positive integers, so that sympy may simplify ceilings and maxima of them."""
+    return tuple(_sympy.symbols(names, integer=True, positive=True, seq=True))
+
+
+def index(name: str) -> Symbol:
+    """An index that counts from 0."""
+    return _sympy.Symbol(name, integer=True, nonnegative=True)
+
+
+def ceil_div(a: Expr | int, b: Expr | int) -> Expr:
+    return _sympy.ceiling(_sympy.Integer(a) / b if isinstance(a, int) else a / b)
+
+
+def floor_div(a: Expr | int, b: Expr | int) -> Expr:
+    return _sympy.floor(_sympy.Integer(a) / b if isinstance(a, int) else a / b)
+
+
+def largest(*terms: Expr | int) -> Expr:
+    return _sympy.Max(*terms)
+
+
+def smallest(*terms: Expr | int) -> Expr:
+    return _sympy.Min(*terms)
+
+
+def series(term: Expr, over: Symbol, count: Expr) -> Expr:
+    """The sum of `term` for `over` = 0 .. count - 1."""
+    return _sympy.Sum(term, (over, 0, count - 1))
