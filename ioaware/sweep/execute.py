@@ -1,0 +1,36 @@
+"""Answering one point: the call that a source gets, the same in this process and in a worker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ioaware.errors import IoawareError
+from ioaware.record import encode
+from ioaware.traffic import Params, Result, Source
+
+
+def answer(source: Source, target: str, params: Params) -> Result:
+    """Asks the source. Raises whatever the source raises."""
+    if source == "predict":
+        from ioaware.predict import predict
+
+        return predict(target, **params)
+    if source == "trace":
+        from ioaware.instruments.target import load_target
+        from ioaware.instruments.trace import trace
+
+        return trace(load_target(target), params)
+    if source == "measure":
+        from ioaware.instruments.measure import measure
+
+        return measure(target, params)
+    raise ValueError(f"no source {source!r}")
+
+
+def execute(job: dict[str, Any]) -> str:
+    """What a worker process runs: a `Point.to_job()` in, a record or a clear error out, both as JSON."""
+    try:
+        return encode(answer(job["source"], job["target"], job["params"]))
+    except IoawareError as error:
+        return json.dumps({"error": str(error), "exit_code": error.exit_code})

@@ -1,0 +1,88 @@
+"""A point: one question to one source about one target at one set of parameters, with a canonical key to remember it by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ioaware.cases import CASES, find_case
+from ioaware.errors import UsageError
+from ioaware.params import resolve
+from ioaware.traffic import Params, ParamValue, Source
+
+SOURCES: tuple[Source, ...] = ("predict", "trace", "measure")
+"""The sources a study can ask, in the order a sweep runs them: cheap ones first."""
+
+_MODULE_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """One question. `params` are canonical: checked, defaults filled in, in the target's order.
+
+    `revision` is the digest of a `file.py:function` target's file, so that an edited kernel is a new question.
+    """
+
+    source: Source
+    target: str
+    params: Params
+    revision: str = ""
+
+    @property
+    def key(self) -> str:
+        """Equal for equal questions, whatever order or spelling they were written in: canonical JSON."""
+        known = {name: value for name, value in self.params.items() if value is not None}
+        return json.dumps([self.source, self.target, self.revision, known], sort_keys=True, separators=(",", ":"))
+
+    @property
+    def label(self) -> str:
+        """For people: source, target and the parameters that are not at their default."""
+        defaults = {param.name: param.default for param in CASES[self.target].params} if self.target in CASES else {}
+        said = (f"{name}={_spell(value)}" for name, value in self.params.items() if value != defaults.get(name))
+        return " ".join((self.source, self.target, *said))
+
+    def to_job(self) -> dict[str, Any]:
+        """What the process that answers this point is told, as JSON."""
+        return {"source": self.source, "target": self.target, "params": dict(self.params)}
+
+
+def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> Point:
+    """The canonical point. The target's file is read for its digest, never imported: that is the worker's business.
+
+    Raises `UsageError` for a target that does not exist, a parameter that cannot work, or a `predict` without theory.
+    """
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{name}={value} cannot work: parameters are finite numbers")
+    if ":" not in target:
+        return Point(source, target, resolve(find_case(target).params, given, target))
+    if source == "predict":
+        raise UsageError(f"predict needs a case, not {target!r}", f"Cases with a closed form: {', '.join(CASES)}.")
+    return Point(source, target, dict(given), _revision(target))
+
+
+def _revision(target: str) -> str:
+    """The first 16 hex digits of the SHA-256 of the target's file; nothing for `module:function`."""
+    place, _, function = target.rpartition(":")
+    if not place.endswith(".py"):
+        if _MODULE_TARGET.fullmatch(target):
+            return ""
+        raise UsageError(f"{target!r} is not a target", "Targets: a case, file.py:function or module:function.")
+    if not function.isidentifier():
+        raise UsageError(f"{target!r} names no function", "For example: mykernel.py:attention")
+    try:
+        return hashlib.sha256(Path(place).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise UsageError(
+            f"target file {place}: cannot be read ({error.strerror})", "Paths start at the working directory."
+        ) from error
+
+
+def _spell(value: ParamValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,190 @@
+"""The store: one SQLite file of records, each durable before the next point starts, safe under kill -9 and many writers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import struct
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import cast
+
+from ioaware.errors import DataError, IoawareError, UsageError
+from ioaware.record import decode, encode
+from ioaware.sweep.points import SOURCES, Point
+from ioaware.traffic import Result, Status
+
+APPLICATION_ID = 0x696F_6177
+"""Says in the file's header that it is ours (the letters "ioaw")."""
+STORE_SCHEMA = 1
+BUSY_TIMEOUT_S = 60.0
+
+_MAGIC = b"SQLite format 3\0"
+_TABLE = (
+    "CREATE TABLE points (point TEXT NOT NULL, machine TEXT NOT NULL, source TEXT NOT NULL, status TEXT NOT NULL, "
+    "record TEXT NOT NULL, PRIMARY KEY (point, machine)) STRICT, WITHOUT ROWID"
+)
+# A finished record stays; one that failed or was unstable gives way to a better one, never an unstable one to a failure.
+_SAVE = (
+    "INSERT INTO points VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET status = excluded.status, record = excluded.record "
+    "WHERE points.status <> 'ok' AND (points.status = 'failed' OR excluded.status <> 'failed')"
+)
+
+
+class Store:
+    """Records by point and machine (the GPU's name for `measure`, empty otherwise). Use it in a `with`.
+
+    Opening a file that is not a sound store of this version raises `DataError`; a place where none can be, `UsageError`.
+    """
+
+    def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
+        self.path = Path(path)
+        if not readonly and not os.path.lexists(self.path):
+            _create(self.path)
+        _check_header(self.path)
+        self._connection = _connect(self.path, readonly=readonly)
+        try:
+            with self._errors():
+                self._check_content()
+        except IoawareError:
+            self._connection.close()
+            raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives the file back. Everything saved has long been on disk."""
+        self._connection.close()
+
+    def save(self, point: Point, record: str, *, machine: str = "") -> None:
+        """Makes a record durable. `record` is the text of `record.encode`: the machine that measures need not parse it."""
+        status = json.loads(record)["status"]
+        with self._errors():
+            self._connection.execute(_SAVE, (point.key, machine, point.source, status, record))
+
+    def add(self, point: Point, result: Result, *, machine: str = "") -> None:
+        """`save` for a `Result` in hand."""
+        self.save(point, encode(result), machine=machine)
+
+    def status(self, point: Point, *, machine: str = "") -> Status | None:
+        """What is known of a point: the status of its record, or None."""
+        with self._errors():
+            row = self._connection.execute(
+                "SELECT status FROM points WHERE (point, machine) = (?, ?)", (point.key, machine)
+            ).fetchone()
+        return cast("Status | None", row[0] if row else None)
+
+    def results(self, points: Iterable[Point] | None = None) -> list[Result]:
+        """Every record, or those of `points` on whatever machine, in an order that does not depend on when they came."""
+        wanted = None if points is None else {point.key for point in points}
+        return [decode(record, where=f"{self.path}: {key}") for key, record in self._rows() if wanted is None or key in wanted]
+
+    def _rows(self) -> list[tuple[str, str]]:
+        with self._errors():
+            rows = self._connection.execute("SELECT source, point, record FROM points ORDER BY point, machine").fetchall()
+        rows.sort(key=lambda row: SOURCES.index(row[0]) if row[0] in SOURCES else len(SOURCES))
+        return [(point, record) for _, point, record in rows]
+
+    def _check_content(self) -> None:
+        """Sound pages and exactly our one table: no view or trigger of somebody else's runs in our process."""
+        (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise self._corrupt(verdict)
+        schema = self._connection.execute("SELECT sql FROM sqlite_schema").fetchall()
+        if schema != [(_TABLE,)]:
+            raise self._corrupt("its tables are not a store's")
+
+    def _corrupt(self, why: str) -> DataError:
+        return DataError(f"{self.path}: not a sound store ({why})", "Restore it from a copy, or choose a new --store file.")
+
+    @contextmanager
+    def _errors(self) -> Generator[None]:
+        """What SQLite says, in the words of ioaware."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            primary = code & 0xFF if isinstance(code, int) else sqlite3.SQLITE_CORRUPT
+            if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+                raise _no_place(self.path, str(error)) from error
+            if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY):
+                raise DataError(
+                    f"{self.path}: cannot be written ({error})", "What was saved before is kept; free the disk."
+                ) from error
+            raise self._corrupt(str(error)) from error
+
+
+def _no_place(path: Path, why: str | None) -> UsageError:
+    return UsageError(f"{path}: no store can be opened here ({why})", "Choose a file in a writable directory of a local disk.")
+
+
+def _create(path: Path) -> None:
+    """Builds an empty store beside the path and links it there: readers and rival creators never see half of one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        beside.unlink(missing_ok=True)
+        connection = sqlite3.connect(beside, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {STORE_SCHEMA}")
+            connection.execute(_TABLE)
+        finally:
+            connection.close()
+        os.link(beside, path)
+        _sync_directory(path.parent)
+    except FileExistsError:
+        pass  # another process was first: its store is as good as ours
+    except (OSError, sqlite3.Error) as error:
+        raise _no_place(path, error.strerror if isinstance(error, OSError) else str(error)) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check_header(path: Path) -> None:
+    """Refuses a foreign file before SQLite touches it. Offsets: sqlite.org/fileformat, "The Database Header"."""
+    try:
+        if not path.is_file() and path.exists():
+            raise _no_place(path, "not a file")
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as error:
+        raise _no_place(path, error.strerror) from error
+    if len(header) < 100 or not header.startswith(_MAGIC):
+        raise DataError(f"{path}: not a store", "A store is made by `ioaware sweep STUDY --store FILE`; choose another file.")
+    schema, application = struct.unpack(">I", header[60:64])[0], struct.unpack(">I", header[68:72])[0]
+    if application != APPLICATION_ID:
+        raise DataError(f"{path}: an SQLite database of another program", "Choose another --store file.")
+    if schema != STORE_SCHEMA:
+        newer = "Update ioaware to read it." if schema > STORE_SCHEMA else "Export it with the version that wrote it."
+        raise DataError(f"{path}: store schema {schema}, this version reads {STORE_SCHEMA}", newer)
+
+
+def _connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
+    mode = "ro" if readonly else "rw"
+    if readonly and not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
+        mode += "&immutable=1"  # SQLite could not make its -shm file there
+    try:
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None
+        )
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error as error:
+        raise _no_place(path, str(error)) from error
+    return connection
