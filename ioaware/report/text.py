@@ -1,0 +1,27 @@
+"""Text from outside, made fit to print: names of kernels, hosts and files, notes and errors are hostile until shown."""
+
+from __future__ import annotations
+
+import unicodedata
+
+MAX_LENGTH = 300
+_INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+"""Unicode categories that move, hide or reorder what is around them: controls, ANSI escapes, right-to-left marks."""
+
+
+def clean(value: object, limit: int = MAX_LENGTH) -> str:
+    """`value` as text of at most `limit` characters, its invisible characters spelt out (`\\x1b`, `\\u202e`).
+
+    It is not escaped for HTML: the templates do that, once, for every text.
+    """
+    text = str(value)
+    short = text[:limit]
+    visible = "".join(_spelt(character) if unicodedata.category(character) in _INVISIBLE else character for character in short)
+    return visible if len(text) <= limit else f"{visible}… ({len(text):,} characters)"
+
+
+def _spelt(character: str) -> str:
+    code = ord(character)
+    if character in "\n\t":
+        return " "
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

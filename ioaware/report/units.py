@@ -1,0 +1,59 @@
+"""Numbers as a reader wants them: bytes in powers of ten, sizes in powers of two, times, ratios."""
+
+from __future__ import annotations
+
+import math
+
+BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+UNKNOWN = "–"
+
+
+def bytes_text(value: float | None, digits: int = 4) -> str:
+    """`142.6 MB`, with `digits` significant digits; whole bytes below 1 kB. MB is 10^6 bytes, as in datasheets."""
+    if value is None:
+        return UNKNOWN
+    power = 0 if value < 1000 else min(int(math.log10(value) // 3), len(BYTE_UNITS) - 1)
+    if float(f"{value / 1000**power:.{digits}g}") >= 1000 and power < len(BYTE_UNITS) - 1:
+        power += 1  # 999.99 kB rounds to 1 MB
+    return f"{significant(value / 1000**power, digits)} {BYTE_UNITS[power]}"
+
+
+def time_text(time_ns: float | None, digits: int = 3) -> str:
+    """`1.23 ms` from nanoseconds."""
+    if time_ns is None:
+        return UNKNOWN
+    scale, unit = next(((scale, unit) for scale, unit in TIME_UNITS if time_ns >= scale), TIME_UNITS[-1])
+    return f"{significant(time_ns / scale, digits)} {unit}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`digits` significant digits without an exponent: 0.0123, 1.23, 12.3, 1,234."""
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return UNKNOWN
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def size_text(value: int) -> str:
+    """A length or block size: 512, 1Ki, 64Ki; anything that is no multiple of 1,024 in full."""
+    for power, suffix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if value >= 2**power and value % 2**power == 0:
+            return f"{value >> power}{suffix}"
+    return f"{value:,}"
+
+
+def times_text(ratio: float, digits: int = 3) -> str:
+    """`8.11×`."""
+    return f"{significant(ratio, digits)}×"
+
+
+def percent_text(fraction: float, digits: int = 2) -> str:
+    """A deviation in percent; what is exactly zero says `0 %`, what only rounds to it says so."""
+    if fraction == 0:
+        return "0 %"
+    percent = 100 * fraction
+    return f"{significant(percent, digits)} %" if abs(percent) >= 1e-4 else "below 0.0001 %"
