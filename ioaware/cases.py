@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioaware.case import Case, Work
 from ioaware.errors import UsageError
+from ioaware.kernels.attention.limits import ROW_ON_CHIP
 from ioaware.params import ELEMENT_BYTES, STANDARD_PARAMS
 from ioaware.traffic import ParamValue
 
@@ -30,15 +31,17 @@ def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
     """Symbols of the attention formulas. With `sram_elements` M the blocks are the paper's: B_c = ceil(M/4d),
     B_r = min(B_c, d) (Algorithm 1, line 1); FlashAttention-2 swaps its loops and so the roles of the two."""
     values = {name: value for name, value in params.items() if isinstance(value, int)}
+    kv_len = values.get("kv_len", values["seq_len"])
     return {
         "B": values["batch"],
         "H": values["heads"],
         "N": values["seq_len"],
-        "N_k": values.get("kv_len", values["seq_len"]),
+        "N_k": kv_len,
         "d": values["head_dim"],
         "B_r": values["block_m"],
         "B_c": values["block_n"],
         "e": ELEMENT_BYTES[str(params["dtype"])],
+        "c": 1 if kv_len <= ROW_ON_CHIP else 2,
     }
 
 

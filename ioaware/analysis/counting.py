@@ -18,6 +18,10 @@ N, N_k, d, M, B_r, B_c, e, B, H = positive_symbols("N N_k d M B_r B_c e B H")
 # T_r row blocks of Q and T_c column blocks of K and V (Algorithm 1, lines 3 and 4); the last of each may be ragged.
 T_r, T_c = ceil_div(N, B_r), ceil_div(N_k, B_c)
 
+# What Algorithm 1 holds on chip at line 9: K_j, V_j, Q_i, O_i, S_ij, l_i and m_i. The paper's blocks exceed M: they leave
+# no room for S_ij. Registers, where real kernels keep S and O, are not counted.
+LIVE_SET = 2 * d * (B_r + B_c) + B_r * B_c + 2 * B_r
+
 ZERO: Expr = sympy.S.Zero
 FP32_BYTES = 4
 

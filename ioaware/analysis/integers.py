@@ -36,6 +36,11 @@ def smallest(*terms: Expr | int) -> Expr:
     return _sympy.Min(*terms)
 
 
+def square_root(x: Expr) -> Expr:
+    """Not for exact evaluation: leading terms of bounds are the only formulas that hold one."""
+    return _sympy.sqrt(x)
+
+
 def series(term: Expr, over: Symbol, count: Expr) -> Expr:
     """The sum of `term` for `over` = 0 .. count - 1."""
     return _sympy.Sum(term, (over, 0, count - 1))

@@ -1,0 +1,49 @@
+"""Formulas as people read them: `e*(N*d + 2*N_k*d*ceil(N/B_r))`, in Python's notation, with `ceil` and `floor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sympy import Expr
+from sympy.printing.str import StrPrinter
+
+
+class _Printer(StrPrinter):
+    """sympy's own printer with Python's names; only what formulas of this project contain needs to be said."""
+
+    def _as_ordered_terms(self, expr: Any, order: Any = None) -> Sequence[Any]:
+        """Negative terms after the others: N - B_r, not -B_r + N."""
+        inherited: Any = super()
+        terms: Sequence[Any] = inherited._as_ordered_terms(expr, order=order)
+        return sorted(terms, key=lambda term: bool(term.could_extract_minus_sign()))
+
+    def _text(self, expr: Any) -> str:
+        printer: Any = self
+        return str(printer._print(expr))
+
+    def _call(self, name: str, args: Sequence[Any]) -> str:
+        return f"{name}({', '.join(map(self._text, args))})"
+
+    def _print_ceiling(self, expr: Any) -> str:
+        return self._call("ceil", expr.args)
+
+    def _print_Max(self, expr: Any) -> str:  # noqa: N802 - sympy looks printers up by class name
+        return self._call("max", sorted(expr.args, key=str))
+
+    def _print_Min(self, expr: Any) -> str:  # noqa: N802
+        return self._call("min", sorted(expr.args, key=str))
+
+    def _print_Sum(self, expr: Any) -> str:  # noqa: N802
+        body, *limits = expr.args
+        loops = "".join(f" for {i} in range({self._bounds(low, high)})" for i, low, high in limits)
+        return f"sum({self._text(body)}{loops})"
+
+    def _bounds(self, low: Any, high: Any) -> str:
+        end = self._text(high + 1)
+        return end if low == 0 else f"{self._text(low)}, {end}"
+
+
+def show(expr: Expr) -> str:
+    """The formula as text. It is for reading: nothing in ioaware parses a formula."""
+    return str(_Printer().doprint(expr))  # pyright: ignore[reportUnknownMemberType]

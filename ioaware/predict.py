@@ -1,0 +1,96 @@
+"""`predict`: the closed form of a case as a `Result`, in bytes over all batches and heads, beside its lower bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ioaware.analysis.bounds import compulsory, lower_bound_bytes
+from ioaware.analysis.counting import LIVE_SET, B, B_c, B_r, Counts, Expr, H, N, N_k, Step
+from ioaware.analysis.evaluate import evaluate
+from ioaware.analysis.formula import show
+from ioaware.cases import find_case
+from ioaware.machine import DEFAULT_MACHINE, Machine
+from ioaware.params import resolve
+from ioaware.traffic import Launch, ParamValue, Result, Traffic
+
+
+def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamValue) -> Result:
+    """What the algorithm of a case moves, exactly, according to its paper.
+
+    `machine` gives the M of the lower bound where `sram_elements` does not. Raises `UsageError` for a case, parameter
+    or value that does not exist or cannot work.
+    """
+    found = find_case(case)
+    given = resolve(found.params, params, case)
+    causal = bool(given.get("causal", False))
+    values, counts = found.values(given), found.counts(causal)
+    square = values["N"] == values["N_k"]
+    must_touch = compulsory(causal)
+    bound, bound_note = _lower_bound(values, given, machine, causal=causal)
+    return Result(
+        source="predict",
+        target=case,
+        params=given,
+        requested=_traffic(Step(case, counts.reads, counts.writes), values, square=square),
+        compulsory=_traffic(must_touch, values, square=square),
+        lower_bound_bytes=bound,
+        flops=evaluate(B * H * counts.flops, values),
+        extra_memory_bytes=evaluate(B * H * counts.extra.bytes, values),
+        exact=True,
+        notes=(f"closed form of {counts.source}", *_block_notes(counts, values, given), bound_note),
+        launches=tuple(_launch(step, values, square=square) for step in counts.steps),
+    )
+
+
+def _traffic(step: Step, values: Mapping[str, int], *, square: bool) -> Traffic:
+    """A step's bytes over batch and heads, with the formula that gives them; the algorithms have no atomics."""
+    reads, writes = B * H * step.reads.bytes, B * H * step.writes.bytes
+    return Traffic(
+        read_bytes=evaluate(reads, values),
+        write_bytes=evaluate(writes, values),
+        atomic_bytes=0,
+        read_formula=_shown(reads, square=square),
+        write_formula=_shown(writes, square=square),
+    )
+
+
+def _shown(formula: Expr, *, square: bool) -> str:
+    """The formula, in N alone where there are as many keys as queries."""
+    return show(formula.subs(N_k, N) if square else formula)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def _launch(step: Step, values: Mapping[str, int], *, square: bool) -> Launch:
+    return Launch(
+        kernel=step.name,
+        requested=_traffic(step, values, square=square),
+        flops=evaluate(B * H * step.flops, values),
+    )
+
+
+def _block_notes(counts: Counts, values: Mapping[str, int], given: Mapping[str, ParamValue]) -> tuple[str, ...]:
+    """Which blocks the formulas were evaluated at, where they come from M and not from the parameters."""
+    memory = given.get("sram_elements")
+    if memory is None:
+        return ()
+    held = evaluate(LIVE_SET, values)
+    fits = "fit in M" if isinstance(memory, int) and held <= memory else "exceed M, as the paper's rule leaves no room for S"
+    rule = ", ".join(f"{name} = {show(block)}" for name, block in sorted(counts.blocks.items()))
+    chosen = f"B_c = {values[str(B_c)]}, B_r = {values[str(B_r)]}"
+    return (
+        f"blocks from M = {memory} elements: {chosen}" + (f" ({rule})" if rule else ""),
+        f"K, V, Q, O, S, l, m of one step hold {held} elements and {fits}",
+    )
+
+
+def _lower_bound(
+    values: Mapping[str, int], given: Mapping[str, ParamValue], machine: Machine, *, causal: bool
+) -> tuple[int, str]:
+    """The bound in bytes for all heads, and the note that says which M it is for."""
+    memory, processors = given.get("sram_elements"), 1
+    whose = "as given, one fast memory"
+    if not isinstance(memory, int):
+        memory, processors = machine.sram_elements(str(given["dtype"])), machine.sms
+        whose = f"the shared memory of each of the {machine.sms} SMs of an {machine.name}"
+    heads = values["B"] * values["H"]
+    bound = lower_bound_bytes({**values, "M": memory}, causal=causal, heads=heads, processors=processors)
+    return bound, f"lower bound for M = {memory} elements ({whose}): max(compulsory, N^2 d^2/(M + 4 d^2) - M)"
