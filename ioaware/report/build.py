@@ -1,0 +1,222 @@
+"""Builds the report: results and claims in, one HTML file and its PNGs out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioaware import __version__
+from ioaware.errors import DataError
+from ioaware.report import style, tables
+from ioaware.report.chart import Figure
+from ioaware.report.draw_html import draw_html
+from ioaware.report.draw_png import draw_png, legend
+from ioaware.report.figures.blocks import blocks
+from ioaware.report.figures.exponents import exponents
+from ioaware.report.figures.memory import memory
+from ioaware.report.figures.roofline import Roofs, roofline
+from ioaware.report.figures.traffic import traffic
+from ioaware.report.page import render_page
+from ioaware.report.points import Points
+from ioaware.report.summary import summarise
+from ioaware.report.text import clean
+from ioaware.report.units import bytes_text, time_text
+from ioaware.traffic import Result
+
+if TYPE_CHECKING:
+    from ioaware.analysis.claims.claim import Claim
+
+TITLE = "The memory traffic of attention: theory, kernels, hardware"
+SHORT = {
+    "traffic": "Traffic, full", "traffic_causal": "Traffic, causal", "blocks": "Block size and M", "memory": "Extra memory",
+    "roofline": "Roofline", "exponents": "Exponents",
+}  # fmt: skip
+TONES = {"holds": "holds", "fails": "fails", "failed": "fails", "impossible": "fails", "wrong output": "fails"}
+
+
+def build_report(
+    out_dir: Path,
+    results: Sequence[Result],
+    claims: Sequence[Claim],
+    *,
+    live: bool,
+    roofs: Roofs | None = None,
+    missing: Sequence[str] = (),
+    environment: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Writes `report.html` and a PNG per figure into `out_dir`, and returns the HTML file's path.
+
+    `live` says whether the measured results were taken by this run or come recorded. `missing` is said in the report, one
+    sentence each, `environment` describes the machine of this run. A file is replaced only by its finished successor.
+
+    Raises `UsageError` without plotly and `DataError` where the files cannot be written.
+    """
+    points = Points(results)
+    figures = draw_figures(points, claims, roofs)
+    progress("writing the page")
+    page = _page(points, results, claims, figures, live, missing, environment, now or datetime.now(UTC))
+    try:
+        out_dir.mkdir(parents=True, exist_ok=True)
+        for figure in figures:
+            progress(f"drawing {figure.name}.png")
+            _write(out_dir / f"{figure.name}.png", draw_png(figure))
+        path = out_dir / "report.html"
+        _write(path, page.encode("utf-8"))
+    except OSError as error:
+        raise DataError(f"{out_dir}: the report cannot be written ({error.strerror})", "Check the path and the space left.") from error
+    return path
+
+
+def draw_figures(points: Points, claims: Sequence[Claim], roofs: Roofs | None) -> list[Figure]:
+    """Every figure that the data supports, in reading order."""
+    found = (traffic(points, causal=False), traffic(points, causal=True), blocks(points), memory(points), roofline(points, roofs), exponents(claims))
+    return [figure for figure in found if figure is not None]
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Beside the file, then renamed: a reader never sees half a report, and a failure leaves the last one."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _page(
+    points: Points,
+    results: Sequence[Result],
+    claims: Sequence[Claim],
+    figures: Sequence[Figure],
+    live: bool,
+    missing: Sequence[str],
+    environment: Mapping[str, Any] | None,
+    now: datetime,
+) -> str:
+    measured = [result for result in results if result.source == "measure"]
+    graphs = {f"{figure.name}-{index}": draw_html(cell) for figure in figures for index, cell in enumerate(figure.cells)}
+    here = {"written": now.strftime("%Y-%m-%d %H:%M UTC"), "ioaware": __version__, **(environment or {})}
+    values: dict[str, Any] = {
+        "title": TITLE,
+        "subtitle": "Standard attention, FlashAttention-1 and FlashAttention-2, forward: the bytes that closed forms predict, that the real kernels request, and that a GPU moved.",
+        "summary": summarise(points, claims),
+        "live": live,
+        "provenance": _provenance(results, live, tables.environments(measured)),
+        "missing": [clean(text) for text in missing],
+        "figures": [_figure(figure) for figure in figures],
+        "claims": [_claim(claim) for claim in claims],
+        "columns": tables.POINT_COLUMNS,
+        "tables": _tables(points),
+        "problems": [_with_tone(row) for row in tables.problems(results, points)],
+        "others": [_other(result) for result in points.others],
+        "accuracy": tables.accuracy(points),
+        "environments": tables.environments(measured),
+        "telemetry": tables.telemetry(measured),
+        "here": list(tables.facts(here)),
+    }
+    return render_page(values, graphs)
+
+
+def _provenance(results: Sequence[Result], live: bool, seen: Sequence[tables.Environment]) -> dict[str, str]:
+    """Which numbers were computed in this run and which were recorded earlier."""
+    counts = {source: sum(result.source == source for result in results) for source in ("predict", "trace", "measure")}
+    computed = f"{counts['predict']:,} predictions and {counts['trace']:,} traces"
+    if not counts["measure"]:
+        return {"head": "No measurement.", "text": f"This report rests on {computed}, computed in this run without a GPU."}
+    gpu = next((text for one in seen for name, text in one.facts if name.lower() in GPU_NAMES), "a GPU")
+    if live:
+        return {"head": "Live.", "text": f"All of it was computed in this run: {computed}, and {counts['measure']:,} points measured on {gpu}."}
+    return {
+        "head": "Recorded.",
+        "text": f"The {counts['measure']:,} measured points were recorded earlier on {gpu} and ship with the package; {computed} were computed in this run.",
+    }
+
+
+GPU_NAMES = frozenset({"gpu", "gpu.name", "device", "device.name", "gpu_name", "name"})
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    return {
+        "name": figure.name,
+        "short": SHORT.get(figure.name, figure.title),
+        "title": figure.title,
+        "caption": figure.caption,
+        "png": f"{figure.name}.png",
+        "columns": min(figure.columns, len(figure.cells)),
+        "cells": [{"id": f"{figure.name}-{index}", "title": cell.title} for index, cell in enumerate(figure.cells)],
+        "legend": [_legend_item(*entry) for entry in legend(figure)],
+    }
+
+
+def _legend_item(meaning: str, color: str, mark: Any) -> dict[str, Any]:
+    if mark == "swatch":
+        return {"meaning": meaning, "color": color, "line": True, "dash": "solid", "width": 5, "marker": "", "filled": True}
+    form = style.FORMS[mark]
+    return {
+        "meaning": meaning,
+        "color": "neutral" if mark in ("compulsory", "bound", "ceiling") else color,
+        "line": bool(form.dash),
+        "dash": form.dash,
+        "width": form.width * 1.3,
+        "marker": form.marker,
+        "filled": form.filled,
+    }
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    evidence = claim.evidence
+    comparisons, left_out = tables.evidence_rows(evidence.get("points", ()))
+    return {
+        "claim": clean(claim.claim),
+        "statement": clean(claim.statement, 1000),
+        "source": clean(claim.source),
+        "verdict": claim.verdict,
+        "parts": [_verdict_row(row) for row in evidence.get("parts", ())],
+        "exponents": [
+            {
+                **_verdict_row(row),
+                "interval": f"{_four(row.get('low'))} to {_four(row.get('high'))}",
+                "exponent": _four(row.get("exponent")),
+                "judged": bool(row.get("judged", True)),
+            }
+            for row in evidence.get("exponents", ())
+        ],
+        "comparisons": comparisons,
+        "compared": len(comparisons) + left_out,
+        "left_out": left_out,
+        "notes": [clean(note, 1000) for note in evidence.get("notes", ())],
+    }
+
+
+def _verdict_row(row: Mapping[str, Any]) -> dict[str, str]:
+    """A row of evidence as text, with the tone its verdict is shown in."""
+    return {name: clean(value) for name, value in row.items()} | {"tone": TONES.get(str(row.get("verdict")), "inconclusive")}
+
+
+def _four(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else clean(value)
+
+
+def _tables(points: Points) -> list[dict[str, Any]]:
+    found = [("Measured", tables.point_rows(points, "measure")), ("Traced", tables.point_rows(points, "trace"))]
+    return [{"title": f"{name}: {len(rows):,} points", "rows": rows} for name, rows in found if rows]
+
+
+def _with_tone(row: tables.Problem) -> dict[str, str]:
+    return {
+        "target": row.target, "source": row.source, "params": row.params, "status": row.status, "why": row.why,
+        "tone": TONES.get(row.status, "inconclusive"),
+    }  # fmt: skip
+
+
+def _other(result: Result) -> tuple[str, ...]:
+    requested, hbm = (None if place is None else place.total_bytes for place in (result.requested, result.hbm))
+    return clean(result.target), result.source, tables.params_text(result), bytes_text(requested), bytes_text(hbm), time_text(result.time_ns)

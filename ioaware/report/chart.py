@@ -1,0 +1,92 @@
+"""What a figure is, before anything draws it: cells of stacked panels holding series. Drawn twice, as PNG and in HTML.
+
+Figure files are pure functions from data to a `Figure`; `draw_png` and `draw_html` only know this vocabulary, so that
+both pictures show the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Quantity = Literal["size", "bytes", "time", "ratio", "factor", "intensity", "rate", "number"]
+Mark = Literal["predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "aside", "theory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """`label` names the quantity and its unit. `ticks`, where given, replace the computed ones."""
+
+    label: str
+    quantity: Quantity
+    log: bool = True
+    ticks: tuple[tuple[float, str], ...] = ()
+    limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve or set of marks. `color` is an algorithm's name or `neutral`; `mark` is the source and decides the form.
+
+    `hover` holds one text per point, `label` is written at the series' right end, `spread` is the interval (low, high)
+    of each x.
+    """
+
+    name: str
+    color: str
+    mark: Mark
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    hover: tuple[str, ...] = ()
+    label: str = ""
+    spread: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y) or any(len(part) not in (0, len(self.x)) for part in (self.hover, self.spread)):
+            raise ValueError(f"series {self.name!r}: x, y, hover and spread differ in length")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes. `guide` draws a horizontal line at the value that agreement would have."""
+
+    y: Axis
+    series: tuple[Series, ...]
+    height: float = 1.0
+    guide: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Panels one above the other that share the x axis."""
+
+    title: str
+    x: Axis
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`name` is the file name of the PNG. The caption says what one should see and where the numbers come from."""
+
+    name: str
+    title: str
+    caption: str
+    cells: tuple[Cell, ...]
+    columns: int = 2
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """(color, mark) of everything drawn, each once, in order: the one legend of the figure."""
+        pairs = [(series.color, series.mark) for cell in self.cells for panel in cell.panels for series in panel.series]
+        return tuple(dict.fromkeys(pairs))
+
+
+def series_of(name: str, color: str, mark: Mark, rows: Sequence[tuple[float | None, float | None, str]], label: str = "") -> tuple[Series, ...]:
+    """A series of the rows (x, y, hover) whose numbers are known, as a tuple of one; nothing where none is known."""
+    known = [(x, y, hover) for x, y, hover in rows if x is not None and y is not None]
+    if not known:
+        return ()
+    xs, ys, hovers = zip(*known, strict=True)
+    return (Series(name, color, mark, xs, ys, hovers if any(hovers) else (), label),)

@@ -1,0 +1,99 @@
+"""Traffic and time against block size and M: the FlashAttention paper's Figure 2, middle, on the machine measured."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
+from ioaware.report.figures.labels import Value, describe, marks
+from ioaware.report.points import Point, Points
+from ioaware.report.style import ALGORITHMS
+from ioaware.report.units import bytes_text, size_text
+
+FLASH = ("flash1", "flash2")
+FEWEST_BLOCKS = 3  # fewer block sizes are no curve
+REQUESTED = Axis("requested per head (bytes)", "bytes")
+HBM = Axis("HBM traffic per head (bytes)", "bytes")
+TIME = Axis("time per head (ns)", "time")
+
+
+def blocks(points: Points) -> Figure | None:
+    """One cell per head_dim at the N where most block sizes are known, or None."""
+    chosen = _groups(points)
+    if not chosen:
+        return None
+    return Figure(
+        "blocks",
+        "Traffic and time against block size and on-chip memory M",
+        "The outer block is K, V's in FlashAttention-1 and Q's in FlashAttention-2; M = 4·d·B is the on-chip memory, in "
+        "elements, for which the paper's rule gives that block. Requested bytes fall as 1/M until one block holds all rows. "
+        "HBM traffic follows only where the live heads outgrow the L2; time stops following once matmul and exp bind, not bytes. "
+        "It is the paper's Figure 2, middle, with the two kinds of traffic apart.",
+        tuple(_cell(points, head_dim, seq_len, group) for (head_dim, seq_len), group in sorted(chosen.items())),
+    )
+
+
+def _groups(points: Points) -> dict[tuple[int, int], list[Point]]:
+    """(head_dim, N) -> full-attention flash points, for each head_dim the N with most measured outer blocks."""
+    dtype = points.slices[0].dtype if points.slices else ""
+    groups: dict[tuple[int, int], list[Point]] = defaultdict(list)
+    for point in points.of("predict", "trace", "measure", standing=("shown", "unstable")):
+        square = point.key.kv_len == point.seq_len and not point.config.causal
+        if square and point.config.algorithm in FLASH and point.config.dtype == dtype:
+            groups[point.config.head_dim, point.seq_len].append(point)
+
+    def worth(key: tuple[int, int]) -> tuple[int, int, int]:
+        def count(*sources: str) -> int:
+            return len({(p.config.algorithm, p.config.outer_block) for p in groups[key] if p.source in sources})
+
+        return count("measure"), count("trace"), key[1]
+
+    best: dict[int, tuple[int, int]] = {}
+    for key in groups:
+        outer = {point.config.outer_block for point in groups[key] if point.source != "predict"}
+        if len(outer) >= FEWEST_BLOCKS and (key[0] not in best or worth(key) > worth(best[key[0]])):
+            best[key[0]] = key
+    return {key: groups[key] for key in best.values()}
+
+
+def _outer(point: Point) -> float:
+    return float(point.config.outer_block)
+
+
+def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point]) -> Cell:
+    sizes = sorted({point.config.outer_block for point in group if point.source != "predict"})
+    powers = [2**power for power in range(4, 11) if sizes[0] <= 2**power <= sizes[-1]] or sizes
+    tick_labels = tuple((float(size), f"{size}\nM={size_text(4 * head_dim * size)}") for size in powers)
+    requested, hbm, time = [], [], []
+    for name in FLASH:
+        own = [point for point in group if point.config.algorithm == name]
+        requested += _line(points, own, name) + marks(points, own, _outer, lambda point: point.requested_bytes)
+        hbm += marks(points, own, _outer, lambda point: point.hbm_bytes, label=ALGORITHMS[name])
+        time += marks(points, [point for point in own if point.standing == "shown"], _outer, time_per_head, label=ALGORITHMS[name])
+    requested += _floor(points, group, "bound") + _floor(points, group, "compulsory")
+    hbm += _floor(points, group, "compulsory")
+    panels = [Panel(REQUESTED, tuple(requested)), Panel(HBM, tuple(hbm), 0.8), Panel(TIME, tuple(time), 0.8)]
+    x = Axis("outer block B (rows), and M = 4·d·B (elements)", "size", ticks=tick_labels)
+    return Cell(f"d = {head_dim}, N = {seq_len:,}", x, tuple(panel for panel in panels if any(s.mark != "compulsory" for s in panel.series)))
+
+
+def time_per_head(point: Point) -> float | None:
+    """Time over heads, so that points with unlike numbers of heads compare. Only measured times are times."""
+    return None if point.time_ns is None or point.source != "measure" else point.time_ns / point.num_heads
+
+
+def _line(points: Points, own: list[Point], name: str) -> list[Series]:
+    """The closed form over the outer block; it does not depend on the inner one."""
+    by_block = {point.config.outer_block: point for point in own if point.source == "predict"}
+    rows = [(float(size), by_block[size].requested_bytes, describe(points, by_block[size])) for size in sorted(by_block)]
+    return list(series_of(f"{name} predicted", name, "predict", rows, ALGORITHMS[name]))
+
+
+def _floor(points: Points, group: list[Point], mark: str) -> list[Series]:
+    """Lower bound, or compulsory bytes, over the outer block."""
+    bound = mark == "bound"
+    value: Value = (lambda point: point.per_head(point.result.lower_bound_bytes)) if bound else points.compulsory
+    name = "lower bound" if bound else "compulsory floor"
+    by_block = {point.config.outer_block: value(point) for point in group if point.source == "predict"}
+    rows = [(float(size), y, f"{name}\n{bytes_text(y)} per head") for size, y in sorted(by_block.items())]
+    return list(series_of(name, "neutral", "bound" if bound else "compulsory", rows))

@@ -1,0 +1,83 @@
+"""Series of points and the text of their labels: what every figure over points shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ioaware.report.chart import Mark, Series, series_of
+from ioaware.report.points import Config, Point, Points
+from ioaware.report.style import ALGORITHMS
+from ioaware.report.units import bytes_text, significant, time_text, times_text
+
+Value = Callable[[Point], float | None]
+
+
+def curve(points: Points, config: Config, value: Value, *, mark: Mark = "predict", label: str = "") -> tuple[Series, ...]:
+    """The closed form over N."""
+    rows = [(point.seq_len, value(point), describe(points, point)) for point in points.along(config, "predict")]
+    return series_of(f"{config.algorithm} predicted", config.algorithm, mark, rows, label)
+
+
+def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: str = "") -> list[Series]:
+    """Traced and measured points of one algorithm, one series per source, the unstable ones apart."""
+    groups: dict[Mark, list[Point]] = {"trace": [], "measure": [], "unstable": []}
+    for point in seen:
+        if point.source in ("trace", "measure"):
+            groups["unstable" if point.standing == "unstable" else "measure" if point.source == "measure" else "trace"].append(point)
+    return [
+        series
+        for mark, group in groups.items()
+        for series in series_of(
+            f"{group[0].config.algorithm} {mark}" if group else mark,
+            group[0].config.algorithm if group else "neutral",
+            mark,
+            [(x(point), y(point), describe(points, point)) for point in group],
+            label if mark == "measure" else "",
+        )
+    ]
+
+
+def over_compulsory(points: Points, point: Point) -> float | None:
+    """HBM bytes over the floor of the same point."""
+    floor = points.compulsory(point)
+    return None if point.hbm_bytes is None or not floor else point.hbm_bytes / floor
+
+
+def rate_tflops(points: Points, point: Point) -> float | None:
+    """TFLOP/s of a stable point: its own count of FLOPs, else the prediction's, over its time."""
+    flops = point_flops(points, point)
+    return None if flops is None or not point.time_ns or point.standing != "shown" else flops / point.time_ns / 1e3
+
+
+def point_flops(points: Points, point: Point) -> float | None:
+    """FLOPs of the whole call."""
+    predicted = points.prediction(point)
+    if predicted is not None and predicted.result.flops is not None:
+        return predicted.result.flops / predicted.num_heads * point.num_heads
+    return point.result.flops
+
+
+def describe(points: Points, point: Point) -> str:
+    """Everything worth knowing of a point, one fact a line."""
+    config, result = point.config, point.result
+    mask = "causal" if config.causal else "full"
+    lines = [
+        f"{ALGORITHMS[config.algorithm]}, {result.source}",
+        f"N = {point.seq_len:,}, d = {config.head_dim}, {mask}, blocks {config.block_m}×{config.block_n}, {_heads(point.num_heads)}",
+    ]
+    if point.requested_bytes is not None:
+        ratio = points.requested_ratio(point) if result.source != "predict" else None
+        lines.append(f"requested {bytes_text(point.requested_bytes)} per head" + (f", {ratio:.5f} of predicted" if ratio else ""))
+    if point.hbm_bytes is not None:
+        excess = over_compulsory(points, point)
+        lines.append(f"HBM {bytes_text(point.hbm_bytes)} per head" + (f", {times_text(excess)} compulsory" if excess else ""))
+    if result.source == "measure" and point.standing == "shown" and point.time_ns is not None:
+        rate = rate_tflops(points, point)
+        lines.append(f"time {time_text(point.time_ns)}" + (f", {significant(rate)} TFLOP/s" if rate else ""))
+    if result.status != "ok":
+        lines.append(f"status: {result.status}")
+    return "\n".join(lines)
+
+
+def _heads(count: int) -> str:
+    return "1 head" if count == 1 else f"{count:,} heads"

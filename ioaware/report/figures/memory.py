@@ -1,0 +1,49 @@
+"""Extra memory against N: what each algorithm allocates beyond its inputs and its output."""
+
+from __future__ import annotations
+
+from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
+from ioaware.report.figures.labels import curve, marks
+from ioaware.report.points import Point, Points, Slice
+from ioaware.report.style import ALGORITHMS
+from ioaware.report.units import bytes_text
+
+SEQ_LEN = Axis("sequence length N (tokens)", "size")
+EXTRA = Axis("extra memory per head (bytes)", "bytes")
+RATIO = Axis("÷ predicted (ratio)", "ratio", log=False)
+
+
+def memory(points: Points) -> Figure | None:
+    """One cell per head_dim, full attention; None where no source knows extra memory."""
+    cells = [_cell(points, part) for part in points.slices if not part.causal]
+    if not any(series.mark != "compulsory" for cell in cells for series in cell.panels[0].series):
+        return None
+    return Figure(
+        "memory",
+        "Extra memory against sequence length",
+        "Theorem 1: memory beyond inputs and output is O(N) for FlashAttention (its statistics: one or two fp32 numbers a row) "
+        "and N² for standard attention (S in fp32 and P). Measured is the peak of torch's allocator during the call less what was "
+        "allocated before it and the output; traced is what the host function allocated in the interpreter. Dashed, for scale: Q, K, V and O themselves.",
+        tuple(cells),
+    )
+
+
+def _seq_len(point: Point) -> float:
+    return float(point.seq_len)
+
+
+def _cell(points: Points, part: Slice) -> Cell:
+    upper: list[Series] = []
+    lower: list[Series] = []
+    for config in part.configs:
+        seen = points.along(config, "trace", "measure", standing=("shown", "unstable"))
+        upper += curve(points, config, lambda point: point.extra_bytes, label=ALGORITHMS[config.algorithm])
+        upper += marks(points, seen, _seq_len, lambda point: point.extra_bytes)
+        lower += marks(points, seen, _seq_len, points.extra_ratio)
+    if part.configs:
+        rows = [
+            (_seq_len(point), points.compulsory(point), f"Q, K, V and O\n{bytes_text(points.compulsory(point))} per head")
+            for point in points.along(part.configs[-1], "predict")
+        ]
+        upper += series_of("Q, K, V and O", "neutral", "compulsory", rows)
+    return Cell(part.title, SEQ_LEN, (Panel(EXTRA, tuple(upper)), Panel(RATIO, tuple(lower), 0.5, guide=1.0)))

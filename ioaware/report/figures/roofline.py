@@ -1,0 +1,84 @@
+"""The roofline: what each measured point reached, under what HBM and the tensor cores allow at its intensity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
+from ioaware.report.figures.labels import describe, marks, point_flops, rate_tflops
+from ioaware.report.points import Point, Points, Slice
+from ioaware.report.style import ALGORITHMS
+from ioaware.report.units import significant, size_text
+
+RATE = Axis("TFLOP/s", "rate")
+HBM_INTENSITY = Axis("arithmetic intensity (FLOP per HBM byte)", "intensity")
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """A machine's limits, for one dtype. `source` says where the numbers come from."""
+
+    machine: str
+    hbm_bytes_per_s: float
+    peak_flops_per_s: float
+    source: str
+
+
+def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
+    """One cell per head_dim and mask with measured points; without known roofs the points stand alone. None without points."""
+    cells = [cell for part in points.slices for cell in _cell(points, part, roofs)]
+    if not cells:
+        return None
+    limit = (
+        f"Roofs of {roofs.machine}: HBM {significant(roofs.hbm_bytes_per_s / 1e12)} TB/s and tensor cores "
+        f"{significant(roofs.peak_flops_per_s / 1e12)} TFLOP/s ({roofs.source})."
+        if roofs
+        else "The machine's limits are not known to this version, so no roof is drawn."
+    )
+    return Figure(
+        "roofline",
+        "Roofline: FLOP/s against FLOP per HBM byte, measured",
+        "Standard attention sits under the slope: HBM bytes bind it, and longer sequences do not help. FlashAttention moves right "
+        "as N grows, past the ridge, where bytes no longer bind and what is left below the flat roof is matmul and exp issue. "
+        f"Small numbers are N. {limit}",
+        tuple(cells),
+    )
+
+
+def _cell(points: Points, part: Slice, roofs: Roofs | None) -> list[Cell]:
+    series: list[Series] = []
+    for config in part.configs:
+        seen = points.along(config, "measure")
+        series += marks(points, seen, lambda point: intensity(points, point), lambda point: rate_tflops(points, point))
+        series += _path(points, seen)
+    if not series:
+        return []
+    if roofs is not None:
+        series += _roof(roofs, [x for one in series for x in one.x])
+    return [Cell(part.title, HBM_INTENSITY, (Panel(RATE, tuple(series), 1.35),))]
+
+
+def intensity(points: Points, point: Point) -> float | None:
+    """FLOP per byte that crossed between HBM and the L2."""
+    flops, moved = point_flops(points, point), point.hbm_bytes
+    return None if flops is None or not moved else flops / (moved * point.num_heads)
+
+
+def _path(points: Points, seen: list[Point]) -> list[Series]:
+    """A thin line from the smallest N to the largest, labelled with the algorithm."""
+    rows = [(intensity(points, point), rate_tflops(points, point), describe(points, point)) for point in seen]
+    known = [point.seq_len for point, (x, y, _) in zip(seen, rows, strict=True) if x is not None and y is not None]
+    if not known:
+        return []
+    name = seen[0].config.algorithm
+    return list(series_of(f"{name} path", name, "path", rows, f"{ALGORITHMS[name]}, N {size_text(known[0])}→{size_text(known[-1])}"))
+
+
+def _roof(roofs: Roofs, intensities: list[float]) -> tuple[Series, ...]:
+    """min(peak, bandwidth * intensity) from left of the leftmost point to right of the ridge and of the rightmost."""
+    ridge = roofs.peak_flops_per_s / roofs.hbm_bytes_per_s
+    ends = (min([*intensities, ridge / 8]) / 1.5, ridge, max([*intensities, ridge * 2]) * 1.5)
+    rates = [min(roofs.peak_flops_per_s, roofs.hbm_bytes_per_s * x) / 1e12 for x in ends]
+    texts = ["HBM roof", "ridge", "tensor-core roof"]
+    rows = [(x, y, f"{text}\n{significant(y)} TFLOP/s at {significant(x)} FLOP/B") for x, y, text in zip(ends, rates, texts, strict=True)]
+    return series_of("roof", "neutral", "ceiling", rows)

@@ -1,0 +1,86 @@
+"""The HTML page: one self-contained file with a content security policy that lets nothing in from outside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from ioaware.errors import UsageError
+from ioaware.report import style
+
+_TEMPLATES = resources.files("ioaware.report") / "templates"
+# plotly adds an empty <style> to the page and fills it through the style sheet's object, which needs this one hash.
+_EMPTY_STYLE = "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+
+
+def plotly_bundle() -> str:
+    """plotly.js as the plotly package ships it. Raises `UsageError` where the package is missing."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise UsageError("the report needs the plotly package, which is not installed here", "pip install plotly") from error
+    bundle: str = get_plotlyjs()
+    return bundle.replace("\r\n", "\n")  # browsers read it so, and the policy's hash is of what they read
+
+
+def render_page(values: Mapping[str, Any], graphs: Mapping[str, Any]) -> str:
+    """The page from the template's values and plotly's graphs by id. Every text is escaped; a value that is missing is an error."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(_read("report.html"))
+    css, plotly, script = theme() + _read("report.css"), plotly_bundle(), _read("report.js")
+    return template.render(
+        {
+            **values,
+            "policy": policy(scripts=(plotly, script), styles=(css,)),
+            "css": Markup(css),  # noqa: S704: this package's own files and plotly's, no text from outside
+            "plotly": Markup(plotly),  # noqa: S704
+            "script": Markup(script),  # noqa: S704
+            "graphs": Markup(json_block(graphs)),  # noqa: S704: escaped by json_block
+        }
+    )
+
+
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def theme() -> str:
+    """The colours of `style` as CSS custom properties for both themes, and a stroke and a fill class for each."""
+
+    def properties(which: int) -> str:
+        return " ".join(f"--{name}: {pair[which]};" for name, pair in style.COLORS.items())
+
+    classes = "".join(f".s-{name} {{ stroke: var(--{name}); fill: none; }} .f-{name} {{ fill: var(--{name}); }}\n" for name in style.COLORS)
+    dashes = ".dash { stroke-dasharray: 6 3; } .dot { stroke-dasharray: 1.5 3; }\n"
+    return f":root {{ {properties(0)} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {properties(1)} }} }}\n{classes}{dashes}"
+
+
+def policy(*, scripts: tuple[str, ...], styles: tuple[str, ...]) -> str:
+    """Nothing is allowed but these scripts and styles, by hash, and images inside the file."""
+    allowed = {
+        "default-src": "'none'",
+        "script-src": " ".join(f"'{digest(text)}'" for text in scripts),
+        "style-src": " ".join(f"'{digest(text)}'" for text in styles) + f" '{_EMPTY_STYLE}'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{directive} {value}" for directive, value in allowed.items())
+
+
+def digest(text: str) -> str:
+    """A content security policy's name for an inline script or style."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def json_block(value: object) -> str:
+    """JSON that can stand inside a <script>: no character in it can end the element or start a comment."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

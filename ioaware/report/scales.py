@@ -1,0 +1,128 @@
+"""Limits, ticks and label places of an axis, computed once so that the PNG and the HTML agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from ioaware.report.chart import Axis, Panel
+from ioaware.report.units import bytes_text, significant, size_text, time_text
+
+Tick = tuple[float, str]
+MOST_TICKS = 7
+
+
+def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
+    """The range of an axis: its data and a margin. A single value, or none, still gives a range to read it in."""
+    if axis.limits is not None:
+        return axis.limits
+    known = [value for value in values if math.isfinite(value) and (value > 0 or not axis.log)]
+    if axis.quantity == "ratio":
+        return _ratio_limits(known)
+    if not known:
+        return (1.0, 10.0) if axis.log else (0.0, 1.0)
+    low, high = min(known), max(known)
+    if axis.log:
+        margin = max(0.05 * math.log(high / low), 0.3 if high > low else math.log(2))
+        return low / math.exp(margin), high * math.exp(margin)
+    margin = 0.08 * (high - low) or 0.5 * abs(high) or 0.5
+    return low - margin, high + margin
+
+
+def _ratio_limits(values: Sequence[float]) -> tuple[float, float]:
+    """Around 1, and never narrower than 0.1 % either way: noise below that must not look like structure."""
+    below = max([1 - value for value in values], default=0.0)
+    above = max([value - 1 for value in values], default=0.0)
+    return 1 - max(1.25 * below, 0.001), 1 + max(1.25 * above, 0.001)
+
+
+def panel_limits(panel: Panel) -> tuple[float, float]:
+    """The y range of a panel, its guide included."""
+    values = [y for series in panel.series for y in series.y]
+    return limits(panel.y, [*values, *([] if panel.guide is None else [panel.guide])])
+
+
+def ticks(axis: Axis, low: float, high: float) -> tuple[Tick, ...]:
+    """Where an axis is labelled, and how: powers of two for sizes, decades for what is logarithmic, else round steps."""
+    if axis.ticks:
+        return tuple(tick for tick in axis.ticks if low <= tick[0] <= high)
+    if axis.quantity == "size" and axis.log:
+        places: list[float] = _powers(2, low, high)
+    elif axis.log:
+        places = _decades(low, high)
+    else:
+        places = _steps(low, high)
+    return tuple((place, _label(axis, place)) for place in places)
+
+
+def _powers(base: int, low: float, high: float) -> list[float]:
+    first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
+    stride = max(1, math.ceil((last - first + 1) / MOST_TICKS))
+    return [float(base) ** power for power in range(first, last + 1) if (power - last) % stride == 0]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Decades, or 1-2-5 steps where there are fewer than three of them."""
+    tens = _powers(10, low, high)
+    if len(tens) >= 3:
+        return tens
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    fine = [digit * 10.0**power for power in range(first, last + 1) for digit in (1, 2, 5)]
+    inside = [place for place in fine if low <= place <= high]
+    return inside if len(inside) >= 2 else _steps(low, high)
+
+
+def _steps(low: float, high: float) -> list[float]:
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(digit * power for digit in (1, 2, 2.5, 5, 10) if digit * power >= rough)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
+
+
+def _label(axis: Axis, value: float) -> str:
+    match axis.quantity:
+        case "size":
+            return size_text(round(value))
+        case "bytes":
+            return bytes_text(value, 3)
+        case "time":
+            return time_text(value)
+        case "factor":
+            return f"{significant(value)}×"
+        case "ratio":
+            return f"{value:.6f}".rstrip("0").rstrip(".")
+        case "intensity" | "rate" | "number":
+            return significant(value)
+
+
+def end_labels(panel: Panel) -> list[tuple[float, float, float, str, str]]:
+    """(x, y of the curve's end, y of its text, text, colour) for labelled series, texts pushed apart where they would overlap."""
+    low, high = panel_limits(panel)
+
+    def place(y: float) -> float:
+        return math.log(y / low) / math.log(high / low) if panel.y.log else (y - low) / (high - low)
+
+    def value(place: float) -> float:
+        return low * (high / low) ** place if panel.y.log else low + place * (high - low)
+
+    ends = [(place(series.y[-1]), series) for series in panel.series if series.label and series.y]
+    ends.sort(key=lambda end: end[0])
+    apart = spread([end for end, _ in ends], 0.085 / panel.height)
+    return [(series.x[-1], series.y[-1], value(text), series.label, series.color) for text, (_, series) in zip(apart, ends, strict=True)]
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Ascending places moved as little as needed so that neighbours are `gap` apart, within 0..1 where that is possible."""
+    moved = list(places)
+    for _ in range(50):
+        for index in range(1, len(moved)):
+            short = gap - (moved[index] - moved[index - 1])
+            if short > 1e-9:
+                moved[index - 1] -= short / 2
+                moved[index] += short / 2
+        if moved and moved[-1] > 1:
+            moved[-1] = 1.0
+        if moved and moved[0] < 0:
+            moved[0] = 0.0
+    return moved

@@ -1,0 +1,69 @@
+"""How everything looks: one colour per algorithm, one form per source, in light and dark.
+
+The colours are Okabe and Ito's, which stay apart under the common colour-vision deficiencies; the dark ones are the same
+hues, lighter. Forms repeat what colours say of the source, so that no figure needs colour to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ioaware.report.chart import Mark
+
+COLORS: Mapping[str, tuple[str, str]] = {
+    "standard": ("#d55e00", "#ff8f40"),
+    "flash1": ("#0072b2", "#5cb8f5"),
+    "flash2": ("#00825f", "#35c79a"),
+    "other": ("#a4508b", "#e08cc8"),
+    "neutral": ("#6b7280", "#9aa3b2"),
+    "ink": ("#1c2128", "#e6e9ef"),
+    "muted": ("#57606a", "#a3adba"),
+    "grid": ("#e3e6ea", "#2c323b"),
+    "paper": ("#ffffff", "#14181d"),
+}
+"""Light and dark value of each colour token. CSS has them as custom properties of the same names."""
+
+ALGORITHMS: Mapping[str, str] = {"standard": "standard", "flash1": "FlashAttention-1", "flash2": "FlashAttention-2"}
+"""Names for readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a source is drawn: a line's dashes, a marker, or both; in matplotlib's and plotly's words."""
+
+    meaning: str
+    dash: str = ""
+    marker: str = ""
+    filled: bool = True
+    size: float = 6.0
+    width: float = 1.6
+
+
+FORMS: Mapping[Mark, Form] = {
+    "predict": Form("predicted: closed form", dash="solid"),
+    "ghost": Form("requested bytes, predicted", dash="solid", width=0.7),
+    "path": Form("", dash="solid", width=0.8),
+    "trace": Form("traced: interpreter", marker="square", filled=False, size=8.5),
+    "measure": Form("measured: hardware", marker="circle", size=5.5),
+    "unstable": Form("measured, unstable", marker="circle", filled=False, size=5.5),
+    "compulsory": Form("compulsory floor", dash="dash", width=1.3),
+    "bound": Form("lower bound", dash="dot", width=1.5),
+    "ceiling": Form("machine's limit", dash="solid", width=1.3),
+    "interval": Form("fitted, 95 % interval", marker="circle", size=6.0),
+    "aside": Form("fitted, not judged", marker="circle", filled=False, size=6.0),
+    "theory": Form("theory", marker="tick", size=13.0),
+}
+MATPLOTLIB_DASHES: Mapping[str, object] = {"solid": "-", "dash": (0, (5, 2.5)), "dot": (0, (1, 1.8)), "": "none"}
+PLOTLY_MARKERS: Mapping[str, str] = {"square": "square", "circle": "circle", "tick": "line-ns"}
+MATPLOTLIB_MARKERS: Mapping[str, str] = {"square": "s", "circle": "o", "tick": "|", "": ""}
+
+
+def token(color: str) -> str:
+    """The colour token of a series: an algorithm's own, or `other` for a target of the user's."""
+    return color if color in COLORS else "other"
+
+
+def light(color: str) -> str:
+    """The colour on white, for PNGs."""
+    return COLORS[token(color)][0]

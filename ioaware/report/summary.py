@@ -1,0 +1,136 @@
+"""The report in a few sentences, every number in them computed from the data; what is missing is said instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ioaware.report.figures.labels import over_compulsory
+from ioaware.report.points import Point, Points, Slice
+from ioaware.report.units import bytes_text, percent_text, times_text
+
+if TYPE_CHECKING:
+    from ioaware.analysis.claims.claim import Claim
+
+CLOSE = 0.001  # measured requested bytes are expected within 0.1 % of the prediction
+
+
+def summarise(points: Points, claims: Sequence[Claim]) -> list[str]:
+    """Three to six sentences: verdicts, agreement, what FlashAttention saves, what reaches HBM, memory."""
+    return [*_verdicts(claims), *_agreement(points), *_saving(points), *_hbm(points), *_memory(points)]
+
+
+def _verdicts(claims: Sequence[Claim]) -> Iterator[str]:
+    if not claims:
+        yield "No theorem was checked in this run, so there is no verdict."
+        return
+    yield "; ".join(f"{_title(claim.claim)}: {claim.verdict}" for claim in claims).capitalize() + "."
+
+
+def _title(name: str) -> str:
+    """`theorem2` as `theorem 2`."""
+    return name.replace("theorem", "theorem ")
+
+
+def _agreement(points: Points) -> Iterator[str]:
+    """How far traced and measured requested bytes are from the closed form."""
+    traced = _deviations(points, points.of("trace"))
+    if traced:
+        equal = sum(deviation == 0 for _, deviation in traced)
+        yield (
+            f"The bytes requested in Triton's interpreter equal the closed form at {_of(equal, len(traced))} traced points"
+            + ("." if equal == len(traced) else f"; the largest difference is {percent_text(max(abs(d) for _, d in traced))}.")
+        )
+    measured = _deviations(points, points.of("measure"))
+    if not measured:
+        yield "No measurement with a verified output is at hand: nothing here says what hardware does."
+        return
+    close = [abs(deviation) for _, deviation in measured if abs(deviation) <= CLOSE]
+    sentence = f"Measured requested bytes are within {percent_text(CLOSE)} of the prediction at {_of(len(close), len(measured))} measured points"
+    if len(close) < len(measured):
+        point, worst = max(measured, key=lambda pair: abs(pair[1]))
+        sentence += f"; the largest deviation is {percent_text(worst)}, {_place(point)}"
+    else:
+        sentence += f", the largest deviation being {percent_text(max(close))}"
+    yield sentence + "."
+
+
+def _deviations(points: Points, seen: Sequence[Point]) -> list[tuple[Point, float]]:
+    ratios = [(point, points.requested_ratio(point)) for point in seen]
+    return [(point, ratio - 1) for point, ratio in ratios if ratio is not None and math.isfinite(ratio)]
+
+
+def _of(part: int, whole: int) -> str:
+    return f"all {whole:,}" if part == whole else f"{part:,} of {whole:,}"
+
+
+def _place(point: Point) -> str:
+    mask = ", causal" if point.config.causal else ""
+    return f"in {point.config.algorithm} at N = {point.seq_len:,}, d = {point.config.head_dim}{mask}, blocks {point.config.block_m}×{point.config.block_n}"
+
+
+def _pairs(points: Points, part: Slice) -> Mapping[int, tuple[Point, Point]]:
+    """N -> the measured (standard, flash2) points of a slice, where both are."""
+    seen = {config.algorithm: {point.seq_len: point for point in points.along(config, "measure")} for config in part.configs}
+    ours, theirs = seen.get("flash2", {}), seen.get("standard", {})
+    return {n: (theirs[n], ours[n]) for n in sorted(theirs.keys() & ours.keys())}
+
+
+def _main(points: Points) -> tuple[Slice, Point, Point] | None:
+    """The full-attention slice and the largest N at which both standard attention and FlashAttention-2 were measured."""
+    found = [(part, _pairs(points, part)) for part in points.slices if not part.causal]
+    found = [(part, pairs) for part, pairs in found if pairs]
+    if not found:
+        return None
+    part, pairs = max(found, key=lambda item: (max(item[1]), -item[0].head_dim))
+    return part, *pairs[max(pairs)]
+
+
+def _saving(points: Points) -> Iterator[str]:
+    """What standard attention moves against FlashAttention-2, at the largest N measured for both."""
+    main = _main(points)
+    if main is None:
+        return
+    part, theirs, ours = main
+    ratios = [
+        (theirs.requested_bytes, ours.requested_bytes, "the requested bytes"),
+        (theirs.hbm_bytes, ours.hbm_bytes, "the HBM bytes"),
+        (_time(theirs), _time(ours), "the time"),
+    ]
+    said = [f"{times_text(a / b)} {what}" for a, b, what in ratios if a is not None and b]
+    if said:
+        yield f"At N = {ours.seq_len:,} ({part.title}) standard attention takes {_list(said)} of FlashAttention-2, measured."
+
+
+def _time(point: Point) -> float | None:
+    return None if point.time_ns is None else point.time_ns / point.num_heads
+
+
+def _list(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _hbm(points: Points) -> Iterator[str]:
+    """How far above the floor FlashAttention-2's HBM traffic is: where the L2 stops helping."""
+    excess = [(point, over_compulsory(points, point)) for point in points.of("measure") if point.config.algorithm == "flash2"]
+    known = [(point, value) for point, value in excess if value is not None]
+    if not known:
+        return
+    low, high = min(known, key=lambda pair: pair[1]), max(known, key=lambda pair: pair[1])
+    yield (
+        f"FlashAttention-2's HBM traffic is between {times_text(low[1])} and {times_text(high[1])} the compulsory bytes "
+        f"(largest at N = {high[0].seq_len:,}, d = {high[0].config.head_dim}): the L2 hides most of what is requested."
+    )
+
+
+def _memory(points: Points) -> Iterator[str]:
+    main = _main(points)
+    if main is None:
+        return
+    _, theirs, ours = main
+    if theirs.extra_bytes is not None and ours.extra_bytes is not None:
+        yield (
+            f"There standard attention allocates {bytes_text(theirs.extra_bytes)} beyond inputs and output per head, "
+            f"FlashAttention-2 {bytes_text(ours.extra_bytes)}."
+        )

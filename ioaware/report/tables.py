@@ -1,0 +1,190 @@
+"""The report's tables as rows of plain text: points, points that are not drawn, environments, telemetry, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, cast
+
+from ioaware.report.figures.labels import over_compulsory, rate_tflops
+from ioaware.report.points import Point, Points
+from ioaware.report.text import clean
+from ioaware.report.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
+from ioaware.traffic import Result
+
+MOST_ROWS = 600
+MOST_FACTS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A table cell: its text, and the number it is sorted by where it is one."""
+
+    text: str
+    number: float | None = None
+
+
+POINT_COLUMNS = (
+    "algorithm", "source", "N", "d", "mask", "B_r×B_c", "dtype", "heads", "requested / head", "÷ predicted", "HBM / head",
+    "÷ compulsory", "extra / head", "time", "TFLOP/s", "output error",
+)  # fmt: skip
+
+
+def point_rows(points: Points, *sources: str) -> list[tuple[Field, ...]]:
+    """One row per point that figures may show, in the order of the columns above."""
+    return [_row(points, point) for point in points.all if point.source in sources and point.standing != "listed"][:MOST_ROWS]
+
+
+def _row(points: Points, point: Point) -> tuple[Field, ...]:
+    config, result = point.config, point.result
+    ratio, excess = points.requested_ratio(point), over_compulsory(points, point)
+    stable = point.standing == "shown"
+    time_ns, rate = (point.time_ns, rate_tflops(points, point)) if stable and point.source == "measure" else (None, None)
+    error = None if result.check is None else result.check.relative_error
+    return (
+        Field(config.algorithm),
+        Field(point.source if stable else f"{point.source}, unstable"),
+        Field(f"{point.seq_len:,}" + ("" if point.key.kv_len == point.seq_len else f" × {point.key.kv_len:,}"), point.seq_len),
+        Field(str(config.head_dim), config.head_dim),
+        Field("causal" if config.causal else "full"),
+        Field(f"{config.block_m}×{config.block_n}", config.outer_block),
+        Field(config.dtype),
+        Field(f"{point.num_heads:,}", point.num_heads),
+        Field(bytes_text(point.requested_bytes), point.requested_bytes),
+        Field(UNKNOWN if ratio is None else f"{ratio:.5f}", ratio),
+        Field(bytes_text(point.hbm_bytes), point.hbm_bytes),
+        Field(UNKNOWN if excess is None else times_text(excess), excess),
+        Field(bytes_text(point.extra_bytes), point.extra_bytes),
+        Field(time_text(time_ns), time_ns),
+        Field(UNKNOWN if rate is None else significant(rate), rate),
+        Field(UNKNOWN if error is None else f"{error:.1e}", error),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A point that is not drawn, or drawn apart, and why."""
+
+    target: str
+    source: str
+    params: str
+    status: str
+    why: str
+
+
+def problems(results: Iterable[Result], points: Points) -> list[Problem]:
+    """Every failed, impossible, unstable or unverified point; nothing is dropped in silence."""
+    standing = {id(point.result): point.standing for point in points.all}
+    return [_problem(result) for result in results if standing.get(id(result), _bare_standing(result)) != "shown"][:MOST_ROWS]
+
+
+def _bare_standing(result: Result) -> str:
+    """The standing of a target that is no case: it is never drawn, and listed only where something is wrong with it."""
+    return "shown" if result.status == "ok" and (result.check is None or result.check.passed) else "listed"
+
+
+def _problem(result: Result) -> Problem:
+    why = "; ".join(clean(note) for note in result.notes[:6])
+    status: str = result.status
+    if status == "ok":
+        status = "unverified" if result.check is None else "wrong output"
+        if result.check is not None:
+            found = f"relative error {result.check.relative_error:.2g}, allowed {result.check.tolerance:.2g}"
+            why = f"{found}; {why}" if why else found
+    return Problem(clean(result.target), result.source, params_text(result), status, why or "no reason recorded")
+
+
+def params_text(result: Result) -> str:
+    """`seq_len=512, head_dim=64, ...` of the parameters that are set."""
+    return ", ".join(f"{clean(name, 60)}={clean(value, 60)}" for name, value in result.params.items() if value is not None)
+
+
+def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """A nested mapping as (dotted name, text) pairs; lists in one line."""
+    for name, value in (values or {}).items():
+        path = f"{prefix}{clean(name, 60)}"
+        if isinstance(value, Mapping):
+            yield from facts(cast("Mapping[str, Any]", value), f"{path}.")
+        elif isinstance(value, (list, tuple)):
+            yield path, ", ".join(clean(item, 120) for item in cast("Sequence[object]", value)[:20]) or "none"
+        else:
+            yield path, clean(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One environment and how many results come from it."""
+
+    count: int
+    facts: tuple[tuple[str, str], ...]
+
+
+def environments(results: Iterable[Result]) -> list[Environment]:
+    """The distinct environments of measured results, the most frequent first."""
+    counts: dict[tuple[tuple[str, str], ...], int] = {}
+    for result in results:
+        if result.source == "measure" and result.environment:
+            seen = tuple(facts(result.environment))[:MOST_FACTS]
+            counts[seen] = counts.get(seen, 0) + 1
+    return [Environment(count, seen) for seen, count in sorted(counts.items(), key=lambda item: -item[1])]
+
+
+def telemetry(results: Iterable[Result]) -> list[tuple[str, str, str, str, int]]:
+    """(name, smallest, median, largest, points) of every number the points' telemetry holds."""
+    numbers: dict[str, list[float]] = {}
+    for result in results:
+        for name, value in _numbers(result.telemetry):
+            numbers.setdefault(name, []).append(value)
+    return [
+        (name, significant(min(seen), 5), significant(median(seen), 5), significant(max(seen), 5), len(seen)) for name, seen in list(numbers.items())[:MOST_FACTS]
+    ]
+
+
+def _numbers(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[str, float]]:
+    for name, value in (values or {}).items():
+        path = f"{prefix}{clean(name, 60)}"
+        if isinstance(value, Mapping):
+            yield from _numbers(cast("Mapping[str, Any]", value), f"{path}.")
+        elif type(value) in (int, float):
+            yield path, float(value)
+
+
+def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
+    """(source, dtype, outputs checked, worst error, its tolerance): the check that a point passes before it is drawn."""
+    groups: dict[tuple[str, str], list[Point]] = {}
+    for point in points.all:
+        if point.result.check is not None:
+            groups.setdefault((point.source, point.config.dtype), []).append(point)
+    rows: list[tuple[str, str, int, str, str]] = []
+    for (source, dtype), group in sorted(groups.items()):
+        checks = [point.result.check for point in group if point.result.check is not None]
+        worst = max(checks, key=lambda check: check.relative_error / check.tolerance)
+        failed = sum(not check.passed for check in checks)
+        rows.append((source, dtype, len(checks), f"{worst.relative_error:.1e} of {worst.tolerance:.0e} allowed", f"{failed} failed" if failed else "all passed"))
+    return rows
+
+
+def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[list[tuple[str, str, str, str, str]], int]:
+    """(part, where, theory, observed, deviation) of a claim's comparisons, the largest deviations first, and how many are left out."""
+    ranked = sorted(rows, key=lambda row: -_deviation(row))
+    shown = [
+        (clean(row.get("part", "")), clean(row.get("where", "")), _number(row.get("expected")), _number(row.get("observed")), _deviation_text(row)) for row in ranked[:most]
+    ]
+    return shown, max(0, len(rows) - most)
+
+
+def _deviation(row: Mapping[str, Any]) -> float:
+    expected, observed = row.get("expected"), row.get("observed")
+    if type(expected) not in (int, float) or type(observed) not in (int, float):
+        return float("inf")
+    return abs(cast(float, observed) - cast(float, expected)) / abs(cast(float, expected)) if expected else float(observed != expected)
+
+
+def _deviation_text(row: Mapping[str, Any]) -> str:
+    deviation = _deviation(row)
+    return "missing" if deviation == float("inf") else percent_text(deviation)
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if type(value) is int else significant(value, 6) if type(value) is float else clean(UNKNOWN if value is None else value)
