@@ -50,9 +50,8 @@ def _attention(name: str, title: str, paper: str, *, outer: str) -> Case:
 
     def sized(params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
         memory, head_dim = params["sram_elements"], params["head_dim"]
-        if memory is None:
+        if not isinstance(memory, int) or not isinstance(head_dim, int):
             return dict(params)
-        assert isinstance(memory, int) and isinstance(head_dim, int)
         large = -(-memory // (4 * head_dim))
         small = min(large, head_dim)
         block_m, block_n = (small, large) if outer == "kv" else (large, small)
@@ -76,9 +75,24 @@ def _attention(name: str, title: str, paper: str, *, outer: str) -> Case:
 CASES: Mapping[str, Case] = {
     case.name: case
     for case in (
-        _attention("standard", "Standard attention: S and P in HBM", "Dao et al. 2022, arXiv 2205.14135, Algorithm 0", outer="q"),
-        _attention("flash1", "FlashAttention: K/V outer loop, O, l, m in HBM", "Dao et al. 2022, arXiv 2205.14135, Algorithm 1", outer="kv"),
-        _attention("flash2", "FlashAttention-2: Q outer loop, O, l, m on chip", "Dao 2023, arXiv 2307.08691, Algorithm 1", outer="q"),
+        _attention(
+            "standard",
+            "Standard attention: S and P in HBM",
+            "Dao et al. 2022, arXiv 2205.14135, Algorithm 0",
+            outer="q",
+        ),
+        _attention(
+            "flash1",
+            "FlashAttention: K/V outer loop, O, l, m in HBM",
+            "Dao et al. 2022, arXiv 2205.14135, Algorithm 1",
+            outer="kv",
+        ),
+        _attention(
+            "flash2",
+            "FlashAttention-2: Q outer loop, O, l, m on chip",
+            "Dao 2023, arXiv 2307.08691, Algorithm 1",
+            outer="q",
+        ),
     )
 }
 
