@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import os
 import sys
@@ -18,6 +19,8 @@ from ioaware.cli.exits import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, O
 from ioaware.cli.options import Settings
 from ioaware.cli.text import printable
 from ioaware.errors import IoawareError, UsageError
+
+CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +112,9 @@ def run(arguments: list[str], settings: Settings) -> int:
 
 def _unexpected(error: Exception, settings: Settings) -> int:
     """Anything that is not an `IoawareError` is a bug of ours, except that the output could not be written."""
-    if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+    if isinstance(error, OSError) and error.errno in CANNOT_WRITE and error.filename is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _say(f"the system refused ({error.strerror})", traceback=settings.verbose)
+        _say(f"the output cannot be written ({error.strerror})", traceback=settings.verbose)
         return ENVIRONMENT
     remedy = "This is a bug of ioaware" + ("." if settings.verbose else "; run the command with -v for the traceback.")
     _say(f"unexpected {type(error).__name__}: {error}", remedy, traceback=settings.verbose)

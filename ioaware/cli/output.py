@@ -61,7 +61,7 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
             continue
         with console.capture() as capture:
             console.print(part)
-        lines = (line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
+        lines = (line.rstrip() for line in capture.get().removesuffix("\n").split("\n"))
         console.file.write("\n".join(lines) + "\n")
 
 

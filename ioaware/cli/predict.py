@@ -6,28 +6,32 @@ from pathlib import Path
 
 import click
 
-from ioaware.cli.options import json_option, output_option, param_option, verb
+from ioaware.cli.options import json_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
 
 
 @verb
 @click.argument("case", metavar="CASE")
 @param_option
+@click.option("--machine", metavar="NAME", help="Whose on-chip memory the lower bound is for.  [default: H200]")
 @json_option
 @output_option("Write here instead of to stdout.")
-def predict(case: str, given: dict[str, str], as_json: bool, output: Path | None) -> None:
+def predict(case: str, given: dict[str, str], machine: str | None, as_json: bool, output: Path | None) -> None:
     """Bytes requested by CASE according to the closed form of its algorithm.
 
-    Prints the formula and its value, per launch and in total, the compulsory bytes, the lower bound, FLOPs and extra
-    memory. Example: ioaware predict flash2 -p seq_len=4096 -p causal=true
+    Prints the formula and its value, the compulsory bytes, the lower bound, FLOPs and extra memory; -v adds the formula
+    of every launch. Example: ioaware predict flash2 -p seq_len=4096 -p causal=true
     """
     from ioaware.cases import find_case
     from ioaware.cli.render import result_text
+    from ioaware.machine import DEFAULT_MACHINE, find_machine
     from ioaware.params import resolve
     from ioaware.predict import predict as closed_form
 
-    result = closed_form(case, **resolve(find_case(case).params, given, case, typed=True))
-    emit(result.to_dict, lambda: result_text(result), as_json=as_json, output=output)
+    params = resolve(find_case(case).params, given, case, typed=True)
+    result = closed_form(case, machine=find_machine(machine) if machine else DEFAULT_MACHINE, **params)
+    verbose = settings().verbose
+    emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
 
 
 command = predict

@@ -46,18 +46,31 @@ def _typed(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def result_text(result: Result) -> Iterator[RenderableType]:
-    """The whole result: title, launches, totals and what they mean, remarks."""
+def result_text(result: Result, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """The whole result: title, launches, totals and what they mean, remarks; `verbose` adds all that is known beside."""
     yield Text(printable(f"{result.source} {result.target}  {assignments(result.params)}\n"))
     if result.launches:
         yield _launches(result)
         yield Text("")
     yield facts(_totals(result))
+    if verbose:
+        yield from _details(result)
     remarks = [*result.notes, *(f"{launch.kernel}: {note}" for launch in result.launches for note in launch.notes)]
     if remarks:
         yield Text("")
     for remark in dict.fromkeys(remarks):
         yield Text(printable(f"note: {remark}"))
+
+
+def _details(result: Result) -> Iterator[RenderableType]:
+    """The exact bytes and formulas of every launch, what NVML said, and where it was run."""
+    for launch in result.launches:
+        yield Text(printable(f"\n{_name(launch)}"))
+        yield facts((*_traffic("requested", launch.requested), *_traffic("hbm", launch.hbm)))
+    for title, values in (("telemetry", result.telemetry), ("environment", result.environment)):
+        if values:
+            yield Text(f"\n{title}")
+            yield facts((name, str(value), "") for name, value in values.items())
 
 
 LAUNCH_COLUMNS: Sequence[tuple[str, Callable[[Launch], Any]]] = (
@@ -75,7 +88,7 @@ LAUNCH_COLUMNS: Sequence[tuple[str, Callable[[Launch], Any]]] = (
 
 
 def _launches(result: Result) -> Table:
-    """One row a launch, equal launches together; a column appears when any launch knows its number."""
+    """One row a launch; a column appears when any launch knows its number."""
     cells = [[value(launch) for _, value in LAUNCH_COLUMNS] for launch in result.launches]
     shown = [index for index in range(len(LAUNCH_COLUMNS)) if any(row[index] for row in cells)]
     names = [LAUNCH_COLUMNS[index][0] for index in shown]
@@ -165,11 +178,3 @@ def _speed(result: Result) -> Iterator[Row]:
         moved = traffic.total_bytes if traffic else None
         if moved:
             yield f"{place} rate", f"{significant(moved / time_ns)} GB/s", ""
-
-
-def telemetry_text(result: Result) -> Iterator[RenderableType]:
-    """What NVML and the environment said, for `-v`."""
-    for title, values in (("telemetry", result.telemetry), ("environment", result.environment)):
-        if values:
-            yield Text("")
-            yield facts((f"{title} {name}", str(value), "") for name, value in values.items())

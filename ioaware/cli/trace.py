@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ioaware.cli.exits import of_result
-from ioaware.cli.options import json_option, output_option, param_option, verb
+from ioaware.cli.options import json_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
 
 
@@ -29,7 +29,8 @@ def trace(target: str, given: dict[str, str], as_json: bool, output: Path | None
 
     loaded = load_target(target)
     result = run_traced(loaded, loaded.resolve(given, typed=True))
-    emit(result.to_dict, lambda: result_text(result), as_json=as_json, output=output)
+    verbose = settings().verbose
+    emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
     return of_result(result)
 
 

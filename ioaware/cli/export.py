@@ -1,0 +1,33 @@
+"""`ioaware export --store FILE -o FILE`: a store's records for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.options import output_option, verb
+from ioaware.cli.output import progress
+
+
+@verb
+@click.option(
+    "--store", "path", required=True, type=click.Path(path_type=Path), metavar="FILE", help="A store of `ioaware sweep`."
+)
+@click.option("--format", "format_", metavar="FORMAT", help="csv, jsonl or parquet.  [default: the ending of -o]")
+@output_option("The file to write.", required=True)
+def export(path: Path, format_: str | None, output: Path) -> None:
+    """A store's records as CSV or Parquet (one flat row a record, without launches) or JSONL (all of it).
+
+    Example: ioaware export --store quick.db -o quick.csv
+    """
+    from ioaware.sweep.export import export as write
+    from ioaware.sweep.store import Store
+
+    with Store(path, readonly=True) as store:
+        results = store.results()
+    write(results, output, format_)
+    progress(f"{len(results)} records in {output}")
+
+
+command = export

@@ -1,0 +1,47 @@
+"""Progress on stderr: a bar at a terminal, a line now and then in a log, nothing under `-q`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from ioaware.cli.options import settings
+from ioaware.cli.output import progress
+from ioaware.cli.text import printable
+
+Step = Callable[[int, int, str], None]
+"""Called with (done, total, what was just done)."""
+
+LOG_LINES = 20
+"""About how many lines a log gets from a long run."""
+
+
+@contextmanager
+def progress_bar() -> Generator[Step]:
+    """A `Step` to call as work gets done."""
+    import sys
+
+    if settings().quiet:
+        yield lambda done, total, what: None  # noqa: ARG005
+    elif sys.stderr.isatty():
+        with _bar() as step:
+            yield step
+    else:
+        yield _log
+
+
+def _log(done: int, total: int, what: str) -> None:
+    """The first, the last and every twentieth part of the points."""
+    if done in (1, total) or done % max(1, total // LOG_LINES) == 0:
+        progress(f"{done}/{total} {what}")
+
+
+@contextmanager
+def _bar() -> Generator[Step]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True, markup=False, highlight=False), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=printable(what))
