@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +24,10 @@ Progress = Callable[[int, int, Point, Status], None]
 """Called with (points done, points to do, the point, its status) when a point's record is durable."""
 
 ENTRY = "ioaware.sweep.execute:execute"
-PRELOAD = {"trace": ("torch", "triton", "ioaware.instruments.trace"), "measure": ("ioaware.instruments.measure",)}
+PRELOAD: Mapping[str, tuple[str, ...]] = {
+    "trace": ("torch", "triton", "ioaware.instruments.trace"),
+    "measure": ("ioaware.instruments.measure",),
+}
 MACHINE_EXIT = 5
 NOTE_LINES = 12
 
@@ -39,9 +44,16 @@ class Outcome:
 
     total: int
     already: int
+    """Points with a record from before, `failed_before` of them a failure that `retry_failed` would ask again."""
+    failed_before: int = 0
     statuses: dict[Status, int] = field(default_factory=dict[Status, int])
     failed: list[tuple[Point, str]] = field(default_factory=list[tuple[Point, str]])
     unavailable: dict[Source, str] = field(default_factory=dict[Source, str])
+
+    @property
+    def done(self) -> int:
+        """Points with a record, from this run or before."""
+        return self.already + sum(self.statuses.values())
 
 
 def run_study(
@@ -62,76 +74,85 @@ def run_study(
     most). A point that crashes, hangs beyond `timeout_s` or exceeds `memory_bytes` (trace only) becomes one record of
     status "failed"; `retry_failed` asks again those whose record is not "ok". `entry` is what a worker process runs.
 
-    Raises `UsageError` for sources the study does not have, `SweepInterruptedError` on Ctrl-C.
+    Raises `UsageError` for sources the study does not have or no workers, `SweepInterruptedError` on Ctrl-C.
     """
-    return _Sweep(study, store, sources, workers, timeout_s, progress, retry_failed, memory_bytes, entry).run()
+    if (workers is not None and workers < 1) or not timeout_s > 0:
+        raise UsageError(f"workers={workers}, timeout_s={timeout_s}: a sweep needs at least one worker and some time")
+    asked = _chosen(study, sources)
+    machine = gpu_name() if "measure" in asked else ""
+    sweep = _Sweep(store, machine, workers or min(4, _cores()), timeout_s, memory_bytes, entry, progress)
+    points = [point for source in asked for point in study.points if point.source == source]
+    again = (None, "failed", "unstable", "impossible") if retry_failed else (None,)
+    known = [store.status(point, machine=sweep.machine_of(point)) for point in points]
+    todo = [point for point, status in zip(points, known, strict=True) if status in again]
+    failed_before = 0 if retry_failed else known.count("failed")
+    sweep.outcome = Outcome(total=len(points), already=len(points) - len(todo), failed_before=failed_before)
+    try:
+        for point in todo:
+            if point.source == "predict":
+                sweep.predict(point)
+        sweep.isolate([point for point in todo if point.source != "predict"])
+    except KeyboardInterrupt:
+        raise SweepInterruptedError(
+            f"{study.name}: interrupted; {sweep.outcome.done} of {len(points)} points are stored in {store.path}",
+            "The same command goes on from there.",
+        ) from None
+    return sweep.outcome
 
 
+@dataclass
 class _Sweep:
-    def __init__(
-        self,
-        study: Study,
-        store: Store,
-        sources: Iterable[str] | None,
-        workers: int | None,
-        timeout_s: float,
-        progress: Progress | None,
-        retry_failed: bool,
-        memory_bytes: int | None,
-        entry: str,
-    ) -> None:
-        self.store, self.timeout_s, self.progress, self.memory_bytes = store, timeout_s, progress, memory_bytes
-        self.workers = workers or min(4, len(os.sched_getaffinity(0)))
-        self.entry = entry
-        self.study = study
-        asked = _chosen(study, sources)
-        self.machine = gpu_name() if "measure" in asked else ""
-        points = [point for source in asked for point in study.points if point.source == source]
-        again = (None, "failed", "unstable", "impossible") if retry_failed else (None,)
-        self.open = [point for point in points if store.status(point, machine=self._machine(point)) in again]
-        self.outcome = Outcome(total=len(points), already=len(points) - len(self.open))
-        self.answered: set[Source] = set()
+    store: Store
+    machine: str
+    workers: int
+    timeout_s: float
+    memory_bytes: int | None
+    entry: str
+    progress: Progress | None
+    outcome: Outcome = field(default_factory=lambda: Outcome(0, 0))
+    answered: set[Source] = field(default_factory=set[Source])
 
-    def run(self) -> Outcome:
-        here = [point for point in self.open if point.source == "predict"]
-        apart = [point for point in self.open if point.source != "predict"]
-        try:
-            for point in here:
-                self._predict(point)
-            if apart:
-                self._isolate(apart)
-        except KeyboardInterrupt:
-            done = self.outcome.already + sum(self.outcome.statuses.values())
-            raise SweepInterruptedError(
-                f"{self.study.name}: interrupted; {done} of {self.outcome.total} points are stored in {self.store.path}",
-                "The same command goes on from there.",
-            ) from None
-        return self.outcome
-
-    def _predict(self, point: Point) -> None:
+    def predict(self, point: Point) -> None:
         """Predictions are sympy in this process: nothing to crash, and no second to lose on a fork server."""
         try:
             self._keep(point, encode(answer(point.source, point.target, point.params)))
         except Exception as error:
             self._fail(point, str(error) if isinstance(error, IoawareError) else f"{type(error).__name__}: {error}")
 
-    def _isolate(self, points: Sequence[Point]) -> None:
-        """Keeps `workers` points running; one is stored before another takes its place."""
-        preload = [name for source, names in PRELOAD.items() if any(p.source == source for p in points) for name in names]
-        cores = len(os.sched_getaffinity(0))
-        queue = list(enumerate(points))[::-1]
+    def isolate(self, points: Sequence[Point]) -> None:
+        """Keeps `workers` points running; one is stored before another takes its place.
+
+        Points lost with the fork server run again one at a time, so that only the one that kills it fails.
+        """
+        asked = {point.source for point in points}
+        preload = [name for source in asked for name in PRELOAD[source]] if self.entry == ENTRY else []
+        queue, suspects = deque(points), deque[Point]()
+        tried: set[str] = set()
         running: dict[int, Point] = {}
-        with Isolation(self.entry, preload=preload, threads=max(1, cores // self.workers)) as isolation:
-            while queue or running:
-                while queue and len(running) < self.workers:
-                    number, point = queue.pop()
+        numbers = itertools.count()
+        with Isolation(self.entry, preload=preload, threads=max(1, _cores() // self.workers)) as isolation:
+            while queue or suspects or running:
+                waiting, limit = (suspects, 1) if suspects else (queue, self.workers)
+                while waiting and len(running) < limit:
+                    point = waiting.popleft()
                     if point.source not in self.outcome.unavailable:
+                        number = next(numbers)
                         running[number] = point
-                        memory = self.memory_bytes if point.source == "trace" else None
-                        isolation.submit(number, point.to_job(), timeout_s=self.timeout_s, memory_bytes=memory)
-                if running:
-                    ending = isolation.next()
-                    self._finish(running.pop(ending.number), ending)
+                        self._submit(isolation, number, point)
+                if not running:
+                    continue
+                ending = isolation.next()
+                point = running.pop(ending.number)
+                if ending.ended == "lost" and point.key not in tried:
+                    tried.add(point.key)
+                    suspects.append(point)
+                else:
+                    self._finish(point, ending)
+
+    def _submit(self, isolation: Isolation, number: int, point: Point) -> None:
+        trace = point.source == "trace"
+        timeout_s = self.timeout_s if trace else self.timeout_s * self.workers  # on a GPU points wait for each other
+        isolation.submit(number, point.to_job(), timeout_s=timeout_s, memory_bytes=self.memory_bytes if trace else None)
 
     def _finish(self, point: Point, ending: Ending) -> None:
         """Stores what a worker said, or that it said nothing."""
@@ -155,17 +176,22 @@ class _Sweep:
         self._keep(point, encode(record))
 
     def _keep(self, point: Point, record: str) -> None:
-        self.store.save(point, record, machine=self._machine(point))
+        self.store.save(point, record, machine=self.machine_of(point))
         status: Status = json.loads(record)["status"]
         if status != "failed":
             self.answered.add(point.source)
         counts = self.outcome.statuses
         counts[status] = counts.get(status, 0) + 1
         if self.progress is not None:
-            self.progress(self.outcome.already + sum(counts.values()), self.outcome.total, point, status)
+            self.progress(self.outcome.done, self.outcome.total, point, status)
 
-    def _machine(self, point: Point) -> str:
+    def machine_of(self, point: Point) -> str:
+        """What a record is remembered under beside its point: measurements belong to their GPU."""
         return self.machine if point.source == "measure" else ""
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _chosen(study: Study, sources: Iterable[str] | None) -> tuple[Source, ...]:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import cast
@@ -94,6 +94,8 @@ class Store:
 
     def _check_content(self) -> None:
         """Sound pages and exactly our one table: no view or trigger of somebody else's runs in our process."""
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+        self._connection.execute("PRAGMA synchronous = FULL")
         (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise self._corrupt(verdict)
@@ -109,7 +111,9 @@ class Store:
         """What SQLite says, in the words of ioaware."""
         try:
             yield
-        except sqlite3.Error as error:
+        except sqlite3.ProgrammingError:  # a bug of ours
+            raise
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             code = getattr(error, "sqlite_errorcode", None)
             primary = code & 0xFF if isinstance(code, int) else sqlite3.SQLITE_CORRUPT
             if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
@@ -129,7 +133,7 @@ def _create(path: Path) -> None:
     """Builds an empty store beside the path and links it there: readers and rival creators never see half of one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        beside.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)  # a killed process of our number may have left it
         connection = sqlite3.connect(beside, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -145,7 +149,8 @@ def _create(path: Path) -> None:
     except (OSError, sqlite3.Error) as error:
         raise _no_place(path, error.strerror if isinstance(error, OSError) else str(error)) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
 
 
 def _sync_directory(path: Path) -> None:
@@ -180,11 +185,7 @@ def _connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     if readonly and not os.access(path.parent, os.W_OK) and not path.with_name(path.name + "-wal").exists():
         mode += "&immutable=1"  # SQLite could not make its -shm file there
     try:
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None
-        )
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA synchronous = FULL")
+        uri = f"{path.absolute().as_uri()}?mode={mode}"
+        return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     except sqlite3.Error as error:
         raise _no_place(path, str(error)) from error
-    return connection

@@ -1,0 +1,123 @@
+"""Records out of a store: JSONL as they are, CSV and Parquet as one flat row a record, columns named by their JSON path."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TextIO
+
+from ioaware.errors import DataError, UsageError
+from ioaware.params import STANDARD_PARAMS
+from ioaware.record import encode
+from ioaware.traffic import Result
+
+FORMATS = ("csv", "jsonl", "parquet")
+Cell = str | int | float | bool | None
+
+_FIELDS = tuple(field.name for field in fields(Result))
+_PARAMS = tuple(STANDARD_PARAMS)
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def export(results: Iterable[Result], path: Path, format: str | None = None) -> None:
+    """Writes the records, in a fixed order, as `format` or as the path's ending says; a reader never sees half a file.
+
+    Launches stay in JSONL: the flat formats leave them out. Raises `UsageError` for a format that there is not or
+    whose library is missing, `DataError` when the file cannot be written.
+    """
+    chosen = format or path.suffix.removeprefix(".")
+    if chosen not in FORMATS:
+        raise UsageError(f"{chosen or path}: no such export format", f"Formats: {', '.join(FORMATS)}; or end the path in one.")
+    ordered = sorted(results, key=_order)
+    parquet = _import_parquet() if chosen == "parquet" else None
+    if path.is_dir():
+        raise UsageError(f"{path}: a directory", "Name a file in it.")
+    partial = path.with_name(path.name + ".partial")
+    try:
+        if parquet is not None:
+            _write_parquet(parquet, ordered, partial)
+        else:
+            with partial.open("w", encoding="utf-8", newline="") as file:
+                (write_csv if chosen == "csv" else _write_jsonl)(ordered, file)
+        partial.replace(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror})", "Check the path and the space left.") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_csv(results: Iterable[Result], file: TextIO) -> None:
+    """Comma-separated, with a header. Text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    columns, rows = table(results)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([_guard(name) for name in columns])
+    writer.writerows([[_guard(cell) for cell in row] for row in rows])
+
+
+def table(results: Iterable[Result]) -> tuple[list[str], list[list[Cell]]]:
+    """Columns and rows: every JSON path that any record has, but launches. Lists of text become lines."""
+    flat = [dict(_flatten(result.to_dict())) for result in results]
+    columns = sorted({name for row in flat for name in row}, key=_column_order)
+    return columns, [[row.get(name) for name in columns] for row in flat]
+
+
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Cell]]:
+    cells: list[tuple[str, Cell]] = []
+    for name, item in value.items():
+        path = prefix + name
+        if path in ("schema", "launches"):
+            continue
+        if isinstance(item, Mapping):
+            cells += _flatten(item, f"{path}.")  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(item, list):
+            cells.append((path, "\n".join(one if isinstance(one, str) else json.dumps(one) for one in item)))  # pyright: ignore[reportUnknownVariableType]
+        else:
+            cells.append((path, item))
+    return cells
+
+
+def _column_order(name: str) -> tuple[int, int, str]:
+    """Fields as in the record, well-known parameters in their order, the rest by name."""
+    field, _, rest = name.partition(".")
+    known = _PARAMS.index(rest) if field == "params" and rest in _PARAMS else len(_PARAMS)
+    return _FIELDS.index(field), known, rest
+
+
+def _order(result: Result) -> tuple[str, str, str, str]:
+    return result.source, result.target, json.dumps(dict(result.params), sort_keys=True), encode(result)
+
+
+def _guard(cell: Cell) -> Cell:
+    return "'" + cell if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
+
+
+def _write_jsonl(results: Iterable[Result], file: TextIO) -> None:
+    for result in results:
+        file.write(encode(result) + "\n")
+
+
+def _import_parquet() -> Any:
+    """pyarrow, untyped and optional."""
+    try:
+        importlib.import_module("pyarrow.parquet")
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        raise UsageError(
+            "Parquet needs pyarrow", "Install it: pip install 'ioaware[parquet]'. CSV and JSONL need nothing."
+        ) from None
+
+
+def _write_parquet(pyarrow: Any, results: Sequence[Result], path: Path) -> None:
+    columns, rows = table(results)
+    arrays: dict[str, Any] = {}
+    for index, name in enumerate(columns):
+        cells = [row[index] for row in rows]
+        try:
+            arrays[name] = pyarrow.array(cells)
+        except (pyarrow.ArrowException, OverflowError):  # one column of several kinds: a user's parameter may be
+            arrays[name] = pyarrow.array([None if cell is None else str(cell) for cell in cells])
+    pyarrow.parquet.write_table(pyarrow.table(arrays), path)

@@ -1,0 +1,185 @@
+"""The store: what is saved is there, what is not a store is refused, and many may write at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ioaware.errors import DataError, UsageError
+from ioaware.sweep.points import Point, make_point
+from ioaware.sweep.store import Store
+from ioaware.traffic import Result, Status, Traffic
+
+HERE = Path(__file__).parent
+
+
+def a_point(seq_len: int = 512, source: str = "predict") -> Point:
+    return make_point(source, "flash2", {"seq_len": seq_len})  # type: ignore[arg-type]
+
+
+def a_result(point: Point, status: Status = "ok", read_bytes: int = 64) -> Result:
+    return Result(point.source, point.target, point.params, requested=Traffic(read_bytes, 32), status=status)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """A store of fifty points."""
+    path = tmp_path / "filled.db"
+    with Store(path) as store:
+        for seq_len in range(1, 51):
+            store.add(a_point(seq_len), a_result(a_point(seq_len)))
+    return path
+
+
+def test_what_is_saved_is_there(tmp_path: Path) -> None:
+    point, other = a_point(), a_point(1024, "trace")
+    with Store(tmp_path / "s.db") as store:
+        assert store.status(point) is None
+        store.add(other, a_result(other))
+        store.add(point, a_result(point))
+        assert store.status(point) == "ok"
+    with Store(tmp_path / "s.db", readonly=True) as store:
+        assert store.results() == [a_result(point), a_result(other)]
+        assert store.results([other]) == [a_result(other)]
+
+
+def test_measurements_belong_to_their_machine(tmp_path: Path) -> None:
+    point = a_point(source="measure")
+    with Store(tmp_path / "s.db") as store:
+        store.add(point, a_result(point, read_bytes=1), machine="NVIDIA H200")
+        assert store.status(point, machine="NVIDIA B200") is None
+        store.add(point, a_result(point, read_bytes=2), machine="NVIDIA B200")
+        assert len(store.results([point])) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        ("failed", "ok", "ok"),
+        ("ok", "failed", "ok"),
+        ("ok", "ok", "ok"),
+        ("unstable", "ok", "ok"),
+        ("unstable", "failed", "unstable"),
+        ("failed", "unstable", "unstable"),
+    ],
+)
+def test_a_better_record_replaces_a_worse_one_only(tmp_path: Path, first: Status, second: Status, kept: Status) -> None:
+    point = a_point()
+    with Store(tmp_path / "s.db") as store:
+        store.add(point, a_result(point, first, read_bytes=1))
+        store.add(point, a_result(point, second, read_bytes=2))
+        (result,) = store.results()
+    assert result.status == kept
+    if first == second == "ok":
+        assert result.requested == Traffic(1, 32)
+
+
+def test_it_is_durable_when_save_returns(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        modes = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    assert modes == ["wal", 2]
+
+
+def test_eight_writers_lose_nothing(tmp_path: Path) -> None:
+    """They race for the creation too."""
+    path = tmp_path / "s.db"
+    writers = [
+        subprocess.Popen(
+            [sys.executable, HERE / "writing.py", path, str(index), "2"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        for index in range(8)
+    ]
+    said = [writer.communicate(timeout=60) for writer in writers]
+    assert [error for _, error in said] == [b""] * 8
+    counts = [int(out) for out, _ in said]
+    assert min(counts) > 0
+    with Store(path) as store:
+        assert len(store.results()) == sum(counts)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_places_where_no_store_can_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "missing" / "s.db", tmp_path / "file" / "s.db", tmp_path / "pipe", Path("/proc/s.db")):
+        with pytest.raises(UsageError, match="no store can be opened here"):
+            Store(path)
+    with pytest.raises(UsageError):
+        Store(tmp_path / "none.db", readonly=True)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "pipe"]
+
+
+def test_foreign_files_are_refused_and_left_alone(tmp_path: Path, filled: Path) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "text").write_text("no database\n" * 50)
+    connection = sqlite3.connect(tmp_path / "foreign")
+    connection.execute("CREATE TABLE points (x)")
+    connection.close()
+    for name, version, said in (("newer", 2, "Update ioaware"), ("older", 0, "version that wrote it")):
+        shutil.copy(filled, tmp_path / name)
+        connection = sqlite3.connect(tmp_path / name)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.close()
+        with pytest.raises(DataError, match=said):
+            Store(tmp_path / name)
+    for name in ("empty", "text", "foreign"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(DataError) as caught:
+            Store(tmp_path / name)
+        assert caught.value.exit_code == 6
+        assert (tmp_path / name).read_bytes() == before
+
+
+def test_a_store_with_more_in_it_is_not_ours(filled: Path) -> None:
+    connection = sqlite3.connect(filled)
+    connection.execute("CREATE TRIGGER t AFTER INSERT ON points BEGIN DELETE FROM points; END")
+    connection.close()
+    with pytest.raises(DataError, match="its tables are not a store's"):
+        Store(filled)
+
+
+def test_damaged_stores_raise_only_what_a_user_understands(tmp_path: Path, filled: Path) -> None:
+    sound = filled.read_bytes()
+    rng = random.Random(0)  # noqa: S311
+    mutants = [sound[: len(sound) * k // 40] for k in range(40)]
+    for _ in range(120):
+        damaged = bytearray(sound)
+        for _ in range(rng.randrange(1, 20)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        mutants.append(bytes(damaged))
+    refused = 0
+    for number, mutant in enumerate(mutants):
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(mutant)
+        try:
+            with Store(path, readonly=number % 2 == 0) as store:
+                store.results()
+        except DataError:
+            refused += 1
+    assert refused > 100
+
+
+def test_no_space_is_said_and_nothing_saved_is_lost(filled: Path) -> None:
+    point = a_point(9999)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Store(filled) as store:
+        store.add(a_point(51), a_result(a_point(51)))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+        try:
+            with pytest.raises(DataError, match="cannot be written"):
+                store.add(point, a_result(point))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        store.add(point, a_result(point))
+        assert len(store.results()) == 52
