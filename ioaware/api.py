@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
 
 
-def predict(case: str, **params: ParamValue) -> Result:
+def predict(case: str, *, machine: str | None = None, **params: ParamValue) -> Result:
     """What the closed form of a case says: bytes requested, compulsory, lower bound, FLOPs, extra memory.
 
-    Raises `UsageError` for a case or parameter that does not exist or a value that cannot work.
+    `machine` names the GPU whose on-chip memory the lower bound is for (an H200 unless given). Raises `UsageError` for a
+    case, parameter or machine that does not exist or a value that cannot work.
     """
-    from ioaware.predict import predict as closed_form
+    from ioaware.machine import DEFAULT_MACHINE, find_machine
+    from ioaware.prediction import predict as closed_form
 
-    return closed_form(case, **params)
+    return closed_form(case, machine=find_machine(machine) if machine else DEFAULT_MACHINE, **params)
 
 
 def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:

@@ -26,7 +26,7 @@ def predict(case: str, given: dict[str, str], machine: str | None, as_json: bool
     from ioaware.cli.render import result_text
     from ioaware.machine import DEFAULT_MACHINE, find_machine
     from ioaware.params import resolve
-    from ioaware.predict import predict as closed_form
+    from ioaware.prediction import predict as closed_form
 
     params = resolve(find_case(case).params, given, case, typed=True)
     result = closed_form(case, machine=find_machine(machine) if machine else DEFAULT_MACHINE, **params)

@@ -13,7 +13,7 @@ from ioaware.traffic import Params, Result, Source
 def answer(source: Source, target: str, params: Params) -> Result:
     """Asks the source. Raises whatever the source raises."""
     if source == "predict":
-        from ioaware.predict import predict
+        from ioaware.prediction import predict
 
         return predict(target, **params)
     if source == "trace":

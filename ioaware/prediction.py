@@ -1,4 +1,4 @@
-"""`predict`: the closed form of a case as a `Result`, in bytes over all batches and heads, beside its lower bounds."""
+"""What `predict` says: the closed form of a case as a `Result`, in bytes over all batches and heads, beside its lower bounds."""
 
 from __future__ import annotations
 
