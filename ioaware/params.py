@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from ioaware.errors import UsageError
 from ioaware.traffic import ParamValue
@@ -80,7 +80,18 @@ STANDARD_PARAMS: Mapping[str, Param] = {
 }
 
 
-def resolve(declared: Iterable[Param], given: Mapping[str, ParamValue | str], what: str, *, typed: bool = False) -> dict[str, ParamValue]:
+class Declared(Protocol):
+    """A parameter of anything that takes parameters: a case's `Param`, or the argument of a user's function."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def default(self) -> ParamValue: ...
+    def parse(self, text: str) -> ParamValue: ...
+    def check(self, value: ParamValue) -> ParamValue: ...
+
+
+def resolve(declared: Iterable[Declared], given: Mapping[str, ParamValue | str], what: str, *, typed: bool = False) -> dict[str, ParamValue]:
     """All parameters of `what`, defaults filled in and every value checked; `typed` values are text from a user."""
     known = {param.name: param for param in declared}
     for name in given:

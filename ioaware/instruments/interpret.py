@@ -1,0 +1,239 @@
+"""Running any Triton host function's kernels in Triton's interpreter, in this process, whatever TRITON_INTERPRET says.
+
+Inside `interpreted()` a launch `kernel[grid](...)` runs its programs one after the other on CPU tensors. Triton decides
+between compiling and interpreting when a kernel is decorated; here it is decided at the launch. Three things are replaced
+and all are put back: `run` for the block; the language and the call of device functions for the length of a launch. A kernel's
+source is rewritten as Triton's own interpreter does, but into functions kept here, so that no module of the user is written to
+and the same kernel still compiles afterwards.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import types
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as _tl
+from triton.runtime import autotuner, jit
+from triton.runtime import interpreter as _interpreter
+
+from ioaware.errors import UsageError
+from ioaware.instruments.patching import Patches
+from ioaware.instruments.repairs import repair
+
+interpreter: Any = _interpreter
+tl: Any = _tl
+
+Around = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
+"""Entered around the programs of a launch, given the kernel's name, its grid and notes about how it was chosen."""
+
+
+def _unwatched(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> AbstractContextManager[None]:
+    del kernel, grid, notes
+    return nullcontext()
+
+
+@contextmanager
+def interpreted(around: Around = _unwatched, autotune: Mapping[str, Any] | None = None) -> Generator[None]:
+    """Kernels launched inside the block run in the interpreter; `around` watches each launch.
+
+    An autotuned kernel runs once, with the first of its configurations that survives pruning, or with the first whose values
+    include those of `autotune`; nothing is timed.
+    """
+    session = _Session(around, dict(autotune or {}))
+    with Patches() as patches:
+        for kind in (jit.JITFunction, interpreter.InterpretedFunction):
+            patches.set(kind, "run", session.run)
+        plain: Callable[..., Any] = autotuner.Autotuner.run
+
+        def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            return session.tuned(plain, tuner, args, kwargs)
+
+        patches.set(autotuner.Autotuner, "run", tuned)
+        yield
+
+
+class _Session:
+    """The launches of one `interpreted()` block, with the rewritten form of every function they use."""
+
+    def __init__(self, around: Around, wanted: Mapping[str, Any]) -> None:
+        self.around = around
+        self.wanted = wanted
+        self.notes: tuple[str, ...] = ()
+        self.rewritten: dict[Any, Callable[..., Any]] = {}
+
+    @property
+    def run(self) -> Callable[..., None]:
+        """`KernelInterface.run`, as a plain function so that Python binds the kernel to it."""
+
+        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+            if not warmup:
+                self.launch(kernel, args, grid, kwargs)
+
+        return run
+
+    def tuned(self, plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`Autotuner.run` with one configuration left to choose from, which it then runs without timing."""
+        everything = tuner.configs
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        candidates = [config for config in tuner.prune_configs(kwargs) if self.wanted.items() <= config.all_kwargs().items()]
+        name = tuner.base_fn.__name__
+        if not candidates:
+            raise UsageError(
+                f"{name} has no configuration with {dict(self.wanted)}",
+                "Its configurations: " + "; ".join(map(str, everything)),
+            )
+        if len(everything) > 1:
+            self.notes += (f"autotuned over {len(everything)} configurations; traced with {candidates[0]}",)
+        tuner.configs = candidates[:1]
+        try:
+            return plain(tuner, *args, **kwargs)
+        finally:
+            tuner.configs = everything
+
+    def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
+        """Runs every program of the grid, the first axis outermost."""
+        _refuse_gluon(kernel)
+        for hook in kernel.pre_run_hooks:
+            hook(*args, **kwargs)
+        signature = inspect.signature(kernel.fn)
+        bound = signature.bind(*args, **{name: value for name, value in kwargs.items() if name in signature.parameters})
+        bound.apply_defaults()
+        sizes = grid(dict(bound.arguments)) if callable(grid) else grid
+        shape = tuple(int(size) for size in ((sizes,) if isinstance(sizes, int) else sizes))
+        notes, self.notes = self.notes, ()
+        with self.around(kernel.fn.__name__, shape, notes), self._language(), _quiet():
+            values = {
+                name: _constant(value) if _is_constexpr(signature.parameters[name]) else _argument(kernel, name, value)
+                for name, value in bound.arguments.items()
+            }
+            self._programs(self.function(kernel.fn), values, shape)
+
+    def _programs(self, function: Callable[..., Any], values: dict[str, Any], shape: tuple[int, ...]) -> None:
+        builder = interpreter.interpreter_builder
+        width, height, depth = (*shape, 1, 1, 1)[:3]
+        builder.set_grid_dim(width, height, depth)
+        for x in range(width):
+            for y in range(height):
+                for z in range(depth):
+                    builder.set_grid_idx(x, y, z)
+                    function(**values)
+
+    @contextmanager
+    def _language(self) -> Generator[None]:
+        """Triton's language on numpy arrays, and device functions that can be called, until the block ends."""
+        scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        try:
+            with Patches() as patches:
+                for kind in (jit.JITFunction, interpreter.InterpretedFunction):
+                    patches.set(kind, "__call__", lambda callee, *args, **kwargs: self.function(callee.fn)(*args, **kwargs))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
+                for name, member in list(vars(tl.tensor).items()):
+                    if isinstance(member, jit.JITFunction):  # x.sum(axis): a function again, so that Python binds x to it
+                        patches.set(tl.tensor, name, _method(member))
+                repair(patches)
+                yield
+        finally:
+            scope.restore()
+
+    def function(self, source: Any) -> Callable[..., Any]:
+        """The rewritten form of a kernel or device function, made once per block."""
+        if source not in self.rewritten:
+            self.rewritten[source] = _rewrite(source)
+        return self.rewritten[source]
+
+
+def _rewrite(source: Any) -> Callable[..., Any]:
+    """The function with every assignment turned into a tensor, as Triton's interpreter runs it; names and lines stay its own.
+
+    Its globals are a copy: the module's, what the function closes over, and the two names that the rewriting needs. A function
+    without source, generated at run time, is used as it is.
+    """
+    names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
+    names = {name: _bound_to_interpreter(value) for name, value in names.items()}
+    for name in ("interpreter_semantic", "_InterpreterComparison"):  # the second since Triton 3.9
+        if hasattr(interpreter, name):
+            names[name] = getattr(interpreter, name)
+    try:
+        lines, first = inspect.getsourcelines(source)
+    except (OSError, TypeError):
+        return types.FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+    module = ast.parse(textwrap.dedent("".join(lines)))
+    definition = module.body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    _bare(definition)
+    interpreter.ASTTransformer().visit(module)
+    ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
+    compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
+    code = next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
+    function = types.FunctionType(code, names, source.__name__, source.__defaults__)
+    function.__kwdefaults__ = source.__kwdefaults__
+    return function
+
+
+def _bare(definition: ast.FunctionDef) -> None:
+    """Strips what runs when a function is defined: decorators, annotations, defaults. Its code is all that is wanted."""
+    definition.decorator_list = []
+    definition.returns = None
+    parameters = definition.args
+    for parameter in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs):
+        parameter.annotation = None
+    parameters.defaults = []
+    parameters.kw_defaults = [None for _ in parameters.kwonlyargs]
+
+
+def _bound_to_interpreter(value: Any) -> Any:
+    """A builtin imported by name (`from triton.language import load`) as its interpreted form; anything else as it is."""
+    if not callable(value) or isinstance(value, type) or not tl.core.is_builtin(value):
+        return value
+
+    def interpreted_builtin(*args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
+        return value(*args, _semantic=interpreter.interpreter_semantic, **kwargs)
+
+    return interpreted_builtin
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: function(*args, **kwargs)
+
+
+def _is_constexpr(parameter: inspect.Parameter) -> bool:
+    """Annotations may be the class or, under `from __future__ import annotations`, its name."""
+    return "constexpr" in str(parameter.annotation)
+
+
+def _constant(value: Any) -> Any:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _argument(kernel: Any, name: str, value: Any) -> Any:
+    """A launch argument as the interpreter takes it. Raises `UsageError` for a tensor that the CPU cannot read."""
+    tensor = getattr(value, "base", value)
+    if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
+        raise UsageError(
+            f"{kernel.fn.__name__} was given {name} on {tensor.device}: a trace runs on the CPU",
+            "Allocate inside the function, or pass tensors that are on the CPU.",
+        )
+    return interpreter._implicit_cvt(value)
+
+
+def _refuse_gluon(kernel: Any) -> None:
+    if isinstance(kernel, jit.JITFunction) and kernel.is_gluon():
+        raise UsageError(
+            f"{kernel.fn.__name__} is a Gluon kernel, which Triton's interpreter cannot run", "Use measure for it, on a GPU."
+        )
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Kernels overflow and divide by zero in masked lanes as they please; on a GPU nobody is told either."""
+    with np.errstate(all="ignore"), warnings.catch_warnings(), torch._C.DisableTorchFunction():
+        warnings.simplefilter("ignore")
+        yield

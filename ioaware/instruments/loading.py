@@ -1,0 +1,116 @@
+"""Finding a user's function: `file.py:function` or `module:function`, with one clear sentence when it cannot be had."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import linecache
+import sys
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ioaware.errors import IoawareError, UsageError
+
+
+def load_function(spec: str) -> Callable[..., Any]:
+    """The function that `spec` names. Raises `UsageError` when there is no such file, module or function, or importing fails."""
+    source, _, name = spec.rpartition(":")
+    if not source or not name:
+        raise UsageError(f"{spec!r} names no function", "A target is a case, path/to/file.py:function or module:function.")
+    module = load_file(Path(source)) if source.endswith(".py") else load_module(source)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        names = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean {source}:{close[0]}?" if close else f"It has: {', '.join(names) or 'no functions'}."
+        raise UsageError(f"{source} has no function {name!r}", hint)
+    return found
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module of a file, imported anew under a name of its own, with its directory importable meanwhile."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}", "Check the path; it is taken relative to the current directory.")
+    path = path.resolve()
+    name = f"ioaware_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    linecache.checkcache(str(path))
+    sys.modules[name] = module  # dataclasses, and Triton reading a kernel's source, look a module up by name
+    with importable(path.parent), _clear_failure(path.name, path):
+        spec.loader.exec_module(module)
+    return module
+
+
+def load_module(name: str) -> ModuleType:
+    """A module by its dotted name, the current directory importable meanwhile, as for `python -m`."""
+    with importable(Path.cwd()), _clear_failure(name, None):
+        return importlib.import_module(name)
+
+
+@contextmanager
+def importable(directory: Path) -> Generator[None]:
+    """Puts a directory first on the import path."""
+    entry = str(directory)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)
+
+
+@contextmanager
+def _clear_failure(what: str, path: Path | None) -> Generator[None]:
+    """Any failure of an import, a script that exits included, as one sentence with the line it happened at."""
+    try:
+        with _without_gpu():
+            yield
+    except IoawareError:
+        raise
+    except (Exception, SystemExit) as error:
+        where = f" at {line}" if (line := failing_line(error, path)) else ""
+        raise UsageError(f"{what} cannot be imported: {type(error).__name__}{where}: {error}") from error
+
+
+@contextmanager
+def _without_gpu() -> Generator[None]:
+    """Modules that ask for the GPU while being imported get the stand-in where there is none."""
+    import torch
+
+    if torch.cuda.is_available():
+        yield
+        return
+    from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
+
+    with cuda_on_cpu():
+        yield
+
+
+LIBRARIES = ("torch", "triton", "numpy", "importlib")
+INSTRUMENTS = str(Path(__file__).parent)
+
+
+def failing_line(error: BaseException, path: Path | None = None) -> str | None:
+    """`file.py:12`, the deepest line of the user's own code in a failure: of `path` if given, else outside the libraries."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_library(frame.filename)]
+    own = [frame for frame in frames if path is not None and frame.filename == str(path)] or frames
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else None
+
+
+def _is_library(filename: str) -> bool:
+    if filename.startswith(("<", INSTRUMENTS)):
+        return True
+    return any(part in LIBRARIES for part in Path(filename).parts)

@@ -1,0 +1,40 @@
+"""How many 32-byte sectors one access touches: what the hardware moves for the elements that the program asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+SECTOR_BYTES = 32
+_SHIFT = SECTOR_BYTES.bit_length() - 1
+
+Addresses = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+
+def count_sectors(addresses: Addresses, mask: Mask, width: int) -> int:
+    """Distinct sectors that the active lanes of one access touch.
+
+    `addresses`, in bytes, and `mask` have the same shape, `width` is the bytes of an element. Lanes that share a sector
+    count it once, as a coalesced request does. A tile whose addresses ascend along its rows or along its columns, nearly
+    every tile there is, is counted in one pass; any other is sorted.
+    """
+    active = addresses[mask]
+    if active.size == 0:
+        return 0
+    sectors = active >> np.uint64(_SHIFT)
+    if (active & np.uint64(width - 1)).any():  # an element that is not aligned to its width may straddle two sectors
+        last = (active + np.uint64(width - 1)) >> np.uint64(_SHIFT)
+        return int(np.unique(np.concatenate((sectors, last))).size)
+    ascending = _count_ascending(sectors)
+    if ascending is None and addresses.ndim > 1:
+        ascending = _count_ascending(addresses.T[mask.T] >> np.uint64(_SHIFT))
+    return int(np.unique(sectors).size) if ascending is None else ascending
+
+
+def _count_ascending(sectors: Addresses) -> int | None:
+    """The number of distinct values when they ascend, None when they do not."""
+    before, after = sectors[:-1], sectors[1:]
+    if (before > after).any():
+        return None
+    return 1 + int(np.count_nonzero(before != after))

@@ -1,0 +1,168 @@
+"""The trace source: a target's kernels run in Triton's interpreter, every access counted under its mask. Needs no GPU."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+
+import torch
+
+from ioaware.case import Work
+from ioaware.errors import IoawareError, UsageError
+from ioaware.instruments.allocations import Allocations, storages
+from ioaware.instruments.correctness import relative_error, tensors
+from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
+from ioaware.instruments.interpret import interpreted
+from ioaware.instruments.loading import failing_line
+from ioaware.instruments.operators import Operators
+from ioaware.instruments.environment import software_environment
+from ioaware.instruments.tally import Tally, counting
+from ioaware.instruments.target import Target, work_of
+from ioaware.traffic import Check, Launch, ParamValue, Result, Traffic, total
+
+SEED = 0
+
+
+@dataclass
+class Recording:
+    """What happened while one function ran: its launches in order, its memory, and what it returned."""
+
+    launches: list[Launch] = field(default_factory=list[Launch])
+    extra_memory_bytes: int = 0
+    output: object = None
+
+
+def trace(target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping[str, ParamValue] | None = None) -> Result:
+    """Counts what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
+
+    Inputs and work run on the CPU with the same random seed each time, the host code believing in a GPU. `autotune` picks the
+    configuration of autotuned kernels by value, as in `{"BLOCK": 64}`; without it they run with their first. Raises `UsageError`
+    when the target launches no kernel, or raises: the message names the exception and its line.
+    """
+    values = target.resolve(params)
+    tracer = _Tracer(autotune or {})
+    with tracer.environment() as stand_in, _user_errors(target):
+        building = tracer.record(lambda: target.call(device="cuda", **values))
+        work = work_of(building.output)
+        if work is None:  # it was all work
+            work, recording = Work(run=lambda: building.output), building
+        else:
+            recording = tracer.record(work.run)
+        check = _check(work, recording.output)
+        compulsory = _compulsory(work, recording.output)
+        notes = (*stand_in.notes, *_doubts(check))
+    return _result(target, values, recording, check, compulsory, notes)
+
+
+class _Tracer:
+    """Runs functions with everything that watches them in place."""
+
+    def __init__(self, autotune: Mapping[str, ParamValue]) -> None:
+        self._autotune = autotune
+        self._launches: list[Launch] = []
+
+    @contextmanager
+    def environment(self) -> Generator[object]:
+        """Host code sees a GPU, kernels run in the interpreter, what they print goes to stderr, and chance is the same each time."""
+        with (
+            redirect_stdout(sys.stderr),
+            torch.random.fork_rng(devices=[]),
+            cuda_on_cpu() as stand_in,
+            interpreted(self._launch, self._autotune),
+        ):
+            torch.manual_seed(SEED)
+            yield stand_in
+
+    def record(self, function: Callable[[], object]) -> Recording:
+        """Runs `function` and returns what happened. Garbage is not collected meanwhile, so that lifetimes repeat exactly."""
+        self._launches = []
+        memory = Allocations()
+        gc.collect()
+        gc.disable()
+        try:
+            with memory, Operators(self._launches):
+                output = function()
+        finally:
+            gc.enable()
+        return Recording(self._launches, memory.extra_bytes(output), output)
+
+    @contextmanager
+    def _launch(self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Generator[None]:
+        tally = Tally()
+        with counting(tally):
+            yield
+        self._launches.append(Launch(kernel, grid, requested=tally.traffic(), flops=tally.flops, notes=notes))
+
+
+@contextmanager
+def _user_errors(target: Target) -> Generator[None]:
+    """An exception out of the user's function or kernel as one sentence with its line; ioaware's own errors as they are."""
+    try:
+        yield
+    except IoawareError:
+        raise
+    except (Exception, SystemExit) as error:
+        line = failing_line(error)
+        where = f" at {line}" if line else ""
+        missing = isinstance(error, (AttributeError, NotImplementedError)) and "nterpreter" in str(error)
+        remedy = "Triton's interpreter lacks what this kernel uses." if missing else "The function must run by itself first."
+        raise UsageError(f"{target.name} raised {type(error).__name__}{where}: {error}", remedy) from error
+
+
+def _compulsory(work: Work, output: object) -> Traffic | None:
+    """Every byte of the declared inputs once and of the output once; None when the work declares no inputs."""
+    if not work.inputs:
+        return None
+    inputs = {(tensor.data_ptr(), tensor.shape, tensor.stride()): tensor.nbytes for tensor in work.inputs}
+    written = {storage._cdata: storage.nbytes() for storage in storages(output)}
+    return Traffic(read_bytes=sum(inputs.values()), write_bytes=sum(written.values()))
+
+
+def _check(work: Work, output: object) -> Check | None:
+    """The first tensor of the output against the float64 reference, when the work has one."""
+    if work.reference is None or work.tolerance is None:
+        return None
+    found = tensors(output)
+    if not found:
+        raise UsageError("the work has a reference but returned no tensor", "Return the output from the work.")
+    return Check(relative_error(found[0], work.reference()), work.tolerance)
+
+
+def _doubts(check: Check | None) -> tuple[str, ...]:
+    if check is None or check.passed:
+        return ()
+    return (f"the output is wrong: relative error {check.relative_error:.3g}, allowed {check.tolerance:.3g}",)
+
+
+def _result(
+    target: Target,
+    values: Mapping[str, ParamValue],
+    recording: Recording,
+    check: Check | None,
+    compulsory: Traffic | None,
+    notes: tuple[str, ...],
+) -> Result:
+    kernels = [launch for launch in recording.launches if launch.origin == "triton"]
+    operators = [launch for launch in recording.launches if launch.origin == "torch"]
+    if not kernels:
+        raise UsageError(
+            f"{target.name} launched no Triton kernel",
+            "A target launches its kernels when called, or returns the callable that does.",
+        )
+    return Result(
+        source="trace",
+        target=target.name,
+        params=values,
+        requested=total(launch.requested for launch in kernels),
+        assumed=total(launch.requested for launch in operators) if operators else None,
+        compulsory=compulsory,
+        flops=sum(launch.flops or 0 for launch in kernels),
+        extra_memory_bytes=recording.extra_memory_bytes,
+        notes=notes,
+        launches=tuple(recording.launches),
+        check=check,
+        environment=software_environment(),
+    )
