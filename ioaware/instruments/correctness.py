@@ -1,0 +1,69 @@
+"""Whether an output may be believed: against the float64 reference, from poisoned memory, with the inputs left alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ioaware.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NOT_FINITE_ERROR = sys.float_info.max
+"""The relative error reported for an output with NaN or infinity in it: JSON has neither, and any tolerance refuses it."""
+
+
+def relative_error(output: Tensor, reference: Tensor) -> float:
+    """Relative Frobenius error ||output - reference|| / ||reference||, computed in float64 where the tensors are."""
+    if output.shape != reference.shape:
+        raise UsageError(f"the output has shape {tuple(output.shape)}, its reference {tuple(reference.shape)}")
+    if not bool(output.isfinite().all()):
+        return NOT_FINITE_ERROR
+    exact = reference.double()
+    scale = _norm(exact)
+    error = _norm(output.double() - exact)
+    return error / scale if scale else error
+
+
+def _norm(tensor: Tensor) -> float:
+    import torch
+
+    return float(cast(Any, torch.linalg).vector_norm(tensor))
+
+
+def tensors(value: object) -> list[Tensor]:
+    """Every tensor of an output, however nested in tuples, lists and dictionaries."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return [value]
+    items: Iterable[object] = ()
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).values()
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        items = cast("Sequence[object]", value)
+    return [tensor for item in items for tensor in tensors(item)]
+
+
+def output_norm(value: object) -> float | None:
+    """Frobenius norm over all floating-point tensors of an output in float64: tells whether two runs computed the same."""
+    parts = [_norm(tensor.double()) for tensor in tensors(value) if tensor.is_floating_point()]
+    norm = sum(part * part for part in parts) ** 0.5
+    return norm if parts and norm < NOT_FINITE_ERROR else None
+
+
+def output_bytes(value: object) -> int:
+    """Bytes of the memory an output keeps alive, shared storage counted once."""
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors(value)}
+    return sum(storages.values())
+
+
+def changed_inputs(before: Sequence[Tensor], after: Sequence[Tensor]) -> list[int]:
+    """Positions of the inputs that the work changed; a NaN that stayed a NaN is no change."""
+    return [
+        position
+        for position, (old, new) in enumerate(zip(before, after, strict=True))
+        if not bool(((old == new) | ((old != old) & (new != new))).all())
+    ]

@@ -1,0 +1,85 @@
+"""Sees every Triton and Gluon launch a host function makes, and marks each for the profiler with an NVTX range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+
+@dataclass(frozen=True, slots=True)
+class TritonLaunch:
+    """A launch as Triton made it: the Python function's name, the name in the GPU's code, and what the compiler chose."""
+
+    kernel: str
+    compiled_name: str
+    grid: tuple[int, ...] = ()
+    registers: int | None = None
+    shared_bytes: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """A grid with a zero in it launches no kernel."""
+        return bool(self.grid) and math.prod(self.grid) == 0
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+def _nothing() -> None:
+    pass
+
+
+@contextmanager
+def watch_launches(
+    push: Callable[[str], object] = _ignore, pop: Callable[[], object] = _nothing
+) -> Generator[list[TritonLaunch]]:
+    """Inside, each launch is appended to the list and runs between `push("ioaware:<index>")` and `pop()`.
+
+    Autotuned, heuristic and Gluon kernels all end in `JITFunction.run` (Triton 3.6 to 3.9), which is where this looks.
+    """
+    from triton.runtime.jit import JITFunction
+
+    jit_function = cast(Any, JITFunction)
+    original = jit_function.run
+    launches: list[TritonLaunch] = []
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if warmup:  # compiles only
+            return original(self, *args, grid=grid, warmup=warmup, **kwargs)
+        seen: list[tuple[int, ...]] = []
+
+        def chosen(meta: Any) -> Any:
+            value = grid(meta) if callable(grid) else grid
+            seen.append(tuple(int(extent) for extent in cast("tuple[int, ...]", value)))
+            return value
+
+        index = len(launches)
+        launches.append(TritonLaunch(self.__name__, self.__name__))  # now: a pre-run hook may launch a kernel of its own
+        push(f"ioaware:{index}")
+        try:
+            compiled = original(self, *args, grid=chosen, warmup=warmup, **kwargs)
+        finally:
+            pop()
+        launches[index] = _describe(self.__name__, compiled, seen[-1] if seen else ())
+        return compiled
+
+    jit_function.run = run
+    try:
+        yield launches
+    finally:
+        jit_function.run = original
+
+
+def _describe(name: str, compiled: Any, grid: tuple[int, ...]) -> TritonLaunch:
+    metadata = getattr(compiled, "metadata", None)
+    return TritonLaunch(
+        kernel=name,
+        compiled_name=str(getattr(metadata, "name", None) or name),
+        grid=grid,
+        registers=getattr(compiled, "n_regs", None),
+        shared_bytes=getattr(metadata, "shared", None),
+    )

@@ -1,0 +1,87 @@
+"""One worker on a GPU at a time: an exclusive lock taken before CUDA starts, so that siblings compile while one measures."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ioaware.errors import MachineError
+
+POLL_S = 0.05
+
+
+@contextmanager
+def gpu_lease(
+    uuid: str,
+    *,
+    timeout_s: float,
+    waiting: Path | None = None,
+    directory: Path | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Generator[None]:
+    """Holds the GPU for the block; the kernel gives it back even if the process is killed.
+
+    While it waits, the file `waiting` exists, so that whoever times the worker can leave that time out.
+    Raises `MachineError` after `timeout_s` seconds.
+    """
+    name = re.sub(r"[^A-Za-z0-9-]", "_", uuid)
+    descriptor = _open((directory or Path(tempfile.gettempdir())) / f"ioaware-{name}.lock")
+    try:
+        _wait(descriptor, uuid, timeout_s, waiting, clock, sleep)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    """Locking needs no right to write, so a file another user made will do; a planted symbolic link will not."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            return os.open(path, flags | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise MachineError(
+            f"the lock of the GPU, {path}, cannot be opened ({error.strerror})", "Set TMPDIR elsewhere."
+        ) from error
+
+
+def _wait(
+    descriptor: int,
+    uuid: str,
+    timeout_s: float,
+    waiting: Path | None,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> None:
+    deadline = clock() + timeout_s
+    try:
+        while not _lock(descriptor):
+            if waiting is not None:
+                waiting.touch()
+            if clock() >= deadline:
+                raise MachineError(
+                    f"another ioaware measurement has held {uuid} for {timeout_s:.0f} s",
+                    "Wait for it to end, or give this one more time.",
+                )
+            sleep(POLL_S)
+    finally:
+        if waiting is not None:
+            with suppress(FileNotFoundError):
+                waiting.unlink()
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

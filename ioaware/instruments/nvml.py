@@ -1,0 +1,165 @@
+"""What NVML says of one GPU: its fixed limits, and a snapshot of clocks, power, temperature and company."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ioaware.errors import MachineError
+
+NvmlLibrary = Any
+"""The module `pynvml` of nvidia-ml-py, or something with the same functions."""
+
+CLOCK_SM, CLOCK_MEMORY = 1, 2
+TEMPERATURE_GPU = 0
+THRESHOLD_SLOWDOWN = 1
+
+
+def no_gpu(detail: str = "") -> MachineError:
+    """The one message for a machine without a usable GPU."""
+    return MachineError(
+        f"no NVIDIA GPU is visible here{f': {detail}' if detail else ''}",
+        "These work without one: ioaware predict, trace, verify, report. `ioaware doctor` says what is missing to measure.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What does not change: identity, maximum clocks and where the GPU slows itself down. None: NVML does not say."""
+
+    name: str
+    uuid: str
+    driver: str | None
+    max_sm_clock_mhz: int | None
+    max_memory_clock_mhz: int | None
+    memory_bus_bits: int | None
+    power_limit_mw: int | None
+    slowdown_temperature_c: int | None
+    ecc: bool | None
+    mig: bool
+
+    @property
+    def peak_hbm_bytes_per_s(self) -> int | None:
+        """Memory clock, two transfers a cycle, bus width: 3201 MHz x 2 x 6016 bit / 8 = 4.81 TB/s on an H200."""
+        if not self.max_memory_clock_mhz or not self.memory_bus_bits:
+            return None
+        return self.max_memory_clock_mhz * 10**6 * 2 * self.memory_bus_bits // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One moment. `throttle_bits` are NVML's clocks-event reasons; `processes` all with a compute context, us included."""
+
+    uuid: str
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    power_mw: int | None = None
+    temperature_c: int | None = None
+    throttle_bits: int | None = None
+    processes: tuple[int, ...] = ()
+    energy_mj: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the record: without the identifiers of GPU and processes."""
+        keep = asdict(self)
+        for name in ("uuid", "processes", "energy_mj"):
+            del keep[name]
+        return {name: value for name, value in keep.items() if value is not None}
+
+
+def load_nvml() -> NvmlLibrary:
+    """nvidia-ml-py, initialised. Raises `MachineError` where there is no driver."""
+    try:
+        import pynvml
+    except ImportError as error:
+        raise MachineError("nvidia-ml-py is not installed", "pip install nvidia-ml-py") from error
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise no_gpu(f"NVML does not start ({error})") from error
+    return pynvml
+
+
+class Gpu:
+    """One GPU as NVML sees it. What a GPU or driver does not support reads as None."""
+
+    def __init__(self, library: NvmlLibrary, handle: Any) -> None:
+        self.library = library
+        self.handle = handle
+        self.limits = self._limits()
+
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        """The answer, or None if the GPU, the driver or this nvidia-ml-py does not have it."""
+        try:
+            return getattr(self.library, function)(self.handle, *arguments)
+        except (self.library.NVMLError, AttributeError):
+            return None
+
+    def _limits(self) -> Limits:
+        ecc, mig = self._ask("nvmlDeviceGetEccMode"), self._ask("nvmlDeviceGetMigMode")
+        return Limits(
+            name=_text(self._ask("nvmlDeviceGetName")) or "unknown",
+            uuid=self.uuid(),
+            driver=_text(_try(self.library, lambda: self.library.nvmlSystemGetDriverVersion())),
+            max_sm_clock_mhz=self._ask("nvmlDeviceGetMaxClockInfo", CLOCK_SM),
+            max_memory_clock_mhz=self._ask("nvmlDeviceGetMaxClockInfo", CLOCK_MEMORY),
+            memory_bus_bits=self._ask("nvmlDeviceGetMemoryBusWidth"),
+            power_limit_mw=self._ask("nvmlDeviceGetEnforcedPowerLimit"),
+            slowdown_temperature_c=self._ask("nvmlDeviceGetTemperatureThreshold", THRESHOLD_SLOWDOWN),
+            ecc=None if ecc is None else bool(ecc[0]),
+            mig=mig is not None and bool(mig[0]),
+        )
+
+    def uuid(self) -> str:
+        return _text(self._ask("nvmlDeviceGetUUID")) or ""
+
+    def processes(self) -> tuple[int, ...]:
+        """Process ids with a compute context, in the driver's numbering (in a container not necessarily ours)."""
+        return tuple(sorted(int(process.pid) for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()))
+
+    def energy_mj(self) -> int | None:
+        """Energy since the driver was loaded, in millijoules."""
+        return self._ask("nvmlDeviceGetTotalEnergyConsumption")
+
+    def snapshot(self) -> Snapshot:
+        reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons")
+        return Snapshot(
+            uuid=self.uuid(),
+            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", CLOCK_SM),
+            memory_clock_mhz=self._ask("nvmlDeviceGetClockInfo", CLOCK_MEMORY),
+            power_mw=self._ask("nvmlDeviceGetPowerUsage"),
+            temperature_c=self._ask("nvmlDeviceGetTemperature", TEMPERATURE_GPU),
+            throttle_bits=self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") if reasons is None else reasons,
+            processes=self.processes(),
+            energy_mj=self.energy_mj(),
+        )
+
+
+def open_gpu(library: NvmlLibrary, environ: Mapping[str, str] | None = None) -> Gpu:
+    """The GPU that CUDA calls device 0 under CUDA_VISIBLE_DEVICES. Raises `MachineError` if none is visible."""
+    count = _try(library, library.nvmlDeviceGetCount) or 0
+    visible = (os.environ if environ is None else environ).get("CUDA_VISIBLE_DEVICES")
+    first = "0" if visible is None else visible.split(",")[0].strip()
+    if first.startswith(("GPU-", "MIG-")):
+        handle = _try(library, lambda: library.nvmlDeviceGetHandleByUUID(first))
+    elif first.isdigit() and int(first) < count:
+        handle = _try(library, lambda: library.nvmlDeviceGetHandleByIndex(int(first)))
+    else:
+        handle = None
+    if handle is None:
+        raise no_gpu(f"NVML sees {count}, CUDA_VISIBLE_DEVICES={visible!r}" if visible is not None and count else "")
+    return Gpu(library, handle)
+
+
+def _try(library: NvmlLibrary, ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except (library.NVMLError, AttributeError):
+        return None
+
+
+def _text(value: Any) -> str | None:
+    """Older nvidia-ml-py gives bytes."""
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,186 @@
+"""The process that touches the GPU for one point: `python -m ioaware.instruments.worker time|profile SPEC OUT`."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioaware.errors import IoawareError
+from ioaware.instruments import correctness
+from ioaware.instruments.environment import gpu_environment
+from ioaware.instruments.gpm import MINIMUM_WINDOW_S, GpmWindow
+from ioaware.instruments.launch_log import watch_launches
+from ioaware.instruments.lease import gpu_lease
+from ioaware.instruments.lifeline import follow_lifeline
+from ioaware.instruments.messages import Report, Spec, describe_error
+from ioaware.instruments.nvml import Gpu, Snapshot, load_nvml, open_gpu
+from ioaware.instruments.stability import unstable_reasons
+from ioaware.instruments.timing import repeat
+from ioaware.traffic import Check, ParamValue, Timing
+
+if TYPE_CHECKING:
+    from ioaware.case import Work
+    from ioaware.instruments.cuda import Cuda
+
+SEED = 0
+"""The same in both modes, so that the profiled kernels see the inputs that were checked and timed."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The GPU from its three sides: torch's, NVML's, and the processes that were on it before we came."""
+
+    device: Cuda
+    gpu: Gpu
+    own_processes: frozenset[int]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures, and writes a report in any case that this process lives to see; exit code 1 if it holds an error."""
+    mode, spec_path, out_path = arguments
+    spec = Spec.read(Path(spec_path))
+    follow_lifeline(Path(spec.lifeline))
+    try:
+        report = _measure(MODES[mode], spec)
+    except BaseException as error:  # a target may raise anything, SystemExit included
+        if not isinstance(error, IoawareError):
+            traceback.print_exc()
+        report = Report(error=describe_error(error))
+    report.write(Path(out_path))
+    return 1 if report.error else 0
+
+
+def _measure(mode: Mode, spec: Spec) -> Report:
+    """Imports and checks on the CPU, then takes the GPU, and only then starts CUDA on it."""
+    from ioaware.instruments.cuda import Cuda
+    from ioaware.instruments.target import load_target
+
+    gpu = open_gpu(load_nvml())
+    target = load_target(spec.target)
+    params = target.resolve(spec.params, typed=False)
+    importlib.import_module("torch")  # seconds that need no GPU, so before the lease
+
+    with gpu_lease(gpu.limits.uuid, timeout_s=spec.lease_timeout_s, waiting=Path(spec.waiting)):
+        # A hang ends by itself, saying where, even if nobody is left to kill it.
+        faulthandler.dump_traceback_later(spec.timeout_s, exit=True)
+        strangers = set(gpu.processes())
+        device = Cuda()
+        bench = Bench(device, gpu, frozenset(set(gpu.processes()) - strangers))
+        device.seed(SEED)
+        work = target.build(device=device.name, **params)
+        return mode(target.name, params, work, bench, spec)
+
+
+def time_work(target: str, params: dict[str, ParamValue], work: Work, bench: Bench, spec: Spec) -> Report:
+    """Check, launches, memory, time, clocks and energy of a work. A refused output stops it: no number is worth taking."""
+    device, gpu = bench.device, bench.gpu
+    size = correctness.output_bytes(work.run())  # compiles and tunes
+    with watch_launches() as launches:
+        peak, output = device.peak_requested_bytes(work.run)
+    extra = None if peak is None else max(0, peak - correctness.output_bytes(output))
+    del output
+    check, norm, refused = check_work(work, device, poison_bytes=2 * ((peak or size) + 2**25))
+    environment = gpu_environment(gpu.limits) | device.describe()
+    report = Report(
+        target, params, tuple(launches), check, norm, extra_memory_bytes=extra, environment=environment, refused=refused
+    )
+    if refused:
+        return report
+    timing, snapshots = _time(work, bench, spec)
+    telemetry, notes = _sustain(work, bench, spec, timing)
+    snapshots.append(gpu.snapshot())
+    telemetry |= {"before": snapshots[0].to_dict(), "after": snapshots[-1].to_dict()}
+    unstable = unstable_reasons(gpu.limits, snapshots, bench.own_processes, device.uuid)
+    return Report(
+        target, params, tuple(launches), check, norm, timing, extra, telemetry, environment, tuple(notes), tuple(unstable)
+    )
+
+
+def check_work(work: Work, device: Cuda, poison_bytes: int) -> tuple[Check | None, float | None, str | None]:
+    """One call from poisoned memory: the check against the reference, the output's norm, and why to refuse, if so."""
+    before = [tensor.clone() for tensor in work.inputs]
+    device.poison(poison_bytes)
+    output = work.run()
+    device.synchronize()
+    changed = correctness.changed_inputs(before, work.inputs)
+    del before
+    norm = correctness.output_norm(output)
+    found = correctness.tensors(output)
+    check = None
+    if work.reference is not None and work.tolerance is not None and len(found) == 1:
+        check = Check(correctness.relative_error(found[0], work.reference()), work.tolerance)
+    if changed:
+        return check, norm, f"the work changes its input {changed[0]}: a repetition would measure something else"
+    if check is not None and not check.passed:
+        return check, norm, f"the output is wrong: relative error {check.relative_error:.3g}, allowed {check.tolerance:.3g}"
+    return check, norm, None
+
+
+def _time(work: Work, bench: Bench, spec: Spec) -> tuple[Timing, list[Snapshot]]:
+    """The repetitions, and what NVML saw before, during and after them."""
+    device, gpu = bench.device, bench.gpu
+    hold = device.host_seconds(work.run)
+    once = device.timer(work.run, hold, gpu.limits.max_sm_clock_mhz)
+    for _ in range(3):  # the clock has risen by then
+        once()
+    snapshots = [gpu.snapshot()]
+    timing = repeat(once, budget_s=spec.budget_s, clock=time.monotonic, every=lambda: snapshots.append(gpu.snapshot()))
+    snapshots.append(gpu.snapshot())
+    return timing, snapshots
+
+
+def _sustain(work: Work, bench: Bench, spec: Spec, timing: Timing) -> tuple[dict[str, Any], list[str]]:
+    """Energy per launch and HBM bandwidth over a window of back-to-back calls, on a warm L2 and loaded power supply."""
+    if spec.window_s < MINIMUM_WINDOW_S:
+        return {}, [f"no energy and no GPM bandwidth: a window of {spec.window_s} s is shorter than {MINIMUM_WINDOW_S} s"]
+    device, gpu = bench.device, bench.gpu
+    window = GpmWindow(gpu) if GpmWindow.is_supported(gpu) else None
+    device.run_back_to_back(work.run, MINIMUM_WINDOW_S, timing.median_ns)
+    energy_before = gpu.energy_mj()
+    if window:
+        window.sample()
+    count, elapsed = device.run_back_to_back(work.run, spec.window_s, timing.median_ns)
+    if window:
+        window.sample()
+    energy_after = gpu.energy_mj()
+    reading = window.read() if window else None
+    telemetry: dict[str, Any] = {"window": {"seconds": elapsed, "calls": count, "ns_per_call": elapsed * 1e9 / count}}
+    notes: list[str] = []
+    if energy_before is None or energy_after is None:
+        notes.append("no energy: this GPU has no energy counter")
+    else:
+        telemetry["energy_per_call_mj"] = (energy_after - energy_before) / count
+    if reading is None:
+        notes.append("no GPM bandwidth: this GPU or driver has no performance monitoring in NVML")
+    else:
+        telemetry["gpm"] = reading.to_dict()
+    return telemetry, notes
+
+
+def profile_work(target: str, params: dict[str, ParamValue], work: Work, bench: Bench, spec: Spec) -> Report:  # noqa: ARG001
+    """One call under the profiler, each Triton launch in a range of its own, after a rehearsal that must launch the same."""
+    device = bench.device
+    work.run()
+    with watch_launches() as rehearsed:
+        work.run()
+    device.empty_cache()
+    with watch_launches(device.push_range, device.pop_range) as launches:
+        output = device.profile(work.run)
+    notes: list[str] = []
+    if [launch.compiled_name for launch in rehearsed] != [launch.compiled_name for launch in launches]:
+        notes.append("the profiled call launched other kernels than the call before it: the work depends on its history")
+    return Report(target, params, tuple(launches), output_norm=correctness.output_norm(output), notes=tuple(notes))
+
+
+Mode = Callable[[str, "dict[str, ParamValue]", "Work", Bench, Spec], Report]
+MODES: dict[str, Mode] = {"time": time_work, "profile": profile_work}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
