@@ -15,9 +15,10 @@ from ioaware.cli.output import emit
 @click.argument("target", metavar="TARGET")
 @param_option
 @click.option("--no-counters", is_flag=True, help="Time and NVML only, where ncu may not read counters.")
+@click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds the work may take.")
 @json_option
 @output_option("Write here instead of to stdout.")
-def measure(target: str, given: dict[str, str], no_counters: bool, as_json: bool, output: Path | None) -> int:
+def measure(target: str, given: dict[str, str], no_counters: bool, timeout: float, as_json: bool, output: Path | None) -> int:
     """Bytes requested and bytes of HBM by ncu's counters, time by CUDA events, and NVML's telemetry, on a GPU.
 
     The work runs in a process of its own. Exits with 1 when the output does not match the target's reference, 3 when the
@@ -25,11 +26,13 @@ def measure(target: str, given: dict[str, str], no_counters: bool, as_json: bool
     Example: ioaware measure flash2 -p seq_len=4096 -p heads=16
     """
     from ioaware.cli.render import result_text
+    from ioaware.instruments.measure import Options
     from ioaware.instruments.measure import measure as run_measured
     from ioaware.instruments.target import load_target
 
     params = load_target(target).resolve(given, typed=True)
-    result = run_measured(target, params, options=None)
+    options = Options(counters="off" if no_counters else "required", timeout_s=timeout)
+    result = run_measured(target, params, options=options)
     verbose = settings().verbose
     emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
     return of_result(result)

@@ -7,13 +7,44 @@ from pathlib import Path
 import click
 
 from ioaware.cli.options import output_option, verb
+from ioaware.cli.output import progress
+from ioaware.cli.text import printable
 
 
 @verb
 @output_option("The directory to write into.", default=Path("report"), show_default=True, metavar="DIR")
-@click.option("--store", "path", type=click.Path(path_type=Path), metavar="FILE", help="Use this store's records too.")
-def report(output: Path, path: Path | None) -> None:
-    """The report: predicted curves, traced marks, measured points and the verdicts on the theorems.
+def report(output: Path) -> None:
+    """The report: predicted curves, traced marks, measured points, and the verdicts on the theorems.
 
-    Without a GPU it overlays the measurements recorded on an H200 that ship with ioaware. Prints the report's path last.
+    On a machine with a GPU it measures, which takes a while and goes on where it stopped when interrupted; elsewhere it
+    shows the measurements of an H200 that ship with ioaware. Prints the path of report.html last.
     """
+    from ioaware.cli.gather import measurements, roofs, theory
+    from ioaware.cli.progress import progress_bar
+    from ioaware.instruments.environment import software_environment
+    from ioaware.report.build import build_report
+    from ioaware.sweep.verify import verify
+
+    progress("predicting and tracing")
+    with progress_bar() as step:
+        results = theory(step)
+    progress("measuring, or reading what is recorded")
+    with progress_bar() as step:
+        measured = measurements(output, step)
+    progress("verifying the theorems")
+    with progress_bar() as step:
+        claims = verify(measurements=measured.results, progress=step)
+    path = build_report(
+        output,
+        [*results, *measured.results],
+        claims,
+        live=measured.live,
+        roofs=roofs(measured.results),
+        missing=measured.missing,
+        environment=software_environment(),
+        progress=progress,
+    )
+    click.echo(printable(str(path)))
+
+
+command = report
