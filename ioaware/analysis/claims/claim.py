@@ -1,0 +1,161 @@
+"""A claim of theory as an executable check: its parts, the numbers each was judged on, and a verdict that fails closed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Verdict = Literal["holds", "fails", "inconclusive"]
+Number = int | float
+
+
+def combine(verdicts: Iterable[Verdict]) -> Verdict:
+    """Fails if any part fails; inconclusive if any is, or if there is none; holds only when every part holds."""
+    seen = set(verdicts)
+    if "fails" in seen:
+        return "fails"
+    return "holds" if seen == {"holds"} else "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One check of a claim: what it says, what theory expects, what was observed at how many points."""
+
+    part: str
+    says: str
+    expected: str
+    observed: str
+    points: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One number of theory beside one observed number, at a named place. None means that it is missing."""
+
+    part: str
+    where: str
+    expected: Number | None
+    observed: Number | None
+
+    @property
+    def deviation(self) -> float:
+        """|observed - expected| / |expected|; infinite where theory says zero and something was observed; NaN stays NaN."""
+        if self.expected is None or self.observed is None:
+            return math.nan
+        difference = abs(self.observed - self.expected)
+        if self.expected == 0:
+            return 0.0 if difference == 0 else math.inf
+        return float(difference / abs(self.expected))
+
+
+@dataclass(frozen=True, slots=True)
+class Exponent:
+    """A fitted power of one variable with its 95 % confidence interval, beside the power the theorem gives.
+
+    The power of a whole count is shown beside that of its leading term and not judged: over a finite range the
+    lower-order terms move it away from the theorem's. None: the points could not be fitted.
+    """
+
+    quantity: str
+    variable: str
+    exponent: float | None
+    low: float | None
+    high: float | None
+    expected: float
+    points: int
+    verdict: Verdict | Literal["not judged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A statement, where it comes from, and the verdict that follows from the evidence shown and from nothing else.
+
+    `evidence` holds `parts` (one row a check), `exponents`, `points` (every number compared) and `notes`.
+    """
+
+    claim: str
+    statement: str
+    source: str
+    verdict: Verdict
+    evidence: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable JSON form of `ioaware verify --json`."""
+        return asdict(self)
+
+
+def conclude(
+    claim: str,
+    statement: str,
+    source: str,
+    *,
+    parts: Sequence[Part],
+    exponents: Sequence[Exponent] = (),
+    points: Sequence[Comparison] = (),
+    notes: Sequence[str] = (),
+) -> Claim:
+    """The claim whose verdict is that of its parts and of its judged exponents together."""
+    verdict = combine([*(part.verdict for part in parts), *(power.verdict for power in exponents if power.verdict != "not judged")])
+    evidence = {
+        "parts": [_plain(asdict(part)) for part in parts],
+        "exponents": [_plain(asdict(power)) for power in exponents],
+        "points": [_plain(asdict(comparison)) for comparison in points],
+        "notes": list(notes),
+    }
+    return Claim(claim, statement, source, verdict, evidence)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A row that strict JSON can carry: a number that is not finite is spelled out."""
+    return {key: str(value) if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+
+
+def judge_comparisons(
+    part: str, says: str, comparisons: Sequence[Comparison], *, tolerance: float = 0.0, at_least: int = 1, unit: str = ""
+) -> Part:
+    """Every observed number within `tolerance` (relative) of theory's, at no fewer than `at_least` points.
+
+    One number off, or one NaN, fails the part; a missing number, or too few of them, leaves it inconclusive.
+    """
+    expected = (
+        f"equal at {len(comparisons)} points" if tolerance == 0 else f"within {tolerance:.2%} at {len(comparisons)} points"
+    )
+    missing = [c for c in comparisons if c.expected is None or c.observed is None]
+    known = [c for c in comparisons if c.expected is not None and c.observed is not None]
+    wrong = [c for c in known if not c.deviation <= tolerance]
+    if wrong:
+        worst = max(wrong, key=lambda c: math.inf if math.isnan(c.deviation) else c.deviation)
+        observed = f"{len(wrong)} differ; {worst.where}: {worst.observed} against {worst.expected} {unit}".rstrip()
+        return Part(part, says, expected, observed, len(known), "fails")
+    if missing or len(known) < max(at_least, 1):
+        where = f", first {missing[0].where}" if missing else ""
+        observed = f"{len(known)} of {max(at_least, len(comparisons), 1)} points known{where}"
+        return Part(part, says, expected, observed, len(known), "inconclusive")
+    largest = max(c.deviation for c in known)
+    observed = "all equal" if largest == 0 else f"largest difference {largest:.4%}"
+    return Part(part, says, expected, observed, len(known), "holds")
+
+
+def judge_bounds(
+    part: str,
+    says: str,
+    ratios: Sequence[tuple[str, float]],
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    at_least: int = 1,
+) -> Part:
+    """Every ratio, given with its place, inside [low, high]: how a Theta or an Omega is checked, constants included."""
+    limits = [f"at least {low:.6g}" if low > -math.inf else "", f"at most {high:.6g}" if high < math.inf else ""]
+    expected = " and ".join(limit for limit in limits if limit)
+    outside = [(where, ratio) for where, ratio in ratios if not low <= ratio <= high]
+    if outside:
+        where, ratio = outside[0]
+        return Part(part, says, expected, f"{len(outside)} outside; {where}: {ratio:.6g}", len(ratios), "fails")
+    if len(ratios) < max(at_least, 1):
+        return Part(part, says, expected, f"{len(ratios)} of {max(at_least, 1)} points known", len(ratios), "inconclusive")
+    values = [ratio for _, ratio in ratios]
+    return Part(part, says, expected, f"{min(values):.6g} to {max(values):.6g}", len(ratios), "holds")
