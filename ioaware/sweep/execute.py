@@ -10,8 +10,8 @@ from ioaware.record import encode
 from ioaware.traffic import Params, Result, Source
 
 
-def answer(source: Source, target: str, params: Params) -> Result:
-    """Asks the source. Raises whatever the source raises."""
+def answer(source: Source, target: str, params: Params, *, timeout_s: float = 300.0) -> Result:
+    """Asks the source. Raises whatever the source raises. `timeout_s` is for `measure`, whose workers keep their own time."""
     if source == "predict":
         from ioaware.prediction import predict
 
@@ -22,15 +22,15 @@ def answer(source: Source, target: str, params: Params) -> Result:
 
         return trace(load_target(target), params)
     if source == "measure":
-        from ioaware.instruments.measure import measure
+        from ioaware.instruments.measure import Options, measure
 
-        return measure(target, params)
+        return measure(target, params, options=Options(timeout_s=timeout_s))
     raise ValueError(f"no source {source!r}")
 
 
 def execute(job: dict[str, Any]) -> str:
     """What a worker process runs: a `Point.to_job()` in, a record or a clear error out, both as JSON."""
     try:
-        return encode(answer(job["source"], job["target"], job["params"]))
+        return encode(answer(job["source"], job["target"], job["params"], timeout_s=job["timeout_s"]))
     except IoawareError as error:
         return json.dumps({"error": str(error), "exit_code": error.exit_code})

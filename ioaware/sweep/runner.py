@@ -29,6 +29,7 @@ PRELOAD: Mapping[str, tuple[str, ...]] = {
     "measure": ("ioaware.instruments.measure",),
 }
 MACHINE_EXIT = 5
+MEASURE_MARGIN_S = 60.0
 NOTE_LINES = 12
 
 
@@ -150,9 +151,11 @@ class _Sweep:
                     self._finish(point, ending)
 
     def _submit(self, isolation: Isolation, number: int, point: Point) -> None:
+        """A measurement keeps its own time, once with counters and once without; beyond it, points wait for the GPU."""
         trace = point.source == "trace"
-        timeout_s = self.timeout_s if trace else self.timeout_s * self.workers  # on a GPU points wait for each other
-        isolation.submit(number, point.to_job(), timeout_s=timeout_s, memory_bytes=self.memory_bytes if trace else None)
+        job = {**point.to_job(), "timeout_s": self.timeout_s}
+        limit_s = self.timeout_s if trace else 2 * self.timeout_s * self.workers + MEASURE_MARGIN_S
+        isolation.submit(number, job, timeout_s=limit_s, memory_bytes=self.memory_bytes if trace else None)
 
     def _finish(self, point: Point, ending: Ending) -> None:
         """Stores what a worker said, or that it said nothing."""
@@ -172,13 +175,15 @@ class _Sweep:
         lines = tail.strip().splitlines()[-NOTE_LINES:]
         notes = (problem, "\n".join(lines)) if lines else (problem,)
         record = Result(point.source, point.target, point.params, exact=False, status="failed", notes=notes)
-        self.outcome.failed.append((point, problem))
         self._keep(point, encode(record))
 
     def _keep(self, point: Point, record: str) -> None:
         self.store.save(point, record, machine=self.machine_of(point))
-        status: Status = json.loads(record)["status"]
-        if status != "failed":
+        said: Any = json.loads(record)
+        status: Status = said["status"]
+        if status == "failed":
+            self.outcome.failed.append((point, said["notes"][0]))
+        else:
             self.answered.add(point.source)
         counts = self.outcome.statuses
         counts[status] = counts.get(status, 0) + 1

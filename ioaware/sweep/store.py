@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
 import struct
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +16,7 @@ from typing import cast
 from ioaware.errors import DataError, IoawareError, UsageError
 from ioaware.record import decode, encode
 from ioaware.sweep.points import SOURCES, Point
-from ioaware.traffic import Result, Status
+from ioaware.traffic import Result, Source, Status
 
 APPLICATION_ID = 0x696F_6177
 """Says in the file's header that it is ours (the letters "ioaw")."""
@@ -25,11 +26,12 @@ BUSY_TIMEOUT_S = 60.0
 _MAGIC = b"SQLite format 3\0"
 _TABLE = (
     "CREATE TABLE points (point TEXT NOT NULL, machine TEXT NOT NULL, source TEXT NOT NULL, status TEXT NOT NULL, "
-    "record TEXT NOT NULL, PRIMARY KEY (point, machine)) STRICT, WITHOUT ROWID"
+    "record TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (point, machine)) STRICT, WITHOUT ROWID"
 )
 # A finished record stays; one that failed or was unstable gives way to a better one, never an unstable one to a failure.
 _SAVE = (
-    "INSERT INTO points VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET status = excluded.status, record = excluded.record "
+    "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+    "SET status = excluded.status, record = excluded.record, digest = excluded.digest "
     "WHERE points.status <> 'ok' AND (points.status = 'failed' OR excluded.status <> 'failed')"
 )
 
@@ -65,9 +67,9 @@ class Store:
 
     def save(self, point: Point, record: str, *, machine: str = "") -> None:
         """Makes a record durable. `record` is the text of `record.encode`: the machine that measures need not parse it."""
-        status = json.loads(record)["status"]
+        row = (point.key, machine, point.source, json.loads(record)["status"], record)
         with self._errors():
-            self._connection.execute(_SAVE, (point.key, machine, point.source, status, record))
+            self._connection.execute(_SAVE, (*row, _digest(row)))
 
     def add(self, point: Point, result: Result, *, machine: str = "") -> None:
         """`save` for a `Result` in hand."""
@@ -84,13 +86,14 @@ class Store:
     def results(self, points: Iterable[Point] | None = None) -> list[Result]:
         """Every record, or those of `points` on whatever machine, in an order that does not depend on when they came."""
         wanted = None if points is None else {point.key for point in points}
-        return [decode(record, where=f"{self.path}: {key}") for key, record in self._rows() if wanted is None or key in wanted]
-
-    def _rows(self) -> list[tuple[str, str]]:
         with self._errors():
-            rows = self._connection.execute("SELECT source, point, record FROM points ORDER BY point, machine").fetchall()
-        rows.sort(key=lambda row: SOURCES.index(row[0]) if row[0] in SOURCES else len(SOURCES))
-        return [(point, record) for _, point, record in rows]
+            rows = self._connection.execute("SELECT * FROM points ORDER BY point, machine").fetchall()
+        chosen: list[tuple[str, ...]] = [row for row in rows if wanted is None or row[0] in wanted]
+        for *row, digest in chosen:
+            if digest != _digest(row):
+                raise self._corrupt(f"the record of {row[0]} is not what was saved")
+        chosen.sort(key=lambda row: SOURCES.index(cast("Source", row[2])))
+        return [decode(row[4], where=f"{self.path}: {row[0]}") for row in chosen]
 
     def _check_content(self) -> None:
         """Sound pages and exactly our one table: no view or trigger of somebody else's runs in our process."""
@@ -123,6 +126,11 @@ class Store:
                     f"{self.path}: cannot be written ({error})", "What was saved before is kept; free the disk."
                 ) from error
             raise self._corrupt(str(error)) from error
+
+
+def _digest(row: Sequence[str]) -> str:
+    """SQLite has no checksums of its own: a flipped digit in a number would pass for the number."""
+    return hashlib.sha256("\0".join(row).encode()).hexdigest()
 
 
 def _no_place(path: Path, why: str | None) -> UsageError:

@@ -30,7 +30,7 @@ def stub_errors(job: dict[str, Any]) -> str:
     """An entry through the real `execute`, whose source is replaced: errors take the way they take in earnest."""
     import ioaware.sweep.execute as module
 
-    def refuse(source: str, target: str, params: Any) -> Result:
+    def refuse(source: str, target: str, params: Any, **options: Any) -> Result:
         raise MachineError("no counters here", "Ask for them.") if source == "measure" else UsageError("this cannot work")
 
     module.answer = refuse
@@ -78,7 +78,7 @@ def deaf_hang() -> None:
 def flood() -> None:
     """More output than any disk should keep."""
     block = b"x" * 2**20
-    for _ in range(300):
+    for _ in range(64):
         os.write(1, block)
     os.write(2, b"\nthe last line\n")
     os._exit(3)

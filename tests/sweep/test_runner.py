@@ -1,0 +1,157 @@
+"""Sweeps: what is asked, what is asked again, and how every way of not coming back becomes one failed record."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import ioaware.sweep.runner as runner
+from ioaware.errors import UsageError
+from ioaware.sweep.points import Point
+from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
+from ioaware.sweep.server import MARK
+from ioaware.sweep.store import Store
+from ioaware.sweep.study import Study, parse_study
+from ioaware.traffic import Params, Result, Source
+
+HERE = Path(__file__).parent
+STUB = "targets:stub"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.syspath_prepend(str(HERE))  # a worker finds `targets` where this process would
+    return Store(tmp_path / "s.db")
+
+
+def study_of(*names: str, source: str = "trace", sizes: int = 1) -> Study:
+    targets = [f"{HERE / 'targets.py'}:{name}" for name in names]
+    text = f'[[grid]]\nsources = ["{source}"]\ntargets = {targets}\nparams = {{ seq_len = {list(range(1, sizes + 1))} }}'
+    return parse_study(text, name="s", where="s.toml")
+
+
+def processes_of_points() -> list[int]:
+    """Processes that carry a point's mark and belong to this test run."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                variables = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if f"{MARK}=".encode() in variables and f"PYTEST_VERSION={os.environ['PYTEST_VERSION']}".encode() in variables:
+                found.append(int(entry.name))
+    return found
+
+
+MISFORTUNES: Mapping[str, tuple[str, str]] = {
+    "crash": ("exit code 1", "RuntimeError: planted"),
+    "leave": ("exit code 0 and no result", ""),
+    "system_exit": ("exit code 1", "SystemExit: 0"),
+    "segfault": ("killed by SIGSEGV", ""),
+    "hang": ("ran into the time limit", ""),
+    "deaf_hang": ("ran into the time limit", ""),
+    "flood": ("exit code 3", "the last line"),
+    "eat_memory": ("exit code 1", "MemoryError"),
+    "out_of_memory": ("killed by SIGKILL (out of memory?)", ""),
+    "kill_server": ("the process that isolates points died", ""),
+}
+
+
+def test_every_misfortune_is_one_failed_record_and_the_rest_complete(store: Store) -> None:
+    study = study_of("ok", *MISFORTUNES, "nap")
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.monotonic()
+    outcome = run_study(study, store, workers=4, timeout_s=3.0, memory_bytes=2**28, entry=STUB)
+    took_s = time.monotonic() - start
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
+
+    assert outcome.statuses == {"ok": 2, "failed": len(MISFORTUNES)}
+    results = store.results(study.points)
+    assert len(results) == len(study.points)
+    for result in results:
+        name = result.target.rpartition(":")[2]
+        if name in MISFORTUNES:
+            problem, said = MISFORTUNES[name]
+            assert result.status == "failed"
+            assert problem in result.notes[0]
+            assert said in "".join(result.notes[1:])
+            assert sum(map(len, result.notes)) < 5000
+        else:
+            assert result.status == "ok"
+    assert took_s < 30
+    assert grown_kib < 100 * 1024
+    deadline = time.monotonic() + 5
+    while processes_of_points() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of_points() == []
+
+
+def test_a_second_run_asks_nothing_and_a_retry_only_what_failed(store: Store) -> None:
+    study = study_of("ok", "leave", sizes=2)
+    assert run_study(study, store, entry=STUB).statuses == {"ok": 2, "failed": 2}
+    assert run_study(study, store, entry=STUB) == Outcome(total=4, already=4, failed_before=2)
+    retried = run_study(study, store, entry=STUB, retry_failed=True)
+    assert (retried.already, retried.statuses) == (2, {"failed": 2})
+
+
+def test_a_point_is_stored_before_another_takes_its_place(store: Store) -> None:
+    study = study_of("ok", sizes=6)
+    seen: list[tuple[int, int, str]] = []
+
+    def progress(done: int, total: int, point: Point, status: str) -> None:
+        with Store(store.path, readonly=True) as reader:
+            assert reader.status(point) == status
+        seen.append((done, total, status))
+
+    run_study(study, store, workers=1, progress=progress, entry=STUB)
+    assert seen == [(done, 6, "ok") for done in range(1, 7)]
+
+
+def test_a_machine_that_cannot_measure_leaves_those_points_open(store: Store) -> None:
+    study = Study("s", "s", (*study_of("ok", source="measure", sizes=5).points, *study_of("ok", sizes=2).points))
+    outcome = run_study(study, store, workers=1, entry="targets:stub_errors")
+    assert outcome.unavailable == {"measure": "no counters here\n  Ask for them."}
+    assert outcome.statuses == {"failed": 2}, "a usage error is the point's own; it does not stop its source"
+    assert [result.source for result in store.results()] == ["trace", "trace"]
+
+
+def test_predictions_run_here(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(source: Source, target: str, params: Params) -> Result:
+        if params["seq_len"] == 2:
+            raise ZeroDivisionError("planted")
+        return Result(source, target, params)
+
+    monkeypatch.setattr(runner, "answer", answer)
+    text = '[[grid]]\nsources = ["predict"]\ntargets = ["flash1"]\nparams = { seq_len = [1, 2, 3] }'
+    outcome = run_study(parse_study(text, name="s", where="s"), store)
+    assert outcome.statuses == {"ok": 2, "failed": 1}
+    assert outcome.failed[0][1] == "ZeroDivisionError: planted"
+
+
+def test_ctrl_c_keeps_what_is_finished(store: Store) -> None:
+    study = study_of("ok", sizes=5)
+
+    def progress(done: int, total: int, point: Point, status: str) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(SweepInterruptedError, match=r"3 of 5 points are stored .*\n  The same command") as caught:
+        run_study(study, store, workers=1, progress=progress, entry=STUB)
+    assert caught.value.exit_code == 130
+    assert len(store.results()) == 3
+    assert processes_of_points() == []
+    assert run_study(study, store, entry=STUB).already == 3
+
+
+def test_what_cannot_be_asked(store: Store) -> None:
+    with pytest.raises(UsageError, match=r"does not ask 'measure'\n  Its sources: trace"):
+        run_study(study_of("ok"), store, sources=["measure"])
+    for workers, timeout_s in ((0, 1.0), (1, 0.0), (1, float("nan"))):
+        with pytest.raises(UsageError, match="at least one worker"):
+            run_study(study_of("ok"), store, workers=workers, timeout_s=timeout_s)
