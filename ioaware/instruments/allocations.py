@@ -26,7 +26,7 @@ class Allocations(Watch):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.live_bytes = 0
         self.peak_bytes = 0
         self._sizes: dict[int, int] = {}
@@ -35,16 +35,15 @@ class Allocations(Watch):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         outcome = func(*args, **(kwargs or {}))
-        operands = {storage._cdata for storage in storages((args, kwargs))}
+        operands = set(storages((args, kwargs)))
         if func is torch.ops.aten.lift_fresh.default:  # what torch.tensor(...) makes before a mode can see it
             operands = set[int]()
-        for storage in storages(outcome):
-            self._see(storage, born=storage._cdata not in operands)
+        for key, storage in storages(outcome).items():
+            self._see(key, storage, born=key not in operands)
         return outcome
 
-    def _see(self, storage: torch.UntypedStorage, *, born: bool) -> None:
+    def _see(self, key: int, storage: torch.UntypedStorage, *, born: bool) -> None:
         """Counts a new storage, and the growth of a known one that was resized."""
-        key = storage._cdata
         if key not in self._sizes:
             if not born:
                 return
@@ -59,11 +58,16 @@ class Allocations(Watch):
 
     def extra_bytes(self, output: object) -> int:
         """Peak of the bytes alive at once, less those of `output`, what the work returned (tensors in any nesting)."""
-        kept = {storage._cdata for storage in storages(output)}
-        return self.peak_bytes - sum(self._sizes.get(key, 0) for key in kept)
+        return self.peak_bytes - sum(self._sizes.get(key, 0) for key in storages(output))
 
 
-def storages(values: object) -> list[torch.UntypedStorage]:
-    """The storages of all strided tensors in a nesting of lists, tuples and dictionaries."""
+def strided_tensors(values: object) -> list[torch.Tensor]:
+    """The strided tensors, those that have a storage, in a nesting of lists, tuples and dictionaries."""
     leaves: list[Any] = tree_leaves(values)
-    return [leaf.untyped_storage() for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
+
+
+def storages(values: object) -> dict[int, torch.UntypedStorage]:
+    """The different storages of those tensors, by the identity that tensors sharing one have in common."""
+    found: list[Any] = [tensor.untyped_storage() for tensor in strided_tensors(values)]
+    return {storage._cdata: storage for storage in found}

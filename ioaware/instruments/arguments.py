@@ -42,20 +42,15 @@ class Argument:
         word = text.strip().lower()
         if word == "none" and not self.required and self.default is None:
             return None
+        if self.kind == "any":
+            return _looks_like(text)
+        if self.kind == "bool" and word in TRUE_WORDS | FALSE_WORDS:
+            return word in TRUE_WORDS
         if self.kind in ("str", "dtype"):
             return self.check(text)
-        if self.kind in ("bool", "any") and word in (TRUE_WORDS | FALSE_WORDS) - (
-            {"1", "0"} if self.kind == "any" else set[str]()
-        ):
-            return word in TRUE_WORDS
-        for kind, number in (("int", int), ("float", float)):
-            if self.kind in (kind, "any"):
-                try:
-                    return number(word.replace("_", ""))
-                except ValueError:
-                    continue
-        if self.kind == "any":
-            return text
+        number = _number(word)
+        if type(number) is int or (self.kind == "float" and number is not None):
+            return self.check(number)
         raise self._refusal(text)
 
     def check(self, value: ParamValue) -> ParamValue:
@@ -91,6 +86,25 @@ class Argument:
 
     def _refusal(self, value: object) -> UsageError:
         return UsageError(f"{self.name}={value!r} cannot work: {self.name} takes {CHOICES[self.kind]}")
+
+
+def _number(word: str) -> int | float | None:
+    """An integer where the word is one, else a float, else nothing."""
+    for kind in (int, float):
+        try:
+            return kind(word.replace("_", ""))
+        except ValueError:
+            continue
+    return None
+
+
+def _looks_like(text: str) -> ParamValue:
+    """For a parameter that says nothing about its type: a number, true or false, or the text itself."""
+    number = _number(text)
+    if number is not None:
+        return number
+    word = text.strip().lower()
+    return word in TRUE_WORDS if word in TRUE_WORDS | FALSE_WORDS else text
 
 
 def arguments_of(function: Callable[..., Any], what: str) -> tuple[Argument, ...]:

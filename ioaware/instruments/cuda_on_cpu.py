@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 import torch.autograd as autograd
-import torch.utils._device as torch_device
 from torch.overrides import TorchFunctionMode
+from torch.utils import _device as _torch_device
 
 from ioaware.errors import UsageError
 from ioaware.instruments.patching import Patches
@@ -103,6 +103,7 @@ def _named_here(value: Any) -> Any:
 
 Call = Callable[..., Any]
 _Tensor: Any = torch.Tensor
+torch_device: Any = _torch_device
 
 # What a tensor answers, by the function that asks. Attributes are asked through their getters.
 ANSWERS: dict[Any, Any] = {
@@ -130,22 +131,20 @@ class _Redirect(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         named = {name: _named_here(value) if name == "device" else _here(value) for name, value in (kwargs or {}).items()}
         named.pop("pin_memory", None)
-        if func in _constructors():  # a default device set before the block would apply below this mode
+        if (
+            func in torch_utils._device._device_constructors()
+        ):  # a default device set before the block would apply below this mode
             named["device"] = named.get("device") or CPU
         convert = _named_here if func is _Tensor.to else _here
         return func(*map(convert, args), **named)
-
-
-def _constructors() -> frozenset[Any]:
-    """torch's own list of functions that a default device applies to (cached by torch)."""
-    return torch_device._device_constructors()  # pyright: ignore[reportReturnType]
 
 
 class _Generator(torch.Generator):
     """`torch.Generator(device="cuda")` on the CPU; torch accepts it wherever it accepts its own."""
 
     def __new__(cls, device: Any = CPU) -> Any:
-        return super().__new__(cls, _named_here(device))
+        new: Any = super().__new__  # its stub has no device
+        return new(cls, _named_here(device))
 
 
 def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 import triton.language as _tl
-from triton.runtime import autotuner, jit
+from triton.runtime import autotuner as _autotuner
 from triton.runtime import interpreter as _interpreter
+from triton.runtime import jit
 
 from ioaware.errors import UsageError
 from ioaware.instruments.patching import Patches
@@ -31,6 +32,7 @@ from ioaware.instruments.repairs import repair
 
 interpreter: Any = _interpreter
 tl: Any = _tl
+autotuner: Any = _autotuner
 
 Around = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
 """Entered around the programs of a launch, given the kernel's name, its grid and notes about how it was chosen."""
@@ -107,8 +109,8 @@ class _Session:
         signature = inspect.signature(kernel.fn)
         bound = signature.bind(*args, **{name: value for name, value in kwargs.items() if name in signature.parameters})
         bound.apply_defaults()
-        sizes = grid(dict(bound.arguments)) if callable(grid) else grid
-        shape = tuple(int(size) for size in ((sizes,) if isinstance(sizes, int) else sizes))
+        sizes: Any = grid(dict(bound.arguments)) if callable(grid) else grid
+        shape = tuple(map(int, sizes))
         notes, self.notes = self.notes, ()
         with self.around(kernel.fn.__name__, shape, notes), self._language(), _quiet():
             values = {
@@ -135,7 +137,7 @@ class _Session:
             with Patches() as patches:
                 for kind in (jit.JITFunction, interpreter.InterpretedFunction):
                     patches.set(kind, "__call__", lambda callee, *args, **kwargs: self.function(callee.fn)(*args, **kwargs))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
-                for name, member in list(vars(tl.tensor).items()):
+                for name, member in list(tl.tensor.__dict__.items()):
                     if isinstance(member, jit.JITFunction):  # x.sum(axis): a function again, so that Python binds x to it
                         patches.set(tl.tensor, name, _method(member))
                 repair(patches)
@@ -166,9 +168,7 @@ def _rewrite(source: Any) -> Callable[..., Any]:
     except (OSError, TypeError):
         return types.FunctionType(source.__code__, names, source.__name__, source.__defaults__)
     module = ast.parse(textwrap.dedent("".join(lines)))
-    definition = module.body[0]
-    assert isinstance(definition, ast.FunctionDef)
-    _bare(definition)
+    _bare(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
     interpreter.ASTTransformer().visit(module)
     ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
     compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
@@ -225,7 +225,7 @@ def _argument(kernel: Any, name: str, value: Any) -> Any:
 
 
 def _refuse_gluon(kernel: Any) -> None:
-    if isinstance(kernel, jit.JITFunction) and kernel.is_gluon():
+    if getattr(kernel, "is_gluon", bool)():
         raise UsageError(
             f"{kernel.fn.__name__} is a Gluon kernel, which Triton's interpreter cannot run", "Use measure for it, on a GPU."
         )
@@ -234,6 +234,7 @@ def _refuse_gluon(kernel: Any) -> None:
 @contextmanager
 def _quiet() -> Generator[None]:
     """Kernels overflow and divide by zero in masked lanes as they please; on a GPU nobody is told either."""
-    with np.errstate(all="ignore"), warnings.catch_warnings(), torch._C.DisableTorchFunction():
+    disable_torch_function: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
+    with np.errstate(all="ignore"), warnings.catch_warnings(), disable_torch_function():
         warnings.simplefilter("ignore")
         yield

@@ -19,7 +19,7 @@ from ioaware.errors import IoawareError, UsageError
 
 
 def load_function(spec: str) -> Callable[..., Any]:
-    """The function that `spec` names. Raises `UsageError` when there is no such file, module or function, or importing fails."""
+    """The function that `spec` names. Raises `UsageError` when there is none, or importing fails."""
     source, _, name = spec.rpartition(":")
     if not source or not name:
         raise UsageError(f"{spec!r} names no function", "A target is a case, path/to/file.py:function or module:function.")
@@ -42,8 +42,8 @@ def load_file(path: Path) -> ModuleType:
     path = path.resolve()
     name = f"ioaware_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     linecache.checkcache(str(path))
     sys.modules[name] = module  # dataclasses, and Triton reading a kernel's source, look a module up by name

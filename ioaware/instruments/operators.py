@@ -6,13 +6,12 @@ Each reads its inputs once and writes its outputs once, which is the least it ca
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
-from ioaware.instruments.allocations import Watch, storages
+from ioaware.instruments.allocations import Watch, storages, strided_tensors
 from ioaware.traffic import Launch, Traffic
 
 NOTE = "assumed: inputs read once, outputs written once"
@@ -42,7 +41,7 @@ class Operators(Watch):
     """Inside the block, appends to `launches` one of origin "torch" for each operator that moves data."""
 
     def __init__(self, launches: list[Launch]) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._launches = launches
 
     def __torch_dispatch__(
@@ -63,13 +62,15 @@ def movement(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: 
         return None
     changed = [(argument, value) for argument, value in _arguments(func, args, kwargs) if _is_written(argument)]
     overwritten = [value for argument, value in changed if argument.kwarg_only or name in OVERWRITES]
-    inputs = _tensors((args, kwargs))
-    blind = {id(tensor) for tensor in _tensors(overwritten)}
+    inputs = strided_tensors((args, kwargs))
+    blind = {id(tensor) for tensor in strided_tensors(overwritten)}
     read_bytes = sum(_distinct(tensor for tensor in inputs if id(tensor) not in blind).values())
-    shared = {storage._cdata for storage in storages((args, kwargs))}
-    fresh = (tensor for tensor in _tensors(outcome) if tensor.untyped_storage()._cdata not in shared)
-    write_bytes = sum(_distinct(_tensors([value for _, value in changed])).values()) + sum(_distinct(fresh).values())
-    is_view = not write_bytes and bool(_tensors(outcome))
+    shared = storages((args, kwargs))
+    outputs = strided_tensors(outcome)
+    fresh = [tensor for tensor in outputs if not storages(tensor).keys() <= shared.keys()]
+    rewritten = strided_tensors([value for _, value in changed])
+    write_bytes = sum(_distinct([*rewritten, *fresh]).values())
+    is_view = not write_bytes and bool(outputs)
     return None if is_view or read_bytes + write_bytes == 0 else Traffic(read_bytes, write_bytes)
 
 
@@ -86,12 +87,7 @@ def _is_written(argument: Any) -> bool:
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
-def _tensors(values: object) -> list[torch.Tensor]:
-    leaves: list[Any] = tree_leaves(values)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
-
-
-def _distinct(tensors: Any) -> dict[tuple[Any, ...], int]:
+def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[Any, ...], int]:
     """Bytes of each different view among the tensors; a dimension of stride 0 repeats the same elements."""
     return {
         (tensor.data_ptr(), tensor.size(), tensor.stride()): tensor.element_size()

@@ -19,7 +19,7 @@ class Patches:
 
         An attribute that was only inherited (a method seen through its instance) is deleted again afterwards, not copied down.
         """
-        self._undo.append((owner, name, vars(owner).get(name, _ABSENT)))
+        self._undo.append((owner, name, owner.__dict__.get(name, _ABSENT)))
         before = getattr(owner, name, None)
         setattr(owner, name, value)
         return before

@@ -26,11 +26,15 @@ Handle = Any  # triton's TensorHandle: numpy data and a Triton dtype
 def repair(patches: Patches) -> None:
     """Installs every repair. Call it after the interpreter has patched Triton's language."""
     builder = interpreter.interpreter_builder
-    patches.set(tl.tensor, "__index__", lambda self: int(self.handle.data.squeeze()))  # pyright: ignore[reportUnknownLambdaType]
+    patches.set(tl.tensor, "__index__", _index)
     _repair_casts(builder, patches)
     _repair_arithmetic(builder, patches)
     if not hasattr(builder, "create_descriptor_reduce"):
         patches.set(builder, "create_descriptor_reduce", _descriptor_reduce(builder))
+
+
+def _index(tensor: Any) -> int:
+    return int(tensor.handle.data.squeeze())
 
 
 def widen(bits: Bits) -> NDArray[np.float32]:
@@ -92,9 +96,7 @@ def _repair_arithmetic(builder: Any, patches: Patches) -> None:
 
 def _descriptor_reduce(builder: Any) -> Callable[..., None]:
     """`descriptor.atomic_add` and its kin as atomics on the elements inside the tensor."""
-    from triton._C.libtriton import ir as untyped  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
-
-    ir: Any = untyped
+    ir = interpreter._ir
 
     def reduce(kind: Any, descriptor: Any, value: Handle, offsets: Any) -> None:
         pointers, mask = descriptor.materialize_pointers(offsets)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Tally:
 
 def _array(handle: Any) -> Any:
     """The numpy array of a mask, which block pointers and descriptors pass bare and everything else as a handle."""
-    return handle if isinstance(handle, np.ndarray) else handle.data
+    return cast(Any, handle) if isinstance(handle, np.ndarray) else handle.data
 
 
 def _width(pointers: Any) -> int:
@@ -143,7 +143,7 @@ def _count_dots(builder: Any, tally: Tally, patches: Patches) -> None:
         return
 
     def dot_scaled(lhs: Any, scale: Any, kind: Any, *rest: Any) -> Any:
-        """Operands as in Triton's builder: lhs, its scale and format, rhs likewise, fast_math, K packing of both, accumulator."""
+        """Operands as in Triton's builder: lhs, scale, format, rhs likewise, fast_math, K packing of both, accumulator."""
         two_a_byte = getattr(kind, "name", "") == "E2M1" and rest[4]
         tally.dot(lhs, rest[-1], 2 if two_a_byte else 1)
         return plain_scaled(lhs, scale, kind, *rest)

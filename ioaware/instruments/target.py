@@ -13,7 +13,7 @@ from ioaware.errors import UsageError
 from ioaware.instruments.arguments import Argument, arguments_of, takes_device
 from ioaware.instruments.loading import load_function
 from ioaware.params import Param, resolve
-from ioaware.traffic import ParamValue
+from ioaware.traffic import ParamValue, Traffic
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,15 @@ def work_of(outcome: object) -> Work | None:
     return Work(run=outcome) if callable(outcome) else None
 
 
+def compulsory_bytes(target: str, params: Mapping[str, ParamValue]) -> Traffic | None:
+    """The floor that a case's theory knows at resolved parameters; None for a target that is no case."""
+    if target not in CASES:
+        return None
+    from ioaware.prediction import predict
+
+    return predict(target, **dict(params)).compulsory  # pyright: ignore[reportArgumentType]
+
+
 def load_target(spec: str | Callable[..., Any]) -> Target:
     """The target of a case name, `path/to/file.py:function`, `module:function`, or a Python function itself.
 
@@ -72,7 +81,8 @@ def _case(name: str) -> Target:
 
 
 def _function(name: str, function: Callable[..., Any]) -> Target:
-    if any("triton.runtime" in kind.__module__ for kind in type(function).__mro__):
+    kinds: list[type] = type.mro(type(function))
+    if any("triton.runtime" in kind.__module__ for kind in kinds):
         raise UsageError(
             f"{name} is a Triton kernel", "A target is the host function that allocates its arguments and launches it."
         )

@@ -7,23 +7,26 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from ioaware.case import Work
 from ioaware.errors import IoawareError, UsageError
-from ioaware.instruments.allocations import Allocations, storages
+from ioaware.instruments.allocations import Allocations
 from ioaware.instruments.correctness import relative_error, tensors
-from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
+from ioaware.instruments.cuda_on_cpu import StandIn, cuda_on_cpu
+from ioaware.instruments.environment import software_environment
 from ioaware.instruments.interpret import interpreted
 from ioaware.instruments.loading import failing_line
 from ioaware.instruments.operators import Operators
-from ioaware.instruments.environment import software_environment
+from ioaware.instruments.poison import Poison
 from ioaware.instruments.tally import Tally, counting
-from ioaware.instruments.target import Target, work_of
-from ioaware.traffic import Check, Launch, ParamValue, Result, Traffic, total
+from ioaware.instruments.target import Target, compulsory_bytes, work_of
+from ioaware.traffic import Check, Launch, ParamValue, Result, total
 
 SEED = 0
+_random: Any = torch.random
 
 
 @dataclass
@@ -39,8 +42,8 @@ def trace(target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping
     """Counts what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
 
     Inputs and work run on the CPU with the same random seed each time, the host code believing in a GPU. `autotune` picks the
-    configuration of autotuned kernels by value, as in `{"BLOCK": 64}`; without it they run with their first. Raises `UsageError`
-    when the target launches no kernel, or raises: the message names the exception and its line.
+    configuration of autotuned kernels by value, as in `{"BLOCK": 64}`; without it they run with their first.
+    Raises `UsageError` when the target launches no kernel, or raises: the message names the exception and its line.
     """
     values = target.resolve(params)
     tracer = _Tracer(autotune or {})
@@ -52,9 +55,8 @@ def trace(target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping
         else:
             recording = tracer.record(work.run)
         check = _check(work, recording.output)
-        compulsory = _compulsory(work, recording.output)
         notes = (*stand_in.notes, *_doubts(check))
-    return _result(target, values, recording, check, compulsory, notes)
+    return _result(target, values, recording, check, notes)
 
 
 class _Tracer:
@@ -65,15 +67,15 @@ class _Tracer:
         self._launches: list[Launch] = []
 
     @contextmanager
-    def environment(self) -> Generator[object]:
-        """Host code sees a GPU, kernels run in the interpreter, what they print goes to stderr, and chance is the same each time."""
+    def environment(self) -> Generator[StandIn]:
+        """Host code sees a GPU, kernels run in the interpreter and print to stderr, and chance is the same each time."""
         with (
             redirect_stdout(sys.stderr),
-            torch.random.fork_rng(devices=[]),
+            _random.fork_rng(devices=[]),
             cuda_on_cpu() as stand_in,
             interpreted(self._launch, self._autotune),
         ):
-            torch.manual_seed(SEED)
+            _random.manual_seed(SEED)
             yield stand_in
 
     def record(self, function: Callable[[], object]) -> Recording:
@@ -83,7 +85,7 @@ class _Tracer:
         gc.collect()
         gc.disable()
         try:
-            with memory, Operators(self._launches):
+            with Poison(), memory, Operators(self._launches):
                 output = function()
         finally:
             gc.enable()
@@ -112,15 +114,6 @@ def _user_errors(target: Target) -> Generator[None]:
         raise UsageError(f"{target.name} raised {type(error).__name__}{where}: {error}", remedy) from error
 
 
-def _compulsory(work: Work, output: object) -> Traffic | None:
-    """Every byte of the declared inputs once and of the output once; None when the work declares no inputs."""
-    if not work.inputs:
-        return None
-    inputs = {(tensor.data_ptr(), tensor.shape, tensor.stride()): tensor.nbytes for tensor in work.inputs}
-    written = {storage._cdata: storage.nbytes() for storage in storages(output)}
-    return Traffic(read_bytes=sum(inputs.values()), write_bytes=sum(written.values()))
-
-
 def _check(work: Work, output: object) -> Check | None:
     """The first tensor of the output against the float64 reference, when the work has one."""
     if work.reference is None or work.tolerance is None:
@@ -142,7 +135,6 @@ def _result(
     values: Mapping[str, ParamValue],
     recording: Recording,
     check: Check | None,
-    compulsory: Traffic | None,
     notes: tuple[str, ...],
 ) -> Result:
     kernels = [launch for launch in recording.launches if launch.origin == "triton"]
@@ -158,7 +150,7 @@ def _result(
         params=values,
         requested=total(launch.requested for launch in kernels),
         assumed=total(launch.requested for launch in operators) if operators else None,
-        compulsory=compulsory,
+        compulsory=compulsory_bytes(target.name, values),
         flops=sum(launch.flops or 0 for launch in kernels),
         extra_memory_bytes=recording.extra_memory_bytes,
         notes=notes,
