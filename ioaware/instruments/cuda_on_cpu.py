@@ -131,9 +131,7 @@ class _Redirect(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         named = {name: _named_here(value) if name == "device" else _here(value) for name, value in (kwargs or {}).items()}
         named.pop("pin_memory", None)
-        if (
-            func in torch_utils._device._device_constructors()
-        ):  # a default device set before the block would apply below this mode
+        if func in torch_device._device_constructors():  # else a default device from outside would apply, below this mode
             named["device"] = named.get("device") or CPU
         convert = _named_here if func is _Tensor.to else _here
         return func(*map(convert, args), **named)

@@ -14,9 +14,7 @@ class Poison(Watch):
     Enter it before the modes that watch operators, so that they do not see the filling.
     """
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         outcome = func(*args, **(kwargs or {}))
         if func._schema.name in ALLOCATIONS and "empty" in func._schema.name:
             for tensor in strided_tensors(outcome):

@@ -82,13 +82,8 @@ class _Tracer:
         """Runs `function` and returns what happened. Garbage is not collected meanwhile, so that lifetimes repeat exactly."""
         self._launches = []
         memory = Allocations()
-        gc.collect()
-        gc.disable()
-        try:
-            with Poison(), memory, Operators(self._launches):
-                output = function()
-        finally:
-            gc.enable()
+        with _no_garbage_collection(), Poison(), memory, Operators(self._launches):
+            output = function()
         return Recording(self._launches, memory.extra_bytes(output), output)
 
     @contextmanager
@@ -97,6 +92,18 @@ class _Tracer:
         with counting(tally):
             yield
         self._launches.append(Launch(kernel, grid, requested=tally.traffic(), flops=tally.flops, notes=notes))
+
+
+@contextmanager
+def _no_garbage_collection() -> Generator[None]:
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager
