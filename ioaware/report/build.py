@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ioaware import __version__
 from ioaware.errors import DataError
 from ioaware.report import style, tables
-from ioaware.report.chart import Figure
+from ioaware.report.chart import Figure, Mark
 from ioaware.report.draw_html import draw_html
-from ioaware.report.draw_png import draw_png, legend
+from ioaware.report.draw_png import draw_png
 from ioaware.report.figures.blocks import blocks
 from ioaware.report.figures.exponents import exponents
 from ioaware.report.figures.memory import memory
@@ -113,7 +113,8 @@ def _page(
         "missing": [clean(text) for text in missing],
         "figures": [_figure(figure) for figure in figures],
         "claims": [_claim(claim) for claim in claims],
-        "columns": tables.POINT_COLUMNS,
+        "text_columns": tables.TEXT_COLUMNS,
+        "number_columns": tables.NUMBER_COLUMNS,
         "tables": _tables(points),
         "problems": [_with_tone(row) for row in tables.problems(results, points)],
         "others": [_other(result) for result in points.others],
@@ -152,17 +153,14 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "png": f"{figure.name}.png",
         "columns": min(figure.columns, len(figure.cells)),
         "cells": [{"id": f"{figure.name}-{index}", "title": cell.title} for index, cell in enumerate(figure.cells)],
-        "legend": [_legend_item(*entry) for entry in legend(figure)],
+        "legend": [_legend_item(mark) for mark in style.legend(figure.marks)],
     }
 
 
-def _legend_item(meaning: str, color: str, mark: Any) -> dict[str, Any]:
-    if mark == "swatch":
-        return {"meaning": meaning, "color": color, "line": True, "dash": "solid", "width": 5, "marker": "", "filled": True}
+def _legend_item(mark: Mark) -> dict[str, Any]:
     form = style.FORMS[mark]
     return {
-        "meaning": meaning,
-        "color": "neutral" if mark in ("compulsory", "bound", "ceiling") else color,
+        "meaning": form.meaning,
         "line": bool(form.dash),
         "dash": form.dash,
         "width": form.width * 1.3,

@@ -30,7 +30,7 @@ class Series:
     """One curve or set of marks. `color` is an algorithm's name or `neutral`; `mark` is the source and decides the form.
 
     `hover` holds one text per point, `label` is written at the series' right end, `spread` is the interval (low, high)
-    of each x.
+    of each x, `tags` holds one short text per point, written beside it.
     """
 
     name: str
@@ -41,10 +41,11 @@ class Series:
     hover: tuple[str, ...] = ()
     label: str = ""
     spread: tuple[tuple[float, float], ...] = ()
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.x) != len(self.y) or any(len(part) not in (0, len(self.x)) for part in (self.hover, self.spread)):
-            raise ValueError(f"series {self.name!r}: x, y, hover and spread differ in length")
+        if len(self.x) != len(self.y) or any(len(part) not in (0, len(self.x)) for part in (self.hover, self.spread, self.tags)):
+            raise ValueError(f"series {self.name!r}: x, y, hover, spread and tags differ in length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,9 @@ class Figure:
     columns: int = 2
 
     @property
-    def key(self) -> tuple[tuple[str, str], ...]:
-        """(color, mark) of everything drawn, each once, in order: the one legend of the figure."""
-        pairs = [(series.color, series.mark) for cell in self.cells for panel in cell.panels for series in panel.series]
-        return tuple(dict.fromkeys(pairs))
+    def marks(self) -> frozenset[Mark]:
+        """The forms drawn somewhere in it."""
+        return frozenset(series.mark for cell in self.cells for panel in cell.panels for series in panel.series)
 
 
 def series_of(name: str, color: str, mark: Mark, rows: Sequence[tuple[float | None, float | None, str]], label: str = "") -> tuple[Series, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ioaware.report import style
 from ioaware.report.chart import Axis, Cell, Panel, Series
-from ioaware.report.scales import Tick, end_labels, limits, panel_limits, ticks
+from ioaware.report.scales import Tick, cell_limits, end_labels, panel_limits, panel_ticks, ticks
 
 PANEL_PIXELS, AXIS_PIXELS, GAP_PIXELS = 230, 62, 16
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -21,8 +21,7 @@ def draw_html(cell: Cell) -> dict[str, Any]:
     """The cell as plotly's `data` and `layout`. plotly reads its texts as HTML, so each is escaped here."""
     heights = [PANEL_PIXELS * panel.height for panel in cell.panels]
     inner = sum(heights) + GAP_PIXELS * (len(heights) - 1)
-    xs = [x for panel in cell.panels for series in panel.series for x in series.x]
-    low, high = limits(cell.x, xs)
+    low, high = cell_limits(cell)
     labels = max((len(series.label) for panel in cell.panels for series in panel.series), default=0)
     layout: dict[str, Any] = {
         "height": round(inner + AXIS_PIXELS + 8),
@@ -49,7 +48,7 @@ def draw_html(cell: Cell) -> dict[str, Any]:
             x_axis["matches"] = "x"
         y_low, y_high = panel_limits(panel)
         layout[f"xaxis{suffix}"] = x_axis
-        layout[f"yaxis{suffix}"] = _axis(panel.y, y_low, y_high, ticks(panel.y, y_low, y_high)) | {
+        layout[f"yaxis{suffix}"] = _axis(panel.y, y_low, y_high, panel_ticks(panel)) | {
             "anchor": f"x{suffix}",
             "domain": [max(0.0, (top - height) / inner), top / inner],
         }
@@ -117,7 +116,7 @@ def _trace(series: Series, suffix: str) -> dict[str, Any]:
         trace["line"] = {"color": hue, "width": form.width * 1.3, "dash": form.dash}
     if form.marker:
         symbol = style.PLOTLY_MARKERS[form.marker] + ("" if form.filled else "-open")
-        trace["marker"] = {"color": hue, "symbol": symbol, "size": form.size * 1.35, "line": {"color": hue, "width": 0 if form.filled and form.marker != "tick" else 1.6}}
+        trace["marker"] = {"color": hue, "symbol": symbol, "size": form.size * 1.35, "line": {"color": hue, "width": 0 if form.filled else 1.6}}
     if series.spread:
         trace["error_x"] = {
             "type": "data",
@@ -128,7 +127,13 @@ def _trace(series: Series, suffix: str) -> dict[str, Any]:
             "thickness": 2.2,
             "width": 0,
         }
-    if series.hover and series.mark not in ("ghost", "path"):
+    if series.tags:
+        trace["mode"] += "+text"
+        trace["text"] = [_escaped(tag) for tag in series.tags]
+        trace["textposition"] = "top left" if series.mark == "ceiling" else "top center"
+        trace["textfont"] = {"color": hue, "size": 10}
+        trace["hoverinfo"] = "skip"
+    elif series.hover and series.mark not in ("ghost", "path"):
         trace["text"] = [_escaped(text).replace("\n", "<br>") for text in series.hover]
         trace["hovertemplate"] = "%{text}<extra></extra>"
     else:

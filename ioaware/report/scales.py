@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ioaware.report.chart import Axis, Panel
+from ioaware.report.chart import Axis, Cell, Panel
 from ioaware.report.units import bytes_text, significant, size_text, time_text
 
 Tick = tuple[float, str]
 MOST_TICKS = 7
+NARROWEST = (math.log(6), math.log(2))
+"""Spans a log axis has at least, of anything and of sizes: a few percent must not fill a panel."""
 
 
 def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
@@ -23,7 +25,8 @@ def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
         return (1.0, 10.0) if axis.log else (0.0, 1.0)
     low, high = min(known), max(known)
     if axis.log:
-        margin = max(0.05 * math.log(high / low), 0.3 if high > low else math.log(2))
+        span = math.log(high / low)
+        margin = max(0.06 * span, 0.5 * (NARROWEST[axis.quantity == "size"] - span))
         return low / math.exp(margin), high * math.exp(margin)
     margin = 0.08 * (high - low) or 0.5 * abs(high) or 0.5
     return low - margin, high + margin
@@ -33,13 +36,24 @@ def _ratio_limits(values: Sequence[float]) -> tuple[float, float]:
     """Around 1, and never narrower than 0.1 % either way: noise below that must not look like structure."""
     below = max([1 - value for value in values], default=0.0)
     above = max([value - 1 for value in values], default=0.0)
-    return 1 - max(1.25 * below, 0.001), 1 + max(1.25 * above, 0.001)
+    wide = max(below, above, 0.001)
+    return 1 - max(1.2 * below, 0.35 * wide, 0.001), 1 + max(1.2 * above, 0.35 * wide, 0.001)
 
 
 def panel_limits(panel: Panel) -> tuple[float, float]:
     """The y range of a panel, its guide included."""
     values = [y for series in panel.series for y in series.y]
     return limits(panel.y, [*values, *([] if panel.guide is None else [panel.guide])])
+
+
+def cell_limits(cell: Cell) -> tuple[float, float]:
+    """The x range that the panels of a cell share."""
+    return limits(cell.x, [x for panel in cell.panels for series in panel.series for x in series.x])
+
+
+def panel_ticks(panel: Panel) -> tuple[Tick, ...]:
+    """The labels of a panel's y axis."""
+    return ticks(panel.y, *panel_limits(panel))
 
 
 def ticks(axis: Axis, low: float, high: float) -> tuple[Tick, ...]:

@@ -6,7 +6,7 @@ hues, lighter. Forms repeat what colours say of the source, so that no figure ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ioaware.report.chart import Mark
@@ -41,22 +41,27 @@ class Form:
 
 
 FORMS: Mapping[Mark, Form] = {
-    "predict": Form("predicted: closed form", dash="solid"),
-    "ghost": Form("requested bytes, predicted", dash="solid", width=0.7),
+    "predict": Form("predicted (closed form)", dash="solid"),
+    "ghost": Form("requested, predicted", dash="solid", width=0.7),
     "path": Form("", dash="solid", width=0.8),
-    "trace": Form("traced: interpreter", marker="square", filled=False, size=8.5),
-    "measure": Form("measured: hardware", marker="circle", size=5.5),
-    "unstable": Form("measured, unstable", marker="circle", filled=False, size=5.5),
-    "compulsory": Form("compulsory floor", dash="dash", width=1.3),
+    "trace": Form("traced (interpreter)", marker="square", filled=False, size=8.5),
+    "measure": Form("measured (hardware)", marker="circle", size=5.5),
+    "unstable": Form("unstable", marker="circle", filled=False, size=5.5),
+    "compulsory": Form("compulsory", dash="dash", width=1.3),
     "bound": Form("lower bound", dash="dot", width=1.5),
     "ceiling": Form("machine's limit", dash="solid", width=1.3),
     "interval": Form("fitted, 95 % interval", marker="circle", size=6.0),
     "aside": Form("fitted, not judged", marker="circle", filled=False, size=6.0),
-    "theory": Form("theory", marker="tick", size=13.0),
+    "theory": Form("theory", dash="solid", width=1.2),
 }
 MATPLOTLIB_DASHES: Mapping[str, object] = {"solid": "-", "dash": (0, (5, 2.5)), "dot": (0, (1, 1.8)), "": "none"}
-PLOTLY_MARKERS: Mapping[str, str] = {"square": "square", "circle": "circle", "tick": "line-ns"}
-MATPLOTLIB_MARKERS: Mapping[str, str] = {"square": "s", "circle": "o", "tick": "|", "": ""}
+PLOTLY_MARKERS: Mapping[str, str] = {"square": "square", "circle": "circle"}
+MATPLOTLIB_MARKERS: Mapping[str, str] = {"square": "s", "circle": "o", "": ""}
+
+
+def legend(marks: Collection[Mark]) -> list[Mark]:
+    """The forms a figure must explain, always in the same order."""
+    return [mark for mark, form in FORMS.items() if mark in marks and form.meaning]
 
 
 def token(color: str) -> str:

@@ -18,7 +18,7 @@ CLOSE = 0.001  # measured requested bytes are expected within 0.1 % of the predi
 
 def summarise(points: Points, claims: Sequence[Claim]) -> list[str]:
     """Three to six sentences: verdicts, agreement, what FlashAttention saves, what reaches HBM, memory."""
-    return [*_verdicts(claims), *_agreement(points), *_saving(points), *_hbm(points), *_memory(points)]
+    return [*_verdicts(claims), *_agreement(points), *_saving(points), *_memory(points), *_hbm(points)]
 
 
 def _verdicts(claims: Sequence[Claim]) -> Iterator[str]:

@@ -25,9 +25,9 @@ class Field:
     number: float | None = None
 
 
-POINT_COLUMNS = (
-    "algorithm", "source", "N", "d", "mask", "B_r×B_c", "dtype", "heads", "requested / head", "÷ predicted", "HBM / head",
-    "÷ compulsory", "extra / head", "time", "TFLOP/s", "output error",
+TEXT_COLUMNS = ("algorithm", "mask", "dtype", "B_r×B_c")
+NUMBER_COLUMNS = (
+    "N", "d", "heads", "requested", "÷ predicted", "HBM", "÷ compulsory", "extra memory", "time", "TFLOP/s", "output error",
 )  # fmt: skip
 
 
@@ -43,21 +43,20 @@ def _row(points: Points, point: Point) -> tuple[Field, ...]:
     time_ns, rate = (point.time_ns, rate_tflops(points, point)) if stable and point.source == "measure" else (None, None)
     error = None if result.check is None else result.check.relative_error
     return (
-        Field(config.algorithm),
-        Field(point.source if stable else f"{point.source}, unstable"),
+        Field(config.algorithm if stable else f"{config.algorithm}, unstable"),
+        Field("causal" if config.causal else "full"),
+        Field(config.dtype),
+        Field(f"{config.block_m}×{config.block_n}", config.outer_block),
         Field(f"{point.seq_len:,}" + ("" if point.key.kv_len == point.seq_len else f" × {point.key.kv_len:,}"), point.seq_len),
         Field(str(config.head_dim), config.head_dim),
-        Field("causal" if config.causal else "full"),
-        Field(f"{config.block_m}×{config.block_n}", config.outer_block),
-        Field(config.dtype),
         Field(f"{point.num_heads:,}", point.num_heads),
-        Field(bytes_text(point.requested_bytes), point.requested_bytes),
+        Field(bytes_text(point.requested_bytes, padded=True), point.requested_bytes),
         Field(UNKNOWN if ratio is None else f"{ratio:.5f}", ratio),
-        Field(bytes_text(point.hbm_bytes), point.hbm_bytes),
-        Field(UNKNOWN if excess is None else times_text(excess), excess),
-        Field(bytes_text(point.extra_bytes), point.extra_bytes),
-        Field(time_text(time_ns), time_ns),
-        Field(UNKNOWN if rate is None else significant(rate), rate),
+        Field(bytes_text(point.hbm_bytes, padded=True), point.hbm_bytes),
+        Field(UNKNOWN if excess is None else times_text(excess, padded=True), excess),
+        Field(bytes_text(point.extra_bytes, padded=True), point.extra_bytes),
+        Field(time_text(time_ns, padded=True), time_ns),
+        Field(UNKNOWN if rate is None else significant(rate, padded=True), rate),
         Field(UNKNOWN if error is None else f"{error:.1e}", error),
     )
 

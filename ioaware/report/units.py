@@ -9,33 +9,33 @@ TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 UNKNOWN = "–"
 
 
-def bytes_text(value: float | None, digits: int = 4) -> str:
-    """`142.6 MB`, with `digits` significant digits; whole bytes below 1 kB. MB is 10^6 bytes, as in datasheets."""
+def bytes_text(value: float | None, digits: int = 4, *, padded: bool = False) -> str:
+    """`142.6 MB`, with `digits` significant digits. MB is 10^6 bytes, as in datasheets."""
     if value is None:
         return UNKNOWN
     power = 0 if value < 1000 else min(int(math.log10(value) // 3), len(BYTE_UNITS) - 1)
     if float(f"{value / 1000**power:.{digits}g}") >= 1000 and power < len(BYTE_UNITS) - 1:
         power += 1  # 999.99 kB rounds to 1 MB
-    return f"{significant(value / 1000**power, digits)} {BYTE_UNITS[power]}"
+    return f"{significant(value / 1000**power, digits, padded=padded and power > 0)} {BYTE_UNITS[power]}"
 
 
-def time_text(time_ns: float | None, digits: int = 3) -> str:
+def time_text(time_ns: float | None, digits: int = 3, *, padded: bool = False) -> str:
     """`1.23 ms` from nanoseconds."""
     if time_ns is None:
         return UNKNOWN
     scale, unit = next(((scale, unit) for scale, unit in TIME_UNITS if time_ns >= scale), TIME_UNITS[-1])
-    return f"{significant(time_ns / scale, digits)} {unit}"
+    return f"{significant(time_ns / scale, digits, padded=padded)} {unit}"
 
 
-def significant(value: float, digits: int = 3) -> str:
-    """`digits` significant digits without an exponent: 0.0123, 1.23, 12.3, 1,234."""
+def significant(value: float, digits: int = 3, *, padded: bool = False) -> str:
+    """`digits` significant digits without an exponent: 0.0123, 1.23, 12.3, 1,234. `padded` keeps zeros at the end, for columns."""
     if value == 0:
         return "0"
     if not math.isfinite(value):
         return UNKNOWN
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = f"{value:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return text.rstrip("0").rstrip(".") if "." in text and not padded else text
 
 
 def size_text(value: int) -> str:
@@ -46,9 +46,9 @@ def size_text(value: int) -> str:
     return f"{value:,}"
 
 
-def times_text(ratio: float, digits: int = 3) -> str:
+def times_text(ratio: float, digits: int = 3, *, padded: bool = False) -> str:
     """`8.11×`."""
-    return f"{significant(ratio, digits)}×"
+    return f"{significant(ratio, digits, padded=padded)}×"
 
 
 def percent_text(fraction: float, digits: int = 2) -> str:

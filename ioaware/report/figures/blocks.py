@@ -14,7 +14,7 @@ FLASH = ("flash1", "flash2")
 FEWEST_BLOCKS = 3  # fewer block sizes are no curve
 REQUESTED = Axis("requested per head (bytes)", "bytes")
 HBM = Axis("HBM traffic per head (bytes)", "bytes")
-TIME = Axis("time per head (ns)", "time")
+TIME = Axis("time per head (s)", "time")
 
 
 def blocks(points: Points) -> Figure | None:

@@ -13,6 +13,7 @@ from ioaware.report.text import clean
 if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
 
+NARROWEST = 0.1  # a span narrower than this would make noise look like a finding
 ROW_HEIGHT = 0.14  # of a panel's usual height, per fitted quantity
 
 
@@ -26,9 +27,9 @@ def exponents(claims: Sequence[Claim]) -> Figure | None:
         return None
     return Figure(
         "exponents",
-        "Fitted exponents against the theorems'",
-        "Each dot is the power fitted to the points of a claim, its bar the 95 % confidence interval, the tick the theorem's power. "
-        "Most bars are narrower than the dot. Hollow dots are whole counts, shown but not judged: over a finite range their "
+        "Fitted exponents less the theorems'",
+        "Each dot is the power fitted to the points of a claim less the power that the theorem gives, its bar the 95 % confidence "
+        "interval: theory is the line at 0. Hollow dots are whole counts, shown but not judged: over a finite range their "
         "lower-order terms pull the power away from that of the leading term.",
         tuple(cells),
         columns=min(2, len(cells)),
@@ -42,21 +43,14 @@ def _drawable(row: dict[str, Any]) -> bool:
 
 def _cell(claim: str, rows: Sequence[dict[str, Any]]) -> Cell:
     places = [float(len(rows) - index) for index in range(len(rows))]
-    labels = [clean(f"{row['quantity']}, in {row['variable']}", 60) for row in rows]
-    expected = Series(
-        "theory",
-        "ink",
-        "theory",
-        tuple(float(row["expected"]) for row in rows),
-        tuple(places),
-        tuple(f"{label}\ntheory: {row['expected']:g}" for label, row in zip(labels, rows, strict=True)),
-    )
+    labels = [clean(f"{row['quantity']}, {row['variable']}{_power(row['expected'])}", 60) for row in rows]
+    theory = Series("theory", "muted", "theory", (0.0, 0.0), (0.4, len(rows) + 0.6))
     fitted = [series for judged in (True, False) for series in _fitted(rows, places, labels, judged)]
-    ends = [float(row[name]) for row in rows for name in ("low", "high", "expected")]
-    margin = 0.08 * (max(ends) - min(ends)) or 0.5
-    x = Axis("exponent (dimensionless)", "number", log=False, limits=(min(ends) - margin, max(ends) + margin))
+    ends = [0.0, *(_less(row, name) for row in rows for name in ("low", "high"))]
+    margin = max(0.08 * (max(ends) - min(ends)), 0.5 * (NARROWEST - (max(ends) - min(ends))))
+    x = Axis("fitted exponent − theory's (dimensionless)", "number", log=False, limits=(min(ends) - margin, max(ends) + margin))
     y = Axis("", "number", log=False, ticks=tuple(zip(places, labels, strict=True)), limits=(0.4, len(rows) + 0.6))
-    return Cell(claim, x, (Panel(y, (expected, *fitted), max(0.5, ROW_HEIGHT * len(rows))),))
+    return Cell(claim, x, (Panel(y, (theory, *fitted), max(0.5, ROW_HEIGHT * len(rows))),))
 
 
 def _fitted(rows: Sequence[dict[str, Any]], places: Sequence[float], labels: Sequence[str], judged: bool) -> Iterator[Series]:
@@ -68,11 +62,20 @@ def _fitted(rows: Sequence[dict[str, Any]], places: Sequence[float], labels: Seq
                 f"{color} fitted",
                 color,
                 "interval" if judged else "aside",
-                tuple(float(rows[i]["exponent"]) for i in own),
+                tuple(_less(rows[i], "exponent") for i in own),
                 tuple(places[i] for i in own),
                 tuple(_hover(rows[i], labels[i]) for i in own),
-                spread=tuple((float(rows[i]["low"]), float(rows[i]["high"])) for i in own),
+                spread=tuple((_less(rows[i], "low"), _less(rows[i], "high")) for i in own),
             )
+
+
+def _less(row: dict[str, Any], name: str) -> float:
+    return float(row[name]) - float(row["expected"])
+
+
+def _power(value: float) -> str:
+    """The theorem's power as a superscript: N², M⁻¹."""
+    return f"{value:g}".translate(str.maketrans("0123456789-.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻·"))
 
 
 def _color(row: dict[str, Any]) -> str:

@@ -37,6 +37,17 @@ def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: s
     ]
 
 
+def seq_len(point: Point) -> float:
+    """N."""
+    return float(point.seq_len)
+
+
+def beside(index: int, count: int) -> Value:
+    """N shifted by a few percent: points of several algorithms with one value would hide each other."""
+    shift = 1.09 ** (index - (count - 1) / 2)
+    return lambda point: point.seq_len * shift
+
+
 def over_compulsory(points: Points, point: Point) -> float | None:
     """HBM bytes over the floor of the same point."""
     floor = points.compulsory(point)

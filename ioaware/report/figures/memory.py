@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
-from ioaware.report.figures.labels import curve, marks
-from ioaware.report.points import Point, Points, Slice
+from ioaware.report.figures.labels import beside, curve, marks, seq_len
+from ioaware.report.points import Points, Slice
 from ioaware.report.style import ALGORITHMS
 from ioaware.report.units import bytes_text
 
@@ -28,21 +28,17 @@ def memory(points: Points) -> Figure | None:
     )
 
 
-def _seq_len(point: Point) -> float:
-    return float(point.seq_len)
-
-
 def _cell(points: Points, part: Slice) -> Cell:
     upper: list[Series] = []
     lower: list[Series] = []
-    for config in part.configs:
+    for index, config in enumerate(part.configs):
         seen = points.along(config, "trace", "measure", standing=("shown", "unstable"))
         upper += curve(points, config, lambda point: point.extra_bytes, label=ALGORITHMS[config.algorithm])
-        upper += marks(points, seen, _seq_len, lambda point: point.extra_bytes)
-        lower += marks(points, seen, _seq_len, points.extra_ratio)
+        upper += marks(points, seen, seq_len, lambda point: point.extra_bytes)
+        lower += marks(points, seen, beside(index, len(part.configs)), points.extra_ratio)
     if part.configs:
         rows = [
-            (_seq_len(point), points.compulsory(point), f"Q, K, V and O\n{bytes_text(points.compulsory(point))} per head")
+            (seq_len(point), points.compulsory(point), f"Q, K, V and O\n{bytes_text(points.compulsory(point))} per head")
             for point in points.along(part.configs[-1], "predict")
         ]
         upper += series_of("Q, K, V and O", "neutral", "compulsory", rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
 from ioaware.report.figures.labels import describe, marks, point_flops, rate_tflops
@@ -10,7 +10,7 @@ from ioaware.report.points import Point, Points, Slice
 from ioaware.report.style import ALGORITHMS
 from ioaware.report.units import significant, size_text
 
-RATE = Axis("TFLOP/s", "rate")
+RATE = Axis("rate (TFLOP/s)", "rate")
 HBM_INTENSITY = Axis("arithmetic intensity (FLOP per HBM byte)", "intensity")
 
 
@@ -40,7 +40,7 @@ def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
         "Roofline: FLOP/s against FLOP per HBM byte, measured",
         "Standard attention sits under the slope: HBM bytes bind it, and longer sequences do not help. FlashAttention moves right "
         "as N grows, past the ridge, where bytes no longer bind and what is left below the flat roof is matmul and exp issue. "
-        f"Small numbers are N. {limit}",
+        f"Each line starts at the smallest N and ends, with the name, at the largest. {limit}",
         tuple(cells),
     )
 
@@ -65,20 +65,19 @@ def intensity(points: Points, point: Point) -> float | None:
 
 
 def _path(points: Points, seen: list[Point]) -> list[Series]:
-    """A thin line from the smallest N to the largest, labelled with the algorithm."""
+    """A thin line from the smallest N, which is written there, to the largest, labelled with the algorithm."""
     rows = [(intensity(points, point), rate_tflops(points, point), describe(points, point)) for point in seen]
+    name = seen[0].config.algorithm if seen else ""
+    drawn = series_of(f"{name} path", name, "path", rows, ALGORITHMS.get(name, name))
     known = [point.seq_len for point, (x, y, _) in zip(seen, rows, strict=True) if x is not None and y is not None]
-    if not known:
-        return []
-    name = seen[0].config.algorithm
-    return list(series_of(f"{name} path", name, "path", rows, f"{ALGORITHMS[name]}, N {size_text(known[0])}→{size_text(known[-1])}"))
+    return [replace(series, tags=(f"N={size_text(known[0])}", *("" for _ in known[1:]))) for series in drawn]
 
 
 def _roof(roofs: Roofs, intensities: list[float]) -> tuple[Series, ...]:
     """min(peak, bandwidth * intensity) from left of the leftmost point to right of the ridge and of the rightmost."""
     ridge = roofs.peak_flops_per_s / roofs.hbm_bytes_per_s
-    ends = (min([*intensities, ridge / 8]) / 1.5, ridge, max([*intensities, ridge * 2]) * 1.5)
-    rates = [min(roofs.peak_flops_per_s, roofs.hbm_bytes_per_s * x) / 1e12 for x in ends]
-    texts = ["HBM roof", "ridge", "tensor-core roof"]
-    rows = [(x, y, f"{text}\n{significant(y)} TFLOP/s at {significant(x)} FLOP/B") for x, y, text in zip(ends, rates, texts, strict=True)]
-    return series_of("roof", "neutral", "ceiling", rows)
+    low, high = min([*intensities, ridge / 8]) / 1.5, max([*intensities, ridge * 2]) * 1.5
+    places = (low, (low * ridge**2) ** (1 / 3), ridge, high)
+    rates = [min(roofs.peak_flops_per_s, roofs.hbm_bytes_per_s * x) / 1e12 for x in places]
+    tags = ("", f"HBM {significant(roofs.hbm_bytes_per_s / 1e12)} TB/s", "", f"tensor cores {significant(rates[-1])} TFLOP/s")
+    return (Series("roof", "neutral", "ceiling", places, tuple(rates), tags=tags),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, series_of
-from ioaware.report.figures.labels import Value, curve, marks, over_compulsory
+from ioaware.report.figures.labels import Value, beside, curve, marks, over_compulsory, seq_len
 from ioaware.report.points import Config, Point, Points, Slice
 from ioaware.report.style import ALGORITHMS
 from ioaware.report.units import bytes_text
@@ -26,7 +26,7 @@ def traffic(points: Points, *, causal: bool) -> Figure | None:
         "traffic_causal" if causal else "traffic",
         f"Memory traffic against sequence length: {'causal' if causal else 'full'} attention, {slices[0].dtype}",
         "Left: bytes the SMs request, which Theorem 2 counts. Curves (predicted), squares (traced) and dots (measured) lie on one "
-        "another where theory, kernel and hardware agree; the strip below shows how far they do not. Right: bytes that reached "
+        "another where theory, kernel and hardware agree; the strip below shows how far they do not, the algorithms side by side at each N. Right: bytes that reached "
         "HBM. They lie between the compulsory floor (Q, K, V and O once) and the requested bytes (thin curves), because the "
         f"L2 catches the rest. Blocks (rows of Q × rows of K, V): {_blocks(slices)}. All values are per head.",
         tuple(cell for part in slices for cell in (_requested(points, part), _hbm(points, part))),
@@ -41,10 +41,6 @@ def _blocks(slices: Sequence[Slice]) -> str:
     return "; ".join(f"{name} {' and '.join(blocks)}" for name, blocks in found.items())
 
 
-def _seq_len(point: Point) -> float:
-    return float(point.seq_len)
-
-
 def _seen(points: Points, config: Config) -> list[Point]:
     return points.along(config, "trace", "measure", standing=("shown", "unstable"))
 
@@ -52,11 +48,11 @@ def _seen(points: Points, config: Config) -> list[Point]:
 def _requested(points: Points, part: Slice) -> Cell:
     upper: list[Series] = []
     lower: list[Series] = []
-    for config in part.configs:
+    for index, config in enumerate(part.configs):
         seen = _seen(points, config)
         upper += curve(points, config, lambda point: point.requested_bytes, label=ALGORITHMS[config.algorithm])
-        upper += marks(points, seen, _seq_len, lambda point: point.requested_bytes)
-        lower += marks(points, seen, _seq_len, points.requested_ratio)
+        upper += marks(points, seen, seq_len, lambda point: point.requested_bytes)
+        lower += marks(points, seen, beside(index, len(part.configs)), points.requested_ratio)
     upper += _longest(points, part.configs, "compulsory", points.compulsory)
     flash = [config for config in part.configs if config.algorithm != "standard"]
     upper += _longest(points, flash, "bound", lambda point: point.per_head(point.result.lower_bound_bytes))
@@ -66,11 +62,11 @@ def _requested(points: Points, part: Slice) -> Cell:
 def _hbm(points: Points, part: Slice) -> Cell:
     upper: list[Series] = []
     lower: list[Series] = []
-    for config in part.configs:
+    for index, config in enumerate(part.configs):
         seen = _seen(points, config)
         upper += curve(points, config, lambda point: point.requested_bytes, mark="ghost")
-        upper += marks(points, seen, _seq_len, lambda point: point.hbm_bytes, label=ALGORITHMS[config.algorithm])
-        lower += marks(points, seen, _seq_len, lambda point: over_compulsory(points, point))
+        upper += marks(points, seen, seq_len, lambda point: point.hbm_bytes, label=ALGORITHMS[config.algorithm])
+        lower += marks(points, seen, beside(index, len(part.configs)), lambda point: over_compulsory(points, point))
     upper += _longest(points, part.configs, "compulsory", points.compulsory)
     return Cell(f"HBM: {part.title}", SEQ_LEN, (Panel(HBM, tuple(upper)), Panel(HBM_FACTOR, tuple(lower), 0.5, guide=1.0)))
 
@@ -79,7 +75,7 @@ def _longest(points: Points, configs: Sequence[Config], mark: Mark, value: Value
     """A floor that does not depend on the algorithm: the one known at most values of N."""
     name = "compulsory floor" if mark == "compulsory" else "lower bound"
     candidates = [
-        [(_seq_len(point), value(point), f"{name} at N = {point.seq_len:,}\n{bytes_text(value(point))} per head") for point in points.along(config, "predict")]
+        [(seq_len(point), value(point), f"{name} at N = {point.seq_len:,}\n{bytes_text(value(point))} per head") for point in points.along(config, "predict")]
         for config in configs
     ]
     best = max(candidates, key=lambda rows: sum(y is not None for _, y, _ in rows), default=[])
