@@ -76,11 +76,22 @@ def _text(claims: Sequence[Claim], *, verbose: bool) -> Iterator[RenderableType]
 
 def _exponent_row(power: Mapping[str, Any]) -> list[str]:
     interval = f"{_decimals(power['low'])} to {_decimals(power['high'])}"
-    verdict = power["verdict"] if power["judged"] else "shown only"
-    return [power["quantity"], power["variable"], _decimals(power["exponent"]), interval, f"{power['expected']:g}", verdict]
+    return [
+        power["quantity"],
+        power["variable"],
+        _decimals(power["exponent"]),
+        interval,
+        f"{power['expected']:g}",
+        power["verdict"],
+    ]
 
 
-def _decimals(value: float | str) -> str:
+def _decimals(value: float | str | None) -> str:
+    """Four decimals; a number that is not finite comes spelt out, one that could not be fitted is a dash."""
+    from ioaware.report.units import UNKNOWN
+
+    if value is None:
+        return UNKNOWN
     return value if isinstance(value, str) else f"{value:.4f}"
 
 
