@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ioaware.errors import DataError
+from ioaware.errors import DataError, MachineError
 from ioaware.traffic import SCHEMA, Result
 
 MAX_BYTES = 64 * 2**20
@@ -20,7 +20,10 @@ def encode(result: Result) -> str:
 
 def decode(line: str | bytes, where: str = "record") -> Result:
     """A `Result` from its JSON. Raises `DataError` for anything that `encode` would not have written."""
-    import msgspec  # only the file boundary needs it: measuring must start on machines without it
+    try:
+        import msgspec  # only the file boundary needs it: measuring must start on machines without it
+    except ModuleNotFoundError as error:
+        raise MachineError("msgspec is not installed, and reading records needs it", "pip install msgspec") from error
 
     try:
         data: Any = msgspec.json.decode(line)
