@@ -82,7 +82,7 @@ def _logarithms(name: str, values: Sequence[float], points: int) -> Floats:
     if len(values) != points:
         raise ValueError(f"{name} has {len(values)} values for {points} points")
     for value in values:
-        if not (value > 0 and math.isfinite(value)):
+        if not 0 < value < math.inf:
             raise ValueError(f"{name} must be positive and finite for a power law, not {value!r}")
     return np.array([math.log(value) for value in values])
 

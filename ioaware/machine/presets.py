@@ -136,10 +136,13 @@ DEFAULT_MACHINE = H200
 
 
 def find_machine(name: str) -> Machine:
-    """The preset of that name, in any case, with or without spaces and dashes. Raises `UsageError` naming the choices."""
+    """The preset of that name, or of the driver's name, in any case, spaces and dashes aside.
+
+    Raises `UsageError` naming the choices.
+    """
 
     def plain(text: str) -> str:
-        return "".join(letter for letter in text.lower() if letter.isalnum())
+        return text.lower().translate({ord(letter): None for letter in " -_"})
 
     for machine in PRESETS.values():
         if plain(name) in (plain(machine.name), plain(machine.device)):

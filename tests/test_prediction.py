@@ -1,0 +1,165 @@
+"""`predict` against numbers worked out by hand and measured on hardware, and its formulas against its own numbers."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import operator
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from ioaware.analysis.formula import show
+from ioaware.cases import CASES
+from ioaware.errors import UsageError
+from ioaware.machine import find_machine
+from ioaware.prediction import predict
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"ceil": math.ceil, "floor": math.floor, "max": max, "min": min}
+OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: Fraction,
+    ast.Pow: operator.pow,
+}
+
+
+def work_out(node: ast.expr, names: dict[str, int]) -> Any:
+    """A formula's text, worked out as a reader would, who knows Python's notation and nothing of sympy."""
+    match node:
+        case ast.Constant(value):
+            return value
+        case ast.Name(name):
+            return names[name]
+        case ast.BinOp(left, op, right):
+            return OPERATORS[type(op)](work_out(left, names), work_out(right, names))
+        case ast.Call(ast.Name("sum"), [ast.GeneratorExp(body, [ast.comprehension(ast.Name(index), ast.Call(_, [end]))])]):
+            return sum(work_out(body, {**names, index: at}) for at in range(work_out(end, names)))
+        case ast.Call(ast.Name(function), arguments):
+            return FUNCTIONS[function](*(work_out(argument, names) for argument in arguments))
+    raise AssertionError(f"a reader would stumble over {ast.unparse(node)}")
+
+
+@pytest.mark.parametrize(
+    ("case", "params", "reads_mb", "writes_mb"),
+    [
+        # bytes an H200's counters gave, in MB of 10^6
+        ("flash2", {"heads": 64, "seq_len": 1024, "block_m": 128}, 142.606336, None),
+        ("flash2", {"heads": 4, "seq_len": 65_536, "block_m": 128}, 34_393.29, None),
+        ("flash1", {"heads": 64, "seq_len": 4096}, 4496.29, 2281.70),
+    ],
+)
+def test_predicted_is_what_counters_have_shown(
+    case: str, params: dict[str, int], reads_mb: float, writes_mb: float | None
+) -> None:
+    requested = predict(case, **params).launches[-1].requested  # that flash1 initialised O, l and m on chip
+    assert requested.read_bytes / 1e6 == pytest.approx(reads_mb, rel=2e-6)
+    if writes_mb is not None:
+        assert requested.write_bytes / 1e6 == pytest.approx(writes_mb, rel=2e-6)
+
+
+def test_standard_by_hand() -> None:
+    """N = 100, N_k = 70, d = 16, tiles of 32 x 48: 4 row blocks and 2 column blocks, S in fp32, P in fp16."""
+    result = predict("standard", seq_len=100, kv_len=70, head_dim=16, block_m=32, block_n=48, batch=2, heads=3)
+    scores, panels = 100 * 16 * 2 + 70 * 16 * 4, 100 * 70 + 70 * 16 * 4
+    assert result.requested.read_bytes == 6 * (2 * scores + 4 * 7000 + 2 * panels)
+    assert result.requested.write_bytes == 6 * (4 * 7000 + 2 * 7000 + 2 * 1600)
+    assert result.extra_memory_bytes == 6 * 7000 * (4 + 2)
+    assert result.flops == 6 * 4 * 7000 * 16
+    assert result.compulsory.total_bytes == 6 * 2 * (1600 + 2 * 1120 + 1600)
+
+
+def test_a_row_too_long_for_the_chip_is_read_twice() -> None:
+    short, long = (predict("standard", seq_len=1, kv_len=kv_len).launches[1].requested for kv_len in (16_384, 16_385))
+    assert short.read_bytes == 4 * 16_384
+    assert long.read_bytes == 2 * 4 * 16_385
+
+
+GRID = (
+    {},
+    {"causal": True},
+    {"seq_len": 300, "kv_len": 1000, "causal": True, "dtype": "float32"},
+    {"seq_len": 1000, "kv_len": 300, "causal": True, "block_m": 48},
+    {"seq_len": 777, "sram_elements": 5000, "head_dim": 32, "batch": 2, "heads": 5},
+)
+
+
+@pytest.mark.parametrize("params", GRID, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_formulas_give_the_numbers_and_launches_add_up(case: str, params: dict[str, int]) -> None:
+    result = predict(case, **params)
+    names = CASES[case].values(result.params)
+    for traffic in (result.requested, result.compulsory, *(launch.requested for launch in result.launches)):
+        for formula, value in ((traffic.read_formula, traffic.read_bytes), (traffic.write_formula, traffic.write_bytes)):
+            assert work_out(ast.parse(formula, mode="eval").body, names) == value
+    assert sum(launch.requested.read_bytes for launch in result.launches) == result.requested.read_bytes
+    assert sum(launch.requested.write_bytes for launch in result.launches) == result.requested.write_bytes
+    assert sum(launch.flops for launch in result.launches) == result.flops
+    assert result.compulsory.read_bytes <= result.requested.read_bytes
+    assert result.compulsory.total_bytes <= result.lower_bound_bytes <= result.requested.total_bytes
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["requested"]["read_bytes"] == result.requested.read_bytes
+
+
+def test_a_square_formula_speaks_of_n_alone() -> None:
+    assert "N_k" not in predict("flash2", causal=True).requested.read_formula
+    assert "N_k" in predict("flash2", causal=True, kv_len=1000).requested.read_formula
+    assert predict("flash2").requested.read_formula == "B*H*e*(2*N*d*ceil(N/B_r) + N*d)"
+
+
+def test_the_bound_names_its_m() -> None:
+    given = predict("flash1", seq_len=2**16, sram_elements=2**14)
+    n, d, m = 2**16, 64, 2**14
+    assert given.lower_bound_bytes == 2 * (-(-(n * n * d * d) // (m + 4 * d * d)) - m)
+    assert any("M = 16384 elements (as given" in note for note in given.notes)
+    assert any(
+        "M = 116736 elements (the shared memory of each of the 132 SMs of an H200)" in note for note in predict("flash1").notes
+    )
+    ours = predict("flash1", machine=find_machine("A100"), dtype="float32")
+    assert any("M = 41984 elements" in note and "A100" in note for note in ours.notes)
+
+
+def test_the_papers_blocks_are_named_and_said_to_exceed_m() -> None:
+    notes = "\n".join(predict("flash1", sram_elements=16_384).notes)
+    assert "B_c = 64, B_r = 64" in notes
+    assert "B_c = ceil(M/(4*d)), B_r = min(ceil(M/(4*d)), d)" in notes
+    assert "hold 20608 elements and exceed M" in notes
+    assert "fit in M" in "\n".join(predict("flash1", sram_elements=40_000).notes)
+
+
+@pytest.mark.parametrize(
+    ("case", "params"),
+    [
+        ("flash3", {}),
+        ("flash2", {"seqlen": 5}),
+        ("flash2", {"seq_len": 0}),
+        ("flash2", {"dtype": "int8"}),
+        ("flash2", {"heads": 1.5}),
+    ],
+)
+def test_what_cannot_work_is_a_usage_error(case: str, params: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        predict(case, **params)
+
+
+def test_predict_needs_neither_torch_nor_triton() -> None:
+    code = (
+        "import sys; from ioaware.prediction import predict; predict('flash1'); print({'torch', 'triton'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_formulas_read_as_people_write_them() -> None:
+    from sympy import Max, Min, Sum, ceiling, symbols
+
+    i, n, b = symbols("i n b", integer=True)
+    assert show(-b + n) == "n - b"
+    assert show(Sum(Min(n, b * ceiling(i / b)), (i, 0, n - 1))) == "sum(min(b*ceil(i/b), n) for i in range(n))"
+    assert show(Sum(i, (i, 1, n))) == "sum(i for i in range(1, n + 1))"
+    assert show(Max(n, b) ** 2) == "max(b, n)**2"
