@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from sympy import Expr
 
 from ioaware.analysis.counting import Elements, M, N, N_k, Step, d
 from ioaware.analysis.evaluate import evaluate
-from ioaware.analysis.integers import ceil_div, largest, smallest, square_root
+from ioaware.analysis.integers import ceil_div, largest, positive_symbols, smallest, square_root
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,16 @@ def lower_bound_elements(values: Mapping[str, int], *, causal: bool = False, hea
     `processors` fast memories of M elements each share the work (the SMs of a GPU): each may end with a part that has
     not cost its M moves, so M is subtracted once per processor. With a causal mask only visible pairs count.
     """
+    return evaluate(_lower_bound(causal), {**values, "heads": heads, "processors": processors})
+
+
+@cache
+def _lower_bound(causal: bool) -> Expr:
+    """The formula, built once: sympy takes longer to write it down than to evaluate it."""
+    heads, processors = positive_symbols("heads processors")
     must_touch = compulsory(causal)
     pairs = ceil_div(heads * visible_pairs(causal) * d**2, M + 4 * d**2) - processors * M
-    return evaluate(largest(heads * (must_touch.reads.count + must_touch.writes.count), pairs), values)
+    return largest(heads * (must_touch.reads.count + must_touch.writes.count), pairs)
 
 
 def lower_bound_bytes(values: Mapping[str, int], *, causal: bool = False, heads: int = 1, processors: int = 1) -> int:

@@ -98,7 +98,9 @@ def conclude(
     notes: Sequence[str] = (),
 ) -> Claim:
     """The claim whose verdict is that of its parts and of its judged exponents together."""
-    verdict = combine([*(part.verdict for part in parts), *(power.verdict for power in exponents if power.verdict != "not judged")])
+    verdict = combine(
+        [*(part.verdict for part in parts), *(power.verdict for power in exponents if power.verdict != "not judged")]
+    )
     evidence = {
         "parts": [_plain(asdict(part)) for part in parts],
         "exponents": [_plain(asdict(power)) for power in exponents],

@@ -17,7 +17,9 @@ Sample = tuple[Mapping[str, int], Number | None]
 """The values of the variables at a point, and what was observed there."""
 
 
-def fit_exponents(quantity: str, powers: Mapping[str, float], samples: Sequence[Sample], *, judged: bool = True) -> Iterator[Exponent]:
+def fit_exponents(
+    quantity: str, powers: Mapping[str, float], samples: Sequence[Sample], *, judged: bool = True
+) -> Iterator[Exponent]:
     """One row per variable of `powers`, all fitted at once. With `judged` False the power is shown, not held against theory.
 
     A missing number, too few points, or variables that do not vary leave the rows inconclusive; a NaN fails them.

@@ -54,9 +54,3 @@ def memory_of(seen: Observation) -> int:
     FlashAttention-2's order of loops (and for standard attention, whose leading term knows no M)."""
     values = seen.values
     return 4 * values["d"] * values["B_c" if seen.target == "flash1" else "B_r"]
-
-
-def live_set(values: Mapping[str, int]) -> int:
-    """W9, elements live at line 9 of Algorithm 1: K, V, Q, O, S, l and m of one pair of blocks."""
-    rows, columns = values["B_r"], values["B_c"]
-    return 2 * values["d"] * (rows + columns) + rows * columns + 2 * rows

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ioaware.analysis.claims.claim import Claim, Comparison, Exponent, Part, conclude, judge_comparisons
 from ioaware.analysis.claims.evidence import Evidence, Need, Observation
 from ioaware.analysis.claims.exponents import fit_exponents
-from ioaware.analysis.claims.grid import ATTENTION, FLASH, causal_series, every_need, series
+from ioaware.analysis.claims.grid import ATTENTION, FLASH, causal_series, every_need, flops_series
 
 NAME = "theorem1"
 STATEMENT = (
@@ -94,9 +94,11 @@ def _judge_outputs(target: str, rows: Sequence[Comparison]) -> Part:
 def _flops(target: str, evidence: Evidence) -> list[Comparison]:
     """(b) Traced FLOPs where blocks divide: 4 N N_k d per head written out here, the predicted block count when causal."""
     rows: list[Comparison] = []
-    for wanted in (*dict.fromkeys(p for each in series(target).values() for p in each), *causal_series(target)):
+    for wanted in (*dict.fromkeys(p for each in flops_series(target).values() for p in each), *causal_series(target)):
         seen = evidence.at(wanted)
-        rows.append(Comparison("b", str(wanted), _expected_flops(seen) if seen else None, seen.observed.flops if seen else None))
+        rows.append(
+            Comparison("b", str(wanted), _expected_flops(seen) if seen else None, seen.observed.flops if seen else None)
+        )
     return rows
 
 
@@ -125,7 +127,7 @@ def _measured_memory(target: str, evidence: Evidence) -> Iterator[Comparison]:
 
 def _exponents(target: str, evidence: Evidence) -> Iterator[Exponent]:
     """FLOPs as N^2 d, extra memory as N (as N^2 for standard attention, which keeps S and P)."""
-    in_n, in_d = ([evidence.at(wanted) for wanted in series(target)[name]] for name in ("N", "d"))
+    in_n, in_d = ([evidence.at(wanted) for wanted in flops_series(target)[name]] for name in ("N", "d"))
     if target in FLASH:
         for variable, seen, expected in (("N", in_n, 2), ("d", in_d, 1)):
             flops = [(s.values, s.observed.flops) for s in seen if s]

@@ -12,8 +12,10 @@ from ioaware.analysis.claims.evidence import Evidence, Need, Observation
 from ioaware.analysis.claims.exponents import fit_exponents
 from ioaware.analysis.claims.grid import ATTENTION, FLASH, every_need, series
 from ioaware.analysis.claims.l1 import l1_can_help
-from ioaware.analysis.claims.leading import POWERS, live_set, memory_of, observed_leading_bytes
+from ioaware.analysis.claims.leading import POWERS, memory_of, observed_leading_bytes
 from ioaware.analysis.claims.standard_half import judge_standard_half, scarce_exponents
+from ioaware.analysis.counting import LIVE_SET
+from ioaware.analysis.evaluate import evaluate
 from ioaware.traffic import Traffic
 
 NAME = "theorem2"
@@ -68,7 +70,11 @@ def judge(evidence: Evidence) -> Claim:
         SOURCE,
         parts=parts,
         exponents=[*exact_exponents(), *scarce_exponents(), *_traced_exponents(evidence), *_measured_exponents(measurements)],
-        points=[*(row for rows in traced.values() for row in rows), *clear, *(row for seen in helped for row in _requests("b, L1", seen))],
+        points=[
+            *(row for rows in traced.values() for row in rows),
+            *clear,
+            *(row for seen in helped for row in _requests("b, L1", seen)),
+        ],
         notes=notes,
     )
 
@@ -86,7 +92,9 @@ def _beside(part: str, where: str, expected: Traffic | None, observed: Traffic |
 def _traced(target: str, evidence: Evidence) -> Iterator[Comparison]:
     for wanted in every_need((target,)):
         seen = evidence.at(wanted)
-        yield from _beside("a", str(wanted), seen.predicted.requested if seen else None, seen.observed.requested if seen else None)
+        yield from _beside(
+            "a", str(wanted), seen.predicted.requested if seen else None, seen.observed.requested if seen else None
+        )
 
 
 def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) -> Iterator[Part]:
@@ -117,7 +125,7 @@ def _judge_observed_bound(evidence: Evidence) -> Part:
         total = seen.observed.requested.total_bytes if seen and seen.observed.requested else None
         if seen is not None and total is not None:
             programs = max((math.prod(launch.grid) for launch in seen.observed.launches), default=1)
-            at = {**seen.values, "M": live_set(seen.values)}
+            at = {**seen.values, "M": evaluate(LIVE_SET, seen.values)}
             bound = lower_bound_bytes(at, causal=seen.causal, heads=seen.heads, processors=programs)
             ratios.append((str(wanted), total / bound))
     says = "traced requests are never below the lower bound for M = the elements live in one step of a program"
@@ -127,8 +135,8 @@ def _judge_observed_bound(evidence: Evidence) -> Part:
 def _traced_exponents(evidence: Evidence) -> Iterator[Exponent]:
     """Each series varies one variable; elements are bytes / 4, which no exponent sees."""
     for target in ATTENTION:
-        for variable in ("N", "d", "M") if target in FLASH else ("N", "d"):
-            seen = [s for s in (evidence.at(wanted) for wanted in series(target)[variable]) if s]
+        for variable, needs in series(target).items():
+            seen = [s for s in map(evidence.at, needs) if s]
             yield from _powers(f"{target}: traced bytes", {variable: POWERS[target][variable]}, seen)
 
 
@@ -145,7 +153,9 @@ def _measured_exponents(measurements: Sequence[Observation]) -> Iterator[Exponen
 def _powers(quantity: str, powers: Mapping[str, float], seen: Sequence[Observation]) -> Iterator[Exponent]:
     whole = [(_at(s), _per_head(s, s.observed.requested.total_bytes if s.observed.requested else None)) for s in seen]
     yield from fit_exponents(quantity, powers, whole, judged=False)
-    yield from fit_exponents(f"{quantity}, leading term", powers, [(_at(s), _per_head(s, observed_leading_bytes(s))) for s in seen])
+    yield from fit_exponents(
+        f"{quantity}, leading term", powers, [(_at(s), _per_head(s, observed_leading_bytes(s))) for s in seen]
+    )
 
 
 def _per_head(seen: Observation, count: int | None) -> float | None:
