@@ -1,8 +1,7 @@
-"""Gathering evidence: traces what claims need, each run in a process of its own, and lays the prediction beside everything seen."""
+"""Gathering evidence: traces what claims need, each in a process of its own, and lays the prediction beside everything seen."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -11,15 +10,13 @@ from ioaware.analysis.claims.evidence import Evidence, Need, Observation
 from ioaware.cases import CASES, find_case
 from ioaware.prediction import predict
 from ioaware.record import decode, read_jsonl
-from ioaware.sweep.isolate import Ending, Isolation
+from ioaware.sweep.ask import ask
 from ioaware.sweep.points import Point, make_point
 from ioaware.traffic import Result
 
 Progress = Callable[[int, int, str], None]
 """Called with (runs done, runs to do, what was just done)."""
 
-ENTRY = "ioaware.sweep.execute:execute"
-PRELOAD = ("torch", "triton", "ioaware.instruments.trace", "ioaware.kernels.attention.work")
 TIMEOUT_S = 120.0
 
 
@@ -56,34 +53,11 @@ def recorded_measurements() -> list[Result]:
 
 
 def _ask(points: Sequence[Point], progress: Progress | None, workers: int | None) -> list[Result]:
-    """One result per point, in order. Processes are forked from one that has torch and Triton imported."""
-    limit = workers or min(4, len(os.sched_getaffinity(0)))
-    results: dict[int, Result] = {}
-    waiting = list(enumerate(points))[::-1]
-    running = 0
-    with Isolation(ENTRY, preload=PRELOAD) as isolation:
-        while waiting or running:
-            while waiting and running < limit:
-                number, point = waiting.pop()
-                isolation.submit(number, point.to_job(), timeout_s=TIMEOUT_S)
-                running += 1
-            ending = isolation.next()
-            running -= 1
-            point = points[ending.number]
-            results[ending.number] = _result(point, ending)
-            if progress is not None:
-                progress(len(results), len(points), point.label)
-    return [results[number] for number in range(len(points))]
-
-
-def _result(point: Point, ending: Ending) -> Result:
-    """The record a process answered, or a failed one that says why there is none."""
-    if ending.answer is None:
-        return _failed(point, f"{ending.problem}: {ending.tail.strip().splitlines()[-1:]}")
-    if ending.answer.startswith('{"error"'):
-        return _failed(point, ending.answer)
-    return decode(ending.answer, point.label)
-
-
-def _failed(point: Point, why: str) -> Result:
-    return Result(point.source, point.target, point.params, exact=False, status="failed", notes=(why,))
+    """One result per point, in order."""
+    distinct = {point.key: point for point in points}
+    results: dict[str, Result] = {}
+    for answer in ask(list(distinct.values()), workers=workers, timeout_s=TIMEOUT_S):
+        results[answer.point.key] = decode(answer.record, answer.point.label)
+        if progress is not None:
+            progress(len(results), len(distinct), answer.point.label)
+    return [results[point.key] for point in points]

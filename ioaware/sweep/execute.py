@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from ioaware.errors import IoawareError
 from ioaware.record import encode
@@ -15,7 +15,7 @@ def answer(source: Source, target: str, params: Params, *, timeout_s: float = 30
     if source == "predict":
         from ioaware.prediction import predict
 
-        return predict(target, **params)
+        return predict(target, **cast("dict[str, Any]", params))  # no parameter is called machine
     if source == "trace":
         from ioaware.instruments.target import load_target
         from ioaware.instruments.trace import trace

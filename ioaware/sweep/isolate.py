@@ -66,7 +66,7 @@ class Isolation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def submit(self, number: int, job: Any, *, timeout_s: float, memory_bytes: int | None = None) -> None:
+    def submit(self, number: int, job: Any, timeout_s: float, memory_bytes: int | None = None) -> None:
         """Starts a job now; `next` tells how it ended."""
         if self._server is None:
             self._server = _Server(self._setup, self._threads)

@@ -45,7 +45,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         f"params = {{ seq_len = {list(range(1, POINTS + 1))} }}\n"
     )
     points = find_study(str(study)).points
-    rng = random.Random(0)  # noqa: S311
+    rng = random.Random(0)
     number, in_time, acknowledged, stored = 0, 0, set[str](), 0
     for _ in range(KILLS):
         path = tmp_path / f"{number}.db"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-import ioaware.sweep.runner as runner
 from ioaware.errors import UsageError
+from ioaware.sweep import execute
 from ioaware.sweep.points import Point
 from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
 from ioaware.sweep.server import MARK
@@ -25,7 +26,7 @@ STUB = "targets:stub"
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.syspath_prepend(str(HERE))  # a worker finds `targets` where this process would
+    monkeypatch.setattr(sys, "path", [str(HERE), *sys.path])  # a worker finds `targets` where this process would
     return Store(tmp_path / "s.db")
 
 
@@ -127,7 +128,7 @@ def test_predictions_run_here(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
             raise ZeroDivisionError("planted")
         return Result(source, target, params)
 
-    monkeypatch.setattr(runner, "answer", answer)
+    monkeypatch.setattr(execute, "answer", answer)
     text = '[[grid]]\nsources = ["predict"]\ntargets = ["flash1"]\nparams = { seq_len = [1, 2, 3] }'
     outcome = run_study(parse_study(text, name="s", where="s"), store)
     assert outcome.statuses == {"ok": 2, "failed": 1}

@@ -85,7 +85,8 @@ def test_a_better_record_replaces_a_worse_one_only(tmp_path: Path, first: Status
 
 def test_it_is_durable_when_save_returns(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
-        modes = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+        connection = store._connection  # pyright: ignore[reportPrivateUsage]
+        modes = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert modes == ["wal", 2]
 
 
@@ -153,7 +154,7 @@ def test_a_store_with_more_in_it_is_not_ours(filled: Path) -> None:
 def test_damaged_stores_are_refused_or_give_what_was_saved(tmp_path: Path, filled: Path) -> None:
     sound = filled.read_bytes()
     expected = {encode(a_result(a_point(seq_len))) for seq_len in range(1, 51)}
-    rng = random.Random(0)  # noqa: S311
+    rng = random.Random(0)
     mutants = [sound[: len(sound) * k // 40] for k in range(40)]
     for _ in range(120):
         damaged = bytearray(sound)

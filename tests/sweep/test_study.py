@@ -143,7 +143,7 @@ def test_no_such_study(tmp_path: Path) -> None:
 
 def test_mutilated_studies_raise_only_what_a_user_understands() -> None:
     text = (resources.files("ioaware") / "studies" / "h200-blocks.toml").read_text()
-    rng = random.Random(0)  # noqa: S311
+    rng = random.Random(0)
     refused = 0
     for _ in range(150):
         place, length = rng.randrange(len(text)), rng.randrange(1, 30)
