@@ -122,7 +122,7 @@ def _totals(result: Result) -> Iterator[Row]:
         yield "lower bound", exact(result.lower_bound_bytes), _distance(result, result.lower_bound_bytes)
     if result.extra_memory_bytes is not None:
         yield "extra memory", exact(result.extra_memory_bytes), bytes_text(result.extra_memory_bytes)
-    if result.flops is not None:
+    if result.flops:
         requested = result.requested and result.requested.total_bytes
         intensity = f"{significant(result.flops / requested)} FLOP per requested byte" if requested else ""
         yield "FLOPs", exact(result.flops, ""), intensity

@@ -1,0 +1,62 @@
+"""The README tells the truth: its commands print what it shows, its Python runs, its links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ioaware.cli.main import VERBS
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FILES = re.findall(r"```python (\S+)\n(.*?)```", README, re.DOTALL)
+COMMANDS = re.findall(r"```console\n\$ (ioaware [^\n]+)\n(.*?)```", README, re.DOTALL)
+PROSE = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+SESSIONS = re.findall(r"```pycon\n(.*?)```", README, re.DOTALL)
+VARIES = "check"
+"""How a line starts that holds a rounding error, which differs between versions of torch."""
+
+
+def stable(output: str) -> list[str]:
+    return [line for line in output.splitlines() if not line.startswith(VARIES)]
+
+
+@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_a_command_prints_what_is_shown(command: str, shown: str, tmp_path: Path) -> None:
+    for name, code in FILES:
+        (tmp_path / name).write_text(code)
+    arguments = [sys.executable, "-m", *command.split()]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert stable(done.stdout) == stable(shown)
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_a_session_prints_what_is_shown(session: str) -> None:
+    test = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)
+    said: list[str] = []
+    assert doctest.DocTestRunner().run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_there_is_something_to_test() -> None:
+    assert len(COMMANDS) >= 3
+    assert len(SESSIONS) == 1
+    assert len(FILES) == 1
+    assert all(shown.strip() for _, shown in COMMANDS)
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", PROSE))))
+def test_a_link_leads_somewhere(link: str) -> None:
+    assert (ROOT / link).exists()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_in_the_table(verb: str) -> None:
+    assert re.search(rf"^\| .*`{verb}\b", README, re.MULTILINE)
