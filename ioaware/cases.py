@@ -58,8 +58,7 @@ def _attention(name: str, title: str, paper: str, *, outer: str) -> Case:
         return {**params, "block_m": block_m, "block_n": block_n}
 
     def build(*, device: str, **params: ParamValue) -> Work:
-        from ioaware.kernels.attention.work import attention_work
-
+        attention_work = _attribute("ioaware.kernels.attention.work:attention_work")
         return attention_work(_attribute(f"ioaware.kernels.attention.{name}:{name}"), name=name, device=device, **sized(params))
 
     def counts(causal: bool) -> Counts:

@@ -1,11 +1,14 @@
-"""What `predict` says: the closed form of a case as a `Result`, in bytes over all batches and heads, beside its lower bounds."""
+"""What `predict` says: the closed form of a case as a `Result`, in bytes over batch and heads, beside its lower bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+
+from sympy import Expr
 
 from ioaware.analysis.bounds import compulsory, lower_bound_bytes
-from ioaware.analysis.counting import LIVE_SET, B, B_c, B_r, Counts, Expr, H, N, N_k, Step
+from ioaware.analysis.counting import LIVE_SET, B, B_c, B_r, Counts, Elements, H, N, N_k, Step
 from ioaware.analysis.evaluate import evaluate
 from ioaware.analysis.formula import show
 from ioaware.cases import find_case
@@ -44,19 +47,23 @@ def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamVal
 
 def _traffic(step: Step, values: Mapping[str, int], *, square: bool) -> Traffic:
     """A step's bytes over batch and heads, with the formula that gives them; the algorithms have no atomics."""
-    reads, writes = B * H * step.reads.bytes, B * H * step.writes.bytes
+    reads, read_formula = _formula(step.reads, square)
+    writes, write_formula = _formula(step.writes, square)
     return Traffic(
         read_bytes=evaluate(reads, values),
         write_bytes=evaluate(writes, values),
         atomic_bytes=0,
-        read_formula=_shown(reads, square=square),
-        write_formula=_shown(writes, square=square),
+        read_formula=read_formula,
+        write_formula=write_formula,
     )
 
 
-def _shown(formula: Expr, *, square: bool) -> str:
-    """The formula, in N alone where there are as many keys as queries."""
-    return show(formula.subs(N_k, N) if square else formula)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+@lru_cache(maxsize=256)
+def _formula(elements: Elements, square: bool) -> tuple[Expr, str]:
+    """Bytes over batch and heads, and as text: in N alone where there are as many keys as queries."""
+    formula: Expr = B * H * elements.bytes
+    merged: Expr = formula.subs(N_k, N) if square else formula  # pyright: ignore[reportUnknownMemberType]
+    return formula, show(merged)
 
 
 def _launch(step: Step, values: Mapping[str, int], *, square: bool) -> Launch:
@@ -90,7 +97,7 @@ def _lower_bound(
     whose = "as given, one fast memory"
     if not isinstance(memory, int):
         memory, processors = machine.sram_elements(str(given["dtype"])), machine.sms
-        whose = f"the shared memory of each of the {machine.sms} SMs of an {machine.name}"
+        whose = f"the shared memory of each of the {machine.sms} SMs of the {machine.name}"
     heads = values["B"] * values["H"]
     bound = lower_bound_bytes({**values, "M": memory}, causal=causal, heads=heads, processors=processors)
     return bound, f"lower bound for M = {memory} elements ({whose}): max(compulsory, N^2 d^2/(M + 4 d^2) - M)"

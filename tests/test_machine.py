@@ -1,6 +1,6 @@
 """Machines: presets that hang together and name their sources, names as people type them, detection from what a driver says."""
 
-# ruff: noqa: ARG002 - fakes take what the real ones take
+
 from __future__ import annotations
 
 import sys

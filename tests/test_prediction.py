@@ -118,7 +118,7 @@ def test_the_bound_names_its_m() -> None:
     assert given.lower_bound_bytes == 2 * (-(-(n * n * d * d) // (m + 4 * d * d)) - m)
     assert any("M = 16384 elements (as given" in note for note in given.notes)
     assert any(
-        "M = 116736 elements (the shared memory of each of the 132 SMs of an H200)" in note for note in predict("flash1").notes
+        "M = 116736 elements (the shared memory of each of the 132 SMs of the H200)" in note for note in predict("flash1").notes
     )
     ours = predict("flash1", machine=find_machine("A100"), dtype="float32")
     assert any("M = 41984 elements" in note and "A100" in note for note in ours.notes)

@@ -28,6 +28,7 @@ class Bound:
     constant: bool
 
 
+@cache
 def compulsory(causal: bool = False) -> Step:
     """What must move whatever the algorithm and M: every input element that the output depends on, and the output.
 

@@ -5,6 +5,8 @@ They do not depend on B_r, unless causal: the inner loop visits every row once w
 
 from __future__ import annotations
 
+from functools import cache
+
 from sympy import Expr
 
 from ioaware.analysis.counting import ZERO, B_c, B_r, Counts, Elements, M, N, N_k, Step, T_c, d
@@ -32,6 +34,7 @@ def _over_columns(term: Expr) -> Expr:
     return series(term, _j, T_c)
 
 
+@cache
 def counts(causal: bool) -> Counts:
     """Line 2 initialises O, l, m; then per column block K_j, V_j once (line 6) and per visited row of Q the pass over
     Q, O, l, m (line 8) and back O, l, m (lines 12, 13). O is kept in the inputs' dtype, l and m in fp32.

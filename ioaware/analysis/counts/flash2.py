@@ -5,6 +5,8 @@ They do not depend on B_c, unless causal: each row block reads all of K and V on
 
 from __future__ import annotations
 
+from functools import cache
+
 from sympy import Expr
 
 from ioaware.analysis.counting import B_c, B_r, Counts, Elements, M, N, N_k, Step, T_r, d
@@ -31,6 +33,7 @@ def _over_rows(term: Expr) -> Expr:
     return series(term, _i, T_r)
 
 
+@cache
 def counts(causal: bool) -> Counts:
     """Q once (line 4), K and V once per row block (line 7), O and the log-sum-exp L once (lines 14, 15); L is fp32."""
     keys = _over_rows(visible_keys(_i)) if causal else N_k * T_r

@@ -6,6 +6,8 @@ tiled counts can be met by a kernel: the idealised ones need M > N d or so.
 
 from __future__ import annotations
 
+from functools import cache
+
 from ioaware.analysis.counting import B_r, Counts, Elements, N, N_k, Step, T_c, T_r, d
 from ioaware.analysis.integers import ceil_div, positive_symbols
 
@@ -15,6 +17,7 @@ SOURCE = "Dao et al. 2022, arXiv 2205.14135, Algorithm 0"
 (c,) = positive_symbols("c")
 
 
+@cache
 def counts(causal: bool) -> Counts:
     """S = Q K^T in tiles of B_r x B_c with all of d, P = softmax(S) by rows, O = P V in panels of B_r rows with all of d.
 
