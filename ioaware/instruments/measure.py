@@ -8,14 +8,14 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ioaware.errors import DataError, MachineError
 from ioaware.instruments.attribution import L2_READ_SECTORS, METRICS, attribute
 from ioaware.instruments.environment import scrub, software_environment
 from ioaware.instruments.lifeline import hold_lifeline
 from ioaware.instruments.merge import Profiled, failure, merge
-from ioaware.instruments.messages import Report, Spec
+from ioaware.instruments.messages import Report, Spec, started_marker
 from ioaware.instruments.ncu import STILL_WORKS, Ncu, command, counters_refused, find_ncu, run_failed
 from ioaware.instruments.ncu_csv import MAX_CHARACTERS, read_table
 from ioaware.instruments.nvml import NvmlLibrary, load_nvml, open_gpu
@@ -115,6 +115,8 @@ class _Point:
         finished = self._run("profile", argv)
         text = _read_log(log)
         refused = counters_refused(finished, text)
+        if refused is None and not started_marker(self._files("profile")[1]).exists():
+            refused = run_failed(finished, text) or MachineError("ncu did not start the worker", "`ioaware doctor` checks ncu.")
         if refused:
             raise refused
         report = self._report("profile", finished)
@@ -197,7 +199,7 @@ def _read_log(path: Path) -> str:
         return ""
 
 
-def _compulsory(target: str, params: Mapping[str, ParamValue]) -> Traffic | None:
+def _compulsory(target: str, params: Mapping[str, Any]) -> Traffic | None:
     """The floor that the case's theory knows; None for a target without a case."""
     from ioaware.cases import CASES
 
@@ -205,4 +207,4 @@ def _compulsory(target: str, params: Mapping[str, ParamValue]) -> Traffic | None
         return None
     from ioaware.prediction import predict
 
-    return cast("Result", cast(Any, predict)(target, **params)).compulsory
+    return predict(target, **params).compulsory

@@ -96,6 +96,11 @@ class Report:
             raise kinds[self.error["kind"]](self.error["what"], self.error["remedy"])
 
 
+def started_marker(report: Path) -> Path:
+    """The file a worker makes before anything else: whether a profiler that died ever started it."""
+    return report.with_suffix(".started")
+
+
 def describe_error(error: BaseException) -> dict[str, str]:
     """An exception as the `error` of a report, bounded in length."""
     if isinstance(error, IoawareError):

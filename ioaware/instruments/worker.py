@@ -19,7 +19,7 @@ from ioaware.instruments.gpm import MINIMUM_WINDOW_S, GpmWindow
 from ioaware.instruments.launch_log import watch_launches
 from ioaware.instruments.lease import gpu_lease
 from ioaware.instruments.lifeline import follow_lifeline
-from ioaware.instruments.messages import Report, Spec, describe_error
+from ioaware.instruments.messages import Report, Spec, describe_error, started_marker
 from ioaware.instruments.nvml import Gpu, Snapshot, load_nvml, open_gpu
 from ioaware.instruments.stability import unstable_reasons
 from ioaware.instruments.timing import repeat
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 SEED = 0
 """The same in both modes, so that the profiled kernels see the inputs that were checked and timed."""
+
+
+STRANGER_PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,10 @@ def main(arguments: Sequence[str]) -> int:
     """Measures, and writes a report in any case that this process lives to see; exit code 1 if it holds an error."""
     mode, spec_path, out_path = arguments
     spec = Spec.read(Path(spec_path))
+    started_marker(Path(out_path)).touch()
     follow_lifeline(Path(spec.lifeline))
     try:
-        report = _measure(MODES[mode], spec)
+        report = measure_point(MODES[mode], spec)
     except BaseException as error:  # a target may raise anything, SystemExit included
         if not isinstance(error, IoawareError):
             traceback.print_exc()
@@ -57,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if report.error else 0
 
 
-def _measure(mode: Mode, spec: Spec) -> Report:
+def measure_point(mode: Mode, spec: Spec) -> Report:
     """Imports and checks on the CPU, then takes the GPU, and only then starts CUDA on it."""
     from ioaware.instruments.cuda import Cuda
     from ioaware.instruments.target import load_target
@@ -70,12 +74,22 @@ def _measure(mode: Mode, spec: Spec) -> Report:
     with gpu_lease(gpu.limits.uuid, timeout_s=spec.lease_timeout_s, waiting=Path(spec.waiting)):
         # A hang ends by itself, saying where, even if nobody is left to kill it.
         faulthandler.dump_traceback_later(spec.timeout_s, exit=True)
-        strangers = set(gpu.processes())
-        device = Cuda()
-        bench = Bench(device, gpu, frozenset(set(gpu.processes()) - strangers))
-        device.seed(SEED)
-        work = target.build(device=device.name, **params)
-        return mode(target.name, params, work, bench, spec)
+        try:
+            strangers = _strangers(gpu)
+            device = Cuda()
+            bench = Bench(device, gpu, frozenset(set(gpu.processes()) - strangers))
+            device.seed(SEED)
+            return mode(target.name, params, target.build(device=device.name, **params), bench, spec)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def _strangers(gpu: Gpu) -> set[int]:
+    """Who computes here before we do. The worker before us may take a moment to disappear from the driver's list."""
+    deadline = time.monotonic() + STRANGER_PATIENCE_S
+    while (found := set(gpu.processes())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
 
 
 def time_work(target: str, params: dict[str, ParamValue], work: Work, bench: Bench, spec: Spec) -> Report:
