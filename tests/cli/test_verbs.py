@@ -252,7 +252,6 @@ def test_a_point_that_fails_is_3_now_and_later(said, tmp_path: Path) -> None:
     store = tmp_path / "broken.db"
     assert "broken on purpose" in said("sweep", study, "--store", store, code=3)
     assert "1 failed (0 asked now)" in said("sweep", study, "--store", store, code=3)
-    assert "1 failed (1 asked now)" in said("sweep", study, "--store", store, "--retry-failed", code=3)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
