@@ -1,0 +1,73 @@
+"""What attention kernels can work on, checked before anything is launched: each refusal says what, why and what next."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from ioaware.errors import UsageError
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+HEAD_DIMS = range(16, 257)
+GRID_AXIS = 65535
+"""The longest second and third axis of a CUDA grid: heads and batch are laid along them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of one attention, with its softmax scale."""
+
+    batch: int
+    heads: int
+    seq_len: int
+    kv_len: int
+    head_dim: int
+    scale: float
+
+
+def check_attention(
+    kernel: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None, block_m: int, block_n: int
+) -> Shape:
+    """The sizes of q [batch, heads, seq_len, head_dim] against k, v [batch, heads, kv_len, head_dim]. Raises UsageError."""
+    shapes = f"q {_text(q.shape)}, k {_text(k.shape)}, v {_text(v.shape)}"
+    layout = "Give q as [batch, heads, seq_len, head_dim], k and v as [batch, heads, kv_len, head_dim]."
+    if not q.dim() == k.dim() == v.dim() == 4:
+        raise UsageError(f"{kernel}: attention takes tensors of four dimensions, not {shapes}", layout)
+    if k.shape != v.shape or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
+        raise UsageError(f"{kernel}: the shapes do not belong together: {shapes}", layout)
+    if min(*q.shape, *k.shape) < 1:
+        raise UsageError(f"{kernel}: nothing to attend to in {shapes}", "Every dimension must be at least 1.")
+    batch, heads, seq_len, head_dim = q.shape
+    if head_dim not in HEAD_DIMS:
+        raise UsageError(
+            f"{kernel}: head_dim {head_dim} cannot work: a tile holds {HEAD_DIMS[0]} to {HEAD_DIMS[-1]} of it",
+            "Split or pad the heads.",
+        )
+    if max(batch, heads) > GRID_AXIS:
+        raise UsageError(f"{kernel}: batch {batch} and heads {heads}: a CUDA grid takes {GRID_AXIS} each", "Split the batch.")
+    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
+        raise UsageError(
+            f"{kernel}: dtypes q {_name(q.dtype)}, k {_name(k.dtype)}, v {_name(v.dtype)} cannot work together",
+            f"Give all three as one of {', '.join(map(_name, DTYPES))}.",
+        )
+    if not q.device == k.device == v.device or q.device.type not in ("cuda", "cpu"):
+        raise UsageError(
+            f"{kernel}: devices q {q.device}, k {k.device}, v {v.device} cannot work",
+            "Put all three on one CUDA device (or on the CPU under Triton's interpreter).",
+        )
+    for name, block in (("block_m", block_m), ("block_n", block_n)):
+        if type(block) is not int or not 1 <= block <= 1024:
+            raise UsageError(f"{kernel}: {name}={block!r} cannot work: a block has 1 to 1024 rows")
+    if scale is not None and not math.isfinite(scale):
+        raise UsageError(f"{kernel}: scale={scale!r} is not a finite number", "Leave it out for 1/sqrt(head_dim).")
+    return Shape(batch, heads, seq_len, k.shape[2], head_dim, 1 / math.sqrt(head_dim) if scale is None else float(scale))
+
+
+def _text(shape: torch.Size) -> str:
+    return str(list(shape))
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

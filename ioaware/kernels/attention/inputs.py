@@ -1,0 +1,43 @@
+"""The inputs that attention is tried on: Q, K, V, drawn on the CPU so that every device gets the same numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import torch
+
+Distribution = Literal["random", "large-logit", "constant-row", "masked"]
+DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
+
+
+def attention_inputs(
+    batch: int,
+    heads: int,
+    seq_len: int,
+    kv_len: int,
+    head_dim: int,
+    *,
+    dtype: torch.dtype,
+    device: str = "cpu",
+    distribution: Distribution = "random",
+    seed: int = 0,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Contiguous q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim].
+
+    random: standard normal. large-logit: logits of standard deviation 30, whose exponentials overflow float32 without the
+    running maximum. constant-row: all keys alike, so that every row of S is constant and O is the mean of V. masked: the
+    first half of the keys gets logits 110 below the others', as an additive mask does: their weight is below float32's range.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v = (
+        torch.randn((batch, heads, length, head_dim), generator=generator, dtype=dtype) for length in (seq_len, kv_len, kv_len)
+    )
+    if distribution == "large-logit":
+        q, k = q * math.sqrt(30), k * math.sqrt(30)
+    elif distribution == "constant-row":
+        k = k[:, :, :1].expand_as(k).contiguous()
+    elif distribution == "masked":
+        q[..., 0] = 10.0
+        k[..., 0] = torch.where(torch.arange(kv_len) < kv_len // 2, -11.0 * math.sqrt(head_dim), 0.0).to(dtype)
+    return q.to(device), k.to(device), v.to(device)

@@ -1,0 +1,41 @@
+"""Launching on a tensor's device: how much shared memory there is, and what Triton's refusals mean."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+
+import torch
+
+from ioaware.errors import MachineError, UsageError
+
+HOPPER_SHARED_BYTES = 227 * 1024
+
+
+def shared_memory_bytes(device: torch.device) -> int:
+    """Shared memory that one program can have on this GPU; Hopper's where the kernels are compiled or traced without one."""
+    if device.type == "cuda" and torch.cuda.is_available():
+        return int(torch.cuda.get_device_properties(device).shared_memory_per_block_optin)
+    return HOPPER_SHARED_BYTES
+
+
+@contextmanager
+def launching(kernel: str, device: torch.device) -> Generator[None]:
+    """Launches on `device`; what cannot work there raises a UsageError (tiles too large) or a MachineError (no GPU)."""
+    from triton.runtime.errors import OutOfResources
+
+    try:
+        with torch.cuda.device(device) if device.type == "cuda" and torch.cuda.is_available() else nullcontext():
+            yield
+    except OutOfResources as error:
+        raise UsageError(
+            f"{kernel}: its tiles do not fit this GPU ({error.name}: {error.required} needed, {error.limit} there)",
+            "Take a smaller block_m or block_n.",
+        ) from error
+    except (RuntimeError, ValueError) as error:
+        if "0 active drivers" in str(error) or "cpu tensor" in str(error):
+            raise MachineError(
+                f"{kernel}: Triton compiles for a GPU and the tensors are on {device}",
+                "Put them on a CUDA device; without one, trace runs the kernel in Triton's interpreter.",
+            ) from error
+        raise

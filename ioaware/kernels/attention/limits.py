@@ -1,0 +1,62 @@
+"""What fits on chip: the longest row of S a program keeps, the warps that hold a tile, the stages of its pipeline. Pure numbers."""
+
+from __future__ import annotations
+
+ROW_ON_CHIP = 16384
+"""The longest row of S (kv_len) that one program of `standard`'s softmax keeps in registers and so reads once."""
+
+MAX_WARPS = 16
+MAX_STAGES = 3
+
+
+def padded(block: int) -> int:
+    """The side of the tile that holds a block: the next power of two, at least the 16 that a matmul takes."""
+    return max(16, 1 << (block - 1).bit_length())
+
+
+def num_warps(block_m: int, floats_per_row: int) -> int:
+    """Warps for a program that keeps so many float32 for each of its rows: a warp for 16 rows, up to four, and more where
+    the registers would spill. Under 64 rows the matmuls are a warp's own and hold K and V in registers too."""
+    rows = padded(block_m)
+    warps, floats_per_thread = (rows // 16, 64) if rows < 64 else (4, 128)
+    while warps < MAX_WARPS and rows * floats_per_row > 32 * warps * floats_per_thread:
+        warps *= 2
+    return warps
+
+
+def num_stages(resident_bytes: int, stage_bytes: int, shared_bytes: int) -> int:
+    """Stages of a load pipeline beside what stays in shared memory: as many as fit, at most three, at least one."""
+    return min(MAX_STAGES, max(1, (shared_bytes - resident_bytes) // stage_bytes))
+
+
+def flash2_options(block_m: int, block_n: int, head_dim: int, element_bytes: int, shared_bytes: int) -> dict[str, int]:
+    """Launch options of `flash2`: O and S in registers, Q in shared memory, K and V pipelined."""
+    rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
+    return {
+        "num_warps": num_warps(block_m, cols + width),
+        "num_stages": num_stages(rows * width * element_bytes, 2 * cols * width * element_bytes, shared_bytes),
+    }
+
+
+def flash1_options(block_m: int, block_n: int, head_dim: int, element_bytes: int, shared_bytes: int) -> dict[str, int]:
+    """Launch options of `flash1`: old and new O and S in registers, K and V in shared memory with O on its way, Q pipelined."""
+    rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
+    resident_bytes = 2 * cols * width * element_bytes + 4 * rows * width
+    return {
+        "num_warps": num_warps(block_m, cols + 2 * width),
+        "num_stages": num_stages(resident_bytes, rows * width * element_bytes, shared_bytes),
+    }
+
+
+def standard_options(block_m: int, block_n: int, head_dim: int, element_bytes: int, shared_bytes: int) -> dict[str, int]:
+    """Launch options of `standard`'s two matmuls: S or O in registers, P and V pipelined."""
+    rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
+    return {
+        "num_warps": num_warps(block_m, max(cols, width)),
+        "num_stages": num_stages(0, (rows + width) * cols * element_bytes, shared_bytes),
+    }
+
+
+def softmax_options(row: int) -> dict[str, int]:
+    """Launch options of `standard`'s softmax for a program that holds a row of S, or a chunk of it."""
+    return {"num_warps": min(MAX_WARPS, max(1, row // 512))}

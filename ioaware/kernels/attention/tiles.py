@@ -1,0 +1,73 @@
+"""Blocks of a matrix in HBM as padded tiles: 64-bit offsets, and a mask that keeps the padding out of every byte count."""
+
+# Parameters of a Triton function have no Python types: they are pointers and scalars of the kernel's own type system.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
+# pyright: reportCallIssue=false, reportArgumentType=false
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from ioaware.kernels.attention.limits import padded
+
+tile_side = triton.constexpr_function(padded)
+"""Inside a kernel: the side of the tile that holds a block of so many rows or columns."""
+
+
+@triton.jit
+def block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr):
+    """Pointers of the tile whose first element is (row, col)."""
+    rows = row + tl.arange(0, tile_side(BLOCK_ROWS)).to(tl.int64)  # N^2 elements of S pass 2^31 at N = 46,341
+    cols = col + tl.arange(0, tile_side(BLOCK_COLS)).to(tl.int64)
+    return matrix + rows[:, None] * stride_row + cols[None, :] * stride_col
+
+
+@triton.jit
+def block_mask(row, col, num_rows, num_cols, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr):
+    """True for the elements of the tile that are in the block and in the num_rows x num_cols matrix."""
+    rows = tl.arange(0, tile_side(BLOCK_ROWS))
+    cols = tl.arange(0, tile_side(BLOCK_COLS))
+    in_rows = (rows < BLOCK_ROWS) & (row + rows < num_rows)
+    in_cols = (cols < BLOCK_COLS) & (col + cols < num_cols)
+    return in_rows[:, None] & in_cols[None, :]
+
+
+@triton.jit
+def load_block(
+    matrix,
+    row,
+    col,
+    num_rows,
+    num_cols,
+    stride_row,
+    stride_col,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLS: tl.constexpr,
+    FULL: tl.constexpr = False,
+):
+    """The block at (row, col), zeros where the matrix or the block ends. FULL promises that the block lies inside."""
+    pointers = block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS, BLOCK_COLS)
+    if FULL and tile_side(BLOCK_ROWS) == BLOCK_ROWS and tile_side(BLOCK_COLS) == BLOCK_COLS:
+        tile = tl.load(pointers)
+    else:
+        tile = tl.load(pointers, mask=block_mask(row, col, num_rows, num_cols, BLOCK_ROWS, BLOCK_COLS), other=0.0)
+    return tile
+
+
+@triton.jit
+def store_block(
+    tile,
+    matrix,
+    row,
+    col,
+    num_rows,
+    num_cols,
+    stride_row,
+    stride_col,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLS: tl.constexpr,
+):
+    """Writes the block at (row, col), in the matrix's own dtype, and nothing outside it."""
+    pointers = block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS, BLOCK_COLS)
+    tl.store(pointers, tile.to(matrix.dtype.element_ty), mask=block_mask(row, col, num_rows, num_cols, BLOCK_ROWS, BLOCK_COLS))

@@ -1,0 +1,50 @@
+"""Attention as a work: seeded inputs on a device, the kernel to call on them, and the reference it must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from ioaware.case import Work
+from ioaware.kernels.attention.inputs import attention_inputs
+from ioaware.kernels.attention.reference import attention_reference
+
+TOLERANCES = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5}
+"""Relative Frobenius error allowed against float64, by the inputs' dtype."""
+
+FLASH1_FACTOR = 3
+"""flash1 rounds O to the inputs' dtype at every step, not once."""
+
+
+def attention_work(
+    kernel: Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor]],
+    *,
+    name: str,
+    device: str,
+    batch: int,
+    heads: int,
+    seq_len: int,
+    kv_len: int | None = None,
+    head_dim: int,
+    dtype: str,
+    causal: bool,
+    block_m: int,
+    block_n: int,
+    **_: object,
+) -> Work:
+    """The work of calling `kernel` on random inputs. kv_len is seq_len unless given; further parameters are ignored."""
+    q, k, v = attention_inputs(
+        batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, dtype=getattr(torch, dtype), device=device
+    )
+
+    def run() -> torch.Tensor:
+        output = kernel(q, k, v, causal=causal, block_m=block_m, block_n=block_n)
+        return output[0] if isinstance(output, tuple) else output
+
+    return Work(
+        run,
+        inputs=(q, k, v),
+        reference=lambda: attention_reference(q, k, v, causal=causal),
+        tolerance=TOLERANCES[dtype] * (FLASH1_FACTOR if name == "flash1" else 1),
+    )
