@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from ioaware.analysis.claims.claim import Exponent, Number, Verdict
 from ioaware.analysis.fit import fit_power_law
 
@@ -25,22 +27,27 @@ def fit_exponents(
     A missing number, too few points, or variables that do not vary leave the rows inconclusive; a NaN fails them.
     """
     observed = [value for _, value in samples if value is not None]
-    distinct = len({tuple(at[name] for name in powers) for at, _ in samples})
-    law, unfitted = None, _verdict_without_fit(observed)
-    if unfitted is None and len(observed) == len(samples) and distinct >= len(powers) + 2:
-        variables = {name: [at[name] for at, _ in samples] for name in powers}
-        try:
-            law = fit_power_law(variables, observed)
-        except ValueError:  # variables that do not vary, or only together
-            law = None
+    impossible = any(not (value > 0 and math.isfinite(value)) for value in observed)  # no power law goes there
+    law = None
+    if not impossible and len(observed) == len(samples) and fittable(powers, [at for at, _ in samples]):
+        law = fit_power_law({name: [at[name] for at, _ in samples] for name in powers}, observed)
     for name, expected in powers.items():
         if law is None:
-            verdict = unfitted or "inconclusive"
-            yield Exponent(quantity, name, None, None, None, expected, len(observed), verdict if judged else "not judged")
+            verdict = "not judged" if not judged else "fails" if impossible else "inconclusive"
+            yield Exponent(quantity, name, None, None, None, expected, len(observed), verdict)
         else:
             power = law.exponents[name]
             verdict = judge_interval(power.low, power.high, expected) if judged else "not judged"
             yield Exponent(quantity, name, power.value, power.low, power.high, expected, law.points, verdict)
+
+
+def fittable(powers: Mapping[str, float], points: Sequence[Mapping[str, int]]) -> bool:
+    """Whether these points tell the powers apart: more distinct ones than unknowns, every variable varying by itself."""
+    places = {tuple(at[name] for name in powers) for at in points}
+    if len(places) < len(powers) + 2:
+        return False
+    logs = [[1.0, *(math.log(value) for value in place)] for place in places]
+    return int(np.linalg.matrix_rank(np.array(logs))) == len(powers) + 1
 
 
 def judge_interval(low: float, high: float, expected: float) -> Verdict:
@@ -48,8 +55,3 @@ def judge_interval(low: float, high: float, expected: float) -> Verdict:
     if not low - SLACK <= expected <= high + SLACK:
         return "fails"
     return "holds" if high - low <= WIDEST else "inconclusive"
-
-
-def _verdict_without_fit(observed: Sequence[Number]) -> Verdict | None:
-    """A power law has no place for zero, negative numbers or NaN: whoever observes them does not follow it."""
-    return None if all(value > 0 and math.isfinite(value) for value in observed) else "fails"

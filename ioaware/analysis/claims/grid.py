@@ -48,16 +48,21 @@ def _sized(target: str, *, seq_len: int, head_dim: int, memory: int) -> Need:
 
 
 def series(target: str) -> Mapping[str, tuple[Need, ...]]:
-    """Traced points of one case with N, d or M varying alone, all within d <= M <= N d and sharing what they can.
+    """Traced points of one case with N, d or M varying alone, sharing what they can; FlashAttention's within d <= M <= N d.
 
     Standard attention has no M: its leading term is S and P, whatever the blocks.
     """
-    all_three = {
+    if target not in FLASH:
+        tiles: Mapping[str, ParamValue] = {"dtype": "float32", "block_m": 16, "block_n": 16}
+        return {
+            "N": tuple(need("trace", target, seq_len=n, head_dim=16, **tiles) for n in (32, 48, 64)),
+            "d": tuple(need("trace", target, seq_len=48, head_dim=d, **tiles) for d in (16, 24, 32)),
+        }
+    return {
         "N": tuple(_sized(target, seq_len=n, head_dim=16, memory=1024) for n in (64, 96, 128)),
         "d": tuple(_sized(target, seq_len=96, head_dim=d, memory=1536) for d in (16, 24, 32)),
         "M": tuple(_sized(target, seq_len=96, head_dim=16, memory=m) for m in (768, 1024, 1536)),
     }
-    return all_three if target in FLASH else {"N": all_three["N"], "d": all_three["d"]}
 
 
 def flops_series(target: str) -> Mapping[str, tuple[Need, ...]]:

@@ -23,7 +23,7 @@ POWERS: Mapping[str, Mapping[str, int]] = {
 @cache
 def leading_elements(target: str) -> Expr:
     """Per head, in elements. FlashAttention: Q and O of every pass over the rows (and O's writes), 12 N^2 d^2 / M with the
-    paper's B_c; FlashAttention-2: K and V of every row block, 8 N^2 d^2 / M with its B_r. Standard, idealised: S and P, 4 N^2."""
+    paper's B_c; FlashAttention-2: K and V of every row block, 8 N^2 d^2 / M with its B_r. Standard, idealised: S, P, 4 N^2."""
     return {"flash1": 3 * N * d * T_c, "flash2": 2 * N_k * d * T_r, "standard": 4 * N * N_k}[target]
 
 

@@ -35,7 +35,7 @@ def judge_standard_half() -> list[Part]:
             "d",
             "standard, tiled in row panels, M >= d^2: requested elements are Theta(N d + N^2)",
             [
-                (_place(n, HEAD_DIM, m), _ratio(row_panels(), n, HEAD_DIM, -(-m // (4 * HEAD_DIM))))
+                (_place(n, HEAD_DIM, m), _ratio(row_panels(), n, HEAD_DIM, m // (4 * HEAD_DIM)))
                 for n in SEQ_LENS
                 for m in _AMPLE
             ],
@@ -62,9 +62,8 @@ def _judge_scarce() -> Part:
 
 def scarce_exponents() -> Iterator[Exponent]:
     """The square tiling's count as N^2 d / sqrt(M), whole and less its lower-order terms (N^2 + 2N + N d)."""
-    whole = [
-        ({"N": n, "d": d, "M": m}, _tiled(n, d, m)) for n in SEQ_LENS for d in (128, 256) for m in _SCARCE if 4 * m <= d * d
-    ]
+    sizes = [(n, d, m) for n in SEQ_LENS for d in (128, 256) for m in _SCARCE if 4 * m <= d * d]
+    whole = [({"N": n, "d": d, "M": m}, _tiled(n, d, m)) for n, d, m in sizes]
     leading = [(at, count - (at["N"] ** 2 + 2 * at["N"] + at["N"] * at["d"])) for at, count in whole]
     powers = {"N": 2.0, "d": 1.0, "M": -0.5}
     yield from fit_exponents("standard, tiled, M < d^2: exact elements", powers, whole, judged=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,7 +10,7 @@ from ioaware.analysis.bounds import lower_bound_bytes
 from ioaware.analysis.claims.asymptotics import exact_exponents, judge_constants, judge_lower_bound
 from ioaware.analysis.claims.claim import Claim, Comparison, Exponent, Part, conclude, judge_bounds, judge_comparisons
 from ioaware.analysis.claims.evidence import Evidence, Need, Observation
-from ioaware.analysis.claims.exponents import fit_exponents
+from ioaware.analysis.claims.exponents import fit_exponents, fittable
 from ioaware.analysis.claims.grid import ATTENTION, FLASH, every_need, series
 from ioaware.analysis.claims.l1 import l1_can_help
 from ioaware.analysis.claims.leading import POWERS, memory_of, observed_leading_bytes
@@ -23,21 +24,27 @@ STATEMENT = (
     "For d <= M <= N d, FlashAttention (Algorithm 1) requests Theta(N^2 d^2 / M) elements of slow memory; standard attention "
     "(Algorithm 0) Theta(N d + N^2), given M = Omega(d^2)."
 )
-SOURCE = "Dao, Fu, Ermon, Rudra, Re: FlashAttention, 2022, arXiv 2205.14135, Theorem 2; its condition on M from Saha and Ye 2024, arXiv 2402.07443"
+SOURCE = (
+    "Dao, Fu, Ermon, Rudra, Re: FlashAttention, 2022, arXiv 2205.14135, Theorem 2; "
+    "its condition on M: Saha and Ye 2024, arXiv 2402.07443, Theorem 3.7"
+)
 MEASURED_TOLERANCE = 1e-3
 
 NOTES: tuple[str, ...] = (
     "What is counted is `requested`: bytes between the SMs and the L2, M being the on-chip memory of one program. Bytes of HBM "
     "lie below it wherever the L2 holds what is read again.",
     "The paper states the standard half for all d <= M <= N d. It charges each operand of a matrix product once; for "
-    "M = o(d^2) that contradicts Saha and Ye's Theorem 3.7, Omega(N^2 d / sqrt M) for any order, so M = Omega(d^2) is part of the claim here.",
+    "M = o(d^2) that contradicts Saha and Ye's Theorem 3.7, Omega(N^2 d / sqrt M) for any order of the standard product, "
+    "so M = Omega(d^2) is part of the claim here.",
     "Wording: for fixed M and d the count is quadratic in N (twice the N, four times the bytes); 'sub-quadratic' describes "
     "only M that grows with N.",
-    "At the paper's block sizes K, V, Q, O, S, l and m of one step are 2d(B_r + B_c) + B_r B_c + 2 B_r elements, which exceeds M "
-    "whenever M < 8 d^2 + 8 d (M/4d leaves no room for S): Theta survives, 'on-chip memory of size M' does not literally.",
-    "Exponents of a leading term are fitted to what was observed less the lower-order terms of the exact count; those of the whole "
-    "count are shown beside them, not judged: over a finite range the lower-order terms bend them.",
-    "flash2 is no part of the theorem; with B_r = ceil(M/4d) its count has the same powers and two thirds of the leading constant.",
+    "At the paper's block sizes K, V, Q, O, S, l and m of one step are 2d(B_r + B_c) + B_r B_c + 2 B_r elements, which "
+    "exceeds M whenever M < 8 d^2 + 8 d (M/4d leaves no room for S): Theta survives, 'on-chip memory of size M' literally "
+    "does not.",
+    "Exponents of a leading term are fitted to what was observed less the lower-order terms of the exact count; those of "
+    "the whole count are shown beside them, not judged: over a finite range the lower-order terms bend them.",
+    "flash2 is no part of the theorem; with B_r = ceil(M/4d) its count has the same powers and about two thirds of the "
+    "leading constant.",
 )
 
 
@@ -53,14 +60,14 @@ def judge(evidence: Evidence) -> Claim:
         judge_comparisons("a", f"{target}: traced reads and writes are the exact counts", rows, unit="bytes")
         for target, rows in traced.items()
     ]
-    measurements = list(evidence.measured(*ATTENTION))
+    measurements = [seen for seen in evidence.measured(*ATTENTION) if _counted(seen)]
     clear = [row for seen in measurements if not l1_can_help(seen) for row in _requests("b", seen)]
     helped = [seen for seen in measurements if l1_can_help(seen)]
     notes = [*NOTES, *evidence.failures()]
     if measurements:
         parts += _judge_measured(clear, helped)
     else:
-        notes.append("No recorded measurement: (b) is missing, the verdict rests on the traced requests and the exact counts.")
+        notes.append("Nothing was measured with counters: the verdict rests on traced requests and exact counts, without (b).")
     parts += judge_constants()
     parts += judge_standard_half()
     parts += [judge_lower_bound(), _judge_observed_bound(evidence)]
@@ -70,13 +77,14 @@ def judge(evidence: Evidence) -> Claim:
         SOURCE,
         parts=parts,
         exponents=[*exact_exponents(), *scarce_exponents(), *_traced_exponents(evidence), *_measured_exponents(measurements)],
-        points=[
-            *(row for rows in traced.values() for row in rows),
-            *clear,
-            *(row for seen in helped for row in _requests("b, L1", seen)),
-        ],
+        points=[*itertools.chain(*traced.values()), *clear, *(row for seen in helped for row in _requests("b, L1", seen))],
         notes=notes,
     )
+
+
+def _counted(seen: Observation) -> bool:
+    """Whether the counters were read: a record may hold times alone."""
+    return seen.observed.requested is not None and seen.observed.requested.total_bytes is not None
 
 
 def _requests(part: str, seen: Observation) -> Iterator[Comparison]:
@@ -92,9 +100,8 @@ def _beside(part: str, where: str, expected: Traffic | None, observed: Traffic |
 def _traced(target: str, evidence: Evidence) -> Iterator[Comparison]:
     for wanted in every_need((target,)):
         seen = evidence.at(wanted)
-        yield from _beside(
-            "a", str(wanted), seen.predicted.requested if seen else None, seen.observed.requested if seen else None
-        )
+        predicted, observed = (seen.predicted.requested, seen.observed.requested) if seen else (None, None)
+        yield from _beside("a", str(wanted), predicted, observed)
 
 
 def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) -> Iterator[Part]:
@@ -122,7 +129,7 @@ def _judge_observed_bound(evidence: Evidence) -> Part:
     ratios: list[tuple[str, float]] = []
     for wanted in every_need():
         seen = evidence.at(wanted)
-        total = seen.observed.requested.total_bytes if seen and seen.observed.requested else None
+        total = _requested_bytes(seen) if seen else None
         if seen is not None and total is not None:
             programs = max((math.prod(launch.grid) for launch in seen.observed.launches), default=1)
             at = {**seen.values, "M": evaluate(LIVE_SET, seen.values)}
@@ -141,21 +148,35 @@ def _traced_exponents(evidence: Evidence) -> Iterator[Exponent]:
 
 
 def _measured_exponents(measurements: Sequence[Observation]) -> Iterator[Exponent]:
-    """All powers at once from every unmasked square measurement that the L1 cannot help, where they vary enough."""
+    """From unmasked square measurements that the L1 cannot help: all powers at once where head_dim and blocks vary enough
+    to tell them apart, else the power of N at the d and M with most points; nothing where N varies too little."""
     for target in ATTENTION:
         seen = [s for s in measurements if s.target == target and not s.causal and not l1_can_help(s)]
         seen = [s for s in seen if s.values["N"] == s.values["N_k"] and s.values.get("c", 1) == 1]
         powers = {name: power for name, power in POWERS[target].items() if name != "M" or target in FLASH}
-        if seen:
+        if not fittable(powers, [_at(s) for s in seen]):
+            powers, seen = {"N": powers["N"]}, _most_of_one_size(seen)
+        if fittable(powers, [_at(s) for s in seen]):
             yield from _powers(f"{target}: measured bytes", powers, seen)
 
 
+def _most_of_one_size(seen: Sequence[Observation]) -> list[Observation]:
+    """The largest group that shares d and both blocks."""
+    groups: dict[tuple[int, ...], list[Observation]] = {}
+    for s in seen:
+        groups.setdefault(tuple(s.values[name] for name in ("d", "B_r", "B_c")), []).append(s)
+    return max(groups.values(), key=len, default=list[Observation]())
+
+
 def _powers(quantity: str, powers: Mapping[str, float], seen: Sequence[Observation]) -> Iterator[Exponent]:
-    whole = [(_at(s), _per_head(s, s.observed.requested.total_bytes if s.observed.requested else None)) for s in seen]
+    whole = [(_at(s), _per_head(s, _requested_bytes(s))) for s in seen]
+    leading = [(_at(s), _per_head(s, observed_leading_bytes(s))) for s in seen]
     yield from fit_exponents(quantity, powers, whole, judged=False)
-    yield from fit_exponents(
-        f"{quantity}, leading term", powers, [(_at(s), _per_head(s, observed_leading_bytes(s))) for s in seen]
-    )
+    yield from fit_exponents(f"{quantity}, leading term", powers, leading)
+
+
+def _requested_bytes(seen: Observation) -> int | None:
+    return seen.observed.requested.total_bytes if seen.observed.requested else None
 
 
 def _per_head(seen: Observation, count: int | None) -> float | None:

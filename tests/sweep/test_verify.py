@@ -1,0 +1,89 @@
+"""`verify` end to end: the real kernels satisfy both theorems, and a kernel with one fault planted turns the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ioaware.analysis.claims import theorem1, theorem2
+from ioaware.analysis.claims.claim import Claim
+from ioaware.analysis.claims.evidence import Evidence
+from ioaware.analysis.claims.grid import every_need, series
+from ioaware.errors import UsageError
+from ioaware.instruments.target import load_target
+from ioaware.instruments.trace import trace
+from ioaware.sweep.evidence import gather
+from ioaware.sweep.verify import CLAIMS, verify
+
+PLANTED = Path(__file__).with_name("planted.py")
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Evidence:
+    """Everything traced, once for this file."""
+    said: list[tuple[int, int]] = []
+    gathered = gather(every_need(), measurements=(), progress=lambda done, total, _: said.append((done, total)))
+    total = len(every_need())
+    assert said == [(done, total) for done in range(1, total + 1)]
+    return gathered
+
+
+def planted(evidence: Evidence, function: str) -> Evidence:
+    """The evidence with flash2's series in N answered by another kernel."""
+    answers = dict(evidence.answers)
+    target = load_target(f"{PLANTED}:{function}")
+    for need in series("flash2")["N"]:
+        seen = answers[need]
+        traced = trace(target, {name: seen.observed.params[name] for name in ("seq_len", "head_dim")})
+        answers[need] = replace(seen, observed=replace(traced, target="flash2", params=seen.observed.params))
+    return Evidence(answers)
+
+
+def failing(claim: Claim) -> set[str]:
+    """Part and case of everything that fails."""
+    rows = [(row["part"], row["says"]) for row in claim.evidence["parts"] if row["verdict"] == "fails"]
+    return {f"{part} {says.split(':')[0]}" for part, says in rows}
+
+
+def test_the_kernels_satisfy_both_theorems(evidence: Evidence):
+    assert not list(evidence.failures())
+    for claim in (theorem1.judge(evidence), theorem2.judge(evidence)):
+        assert claim.verdict == "holds", failing(claim)
+
+
+def test_another_sound_kernel_changes_nothing(evidence: Evidence):
+    replaced = planted(evidence, "sound")
+    assert theorem1.judge(replaced).verdict == "holds"
+    assert theorem2.judge(replaced).verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("fault", "in_theorem1", "in_theorem2"),
+    [
+        ("reads_k_twice", set[str](), {"a flash2"}),
+        ("keeps_s", {"c flash2"}, {"a flash2"}),
+        ("multiplies_twice", {"b flash2"}, set[str]()),
+        ("forgets_to_rescale", {"a flash2"}, set[str]()),
+        ("divides_by_zero", {"a flash2"}, set[str]()),
+    ],
+)
+def test_a_planted_fault_is_found_where_it_is(evidence: Evidence, fault: str, in_theorem1: set[str], in_theorem2: set[str]):
+    replaced = planted(evidence, fault)
+    for claim, expected in ((theorem1.judge(replaced), in_theorem1), (theorem2.judge(replaced), in_theorem2)):
+        assert failing(claim) == expected
+        assert claim.verdict == ("fails" if expected else "holds")
+
+
+def test_memory_of_a_kernel_that_keeps_s_grows_as_n_squared(evidence: Evidence):
+    rows = theorem1.judge(planted(evidence, "keeps_s")).evidence["exponents"]
+    (power,) = [row for row in rows if row["quantity"] == "flash2: traced extra memory"]
+    assert power["verdict"] == "fails"
+    assert power["low"] > 1.9
+
+
+def test_an_unknown_claim_names_the_valid_ones_before_anything_runs():
+    with pytest.raises(UsageError, match="Did you mean theorem2") as error:
+        verify(["theorem1", "theorem_2"])
+    assert all(name in str(error.value) for name in CLAIMS)
