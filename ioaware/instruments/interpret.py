@@ -16,6 +16,8 @@ import types
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -141,6 +143,9 @@ class _Session:
                     if isinstance(member, jit.JITFunction):  # x.sum(axis): a function again, so that Python binds x to it
                         patches.set(tl.tensor, name, _method(member))
                 repair(patches)
+                # A check of integer overflow at every operation, whose outcome is dropped unless debugging.
+                builder = interpreter.interpreter_builder
+                patches.set(builder, "options", replace(builder.options, sanitize_overflow=False))
                 yield
         finally:
             scope.restore()
@@ -155,27 +160,31 @@ class _Session:
 def _rewrite(source: Any) -> Callable[..., Any]:
     """The function with every assignment turned into a tensor, as Triton's interpreter runs it; names and lines stay its own.
 
-    Its globals are a copy: the module's, what the function closes over, and the two names that the rewriting needs. A function
-    without source, generated at run time, is used as it is.
+    Its globals are a copy: the module's, what the function closes over, and the two names that the rewriting needs.
     """
     names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
     names = {name: _bound_to_interpreter(value) for name, value in names.items()}
     for name in ("interpreter_semantic", "_InterpreterComparison"):  # the second since Triton 3.9
         if hasattr(interpreter, name):
             names[name] = getattr(interpreter, name)
+    function = types.FunctionType(_rewritten_code(source), names, source.__name__, source.__defaults__)
+    function.__kwdefaults__ = source.__kwdefaults__
+    return function
+
+
+@lru_cache(maxsize=1024)
+def _rewritten_code(source: Any) -> types.CodeType:
+    """Code of the rewritten function, at the lines of the original; one without source, generated at run time, stays as it is."""
     try:
         lines, first = inspect.getsourcelines(source)
     except (OSError, TypeError):
-        return types.FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+        return source.__code__
     module = ast.parse(textwrap.dedent("".join(lines)))
     _bare(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
     interpreter.ASTTransformer().visit(module)
     ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
     compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
-    code = next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
-    function = types.FunctionType(code, names, source.__name__, source.__defaults__)
-    function.__kwdefaults__ = source.__kwdefaults__
-    return function
+    return next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
 
 
 def _bare(definition: ast.FunctionDef) -> None:

@@ -55,9 +55,12 @@ def compulsory_bytes(target: str, params: Mapping[str, ParamValue]) -> Traffic |
     """The floor that a case's theory knows at resolved parameters; None for a target that is no case."""
     if target not in CASES:
         return None
-    from ioaware.prediction import predict
+    from ioaware.analysis.bounds import compulsory
+    from ioaware.analysis.counting import B, H
+    from ioaware.analysis.evaluate import evaluate
 
-    return predict(target, **dict(params)).compulsory  # pyright: ignore[reportArgumentType]
+    floor, values = compulsory(bool(params.get("causal"))), CASES[target].values(params)
+    return Traffic(evaluate(B * H * floor.reads.bytes, values), evaluate(B * H * floor.writes.bytes, values))
 
 
 def load_target(spec: str | Callable[..., Any]) -> Target:

@@ -97,7 +97,6 @@ class _Tracer:
 @contextmanager
 def _no_garbage_collection() -> Generator[None]:
     was_enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

@@ -1,0 +1,75 @@
+"""bfloat16 in the interpreter against torch's own conversion and arithmetic, bit by bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from ioaware.instruments.interpret import interpreted
+from ioaware.instruments.repairs import narrow, widen
+
+
+def bits_of(values: torch.Tensor) -> np.ndarray:
+    return values.to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+
+
+def test_narrowing_rounds_as_torch_does() -> None:
+    patterns = np.random.default_rng(0).integers(0, 2**32, 200_000, dtype=np.uint32)
+    edges = np.array(
+        [0, 0x80000000, 0x3F808000, 0x3F818000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 1, 0x00008000], dtype=np.uint32
+    )
+    values = np.concatenate([patterns, edges]).view(np.float32)
+    finite = values[~np.isnan(values)]
+    np.testing.assert_array_equal(narrow(finite), bits_of(torch.from_numpy(finite)))
+
+
+def test_a_nan_stays_one() -> None:
+    assert np.isnan(widen(narrow(np.array([np.nan, -np.nan], dtype=np.float32)))).all()
+
+
+def test_widening_is_exact() -> None:
+    every = np.arange(2**16, dtype=np.uint16)
+    widened = widen(every)
+    np.testing.assert_array_equal(narrow(widened)[~np.isnan(widened)], every[~np.isnan(widened)])
+
+
+@triton.jit
+def arithmetic_kernel(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + lanes), tl.load(y_ptr + lanes)
+    tl.store(out_ptr + lanes, tl.where(x > y, x + y, x * y))
+    tl.store(out_ptr + BLOCK + lanes, -x)
+    tl.store(out_ptr + 2 * BLOCK + lanes, (x.to(tl.float32) * 3.0).to(tl.bfloat16))
+    tl.store(out_ptr + 3 * BLOCK + lanes, tl.maximum(x, y))
+
+
+def test_arithmetic_on_bfloat16_is_that_of_torch() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(64).bfloat16(), torch.randn(64).bfloat16()
+    out = torch.empty(4, 64, dtype=torch.bfloat16)
+    with interpreted():
+        arithmetic_kernel[(1,)](x, y, out, BLOCK=64)
+    expected = torch.stack([torch.where(x > y, x + y, x * y), -x, (x.float() * 3.0).bfloat16(), torch.maximum(x, y)])
+    assert torch.equal(out, expected)
+
+
+@triton.jit
+def descriptor_kernel(out_ptr, x_ptr, TILE: tl.constexpr):
+    lanes = tl.arange(0, TILE)
+    desc = tl.make_tensor_descriptor(out_ptr, shape=[3 * TILE // 2], strides=[1], block_shape=[TILE])
+    values = tl.load(x_ptr + lanes)
+    desc.atomic_add([0], values)
+    desc.atomic_max([TILE], values)
+
+
+def test_reductions_through_a_descriptor_stay_inside_it() -> None:
+    out = torch.zeros(32, dtype=torch.int32)
+    values = torch.arange(-4, 12, dtype=torch.int32)
+    with interpreted():
+        descriptor_kernel[(1,)](out, values, TILE=16)
+        descriptor_kernel[(1,)](out, values, TILE=16)
+    assert torch.equal(out[:16], 2 * values)
+    assert torch.equal(out[16:24], values[:8].clamp(min=0))
+    assert not out[24:].any()

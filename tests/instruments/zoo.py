@@ -1,0 +1,406 @@
+"""Small kernels, each with one way of touching memory, and host functions written as users write them: targets of the tests."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from triton.language import load as plain_load
+
+DEVICE = triton.runtime.driver.active.get_active_torch_device()
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+def add(x: torch.Tensor, y: torch.Tensor, block: int = 64) -> torch.Tensor:
+    assert x.is_cuda
+    assert x.device == DEVICE
+    out = torch.empty_like(x)
+    n = out.numel()
+    add_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, out, n, BLOCK=block, num_warps=4)
+    return out
+
+
+def masked_add(n: int = 1000, block: int = 64, device: str = "cuda"):
+    x, y = torch.rand(n, device=DEVICE), torch.rand(n, device=device)
+    return lambda: add(x, y, block)
+
+
+def all_work(n: int = 100):
+    x = torch.rand(n, device="cuda")
+    return add(x, x)
+
+
+@triton.jit
+def strided_kernel(x_ptr, out_ptr, n, stride, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets * stride, mask=offsets < n, other=0.0), mask=offsets < n)
+
+
+def strided(n: int = 100, stride: int = 3):
+    x = torch.rand(n * stride, device="cuda", dtype=torch.float16)[::stride]
+    out = torch.empty(n, device="cuda", dtype=torch.float16)
+    return lambda: (strided_kernel[(triton.cdiv(n, 32),)](x, out, n, x.stride(0), BLOCK=32), out)[1]
+
+
+@triton.jit
+def transpose_kernel(x_ptr, out_ptr, rows, columns, R: tl.constexpr, C: tl.constexpr):
+    row = tl.program_id(0) * R + tl.arange(0, R)[:, None]
+    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
+    inside = (row < rows) & (column < columns)
+    tile = tl.load(x_ptr + row * columns + column, mask=inside)
+    tl.store(out_ptr + column * rows + row, tile, mask=inside)
+
+
+def transpose(rows: int = 50, columns: int = 37, tile: int = 16):
+    x = torch.rand(rows, columns, device="cuda")
+    out = torch.empty(columns, rows, device="cuda")
+    grid = (triton.cdiv(rows, tile), triton.cdiv(columns, tile))
+    return lambda: (transpose_kernel[grid](x, out, rows, columns, R=tile, C=tile), out)[1]
+
+
+@triton.jit
+def scalar_kernel(x_ptr, scale_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    scaled = tl.load(x_ptr + tl.program_id(0) * BLOCK + lanes) * tl.load(scale_ptr)
+    tl.store(out_ptr + tl.program_id(0) + lanes * 0, scaled, mask=lanes == 0)
+
+
+def scalar(programs: int = 5):
+    x, scale = torch.rand(programs * 16, device="cuda"), torch.full((1,), 2.0, device="cuda")
+    out = torch.empty(programs, device="cuda")
+    return lambda: (scalar_kernel[(programs,)](x, scale, out, BLOCK=16), out)[1]
+
+
+@triton.jit
+def same_address_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + lanes // 8))
+
+
+def same_address():
+    x, out = torch.rand(64, device="cuda"), torch.empty(64, device="cuda")
+    return lambda: (same_address_kernel[(1,)](x, out, BLOCK=64), out)[1]
+
+
+@triton.jit
+def histogram_kernel(x_ptr, bins_ptr, top_ptr, lock_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x_ptr + offsets, mask=offsets < n, other=0)
+    tl.atomic_add(bins_ptr + values, 1, mask=offsets < n)
+    tl.atomic_max(top_ptr, tl.max(values, axis=0))
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+def histogram(n: int = 100):
+    x = torch.randint(0, 10, (n,), device="cuda", dtype=torch.int32)
+    bins, top, lock = (torch.zeros(size, device="cuda", dtype=torch.int32) for size in (10, 1, 1))
+
+    def run():
+        histogram_kernel[(triton.cdiv(n, 32),)](x, bins, top, lock, n, BLOCK=32)
+        return bins
+
+    return run
+
+
+if hasattr(tl, "atomic_load"):  # Triton 3.9
+
+    @triton.jit
+    def signals_kernel(flags_ptr, n, BLOCK: tl.constexpr):
+        lanes = tl.arange(0, BLOCK)
+        flags = tl.atomic_load(flags_ptr + lanes, mask=lanes < n)
+        tl.atomic_store(flags_ptr + lanes, flags + 1, mask=lanes < n)
+        tl.atomic_poll(flags_ptr, 1)
+
+    def signals():
+        flags = torch.zeros(16, device="cuda", dtype=torch.int32)
+        return lambda: (signals_kernel[(1,)](flags, 16, BLOCK=32), flags)[1]
+
+
+@triton.jit
+def block_pointer_kernel(x_ptr, out_ptr, rows, columns, TILE: tl.constexpr):
+    source = tl.make_block_ptr(x_ptr, (rows, columns), (columns, 1), (0, 0), (TILE, TILE), (1, 0))
+    target = tl.make_block_ptr(out_ptr, (rows, columns), (columns, 1), (0, 0), (TILE, TILE), (1, 0))
+    for _ in range(0, rows, TILE):
+        tl.store(target, tl.load(source, boundary_check=(0, 1), padding_option="zero"), boundary_check=(0, 1))
+        source = tl.advance(source, (TILE, 0))
+        target = tl.advance(target, (TILE, 0))
+
+
+def block_pointer(rows: int = 50, columns: int = 13):
+    x, out = torch.rand(rows, columns, device="cuda"), torch.empty(rows, columns, device="cuda")
+    return lambda: (block_pointer_kernel[(1,)](x, out, rows, columns, TILE=16), out)[1]
+
+
+@triton.jit
+def descriptor_kernel(x_ptr, out_ptr, rows, columns, TILE: tl.constexpr):
+    source = tl.make_tensor_descriptor(x_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[TILE, TILE])
+    target = tl.make_tensor_descriptor(out_ptr, shape=[rows, columns], strides=[columns, 1], block_shape=[TILE, TILE])
+    start = tl.program_id(0) * TILE
+    tile = source.load([start, 0])
+    target.store([start, 0], tile)
+    target.atomic_add([start, 0], tile)
+
+
+def descriptor(rows: int = 40, columns: int = 12):
+    x, out = torch.rand(rows, columns, device="cuda"), torch.empty(rows, columns, device="cuda")
+    return lambda: (descriptor_kernel[(triton.cdiv(rows, 16),)](x, out, rows, columns, TILE=16), out)[1]
+
+
+@triton.jit
+def host_descriptor_kernel(source, target, indices_ptr, ROWS: tl.constexpr, TILE: tl.constexpr):
+    rows = tl.load(indices_ptr + tl.arange(0, ROWS))
+    target.scatter(source.gather(rows, 0), rows, 0)
+
+
+def host_descriptor():
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x, out = torch.rand(64, 16, device="cuda"), torch.zeros(64, 16, device="cuda")
+    indices = torch.arange(0, 64, 8, device="cuda", dtype=torch.int32)
+
+    def run():
+        source, target = (TensorDescriptor.from_tensor(tensor, [1, 16]) for tensor in (x, out))
+        host_descriptor_kernel[(1,)](source, target, indices, ROWS=8, TILE=16)
+        return out
+
+    return run
+
+
+@triton.jit
+def gather_kernel(table_ptr, index_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
+    row = plain_load(index_ptr + tl.program_id(0))
+    offsets = tl.arange(0, BLOCK)
+    tl.store(
+        out_ptr + tl.program_id(0) * width + offsets,
+        tl.load(table_ptr + row * width + offsets, mask=offsets < width),
+        mask=offsets < width,
+    )
+
+
+def gather(n: int = 7, width: int = 10):
+    table = torch.rand(20, width, device="cuda", dtype=torch.float64)
+    index = torch.tensor([3, 3, 0, 19, 7, 3, 1], device="cuda")[:n]
+    out = torch.empty(n, width, device="cuda", dtype=torch.float64)
+    return lambda: (gather_kernel[(n,)](table, index, out, n, width, BLOCK=16), out)[1]
+
+
+@triton.jit
+def _normalised(row, BLOCK: tl.constexpr):
+    powers = tl.exp(row - row.max(axis=0))
+    return powers / tl.sum(powers, axis=0)
+
+
+@triton.jit
+def softmax_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    mask = offsets < columns
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=2):
+        values = tl.load(x_ptr + row * columns + offsets, mask=mask, other=-float("inf"))
+        tl.store(out_ptr + row * columns + offsets, _normalised(values, BLOCK), mask=mask)
+
+
+def softmax(rows: int = 20, columns: int = 30):
+    """Persistent programs, as many as a properties query says."""
+    x = torch.randn(rows, columns, device=DEVICE)
+    properties = triton.runtime.driver.active.utils.get_device_properties(DEVICE.index)
+    programs = min(properties["multiprocessor_count"], torch.cuda.get_device_properties(x.device).multi_processor_count, rows)
+
+    def run():
+        out = torch.empty_like(x)
+        with torch.cuda.device(x.device.index):
+            softmax_kernel[(programs, 1, 1)](x, out, rows, columns, BLOCK=triton.next_power_of_2(columns))
+        torch.cuda.synchronize()
+        return out
+
+    return run
+
+
+@triton.jit
+def _running(a, b):
+    return a * 2 + b
+
+
+@triton.jit
+def scan_kernel(x_ptr, out_ptr, limit_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for step in range(tl.cdiv(tl.load(limit_ptr), BLOCK)):
+        total += tl.load(x_ptr + step * BLOCK + offsets)
+    tl.store(out_ptr + offsets, tl.associative_scan(total, 0, _running))
+
+
+def scan(steps: int = 3):
+    """A loop whose bound is read from memory, and a combine function of one's own."""
+    x = torch.rand(steps * 8, device="cuda")
+    limit = torch.full((1,), steps * 8, device="cuda", dtype=torch.int32)
+    out = torch.empty(8, device="cuda")
+    return lambda: (scan_kernel[(1,)](x, out, limit, BLOCK=8), out)[1]
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": 32}, num_warps=2), triton.Config({"BLOCK": 128}, num_warps=4)],
+    key=["n"],
+    reset_to_zero=["out_ptr"],
+)
+@triton.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["BLOCK"] == 0})
+@triton.jit
+def tuned_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))
+    else:
+        tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
+
+
+def tuned(n: int = 100):
+    x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
+    return lambda: (tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n), out)[1]
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
+        return add(x, x)
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
+        out = torch.empty(gradient.shape, device="cuda")
+        gradient = gradient.contiguous()
+        add_kernel[(triton.cdiv(out.numel(), 32),)](gradient, gradient, out, out.numel(), BLOCK=32)
+        return out
+
+
+def forward_and_backward(n: int = 100):
+    x = torch.rand(n, device="cuda", requires_grad=True)
+
+    def run():
+        Doubled.apply(x).backward(torch.ones(n, device="cuda"))
+        return x.grad
+
+    return run
+
+
+def torch_between(n: int = 64):
+    generator = torch.Generator(device="cuda").manual_seed(7)
+    x = torch.randn(n, generator=generator, device="cuda").cuda().to("cuda:0", non_blocking=True)
+
+    def run():
+        once = add(x, x)
+        shifted = once.view(8, -1).t()[:, 1:].reshape(-1) + 1.0
+        once.mul_(2.0)
+        return add(shifted, shifted), once
+
+    return run
+
+
+@triton.jit
+def matmul_kernel(a_ptr, b_ptr, c_ptr, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows = tl.program_id(0) * M + tl.arange(0, M)[:, None]
+    columns = tl.program_id(1) * N + tl.arange(0, N)[None, :]
+    accumulator = tl.zeros((M, N), dtype=tl.float32)
+    for start in range(0, k, K):
+        inner = start + tl.arange(0, K)
+        a = tl.load(a_ptr + rows * k + inner[None, :], mask=(rows < m) & (inner[None, :] < k), other=0.0)
+        b = tl.load(b_ptr + inner[:, None] * n + columns, mask=(inner[:, None] < k) & (columns < n), other=0.0)
+        accumulator = tl.dot(a, b, accumulator)
+    tl.store(c_ptr + rows * n + columns, accumulator.to(c_ptr.dtype.element_ty), mask=(rows < m) & (columns < n))
+
+
+def matmul(m: int = 40, n: int = 24, k: int = 50, dtype: torch.dtype = torch.float16):
+    from ioaware.case import Work
+
+    a, b = torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(k, n, device="cuda", dtype=dtype)
+
+    def run():
+        c = torch.empty(m, n, device="cuda", dtype=dtype)
+        matmul_kernel[(triton.cdiv(m, 16), triton.cdiv(n, 16))](a, b, c, m, n, k, M=16, N=16, K=32)
+        return c
+
+    return Work(
+        run, inputs=(a, b), reference=lambda: a.double() @ b.double(), tolerance=1e-2 if dtype is torch.bfloat16 else 2e-3
+    )
+
+
+@triton.jit
+def batched_dot_kernel(a_ptr, c_ptr):
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    batch = tl.arange(0, 4)[:, None, None] * 256
+    a = tl.load(a_ptr + batch + (i * 16 + j)[None, :, :])
+    tl.store(c_ptr + batch + (i * 16 + j)[None, :, :], tl.dot(a, a))
+
+
+def batched_dot():
+    a, c = torch.randn(4, 16, 16, device="cuda"), torch.empty(4, 16, 16, device="cuda")
+    return lambda: (batched_dot_kernel[(1,)](a, c), c)[1]
+
+
+def half_written(n: int = 64):
+    """Forgets the last block, and checks itself."""
+    from ioaware.case import Work
+
+    x = torch.rand(n, device="cuda")
+
+    def run():
+        out = torch.empty_like(x)
+        add_kernel[(n // 32 - 1,)](x, x, out, n, BLOCK=32)
+        return out
+
+    return Work(run, inputs=(x,), reference=lambda: 2 * x.double(), tolerance=1e-6)
+
+
+def enclosing(width: int = 32):
+    """A kernel that closes over a constant of the function that defines it."""
+    shift = tl.constexpr(width)
+
+    @triton.jit
+    def closure_kernel(x_ptr, BLOCK: tl.constexpr):
+        offsets = tl.arange(0, BLOCK)
+        tl.store(x_ptr + shift + offsets, tl.load(x_ptr + offsets))
+
+    x = torch.rand(2 * width, device="cuda")
+    return lambda: (closure_kernel[(1,)](x, BLOCK=width), x)[1]
+
+
+def launches_nothing():
+    return torch.ones(3, device="cuda") + 1
+
+
+def raises(n: int = 3):
+    add_kernel[(1,)](torch.rand(n, device="cuda"), None, torch.rand(n, device="cuda"), n, BLOCK=16)
+
+
+def times_itself():
+    start = torch.cuda.Event(enable_timing=True)
+    start.record()
+    return lambda: start.elapsed_time(start)
+
+
+def exits():
+    raise SystemExit("no arguments given")
+
+
+def required(
+    n: int,
+    name: str,
+    factor: float = 0.5,
+    flip: bool = False,
+    dtype: torch.dtype = torch.float16,
+    shape: tuple = (1, 2),
+    limit: int | None = None,
+    anything=None,
+):
+    return n, name, factor, flip, dtype, shape, limit, anything
+
+
+def positional(n, /):
+    return n
