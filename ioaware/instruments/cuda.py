@@ -11,6 +11,7 @@ from ioaware.instruments.nvml import no_gpu
 
 FLUSH_FACTOR = 2
 LONGEST_HOLD_S = 0.005
+SLOW_CALL_S = 0.1
 
 
 class Cuda:
@@ -59,11 +60,15 @@ class Cuda:
         """Fills what the next allocations will get with NaN (all bits set is a NaN in every float type), so that an
         output left unwritten cannot pass for the previous run's."""
         self.empty_cache()
-        for size in (size_bytes, *[2**19] * 16):  # the allocator keeps small blocks in a pool of their own
+        while size_bytes:
             try:
-                self.torch.empty(size, dtype=self.torch.uint8, device=self.name).fill_(255)
+                self.torch.empty(size_bytes, dtype=self.torch.uint8, device=self.name).fill_(255)
+                break
             except self.torch.OutOfMemoryError:
-                self.torch.cuda.empty_cache()
+                size_bytes //= 2
+        small = [self.torch.empty(2**19, dtype=self.torch.uint8, device=self.name) for _ in range(16)]  # has its own pool
+        for block in small:
+            block.fill_(255)
         self.synchronize()
 
     def peak_requested_bytes(self, run: Callable[[], object]) -> tuple[int | None, object]:
@@ -78,14 +83,16 @@ class Cuda:
         return (None if peak is None or before is None else int(peak) - int(before)), output
 
     def host_seconds(self, run: Callable[[], object]) -> float:
-        """How long the host takes to queue the work: the shortest of three."""
+        """How long the host takes to queue the work: the shortest of three calls, or of fewer slow ones."""
         best = math.inf
         for _ in range(3):
             self.synchronize()
             start = time.perf_counter()
             run()
             best = min(best, time.perf_counter() - start)
-        self.synchronize()
+            self.synchronize()
+            if time.perf_counter() - start > SLOW_CALL_S:
+                break
         return best
 
     def timer(self, run: Callable[[], object], hold_s: float, clock_mhz: int | None) -> Callable[[], float]:

@@ -56,7 +56,7 @@ def test_the_bytes_of_a_copy_are_exact() -> None:
     assert (result.requested.read_bytes, result.requested.write_bytes) == (4 * n, 4 * n)
     assert result.hbm is not None
     assert result.hbm.read_bytes == pytest.approx(4 * n, rel=0.01)
-    assert result.extra_memory_bytes == 4 * n  # the copy in between and torch's softmax
+    assert result.extra_memory_bytes == 2 * n  # the copy in between; torch's softmax is gone before the output comes
     assert result.check is not None
     assert result.check.relative_error == 0.0
 

@@ -117,7 +117,8 @@ class FakeNvml:
         return SimpleNamespace(metrics=[SimpleNamespace(metricId=0, nvmlReturn=0, value=0.0) for _ in range(333)])
 
     def nvmlGpmMetricsGet(self, request: Any) -> None:
-        assert request.sample1.taken and request.sample2.taken
+        assert request.sample1.taken
+        assert request.sample2.taken
         assert self.gpm is not None
         answers = {2: self.gpm[0], 10: self.gpm[1]}
         for slot in range(request.numMetrics):

@@ -246,3 +246,15 @@ def test_the_real_worker_says_that_there_is_no_gpu(tmp_path: Path) -> None:
     assert report is not None
     with pytest.raises(MachineError, match="no NVIDIA GPU"):
         report.raise_user_error()
+
+
+def test_throttling_under_sustained_load_is_noted_but_does_not_condemn_the_timed_calls(tmp_path: Path) -> None:
+    class Hot(FakeDevice):
+        def run_back_to_back(self, run: Callable[[], object], seconds: float, one_ns: float) -> tuple[int, float]:
+            nvml.reasons = 0x4
+            return super().run_back_to_back(run, seconds, one_ns)
+
+    nvml = FakeNvml()
+    report = timed(doubling(), tmp_path, nvml, Hot())
+    assert report.unstable == ()
+    assert any("not the timed ones: throttled: software power cap" in note for note in report.notes)
