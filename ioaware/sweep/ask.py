@@ -17,9 +17,17 @@ from ioaware.traffic import Result
 
 ENTRY = "ioaware.sweep.execute:execute"
 PRELOAD: Mapping[str, tuple[str, ...]] = {
-    "trace": ("torch", "triton", "ioaware.instruments.trace", "ioaware.kernels.attention.work"),
-    "measure": ("ioaware.instruments.measure",),
+    "trace": (
+        "torch",
+        "triton.runtime.interpreter",
+        "triton.compiler.code_generator",
+        "ioaware.instruments.trace",
+        "ioaware.prediction",
+        *(f"ioaware.kernels.attention.{name}" for name in ("work", "standard", "flash1", "flash2")),
+    ),
+    "measure": ("ioaware.instruments.measure", "ioaware.prediction"),
 }
+"""What the points of a source would each import, imported once before they are forked: it takes longer than a small trace."""
 TIMEOUT_S = 300.0
 MEASURE_MARGIN_S = 60.0
 MACHINE_EXIT = 5

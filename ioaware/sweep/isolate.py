@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Literal, cast
 
-from ioaware.sweep.server import SHUTDOWN_S, kill_marked
+from ioaware.sweep.family import kill_marked
+from ioaware.sweep.server import SHUTDOWN_S
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from ioaware.sweep.server import main; main()"
 

@@ -8,12 +8,10 @@ input means that the sweep is over or dead: everything is killed. Nothing is pic
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
 import os
-import resource
 import selectors
 import signal
 import sys
@@ -25,12 +23,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-MARK = "IOAWARE_POINT"
-"""Environment variable that marks a point's whole family: `PID of the server.number of the job`."""
+from ioaware.sweep.family import (
+    MARK,
+    adopt_orphans,
+    children,
+    die_with_parent,
+    limit_memory,
+    signal_family,
+    volunteer_for_oom,
+)
+
 TAIL_BYTES = 4096
 MAX_ANSWER_BYTES = 64 * 2**20
 TERMINATE_GRACE_S, KILL_GRACE_S, SHUTDOWN_S = 2.0, 5.0, 3.0
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 @dataclass
@@ -71,7 +76,7 @@ class _Server:
         gc.freeze()  # collections in the children then leave the shared pages alone
         signal.signal(signal.SIGCHLD, _wake_up)
         signal.set_wakeup_fd(self.wakeup_writer, warn_on_full_buffer=False)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        adopt_orphans()
         self.selector.register(self.commands, selectors.EVENT_READ)
         self.selector.register(self.wakeup, selectors.EVENT_READ)
         self._start_jobs()
@@ -138,7 +143,7 @@ class _Server:
         code = 1
         try:
             os.setsid()
-            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            die_with_parent()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for descriptor in (
@@ -154,8 +159,8 @@ class _Server:
             os.dup2(output, 2)
             os.close(output)
             os.environ[MARK] = f"{os.getppid()}.{command['number']}"
-            _volunteer_for_oom()
-            _limit_memory(command["memory_bytes"])
+            volunteer_for_oom()
+            limit_memory(command["memory_bytes"])
             module, _, function = self.entry.partition(":")
             text: str = getattr(importlib.import_module(module), function)(command["job"])
             partial = answer.with_suffix(".partial")
@@ -194,7 +199,9 @@ class _Server:
                 return
             job = self.jobs.get(ended.si_pid)
             if job is not None:
-                _kill_family(job, signal.SIGKILL)  # while its process is a zombie nobody else can have its group's number
+                signal_family(
+                    job.pid, job.mark, signal.SIGKILL
+                )  # while its process is a zombie nobody else can have its group's number
             os.waitpid(ended.si_pid, 0)
             if job is not None:
                 self._report(job, "exit" if ended.si_code == os.CLD_EXITED else "signal", ended.si_status)
@@ -209,7 +216,7 @@ class _Server:
             if number is None:
                 self._report(job, "stuck", 0)
             else:
-                _kill_family(job, number)
+                signal_family(job.pid, job.mark, number)
 
     def _report(self, job: _Job, ended: str, code: int) -> None:
         """Tells the sweep how a point ended; the answer counts only from a process that ended well."""
@@ -237,7 +244,7 @@ class _Server:
     def shut_down(self) -> None:
         """Kills every point and, as their adopted parent, whatever they started."""
         for job in self.jobs.values():
-            _kill_family(job, signal.SIGKILL)
+            signal_family(job.pid, job.mark, signal.SIGKILL)
         end = time.monotonic() + SHUTDOWN_S
         while time.monotonic() < end:
             try:
@@ -245,7 +252,7 @@ class _Server:
             except ChildProcessError:
                 return
             if pid == 0:
-                for orphan in _children_of_self():
+                for orphan in children():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(orphan, signal.SIGKILL)
                 time.sleep(0.01)
@@ -253,50 +260,6 @@ class _Server:
 
 def _wake_up(number: int, frame: FrameType | None) -> None:
     """Nothing: that the signal has a handler is what makes it write to the wakeup pipe."""
-
-
-def _kill_family(job: _Job, number: signal.Signals) -> None:
-    """Signals the point's process group; killing also reaches those who left the group but carry the mark."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(job.pid, number)
-    if number == signal.SIGKILL:
-        kill_marked(job.mark)
-
-
-def kill_marked(mark: str) -> None:
-    """Kills every process whose environment was marked so: `ncu` and its like, in whatever session they put themselves.
-
-    A mark that ends in a dot stands for all jobs of a server.
-    """
-    wanted = f"{MARK}={mark}".encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                variables = (entry / "environ").read_bytes().split(b"\0")
-                if any(variable == wanted or (mark.endswith(".") and variable.startswith(wanted)) for variable in variables):
-                    os.kill(int(entry.name), signal.SIGKILL)
-
-
-def _children_of_self() -> list[int]:
-    return [int(pid) for pid in Path("/proc/thread-self/children").read_text().split()]
-
-
-def _prctl(option: int, value: int) -> None:
-    """Linux's prctl(2), which Python does not wrap."""
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _volunteer_for_oom() -> None:
-    """When memory runs out the kernel takes the point, not the sweep."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-
-
-def _limit_memory(memory_bytes: int | None) -> None:
-    """Address space beyond what the preloaded libraries have mapped already. Not for CUDA, which maps terabytes."""
-    if memory_bytes is not None:
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes, mapped + memory_bytes))
 
 
 def main() -> None:

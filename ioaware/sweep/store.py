@@ -22,6 +22,7 @@ APPLICATION_ID = 0x696F_6177
 """Says in the file's header that it is ours (the letters "ioaw")."""
 STORE_SCHEMA = 1
 BUSY_TIMEOUT_S = 60.0
+MAX_STORE_BYTES = 2**30
 
 _MAGIC = b"SQLite format 3\0"
 _TABLE = (
@@ -84,15 +85,16 @@ class Store:
         return cast("Status | None", row[0] if row else None)
 
     def results(self, points: Iterable[Point] | None = None) -> list[Result]:
-        """Every record, or those of `points` on whatever machine, in an order that does not depend on when they came."""
-        wanted = None if points is None else {point.key for point in points}
+        """Every record by source and key, or those of `points` in their order and on whatever machine: never by when
+        they came."""
+        rank = None if points is None else {point.key: number for number, point in enumerate(points)}
         with self._errors():
-            rows = self._connection.execute("SELECT * FROM points ORDER BY point, machine").fetchall()
-        chosen: list[tuple[str, ...]] = [row for row in rows if wanted is None or row[0] in wanted]
+            rows: list[tuple[str, ...]] = self._connection.execute("SELECT * FROM points ORDER BY point, machine").fetchall()
+        chosen = [row for row in rows if rank is None or row[0] in rank]
         for *row, digest in chosen:
-            if digest != _digest(row):
+            if digest != _digest(row) or row[2] not in SOURCES:
                 raise self._corrupt(f"the record of {row[0]} is not what was saved")
-        chosen.sort(key=lambda row: SOURCES.index(cast("Source", row[2])))
+        chosen.sort(key=lambda row: SOURCES.index(cast("Source", row[2])) if rank is None else rank[row[0]])
         return [decode(row[4], where=f"{self.path}: {row[0]}") for row in chosen]
 
     def _check_content(self) -> None:
@@ -175,11 +177,13 @@ def _check_header(path: Path) -> None:
         if not path.is_file() and path.exists():
             raise _no_place(path, "not a file")
         with path.open("rb") as file:
-            header = file.read(100)
+            header, size = file.read(100), os.fstat(file.fileno()).st_size
     except OSError as error:
         raise _no_place(path, error.strerror) from error
     if len(header) < 100 or not header.startswith(_MAGIC):
         raise DataError(f"{path}: not a store", "A store is made by `ioaware sweep STUDY --store FILE`; choose another file.")
+    if size > MAX_STORE_BYTES:
+        raise DataError(f"{path}: {size} bytes, more than the {MAX_STORE_BYTES} of a store", "Split the study over several.")
     schema, application = struct.unpack(">I", header[60:64])[0], struct.unpack(">I", header[68:72])[0]
     if application != APPLICATION_ID:
         raise DataError(f"{path}: an SQLite database of another program", "Choose another --store file.")

@@ -13,20 +13,22 @@ import pytest
 
 from ioaware.errors import UsageError
 from ioaware.sweep import execute
+from ioaware.sweep.family import MARK
 from ioaware.sweep.points import Point
 from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
-from ioaware.sweep.server import MARK
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study, parse_study
 from ioaware.traffic import Params, Result, Source
 
 HERE = Path(__file__).parent
 STUB = "targets:stub"
+FAMILY = "IOAWARE_TEST_FAMILY"
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(sys, "path", [str(HERE), *sys.path])  # a worker finds `targets` where this process would
+    monkeypatch.setenv(FAMILY, str(tmp_path))
     return Store(tmp_path / "s.db")
 
 
@@ -36,17 +38,17 @@ def study_of(*names: str, source: str = "trace", sizes: int = 1) -> Study:
     return parse_study(text, name="s", where="s.toml")
 
 
-def processes_of_points() -> list[int]:
-    """Processes that carry a point's mark and belong to this test run."""
+def survivors() -> list[int]:
+    """Processes that this test's points started and that still live."""
+    wanted = {f"{FAMILY}={os.environ[FAMILY]}".encode(), MARK.encode()}
     found: list[int] = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                variables = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if f"{MARK}=".encode() in variables and f"PYTEST_VERSION={os.environ['PYTEST_VERSION']}".encode() in variables:
-                found.append(int(entry.name))
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if wanted <= {*variables, *(variable.partition(b"=")[0] for variable in variables)}:
+            found.append(int(entry.name))
     return found
 
 
@@ -88,9 +90,9 @@ def test_every_misfortune_is_one_failed_record_and_the_rest_complete(store: Stor
     assert took_s < 30
     assert grown_kib < 100 * 1024
     deadline = time.monotonic() + 5
-    while processes_of_points() and time.monotonic() < deadline:
+    while survivors() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert processes_of_points() == []
+    assert survivors() == []
 
 
 def test_a_second_run_asks_nothing_and_a_retry_only_what_failed(store: Store) -> None:
@@ -146,7 +148,7 @@ def test_ctrl_c_keeps_what_is_finished(store: Store) -> None:
         run_study(study, store, workers=1, progress=progress, entry=STUB)
     assert caught.value.exit_code == 130
     assert len(store.results()) == 3
-    assert processes_of_points() == []
+    assert survivors() == []
     assert run_study(study, store, entry=STUB).already == 3
 
 

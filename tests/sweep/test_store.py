@@ -50,6 +50,7 @@ def test_what_is_saved_is_there(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db", readonly=True) as store:
         assert store.results() == [a_result(point), a_result(other)]
         assert store.results([other]) == [a_result(other)]
+        assert store.results([other, point]) == [a_result(other), a_result(point)]
 
 
 def test_measurements_belong_to_their_machine(tmp_path: Path) -> None:
