@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
 
 TITLE = "The memory traffic of attention: theory, kernels, hardware"
+SUBTITLE = (
+    "Standard attention, FlashAttention-1 and FlashAttention-2, forward: "
+    "the bytes that closed forms predict, that the real kernels request, and that a GPU moved."
+)
 SHORT = {
     "traffic": "Traffic, full", "traffic_causal": "Traffic, causal", "blocks": "Block size and M", "memory": "Extra memory",
     "roofline": "Roofline", "exponents": "Exponents",
@@ -68,13 +72,22 @@ def build_report(
         path = out_dir / "report.html"
         _write(path, page.encode("utf-8"))
     except OSError as error:
-        raise DataError(f"{out_dir}: the report cannot be written ({error.strerror})", "Check the path and the space left.") from error
+        raise DataError(
+            f"{out_dir}: the report cannot be written ({error.strerror})", "Check the path and the space left."
+        ) from error
     return path
 
 
 def draw_figures(points: Points, claims: Sequence[Claim], roofs: Roofs | None) -> list[Figure]:
     """Every figure that the data supports, in reading order."""
-    found = (traffic(points, causal=False), traffic(points, causal=True), blocks(points), memory(points), roofline(points, roofs), exponents(claims))
+    found = (
+        traffic(points, causal=False),
+        traffic(points, causal=True),
+        blocks(points),
+        memory(points),
+        roofline(points, roofs),
+        exponents(claims),
+    )
     return [figure for figure in found if figure is not None]
 
 
@@ -106,7 +119,7 @@ def _page(
     here = {"written": now.strftime("%Y-%m-%d %H:%M UTC"), "ioaware": __version__, **(environment or {})}
     values: dict[str, Any] = {
         "title": TITLE,
-        "subtitle": "Standard attention, FlashAttention-1 and FlashAttention-2, forward: the bytes that closed forms predict, that the real kernels request, and that a GPU moved.",
+        "subtitle": SUBTITLE,
         "summary": summarise(points, claims),
         "live": live,
         "provenance": _provenance(results, live, tables.environments(measured)),
@@ -121,6 +134,7 @@ def _page(
         "accuracy": tables.accuracy(points),
         "environments": tables.environments(measured),
         "telemetry": tables.telemetry(measured),
+        "notes": tables.notes(points),
         "here": list(tables.facts(here)),
     }
     return render_page(values, graphs)
@@ -134,10 +148,14 @@ def _provenance(results: Sequence[Result], live: bool, seen: Sequence[tables.Env
         return {"head": "No measurement.", "text": f"This report rests on {computed}, computed in this run without a GPU."}
     gpu = next((text for one in seen for name, text in one.facts if name.lower() in GPU_NAMES), "a GPU")
     if live:
-        return {"head": "Live.", "text": f"All of it was computed in this run: {computed}, and {counts['measure']:,} points measured on {gpu}."}
+        return {
+            "head": "Live.",
+            "text": f"All of it was computed in this run: {computed}, and {counts['measure']:,} points measured on {gpu}.",
+        }
     return {
         "head": "Recorded.",
-        "text": f"The {counts['measure']:,} measured points were recorded earlier on {gpu} and ship with the package; {computed} were computed in this run.",
+        "text": f"The {counts['measure']:,} measured points were recorded earlier on {gpu} and ship with the package; "
+        f"{computed} were computed in this run.",
     }
 
 
@@ -183,7 +201,6 @@ def _claim(claim: Claim) -> dict[str, Any]:
                 **_verdict_row(row),
                 "interval": f"{_four(row.get('low'))} to {_four(row.get('high'))}",
                 "exponent": _four(row.get("exponent")),
-                "judged": bool(row.get("judged", True)),
             }
             for row in evidence.get("exponents", ())
         ],
@@ -217,4 +234,11 @@ def _with_tone(row: tables.Problem) -> dict[str, str]:
 
 def _other(result: Result) -> tuple[str, ...]:
     requested, hbm = (None if place is None else place.total_bytes for place in (result.requested, result.hbm))
-    return clean(result.target), result.source, tables.params_text(result), bytes_text(requested), bytes_text(hbm), time_text(result.time_ns)
+    return (
+        clean(result.target),
+        result.source,
+        tables.params_text(result),
+        bytes_text(requested),
+        bytes_text(hbm),
+        time_text(result.time_ns),
+    )

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Quantity = Literal["size", "bytes", "time", "ratio", "factor", "intensity", "rate", "number"]
-Mark = Literal["predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "aside", "theory"]
+Mark = Literal[
+    "predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "theory"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ class Series:
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.x) != len(self.y) or any(len(part) not in (0, len(self.x)) for part in (self.hover, self.spread, self.tags)):
+        if len(self.x) != len(self.y) or any(
+            len(part) not in (0, len(self.x)) for part in (self.hover, self.spread, self.tags)
+        ):
             raise ValueError(f"series {self.name!r}: x, y, hover, spread and tags differ in length")
 
 
@@ -83,7 +87,14 @@ class Figure:
         return frozenset(series.mark for cell in self.cells for panel in cell.panels for series in panel.series)
 
 
-def series_of(name: str, color: str, mark: Mark, rows: Sequence[tuple[float | None, float | None, str]], label: str = "") -> tuple[Series, ...]:
+def cell_of(title: str, x: Axis, *panels: Panel) -> Cell:
+    """The cell without the panels that have nothing to show."""
+    return Cell(title, x, tuple(panel for panel in panels if panel.series))
+
+
+def series_of(
+    name: str, color: str, mark: Mark, rows: Sequence[tuple[float | None, float | None, str]], label: str = ""
+) -> tuple[Series, ...]:
     """A series of the rows (x, y, hover) whose numbers are known, as a tuple of one; nothing where none is known."""
     known = [(x, y, hover) for x, y, hover in rows if x is not None and y is not None]
     if not known:

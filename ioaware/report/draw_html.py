@@ -66,7 +66,7 @@ def _axis(axis: Axis, low: float, high: float, places: tuple[Tick, ...]) -> dict
         "range": [math.log10(low), math.log10(high)] if axis.log else [low, high],
         "tickmode": "array",
         "tickvals": [place for place, _ in places],
-        "ticktext": [_escaped(label) for _, label in places],
+        "ticktext": [_escaped(label).replace("\n", "<br>") for _, label in places],
         "title": {"text": _escaped(axis.label), "standoff": 8, "font": {"size": 11, "color": "@muted"}},
         "gridcolor": "@grid",
         "linecolor": "@muted",
@@ -116,7 +116,12 @@ def _trace(series: Series, suffix: str) -> dict[str, Any]:
         trace["line"] = {"color": hue, "width": form.width * 1.3, "dash": form.dash}
     if form.marker:
         symbol = style.PLOTLY_MARKERS[form.marker] + ("" if form.filled else "-open")
-        trace["marker"] = {"color": hue, "symbol": symbol, "size": form.size * 1.35, "line": {"color": hue, "width": 0 if form.filled else 1.6}}
+        trace["marker"] = {
+            "color": hue,
+            "symbol": symbol,
+            "size": form.size * 1.35,
+            "line": {"color": hue, "width": 0 if form.filled else 1.6},
+        }
     if series.spread:
         trace["error_x"] = {
             "type": "data",

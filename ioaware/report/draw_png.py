@@ -1,20 +1,20 @@
-"""Draws a `Figure` as a PNG with matplotlib: on white, because it is shown on pages this project does not style."""
+"""Draws a `Figure` as a PNG with matplotlib: on white, because it is shown on pages this project does not style.
+
+matplotlib's types are partial: its figures and axes are `Any` here, and nowhere else is it used.
+"""
 
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ioaware.report import style
 from ioaware.report.chart import Cell, Figure, Mark, Panel, Series
 from ioaware.report.scales import cell_limits, end_labels, panel_limits, panel_ticks, ticks
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 DPI = 160
 # Inches. Places are computed rather than left to a layout engine, which takes seconds for a figure of eight cells.
-CELL_WIDTH, PANEL_HEIGHT, PANEL_GAP = 5.0, 2.2, 0.14
+CELL_WIDTH, LONE_WIDTH, PANEL_HEIGHT, PANEL_GAP = 5.0, 8.0, 2.2, 0.14  # LONE_WIDTH: of a cell that has its row to itself
 HEAD, CELL_TITLE, X_LABELS, MARGIN = 0.78, 0.34, 0.62, 0.14
 CHARACTER = 0.066  # the mean width of one, at the size of labels
 RC: dict[str, Any] = {
@@ -40,22 +40,23 @@ RC: dict[str, Any] = {
 
 def draw_png(figure: Figure) -> bytes:
     """The figure as PNG bytes; equal figures give equal bytes."""
-    from matplotlib import rc_context
+    from matplotlib import rc_context  # pyright: ignore[reportUnknownVariableType]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
     columns = max(1, min(figure.columns, len(figure.cells)))
     rows = [figure.cells[first : first + columns] for first in range(0, len(figure.cells), columns)]
     heights = [max(_height(cell) for cell in row) for row in rows]
-    width, height = CELL_WIDTH * columns + MARGIN, HEAD + sum(heights)
-    with rc_context(RC):
-        canvas = Canvas(figsize=(width, height), dpi=DPI, facecolor="white")
+    cell_width = CELL_WIDTH if columns > 1 else LONE_WIDTH
+    width, height = cell_width * columns + MARGIN, HEAD + sum(heights)
+    with rc_context(RC):  # pyright: ignore[reportArgumentType]
+        canvas: Any = Canvas(figsize=(width, height), dpi=DPI, facecolor="white")
         FigureCanvasAgg(canvas)
         _draw_head(canvas, figure, height)
         top = height - HEAD
         for row, row_height in zip(rows, heights, strict=True):
             for column, cell in enumerate(row):
-                _draw_cell(canvas, cell, MARGIN + column * CELL_WIDTH, top, width, height)
+                _draw_cell(canvas, cell, (MARGIN + column * cell_width, top, cell_width), (width, height))
             top -= row_height
         buffer = io.BytesIO()
         canvas.savefig(buffer, format="png", metadata={"Software": None})
@@ -76,7 +77,7 @@ def _draw_head(canvas: Any, figure: Figure, height: float) -> None:
     handles = [Line2D([], [], label=style.FORMS[mark].meaning, **_form("ink", mark)) for mark in style.legend(figure.marks)]
     if handles:
         canvas.legend(handles=handles, loc="upper left", bbox_to_anchor=(left, 1 - 0.4 / height), ncols=7, frameon=False,
-                      fontsize=8, handlelength=2.0, handletextpad=0.6, columnspacing=1.5, borderaxespad=0, borderpad=0)  # fmt: skip
+                      fontsize=8, handlelength=2.0, handletextpad=0.6, columnspacing=1.5, borderaxespad=0)  # fmt: skip
 
 
 def _form(color: str, mark: Mark) -> dict[str, Any]:
@@ -92,8 +93,9 @@ def _form(color: str, mark: Mark) -> dict[str, Any]:
     }
 
 
-def _draw_cell(canvas: Any, cell: Cell, left: float, top: float, width: float, height: float) -> None:
-    """One cell whose upper left corner is at (left, top) inches from the lower left of a canvas of that size."""
+def _draw_cell(canvas: Any, cell: Cell, place: tuple[float, float, float], size: tuple[float, float]) -> None:
+    """One cell at `place` (left, top, width) on a canvas of `size` (width, height), inches from the lower left."""
+    (left, top, cell_width), (width, height) = place, size
     canvas.text(left / width, (top - 0.08) / height, cell.title, ha="left", va="top", fontsize=9.5, fontweight="bold")
     top -= CELL_TITLE
     low, high = cell_limits(cell)
@@ -102,8 +104,13 @@ def _draw_cell(canvas: Any, cell: Cell, left: float, top: float, width: float, h
     for index, panel in enumerate(cell.panels):
         panel_height = PANEL_HEIGHT * panel.height
         top -= panel_height
-        ax: Axes = canvas.add_axes(
-            ((left + margin_left) / width, top / height, (CELL_WIDTH - margin_left - margin_right) / width, panel_height / height)
+        ax = canvas.add_axes(
+            (
+                (left + margin_left) / width,
+                top / height,
+                (cell_width - margin_left - margin_right) / width,
+                panel_height / height,
+            )
         )
         last = index == len(cell.panels) - 1
         if cell.x.log:
@@ -124,7 +131,7 @@ def _margins(cell: Cell) -> tuple[float, float]:
     return 0.42 + CHARACTER * max(labels, default=0), 0.2 + 1.12 * CHARACTER * max(names, default=0)
 
 
-def _draw_panel(ax: Axes, panel: Panel) -> None:
+def _draw_panel(ax: Any, panel: Panel) -> None:
     if panel.y.log:
         ax.set_yscale("log")
     low, high = panel_limits(panel)
@@ -140,11 +147,17 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         ax.text(x, text_y, f"  {label}", color=style.light(color), fontsize=7.8, fontweight="bold", va="center", clip_on=False)
 
 
-def _draw_series(ax: Axes, series: Series) -> None:
+def _draw_series(ax: Any, series: Series) -> None:
     if series.spread:
-        ax.hlines(series.y, [low for low, _ in series.spread], [high for _, high in series.spread], color=style.light(series.color), linewidth=2.2)
+        ax.hlines(
+            series.y,
+            [low for low, _ in series.spread],
+            [high for _, high in series.spread],
+            color=style.light(series.color),
+            linewidth=2.2,
+        )
     ax.plot(series.x, series.y, zorder=3 if style.FORMS[series.mark].marker else 2, **_form(series.color, series.mark))
     left = series.mark == "ceiling"
     for x, y, tag in zip(series.x, series.y, series.tags, strict=False):
-        ax.annotate(tag, (x, y), (-4 if left else 0, 5), textcoords="offset points", ha="right" if left else "center", va="bottom",
-                    color=style.light(series.color), fontsize=7.4)  # fmt: skip
+        ax.annotate(tag, (x, y), (-4 if left else 0, 5), textcoords="offset points", ha="right" if left else "center",
+                    va="bottom", color=style.light(series.color), fontsize=7.4)  # fmt: skip

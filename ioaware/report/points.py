@@ -29,6 +29,11 @@ class Config(NamedTuple):
     block_n: int
 
     @property
+    def blocks(self) -> str:
+        """Rows of Q × rows of K and V in a tile."""
+        return f"{self.block_m}×{self.block_n}"
+
+    @property
     def outer_block(self) -> int:
         """Rows of the block that stays on chip in the outer loop: K, V in `flash1`, Q elsewhere. It sets the traffic."""
         return self.block_n if self.algorithm == "flash1" else self.block_m
@@ -71,6 +76,12 @@ class Point:
     def per_head(self, total: int | None) -> float | None:
         """A total of the result divided over its heads."""
         return None if total is None else total / self.num_heads
+
+    @property
+    def sram_elements(self) -> int | None:
+        """M, where it was given and set the blocks."""
+        memory = self.result.params.get("sram_elements")
+        return memory if isinstance(memory, int) else None
 
     @property
     def requested_bytes(self) -> float | None:
@@ -160,8 +171,10 @@ class Points:
 
     @cached_property
     def predictions(self) -> Mapping[Key, Point]:
-        """The prediction for each key."""
-        return {point.key: point for point in self.of("predict")}
+        """The prediction for each key: where several agree on the blocks, that for given blocks and the fewest heads,
+        so that lower bounds along a curve, which do depend on the heads and on M, are for the same machine."""
+        preferred = sorted(self.of("predict"), key=lambda point: (point.sram_elements is not None, point.num_heads))
+        return {point.key: point for point in reversed(preferred)}
 
     def prediction(self, point: Point) -> Point | None:
         """What the closed form says about the same parameters."""
@@ -181,8 +194,9 @@ class Points:
         return own if own is not None or predicted is None else predicted.compulsory_bytes
 
     def along(self, config: Config, *sources: Source, standing: Sequence[str] = ("shown",)) -> list[Point]:
-        """Points of one configuration with as many keys as queries, in order of N."""
-        points = [point for point in self.of(*sources, standing=standing) if point.config == config]
+        """Points of one configuration with as many keys as queries, in order of N; of predictions one for each N."""
+        seen = self.predictions.values() if sources == ("predict",) else self.of(*sources, standing=standing)
+        points = [point for point in seen if point.config == config]
         return sorted((point for point in points if point.key.kv_len == point.seq_len), key=lambda point: point.seq_len)
 
     @cached_property
@@ -206,7 +220,12 @@ class Points:
         dtype = max(sorted(weight), key=lambda name: weight[name])
         columns = sorted({(c.causal, c.head_dim) for c in best.values() if c.dtype == dtype})
         return tuple(
-            Slice(dtype, head_dim, causal, tuple(best[key] for key in sorted(best, key=_case_order) if key[:3] == (dtype, head_dim, causal)))
+            Slice(
+                dtype,
+                head_dim,
+                causal,
+                tuple(best[key] for key in sorted(best, key=_case_order) if key[:3] == (dtype, head_dim, causal)),
+            )
             for causal, head_dim in columns
         )
 
@@ -224,6 +243,6 @@ def _order(point: Point) -> tuple[object, ...]:
     config = point.config
     sources = ("predict", "derive", "trace", "simulate", "measure")
     return (
-        config.causal, config.head_dim, list(CASES).index(config.algorithm), point.seq_len, point.key.kv_len,
-        config.block_m, config.block_n, config.dtype, sources.index(point.source), point.num_heads, str(point.result.environment),
+        config.causal, config.head_dim, list(CASES).index(config.algorithm), point.seq_len, point.key.kv_len, config.block_m,
+        config.block_n, config.dtype, sources.index(point.source), point.num_heads, str(point.result.environment),
     )  # fmt: skip

@@ -111,7 +111,7 @@ def _label(axis: Axis, value: float) -> str:
 
 
 def end_labels(panel: Panel) -> list[tuple[float, float, float, str, str]]:
-    """(x, y of the curve's end, y of its text, text, colour) for labelled series, texts pushed apart where they would overlap."""
+    """(x, y of the curve's end, y of its text, text, colour) of labelled series, texts apart where they would overlap."""
     low, high = panel_limits(panel)
 
     def place(y: float) -> float:
@@ -123,7 +123,10 @@ def end_labels(panel: Panel) -> list[tuple[float, float, float, str, str]]:
     ends = [(place(series.y[-1]), series) for series in panel.series if series.label and series.y]
     ends.sort(key=lambda end: end[0])
     apart = spread([end for end, _ in ends], 0.085 / panel.height)
-    return [(series.x[-1], series.y[-1], value(text), series.label, series.color) for text, (_, series) in zip(apart, ends, strict=True)]
+    return [
+        (series.x[-1], series.y[-1], value(text), series.label, series.color)
+        for text, (_, series) in zip(apart, ends, strict=True)
+    ]
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:

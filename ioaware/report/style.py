@@ -51,7 +51,6 @@ FORMS: Mapping[Mark, Form] = {
     "bound": Form("lower bound", dash="dot", width=1.5),
     "ceiling": Form("machine's limit", dash="solid", width=1.3),
     "interval": Form("fitted, 95 % interval", marker="circle", size=6.0),
-    "aside": Form("fitted, not judged", marker="circle", filled=False, size=6.0),
     "theory": Form("theory", dash="solid", width=1.2),
 }
 MATPLOTLIB_DASHES: Mapping[str, object] = {"solid": "-", "dash": (0, (5, 2.5)), "dot": (0, (1, 1.8)), "": "none"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ioaware.report.figures.labels import over_compulsory
 from ioaware.report.points import Point, Points, Slice
+from ioaware.report.text import clean
 from ioaware.report.units import bytes_text, percent_text, times_text
 
 if TYPE_CHECKING:
@@ -25,12 +26,17 @@ def _verdicts(claims: Sequence[Claim]) -> Iterator[str]:
     if not claims:
         yield "No theorem was checked in this run, so there is no verdict."
         return
-    yield "; ".join(f"{_title(claim.claim)}: {claim.verdict}" for claim in claims).capitalize() + "."
+    yield ". ".join(_verdict(claim) for claim in claims) + "."
 
 
-def _title(name: str) -> str:
-    """`theorem2` as `theorem 2`."""
-    return name.replace("theorem", "theorem ")
+def _verdict(claim: Claim) -> str:
+    """`Theorem 2 holds (12 of 12 checks)`."""
+    parts = claim.evidence.get("parts", ())
+    held = sum(part.get("verdict") == "holds" for part in parts)
+    name = clean(claim.claim, 60).replace("theorem", "Theorem ")
+    return f"{name} {'is inconclusive' if claim.verdict == 'inconclusive' else claim.verdict}" + (
+        f" ({held} of {len(parts)} checks hold)" if parts else ""
+    )
 
 
 def _agreement(points: Points) -> Iterator[str]:
@@ -47,7 +53,8 @@ def _agreement(points: Points) -> Iterator[str]:
         yield "No measurement with a verified output is at hand: nothing here says what hardware does."
         return
     close = [abs(deviation) for _, deviation in measured if abs(deviation) <= CLOSE]
-    sentence = f"Measured requested bytes are within {percent_text(CLOSE)} of the prediction at {_of(len(close), len(measured))} measured points"
+    where = f"{_of(len(close), len(measured))} measured points"
+    sentence = f"Measured requested bytes are within {percent_text(CLOSE)} of the prediction at {where}"
     if len(close) < len(measured):
         point, worst = max(measured, key=lambda pair: abs(pair[1]))
         sentence += f"; the largest deviation is {percent_text(worst)}, {_place(point)}"
@@ -67,7 +74,8 @@ def _of(part: int, whole: int) -> str:
 
 def _place(point: Point) -> str:
     mask = ", causal" if point.config.causal else ""
-    return f"in {point.config.algorithm} at N = {point.seq_len:,}, d = {point.config.head_dim}{mask}, blocks {point.config.block_m}×{point.config.block_n}"
+    config = point.config
+    return f"in {config.algorithm} at N = {point.seq_len:,}, d = {config.head_dim}{mask}, blocks {config.blocks}"
 
 
 def _pairs(points: Points, part: Slice) -> Mapping[int, tuple[Point, Point]]:

@@ -46,7 +46,7 @@ def _row(points: Points, point: Point) -> tuple[Field, ...]:
         Field(config.algorithm if stable else f"{config.algorithm}, unstable"),
         Field("causal" if config.causal else "full"),
         Field(config.dtype),
-        Field(f"{config.block_m}×{config.block_n}", config.outer_block),
+        Field(config.blocks, config.outer_block),
         Field(f"{point.seq_len:,}" + ("" if point.key.kv_len == point.seq_len else f" × {point.key.kv_len:,}"), point.seq_len),
         Field(str(config.head_dim), config.head_dim),
         Field(f"{point.num_heads:,}", point.num_heads),
@@ -94,6 +94,15 @@ def _problem(result: Result) -> Problem:
     return Problem(clean(result.target), result.source, params_text(result), status, why or "no reason recorded")
 
 
+def notes(points: Points) -> list[tuple[str, int]]:
+    """The distinct notes of the measured points that are drawn, and how many carry each; the most frequent first."""
+    counts: dict[str, int] = {}
+    for point in points.of("measure", standing=("shown", "unstable")):
+        for note in dict.fromkeys(clean(note) for note in point.result.notes):
+            counts[note] = counts.get(note, 0) + 1
+    return sorted(counts.items(), key=lambda item: -item[1])[:MOST_FACTS]
+
+
 def params_text(result: Result) -> str:
     """`seq_len=512, head_dim=64, ...` of the parameters that are set."""
     return ", ".join(f"{clean(name, 60)}={clean(value, 60)}" for name, value in result.params.items() if value is not None)
@@ -136,7 +145,8 @@ def telemetry(results: Iterable[Result]) -> list[tuple[str, str, str, str, int]]
         for name, value in _numbers(result.telemetry):
             numbers.setdefault(name, []).append(value)
     return [
-        (name, significant(min(seen), 5), significant(median(seen), 5), significant(max(seen), 5), len(seen)) for name, seen in list(numbers.items())[:MOST_FACTS]
+        (name, significant(min(seen), 5), significant(median(seen), 5), significant(max(seen), 5), len(seen))
+        for name, seen in list(numbers.items())[:MOST_FACTS]
     ]
 
 
@@ -160,15 +170,30 @@ def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
         checks = [point.result.check for point in group if point.result.check is not None]
         worst = max(checks, key=lambda check: check.relative_error / check.tolerance)
         failed = sum(not check.passed for check in checks)
-        rows.append((source, dtype, len(checks), f"{worst.relative_error:.1e} of {worst.tolerance:.0e} allowed", f"{failed} failed" if failed else "all passed"))
+        rows.append(
+            (
+                source,
+                dtype,
+                len(checks),
+                f"{worst.relative_error:.1e} of {worst.tolerance:.0e} allowed",
+                f"{failed} failed" if failed else "all passed",
+            )
+        )
     return rows
 
 
 def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[list[tuple[str, str, str, str, str]], int]:
-    """(part, where, theory, observed, deviation) of a claim's comparisons, the largest deviations first, and how many are left out."""
+    """(part, where, theory, observed, deviation) of comparisons, the largest deviations first, and how many are left out."""
     ranked = sorted(rows, key=lambda row: -_deviation(row))
     shown = [
-        (clean(row.get("part", "")), clean(row.get("where", "")), _number(row.get("expected")), _number(row.get("observed")), _deviation_text(row)) for row in ranked[:most]
+        (
+            clean(row.get("part", "")),
+            clean(row.get("where", "")),
+            _number(row.get("expected")),
+            _number(row.get("observed")),
+            _deviation_text(row),
+        )
+        for row in ranked[:most]
     ]
     return shown, max(0, len(rows) - most)
 
@@ -177,7 +202,11 @@ def _deviation(row: Mapping[str, Any]) -> float:
     expected, observed = row.get("expected"), row.get("observed")
     if type(expected) not in (int, float) or type(observed) not in (int, float):
         return float("inf")
-    return abs(cast(float, observed) - cast(float, expected)) / abs(cast(float, expected)) if expected else float(observed != expected)
+    return (
+        abs(cast(float, observed) - cast(float, expected)) / abs(cast(float, expected))
+        if expected
+        else float(observed != expected)
+    )
 
 
 def _deviation_text(row: Mapping[str, Any]) -> str:
@@ -186,4 +215,10 @@ def _deviation_text(row: Mapping[str, Any]) -> str:
 
 
 def _number(value: object) -> str:
-    return f"{value:,}" if type(value) is int else significant(value, 6) if type(value) is float else clean(UNKNOWN if value is None else value)
+    return (
+        f"{value:,}"
+        if type(value) is int
+        else significant(value, 6)
+        if type(value) is float
+        else clean(UNKNOWN if value is None else value)
+    )

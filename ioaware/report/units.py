@@ -28,7 +28,7 @@ def time_text(time_ns: float | None, digits: int = 3, *, padded: bool = False) -
 
 
 def significant(value: float, digits: int = 3, *, padded: bool = False) -> str:
-    """`digits` significant digits without an exponent: 0.0123, 1.23, 12.3, 1,234. `padded` keeps zeros at the end, for columns."""
+    """`digits` significant digits without an exponent: 0.0123, 1.23, 1,234. `padded` keeps zeros at the end, for columns."""
     if value == 0:
         return "0"
     if not math.isfinite(value):

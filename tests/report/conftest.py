@@ -25,18 +25,44 @@ def requested(algorithm: str, n: int, d: int, block: int) -> tuple[int, int]:
     return n * d + 2 * n * d * passes, n * d + 2 * n
 
 
-def make(algorithm: str, n: int, d: int = 64, *, source: Any = "predict", causal: bool = False, block: int = 64, heads: int = 1, **changes: Any) -> Result:
+def make(
+    algorithm: str,
+    n: int,
+    d: int = 64,
+    *,
+    source: Any = "predict",
+    causal: bool = False,
+    block: int = 64,
+    heads: int = 1,
+    **changes: Any,
+) -> Result:
     """One invented result. `changes` replace fields."""
     outer = {"block_n": block, "block_m": 64} if algorithm == "flash1" else {"block_m": block, "block_n": 64}
-    params = {"batch": 1, "heads": heads, "seq_len": n, "kv_len": None, "head_dim": d, "dtype": "float16", "causal": causal, **outer, "sram_elements": None}
-    reads, writes = (2 * count * heads // (2 if causal and algorithm != "standard" else 1) for count in requested(algorithm, n, d, block))
+    params = {
+        "batch": 1,
+        "heads": heads,
+        "seq_len": n,
+        "kv_len": None,
+        "head_dim": d,
+        "dtype": "float16",
+        "causal": causal,
+        **outer,
+        "sram_elements": None,
+    }
+    reads, writes = (
+        2 * count * heads // (2 if causal and algorithm != "standard" else 1) for count in requested(algorithm, n, d, block)
+    )
     flops = 4 * n * n * d * heads // (2 if causal else 1)
     floor = Traffic(3 * n * d * 2 * heads, n * d * 2 * heads)
     extra = {"standard": 6 * n * n, "flash1": 8 * n, "flash2": 4 * n}[algorithm] * heads
     memory = 4 * d * block
     fields: dict[str, Any] = {"requested": Traffic(reads, writes), "extra_memory_bytes": extra}
     if source == "predict":
-        fields |= {"compulsory": floor, "flops": flops, "lower_bound_bytes": max(floor.total_bytes or 0, 2 * heads * (n * n * d * d // (memory + 4 * d * d) - memory))}
+        fields |= {
+            "compulsory": floor,
+            "flops": flops,
+            "lower_bound_bytes": max(floor.total_bytes or 0, 2 * heads * (n * n * d * d // (memory + 4 * d * d) - memory)),
+        }
     if source == "trace":
         fields |= {"flops": flops, "compulsory": floor}
     if source == "measure":
@@ -72,25 +98,56 @@ def everything() -> list[Result]:
             for causal in (False, True):
                 results += [make(algorithm, n, d, causal=causal) for n in dense]
                 results += [make(algorithm, n, d, causal=causal, source="trace") for n in (128, 256, 512)]
-                results += [make(algorithm, n, d, causal=causal, source="measure", heads=max(1, min(64, 2**18 // n))) for n in lengths]
+                results += [
+                    make(algorithm, n, d, causal=causal, source="measure", heads=max(1, min(64, 2**18 // n))) for n in lengths
+                ]
             if algorithm != "standard":
                 results += [make(algorithm, 4096, d, block=block) for block in range(16, 257, 16) if block != 64]
                 results += [make(algorithm, 4096, d, block=block, source="measure", heads=64) for block in (16, 32, 128, 256)]
-    results.append(make("flash2", 8192, 256, source="measure", status="failed", notes=("out of memory",), requested=None, hbm=None, check=None))
+    results.append(
+        make(
+            "flash2",
+            8192,
+            256,
+            source="measure",
+            status="failed",
+            notes=("out of memory",),
+            requested=None,
+            hbm=None,
+            check=None,
+        )
+    )
     results.append(make("flash2", 3000, 64, source="measure", status="unstable", notes=("SM clock fell during the point",)))
     return results
 
 
 def claim(name: str = "theorem2", verdict: Any = "holds", **evidence: Any) -> Claim:
     """An invented claim."""
+    powers = (("flash1", "N", 2), ("flash1", "d", 2), ("flash1", "M", -1), ("flash2", "N", 2), ("standard", "N", 2))
     exponents = [
-        {"quantity": f"{target}: traced elements", "variable": variable, "exponent": power + 0.01, "low": power - 0.02, "high": power + 0.03,
-         "expected": power, "points": 4, "judged": judged, "verdict": "holds"}
-        for target, variable, power, judged in (
-            ("flash1", "N", 2, True), ("flash1", "d", 2, True), ("flash1", "M", -1, True), ("flash1", "M", -1, False), ("flash2", "N", 2, True), ("standard", "N", 2, True),
-        )
-    ]  # fmt: skip
-    parts = [{"part": "a", "says": "outputs equal the reference", "expected": "within tolerance", "observed": "all equal", "points": 9, "verdict": "holds"}]
+        {
+            "quantity": f"{target}: traced elements",
+            "variable": variable,
+            "exponent": power + 0.01,
+            "low": power - 0.02,
+            "high": power + 0.03,
+            "expected": power,
+            "points": 4,
+            "verdict": "holds",
+        }
+        for target, variable, power in powers
+    ]
+    exponents.append({**exponents[0], "quantity": "flash1: whole elements", "exponent": 1.7, "verdict": "not judged"})
+    parts = [
+        {
+            "part": "a",
+            "says": "outputs equal the reference",
+            "expected": "within tolerance",
+            "observed": "all equal",
+            "points": 9,
+            "verdict": "holds",
+        }
+    ]
     points = [{"part": "a", "where": f"trace flash1 N={n}", "expected": n, "observed": n, "deviation": 0.0} for n in range(60)]
     body = {"parts": parts, "exponents": exponents, "points": points, "notes": ["An invented note."], **evidence}
     return Claim(name, "An invented statement.", "An invented paper", verdict, body)

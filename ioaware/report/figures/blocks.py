@@ -22,13 +22,19 @@ def blocks(points: Points) -> Figure | None:
     chosen = _groups(points)
     if not chosen:
         return None
+    caption = (
+        "The outer block is that of K and V in FlashAttention-1 and of Q in FlashAttention-2; M = 4·d·B is the on-chip memory, "
+        "in elements, for which the paper's rule gives that block. Requested bytes fall as 1/M until one block holds all rows. "
+    )
+    if any(point.source == "measure" for group in chosen.values() for point in group):
+        caption += (
+            "HBM traffic follows only where the live heads outgrow the L2, and time stops following once matmul and exp bind. "
+            "This is the FlashAttention paper's Figure 2, middle, with the two kinds of traffic apart."
+        )
     return Figure(
         "blocks",
         "Traffic and time against block size and on-chip memory M",
-        "The outer block is K, V's in FlashAttention-1 and Q's in FlashAttention-2; M = 4·d·B is the on-chip memory, in "
-        "elements, for which the paper's rule gives that block. Requested bytes fall as 1/M until one block holds all rows. "
-        "HBM traffic follows only where the live heads outgrow the L2; time stops following once matmul and exp bind, not bytes. "
-        "It is the paper's Figure 2, middle, with the two kinds of traffic apart.",
+        caption,
         tuple(_cell(points, head_dim, seq_len, group) for (head_dim, seq_len), group in sorted(chosen.items())),
     )
 
@@ -64,17 +70,25 @@ def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point]) -> Ce
     sizes = sorted({point.config.outer_block for point in group if point.source != "predict"})
     powers = [2**power for power in range(4, 11) if sizes[0] <= 2**power <= sizes[-1]] or sizes
     tick_labels = tuple((float(size), f"{size}\nM={size_text(4 * head_dim * size)}") for size in powers)
-    requested, hbm, time = [], [], []
+    requested: list[Series] = []
+    hbm: list[Series] = []
+    time: list[Series] = []
     for name in FLASH:
         own = [point for point in group if point.config.algorithm == name]
         requested += _line(points, own, name) + marks(points, own, _outer, lambda point: point.requested_bytes)
         hbm += marks(points, own, _outer, lambda point: point.hbm_bytes, label=ALGORITHMS[name])
-        time += marks(points, [point for point in own if point.standing == "shown"], _outer, time_per_head, label=ALGORITHMS[name])
+        time += marks(
+            points, [point for point in own if point.standing == "shown"], _outer, time_per_head, label=ALGORITHMS[name]
+        )
     requested += _floor(points, group, "bound") + _floor(points, group, "compulsory")
     hbm += _floor(points, group, "compulsory")
     panels = [Panel(REQUESTED, tuple(requested)), Panel(HBM, tuple(hbm), 0.8), Panel(TIME, tuple(time), 0.8)]
     x = Axis("outer block B (rows), and M = 4·d·B (elements)", "size", ticks=tick_labels)
-    return Cell(f"d = {head_dim}, N = {seq_len:,}", x, tuple(panel for panel in panels if any(s.mark != "compulsory" for s in panel.series)))
+    return Cell(
+        f"d = {head_dim}, N = {seq_len:,}",
+        x,
+        tuple(panel for panel in panels if any(s.mark != "compulsory" for s in panel.series)),
+    )
 
 
 def time_per_head(point: Point) -> float | None:
@@ -89,11 +103,17 @@ def _line(points: Points, own: list[Point], name: str) -> list[Series]:
     return list(series_of(f"{name} predicted", name, "predict", rows, ALGORITHMS[name]))
 
 
+def _own_bound(point: Point) -> float | None:
+    """The lower bound for the M on the axis: only predictions made from an M have it, others are for a machine's M."""
+    return None if point.sram_elements is None else point.per_head(point.result.lower_bound_bytes)
+
+
 def _floor(points: Points, group: list[Point], mark: str) -> list[Series]:
     """Lower bound, or compulsory bytes, over the outer block."""
     bound = mark == "bound"
-    value: Value = (lambda point: point.per_head(point.result.lower_bound_bytes)) if bound else points.compulsory
+    value: Value = _own_bound if bound else points.compulsory
     name = "lower bound" if bound else "compulsory floor"
-    by_block = {point.config.outer_block: value(point) for point in group if point.source == "predict"}
+    found = [(point.config.outer_block, value(point)) for point in group if point.source == "predict"]
+    by_block = {size: y for size, y in found if y is not None}
     rows = [(float(size), y, f"{name}\n{bytes_text(y)} per head") for size, y in sorted(by_block.items())]
     return list(series_of(name, "neutral", "bound" if bound else "compulsory", rows))

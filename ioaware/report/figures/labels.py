@@ -23,7 +23,9 @@ def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: s
     groups: dict[Mark, list[Point]] = {"trace": [], "measure": [], "unstable": []}
     for point in seen:
         if point.source in ("trace", "measure"):
-            groups["unstable" if point.standing == "unstable" else "measure" if point.source == "measure" else "trace"].append(point)
+            groups["unstable" if point.standing == "unstable" else "measure" if point.source == "measure" else "trace"].append(
+                point
+            )
     return [
         series
         for mark, group in groups.items()
@@ -74,11 +76,13 @@ def describe(points: Points, point: Point) -> str:
     mask = "causal" if config.causal else "full"
     lines = [
         f"{ALGORITHMS[config.algorithm]}, {result.source}",
-        f"N = {point.seq_len:,}, d = {config.head_dim}, {mask}, blocks {config.block_m}×{config.block_n}, {_heads(point.num_heads)}",
+        f"N = {point.seq_len:,}, d = {config.head_dim}, {mask}, blocks {config.blocks}, {_heads(point.num_heads)}",
     ]
     if point.requested_bytes is not None:
         ratio = points.requested_ratio(point) if result.source != "predict" else None
-        lines.append(f"requested {bytes_text(point.requested_bytes)} per head" + (f", {ratio:.5f} of predicted" if ratio else ""))
+        lines.append(
+            f"requested {bytes_text(point.requested_bytes)} per head" + (f", {ratio:.5f} of predicted" if ratio else "")
+        )
     if point.hbm_bytes is not None:
         excess = over_compulsory(points, point)
         lines.append(f"HBM {bytes_text(point.hbm_bytes)} per head" + (f", {times_text(excess)} compulsory" if excess else ""))

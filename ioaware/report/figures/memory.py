@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
+from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, series_of
 from ioaware.report.figures.labels import beside, curve, marks, seq_len
 from ioaware.report.points import Points, Slice
 from ioaware.report.style import ALGORITHMS
@@ -21,9 +21,10 @@ def memory(points: Points) -> Figure | None:
     return Figure(
         "memory",
         "Extra memory against sequence length",
-        "Theorem 1: memory beyond inputs and output is O(N) for FlashAttention (its statistics: one or two fp32 numbers a row) "
-        "and N² for standard attention (S in fp32 and P). Measured is the peak of torch's allocator during the call less what was "
-        "allocated before it and the output; traced is what the host function allocated in the interpreter. Dashed, for scale: Q, K, V and O themselves.",
+        "Theorem 1: memory beyond inputs and output grows as N for FlashAttention (its statistics: one or two fp32 numbers "
+        "a row) and as N² for standard attention (S in fp32, and P). Measured is the peak of torch's allocator during the call "
+        "less what was allocated before it and the output; traced is what the host function allocated in the interpreter. "
+        "Dashed, for scale: Q, K, V and O themselves.",
         tuple(cells),
     )
 
@@ -42,4 +43,4 @@ def _cell(points: Points, part: Slice) -> Cell:
             for point in points.along(part.configs[-1], "predict")
         ]
         upper += series_of("Q, K, V and O", "neutral", "compulsory", rows)
-    return Cell(part.title, SEQ_LEN, (Panel(EXTRA, tuple(upper)), Panel(RATIO, tuple(lower), 0.5, guide=1.0)))
+    return cell_of(part.title, SEQ_LEN, Panel(EXTRA, tuple(upper)), Panel(RATIO, tuple(lower), 0.5, guide=1.0))

@@ -38,8 +38,9 @@ def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
     return Figure(
         "roofline",
         "Roofline: FLOP/s against FLOP per HBM byte, measured",
-        "Standard attention sits under the slope: HBM bytes bind it, and longer sequences do not help. FlashAttention moves right "
-        "as N grows, past the ridge, where bytes no longer bind and what is left below the flat roof is matmul and exp issue. "
+        "Standard attention sits under the slope: HBM bytes bind it, and longer sequences do not help. FlashAttention "
+        "moves right as N grows, past the ridge, where bytes no longer bind and what is left below the flat roof is matmul "
+        "and exp issue. "
         f"Each line starts at the smallest N and ends, with the name, at the largest. {limit}",
         tuple(cells),
     )
@@ -70,7 +71,15 @@ def _path(points: Points, seen: list[Point]) -> list[Series]:
     name = seen[0].config.algorithm if seen else ""
     drawn = series_of(f"{name} path", name, "path", rows, ALGORITHMS.get(name, name))
     known = [point.seq_len for point, (x, y, _) in zip(seen, rows, strict=True) if x is not None and y is not None]
-    return [replace(series, tags=(f"N={size_text(known[0])}", *("" for _ in known[1:]))) for series in drawn]
+    return [
+        replace(series, tags=(f"N={size_text(known[0])}", *("" for _ in known[1:]))) if _long(series) else series
+        for series in drawn
+    ]
+
+
+def _long(series: Series) -> bool:
+    """Whether its two ends are far enough apart for two texts."""
+    return max(series.x) > 3 * min(series.x)
 
 
 def _roof(roofs: Roofs, intensities: list[float]) -> tuple[Series, ...]:

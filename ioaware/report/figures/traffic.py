@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, series_of
+from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, cell_of, series_of
 from ioaware.report.figures.labels import Value, beside, curve, marks, over_compulsory, seq_len
 from ioaware.report.points import Config, Point, Points, Slice
 from ioaware.report.style import ALGORITHMS
+from ioaware.report.text import clean
 from ioaware.report.units import bytes_text
 
 SEQ_LEN = Axis("sequence length N (tokens)", "size")
@@ -18,18 +19,33 @@ HBM_FACTOR = Axis("÷ compulsory (×)", "factor")
 
 
 def traffic(points: Points, *, causal: bool) -> Figure | None:
-    """One row per head_dim, requested bytes on the left and HBM bytes on the right; None where there is nothing to draw."""
+    """One row per head_dim: requested bytes on the left, HBM bytes, where measured, on the right. None without points."""
     slices = [part for part in points.slices if part.causal == causal]
     if not slices:
         return None
+    configs = [config for part in slices for config in part.configs]
+    on_hbm = any(point.hbm_bytes is not None for config in configs for point in _seen(points, config))
+    caption = (
+        f"{'Left: b' if on_hbm else 'B'}ytes the SMs request, which Theorem 2 counts. Curves (predicted), squares (traced) and "
+        "dots (measured) lie on one another where theory, kernel and hardware agree; the strip below shows how far they do "
+        "not, the algorithms side by side at each N. "
+    )
+    if on_hbm:
+        caption += (
+            "Right: bytes that reached HBM. They lie between the compulsory floor (Q, K, V and O once) and the requested bytes "
+            "(thin curves), because the L2 catches the rest; writes still in the L2 when a kernel ends are not counted, so a "
+            "small point may lie below the floor. "
+        )
+    caption += f"Blocks (rows of Q × rows of K, V): {_blocks(slices)}. All values are per head.{_bound_note(points, slices)}"
     return Figure(
         "traffic_causal" if causal else "traffic",
         f"Memory traffic against sequence length: {'causal' if causal else 'full'} attention, {slices[0].dtype}",
-        "Left: bytes the SMs request, which Theorem 2 counts. Curves (predicted), squares (traced) and dots (measured) lie on one "
-        "another where theory, kernel and hardware agree; the strip below shows how far they do not, the algorithms side by side at each N. Right: bytes that reached "
-        "HBM. They lie between the compulsory floor (Q, K, V and O once) and the requested bytes (thin curves), because the "
-        f"L2 catches the rest. Blocks (rows of Q × rows of K, V): {_blocks(slices)}. All values are per head.",
-        tuple(cell for part in slices for cell in (_requested(points, part), _hbm(points, part))),
+        caption,
+        tuple(
+            cell
+            for part in slices
+            for cell in ((_requested(points, part), _hbm(points, part)) if on_hbm else (_requested(points, part),))
+        ),
     )
 
 
@@ -37,12 +53,21 @@ def _blocks(slices: Sequence[Slice]) -> str:
     """Which blocks each algorithm's curve has, all columns together."""
     found: dict[str, dict[str, None]] = {}
     for config in (config for part in slices for config in part.configs):
-        found.setdefault(ALGORITHMS[config.algorithm], {})[f"{config.block_m}×{config.block_n}"] = None
+        found.setdefault(ALGORITHMS[config.algorithm], {})[config.blocks] = None
     return "; ".join(f"{name} {' and '.join(blocks)}" for name, blocks in found.items())
 
 
 def _seen(points: Points, config: Config) -> list[Point]:
     return points.along(config, "trace", "measure", standing=("shown", "unstable"))
+
+
+def _bound_note(points: Points, slices: Sequence[Slice]) -> str:
+    """Which M the dotted bound is for, in the words of the prediction itself."""
+    for config in (config for part in slices for config in part.configs):
+        for point in points.along(config, "predict"):
+            if point.result.lower_bound_bytes is not None:
+                return "".join(f" Dotted: {clean(note)}." for note in point.result.notes if note.startswith("lower bound"))
+    return ""
 
 
 def _requested(points: Points, part: Slice) -> Cell:
@@ -56,7 +81,12 @@ def _requested(points: Points, part: Slice) -> Cell:
     upper += _longest(points, part.configs, "compulsory", points.compulsory)
     flash = [config for config in part.configs if config.algorithm != "standard"]
     upper += _longest(points, flash, "bound", lambda point: point.per_head(point.result.lower_bound_bytes))
-    return Cell(f"Requested: {part.title}", SEQ_LEN, (Panel(REQUESTED, tuple(upper)), Panel(REQUESTED_RATIO, tuple(lower), 0.5, guide=1.0)))
+    return cell_of(
+        f"Requested: {part.title}",
+        SEQ_LEN,
+        Panel(REQUESTED, tuple(upper)),
+        Panel(REQUESTED_RATIO, tuple(lower), 0.5, guide=1.0),
+    )
 
 
 def _hbm(points: Points, part: Slice) -> Cell:
@@ -68,14 +98,17 @@ def _hbm(points: Points, part: Slice) -> Cell:
         upper += marks(points, seen, seq_len, lambda point: point.hbm_bytes, label=ALGORITHMS[config.algorithm])
         lower += marks(points, seen, beside(index, len(part.configs)), lambda point: over_compulsory(points, point))
     upper += _longest(points, part.configs, "compulsory", points.compulsory)
-    return Cell(f"HBM: {part.title}", SEQ_LEN, (Panel(HBM, tuple(upper)), Panel(HBM_FACTOR, tuple(lower), 0.5, guide=1.0)))
+    return cell_of(f"HBM: {part.title}", SEQ_LEN, Panel(HBM, tuple(upper)), Panel(HBM_FACTOR, tuple(lower), 0.5, guide=1.0))
 
 
 def _longest(points: Points, configs: Sequence[Config], mark: Mark, value: Value) -> tuple[Series, ...]:
     """A floor that does not depend on the algorithm: the one known at most values of N."""
     name = "compulsory floor" if mark == "compulsory" else "lower bound"
-    candidates = [
-        [(seq_len(point), value(point), f"{name} at N = {point.seq_len:,}\n{bytes_text(value(point))} per head") for point in points.along(config, "predict")]
+    candidates: list[list[tuple[float | None, float | None, str]]] = [
+        [
+            (seq_len(point), value(point), f"{name} at N = {point.seq_len:,}\n{bytes_text(value(point))} per head")
+            for point in points.along(config, "predict")
+        ]
         for config in configs
     ]
     best = max(candidates, key=lambda rows: sum(y is not None for _, y, _ in rows), default=[])
