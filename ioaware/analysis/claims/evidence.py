@@ -42,6 +42,11 @@ class Observation:
         return bool(self.observed.params.get("causal", False))
 
     @property
+    def requested_bytes(self) -> int | None:
+        """Reads and writes observed, over all heads."""
+        return self.observed.requested.total_bytes if self.observed.requested else None
+
+    @property
     def heads(self) -> int:
         """Batch times heads: totals are per launch, formulas per head."""
         return self.values["B"] * self.values["H"]
@@ -69,11 +74,16 @@ class Evidence:
             if seen.target in targets and seen.observed.status == "ok":
                 yield seen
 
+    def checked(self, target: str) -> Iterator[Observation]:
+        """Measurements of a case whose output was checked, trusted or not: a wrong output is evidence all the same."""
+        return (seen for seen in self.measurements if seen.target == target and seen.observed.check is not None)
+
     def failures(self) -> Iterator[str]:
-        """Why runs that were asked for gave no answer, a sentence each."""
-        for wanted, seen in self.answers.items():
+        """Why runs that were asked for gave no answer and which measurements are not trusted, a sentence each."""
+        untrusted = ((seen.where, seen) for seen in self.measurements)
+        for where, seen in (*((str(wanted), seen) for wanted, seen in self.answers.items()), *untrusted):
             if seen.observed.status != "ok":
-                yield f"{wanted}: {seen.observed.status}. {'; '.join(seen.observed.notes)}"
+                yield f"Not used, {where}: {seen.observed.status}. {'; '.join(seen.observed.notes)}"
 
 
 def _words(params: Mapping[str, ParamValue]) -> str:

@@ -37,16 +37,10 @@ def leading_bytes(target: str) -> Expr:
 
 def observed_leading_bytes(seen: Observation) -> int | None:
     """What was observed less the lower-order terms of the exact count: how the leading term alone is fitted."""
-    observed, predicted = _requested(seen.observed.requested), _requested(seen.predicted.requested)
-    if observed is None or predicted is None:
+    predicted = seen.predicted.requested.total_bytes if seen.predicted.requested else None
+    if seen.requested_bytes is None or predicted is None:
         return None
-    return observed - (predicted - seen.heads * evaluate(leading_bytes(seen.target), dict(seen.values)))
-
-
-def _requested(traffic: object) -> int | None:
-    from ioaware.traffic import Traffic
-
-    return traffic.total_bytes if isinstance(traffic, Traffic) else None
+    return seen.requested_bytes - (predicted - seen.heads * evaluate(leading_bytes(seen.target), seen.values))
 
 
 def memory_of(seen: Observation) -> int:

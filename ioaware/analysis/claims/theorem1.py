@@ -70,7 +70,7 @@ def _outputs(target: str, evidence: Evidence) -> list[Comparison]:
         check = seen.observed.check if seen else None
         tolerance, error = (check.tolerance, check.relative_error) if check else (None, None)
         rows.append(Comparison("a", str(wanted), tolerance, error))
-    for seen in evidence.measured(target):
+    for seen in evidence.checked(target):
         if seen.observed.check:
             rows.append(Comparison("a", seen.where, seen.observed.check.tolerance, seen.observed.check.relative_error))
     return rows

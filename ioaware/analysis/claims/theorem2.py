@@ -60,7 +60,9 @@ def judge(evidence: Evidence) -> Claim:
         judge_comparisons("a", f"{target}: traced reads and writes are the exact counts", rows, unit="bytes")
         for target, rows in traced.items()
     ]
-    measurements = [seen for seen in evidence.measured(*ATTENTION) if _counted(seen)]
+    measurements = [
+        seen for seen in evidence.measured(*ATTENTION) if seen.requested_bytes is not None
+    ]  # others hold times alone
     clear = [row for seen in measurements if not l1_can_help(seen) for row in _requests("b", seen)]
     helped = [seen for seen in measurements if l1_can_help(seen)]
     notes = [*NOTES, *evidence.failures()]
@@ -80,11 +82,6 @@ def judge(evidence: Evidence) -> Claim:
         points=[*itertools.chain(*traced.values()), *clear, *(row for seen in helped for row in _requests("b, L1", seen))],
         notes=notes,
     )
-
-
-def _counted(seen: Observation) -> bool:
-    """Whether the counters were read: a record may hold times alone."""
-    return seen.observed.requested is not None and seen.observed.requested.total_bytes is not None
 
 
 def _requests(part: str, seen: Observation) -> Iterator[Comparison]:
@@ -129,7 +126,7 @@ def _judge_observed_bound(evidence: Evidence) -> Part:
     ratios: list[tuple[str, float]] = []
     for wanted in every_need():
         seen = evidence.at(wanted)
-        total = _requested_bytes(seen) if seen else None
+        total = seen.requested_bytes if seen else None
         if seen is not None and total is not None:
             programs = max((math.prod(launch.grid) for launch in seen.observed.launches), default=1)
             at = {**seen.values, "M": evaluate(LIVE_SET, seen.values)}
@@ -169,14 +166,10 @@ def _most_of_one_size(seen: Sequence[Observation]) -> list[Observation]:
 
 
 def _powers(quantity: str, powers: Mapping[str, float], seen: Sequence[Observation]) -> Iterator[Exponent]:
-    whole = [(_at(s), _per_head(s, _requested_bytes(s))) for s in seen]
+    whole = [(_at(s), _per_head(s, s.requested_bytes)) for s in seen]
     leading = [(_at(s), _per_head(s, observed_leading_bytes(s))) for s in seen]
     yield from fit_exponents(quantity, powers, whole, judged=False)
     yield from fit_exponents(f"{quantity}, leading term", powers, leading)
-
-
-def _requested_bytes(seen: Observation) -> int | None:
-    return seen.observed.requested.total_bytes if seen.observed.requested else None
 
 
 def _per_head(seen: Observation, count: int | None) -> float | None:

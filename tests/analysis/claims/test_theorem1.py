@@ -101,6 +101,13 @@ def test_measurements_join_the_evidence(evidence: Evidence, measured: Callable[.
         assert theorem1.judge(Evidence(evidence.answers, [good, bad])).verdict == "fails"
 
 
-def test_a_record_that_is_not_trusted_is_no_evidence(evidence: Evidence, measured: Callable[..., Observation]):
-    bad = observed(measured("flash1", seq_len=4096), extra_memory_bytes=1, status="impossible")
-    assert theorem1.judge(Evidence(evidence.answers, [bad])).verdict == "holds"
+def test_numbers_that_are_not_trusted_are_no_evidence(evidence: Evidence, measured: Callable[..., Observation]):
+    bad = observed(measured("flash1", seq_len=4096), extra_memory_bytes=1, status="impossible", notes=("faster than its HBM",))
+    claim = theorem1.judge(Evidence(evidence.answers, [bad]))
+    assert claim.verdict == "holds"
+    assert any("faster than its HBM" in note for note in claim.evidence["notes"])
+
+
+def test_a_wrong_output_is_evidence_even_in_a_record_that_was_refused(evidence: Evidence, measured: Callable[..., Observation]):
+    bad = observed(measured("flash1", seq_len=4096), status="failed", check=Check(0.5, 6e-3))
+    assert theorem1.judge(Evidence(evidence.answers, [bad])).verdict == "fails"

@@ -119,3 +119,21 @@ def test_measurements_that_grow_otherwise_fail(evidence: Evidence, measured: Mea
 def test_below_the_lower_bound_fails(altered: Callable[..., Evidence]):
     claim = theorem2.judge(altered("flash2", lambda seen: scaled(seen, reads=0, writes=0.1)))
     assert "fails" in parts(claim, "e").values()
+
+
+def test_a_record_without_counters_is_no_evidence(evidence: Evidence, measured: Measured):
+    seen = measured("flash1", seq_len=4096)
+    timed = replace(seen, observed=replace(seen.observed, requested=None))
+    claim = theorem2.judge(Evidence(evidence.answers, [timed]))
+    assert claim.verdict == "holds"
+    assert parts(claim, "b") == {}
+
+
+def test_few_measurements_give_the_power_of_n_or_none(evidence: Evidence, measured: Measured):
+    """One d and one block leave the powers of d and M open; two sizes leave that of N open too."""
+    for sizes, variables in (((4096, 8192, 16384), {"N"}), ((4096, 8192), set[str]())):
+        records = [measured("flash1", seq_len=seq_len) for seq_len in sizes]
+        claim = theorem2.judge(Evidence(evidence.answers, records))
+        assert claim.verdict == "holds"
+        shown = {row["variable"] for row in claim.evidence["exponents"] if row["quantity"].startswith("flash1: measured")}
+        assert shown == variables
