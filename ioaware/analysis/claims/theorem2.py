@@ -60,9 +60,8 @@ def judge(evidence: Evidence) -> Claim:
         judge_comparisons("a", f"{target}: traced reads and writes are the exact counts", rows, unit="bytes")
         for target, rows in traced.items()
     ]
-    measurements = [
-        seen for seen in evidence.measured(*ATTENTION) if seen.requested_bytes is not None
-    ]  # others hold times alone
+    counted = (seen for seen in evidence.measured(*ATTENTION) if seen.requested_bytes is not None)  # others hold times alone
+    measurements = list(counted)
     clear = [row for seen in measurements if not l1_can_help(seen) for row in _requests("b", seen)]
     helped = [seen for seen in measurements if l1_can_help(seen)]
     notes = [*NOTES, *evidence.failures()]
@@ -91,7 +90,14 @@ def _requests(part: str, seen: Observation) -> Iterator[Comparison]:
 
 def _beside(part: str, where: str, expected: Traffic | None, observed: Traffic | None) -> Iterator[Comparison]:
     yield Comparison(part, f"{where} reads", expected and expected.read_bytes, observed and observed.read_bytes)
-    yield Comparison(part, f"{where} writes", expected and expected.write_bytes, observed and observed.write_bytes)
+    yield Comparison(part, f"{where} writes", _written(expected), _written(observed))
+
+
+def _written(traffic: Traffic | None) -> int | None:
+    """Writes and atomics: the algorithms have none, and a kernel must not hide its writes there."""
+    if traffic is None or traffic.write_bytes is None:
+        return None
+    return traffic.write_bytes + (traffic.atomic_bytes or 0)
 
 
 def _traced(target: str, evidence: Evidence) -> Iterator[Comparison]:

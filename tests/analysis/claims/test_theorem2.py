@@ -67,6 +67,14 @@ def test_other_bytes_than_counted_fail(altered: Callable[..., Evidence], change:
     }
 
 
+def test_bytes_moved_by_atomics_count(altered: Callable[..., Evidence]):
+    def with_atomics(seen: Observation) -> Observation:
+        assert seen.observed.requested is not None
+        return replace(seen, observed=replace(seen.observed, requested=replace(seen.observed.requested, atomic_bytes=4)))
+
+    assert theorem2.judge(altered("flash2", with_atomics)).verdict == "fails"
+
+
 def test_bytes_that_grow_otherwise_fail_even_if_they_were_predicted(altered: Callable[..., Evidence]):
     """A cubic count that trace and prediction agree on."""
 
