@@ -1,0 +1,205 @@
+"""A trace changes nothing: not the results, not Triton, not torch; and it works the same with TRITON_INTERPRET set."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.driver import driver
+from triton.runtime.interpreter import InterpretedFunction, interpreter_builder
+from triton.runtime.jit import JITFunction
+
+from ioaware.errors import UsageError
+from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
+from ioaware.instruments.interpret import interpreted
+from ioaware.instruments.tally import Tally, counting
+from ioaware.instruments.target import load_target
+from ioaware.instruments.trace import trace
+
+ZOO = Path(__file__).with_name("zoo.py")
+NAMES = ("masked_add", "histogram", "softmax", "matmul")
+
+
+@triton.jit
+def polynomial(x, DEGREE: tl.constexpr):
+    total = tl.zeros_like(x)
+    for _ in tl.static_range(DEGREE):
+        total = total * x + 1.0
+    return total
+
+
+@triton.jit
+def polynomial_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    tl.store(out_ptr + offsets, polynomial(x, 5) / tl.sum(x, axis=0), mask=offsets < n)
+
+
+def state() -> dict[str, object]:
+    """Everything that a trace replaces."""
+    owners = (JITFunction, InterpretedFunction, Autotuner, interpreter_builder, tl, tl.core, tl.tensor, tl.math, torch.cuda)
+    held = {
+        f"{i}.{name}": value for i, owner in enumerate(owners) for name, value in vars(owner).items() if "grid_" not in name
+    }
+    return held | {"driver": driver._active, "generator": torch.Generator, "backward": torch.autograd._engine_run_backward}
+
+
+def polynomial_on_cpu(n: int = 50) -> torch.Tensor:
+    torch.manual_seed(1)
+    x, out = torch.rand(n), torch.empty(n)
+    polynomial_kernel[(triton.cdiv(n, 16),)](x, out, n, BLOCK=16)
+    return out
+
+
+def test_everything_is_put_back() -> None:
+    trace(load_target(f"{ZOO}:softmax"), {"rows": 3})  # first-time caches of torch and Triton
+    before = state()
+    trace(load_target(f"{ZOO}:softmax"), {"rows": 3})
+    assert state() == before
+    with pytest.raises(UsageError):
+        trace(load_target(f"{ZOO}:raises"), {})
+    assert state() == before
+    with pytest.raises(RuntimeError, match=r"0 active drivers|cpu tensor"):
+        polynomial_on_cpu()
+
+
+def test_kernels_and_their_modules_are_not_written_to() -> None:
+    names = set(globals())
+    with interpreted():
+        polynomial_on_cpu()
+    assert set(globals()) == names
+
+
+def test_a_kernel_compiles_after_it_was_traced() -> None:
+    with interpreted():
+        polynomial_on_cpu()
+    source = ASTSource(
+        polynomial_kernel, {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}, constexprs={"BLOCK": 16}
+    )
+    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"enable_fp_fusion": True})
+    assert "polynomial_kernel" in compiled.asm["ptx"]
+
+
+def test_counting_does_not_change_a_bit() -> None:
+    with interpreted():
+        plain = polynomial_on_cpu()
+    tally = Tally()
+    with interpreted(lambda *_: counting(tally)):
+        counted = polynomial_on_cpu()
+    assert torch.equal(plain, counted)
+    assert (tally.read_bytes, tally.write_bytes) == (200, 200)
+
+
+def run_with_interpreter(code: str) -> str:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def under_interpret() -> dict[str, dict[str, object]]:
+    """The same traces in a process that has TRITON_INTERPRET=1 from the start."""
+    lines = (
+        "import json",
+        "from ioaware.instruments.target import load_target",
+        "from ioaware.instruments.trace import trace",
+        f"results = {{name: trace(load_target(f'{ZOO}:{{name}}'), {{}}).to_dict() for name in {NAMES!r}}}",
+        "print(json.dumps(results))",
+    )
+    return json.loads(run_with_interpreter("\n".join(lines)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_with_triton_interpret_set(name: str, under_interpret: dict[str, dict[str, object]]) -> None:
+    here = json.loads(json.dumps(trace(load_target(f"{ZOO}:{name}"), {}).to_dict()))
+    assert under_interpret[name] == here
+
+
+def test_values_are_those_of_tritons_own_interpreter() -> None:
+    lines = (
+        "import importlib.util, json",
+        f"spec = importlib.util.spec_from_file_location('isolation', {__file__!r})",
+        "module = importlib.util.module_from_spec(spec)",
+        "spec.loader.exec_module(module)",
+        "print(json.dumps(module.polynomial_on_cpu().tolist()))",
+    )
+    upstream = json.loads(run_with_interpreter("\n".join(lines)).splitlines()[-1])
+    with interpreted():
+        assert polynomial_on_cpu().tolist() == upstream
+
+
+def test_a_gluon_kernel_is_refused() -> None:
+    from triton.experimental import gluon
+
+    @gluon.jit
+    def nothing():
+        pass
+
+    with interpreted(), pytest.raises(UsageError, match="nothing is a Gluon kernel"):
+        nothing[(1,)]()
+
+
+def test_a_warmup_runs_nothing() -> None:
+    out = torch.zeros(16)
+    with interpreted():
+        polynomial_kernel.warmup(torch.float32, torch.float32, 16, BLOCK=16, grid=(1,))
+        polynomial_kernel.run(out, out, 16, BLOCK=16, grid=(1,), warmup=True)
+    assert not out.any()
+
+
+def test_an_unknown_configuration_names_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"tuned_kernel has no configuration with .*\n.*BLOCK: 32"):
+        trace(load_target(f"{ZOO}:tuned"), {}, autotune={"BLOCK": 33})
+
+
+def test_host_code_sees_a_gpu_and_allocates_on_the_cpu() -> None:
+    with cuda_on_cpu() as stand_in:
+        assert torch.cuda.is_available()
+        assert torch.cuda.get_device_capability() == (9, 0)
+        assert not stand_in.notes
+        x = torch.zeros(3, device="cuda:0", pin_memory=False)
+        assert (x.is_cuda, x.is_cpu, str(x.device), x.get_device()) == (True, False, "cuda:0", 0)
+        assert x.to(0) is x
+        assert x.to("cuda", torch.float64).dtype is torch.float64
+        assert x.new_empty(2, device=torch.device("cuda")).is_cuda
+        assert torch.device("cuda").type == "cuda"
+        with torch.device("cuda"), torch.cuda.stream(torch.cuda.Stream()):
+            y = torch.ones(2)
+            torch.cuda.current_stream().synchronize()
+        assert torch.cuda.get_device_properties(0).multi_processor_count == 132
+        assert stand_in.notes
+    assert x.device.type == y.device.type == "cpu"
+    assert torch.equal(y, torch.ones(2))
+
+
+def test_a_default_device_from_outside_is_redirected_too() -> None:
+    torch.set_default_device("cuda")
+    try:
+        with cuda_on_cpu():
+            x = torch.arange(4) + torch.tensor([1.0])
+    finally:
+        torch.set_default_device(None)
+    assert x.device.type == "cpu"
+
+
+def test_what_kernels_and_hosts_print_does_not_reach_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    def chatty() -> torch.Tensor:
+        print("host")
+        return polynomial_on_cpu()
+
+    trace(load_target(chatty), {})
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "host" in captured.err
