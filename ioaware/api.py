@@ -40,8 +40,19 @@ def measure(target: str, **params: ParamValue) -> Result:
     return run_measured(target, params)
 
 
-def verify(*claims: str) -> list[Claim]:
-    """The named claims (all of them without names), with evidence and verdict."""
+class Claims(tuple["Claim", ...]):
+    """Claims that a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from ioaware.report.notebook import claims_html
+
+        return claims_html(self)
+
+
+def verify(*claims: str) -> Claims:
+    """The named claims (all of them without names), with evidence and verdict. Raises `UsageError` for an unknown name."""
     from ioaware.sweep.verify import verify as judge
 
-    return judge(claims)
+    return Claims(judge(claims))

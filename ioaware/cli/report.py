@@ -22,21 +22,25 @@ def report(output: Path) -> None:
     from ioaware.cli.gather import measurements, roofs, theory
     from ioaware.cli.progress import progress_bar
     from ioaware.instruments.environment import software_environment
+    from ioaware.report.assemble import complete
     from ioaware.report.build import build_report
     from ioaware.sweep.verify import verify
 
-    progress("predicting and tracing")
+    progress("tracing")
     with progress_bar() as step:
-        results = theory(step)
+        traced = theory(step)
     progress("measuring, or reading what is recorded")
     with progress_bar() as step:
         measured = measurements(output, step)
+    progress("predicting around every point")
+    with progress_bar() as step:
+        results = complete([*traced, *measured.results], step)
     progress("verifying the theorems")
     with progress_bar() as step:
         claims = verify(measurements=measured.results, progress=step)
     path = build_report(
         output,
-        [*results, *measured.results],
+        results,
         claims,
         live=measured.live,
         roofs=roofs(measured.results),

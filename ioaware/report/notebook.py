@@ -1,14 +1,18 @@
-"""A result as a small HTML table, for notebooks."""
+"""Results and claims as small HTML tables, for notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
+from typing import TYPE_CHECKING
 
 from ioaware.report.tables import params_text
 from ioaware.report.text import clean
 from ioaware.report.units import UNKNOWN, bytes_text, significant, time_text, times_text
 from ioaware.traffic import Result, Traffic
+
+if TYPE_CHECKING:
+    from ioaware.analysis.claims.claim import Claim
 
 MAX_FORMULA = 1000
 PLACES = ("requested", "hbm", "compulsory", "assumed")
@@ -57,3 +61,13 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         yield "exact", "no"
     for note in result.notes:
         yield "note", clean(note)
+
+
+def claims_html(claims: Iterable[Claim]) -> str:
+    """A row a claim: its name, its verdict, what it says and where from. All escaped."""
+    rows = (
+        f"<tr><th>{escape(clean(claim.claim))}</th><td><b>{escape(claim.verdict)}</b></td>"
+        f"<td>{escape(clean(claim.statement))}<br>{escape(clean(claim.source))}</td></tr>"
+        for claim in claims
+    )
+    return f"<table>{''.join(rows)}</table>"

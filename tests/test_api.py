@@ -1,0 +1,64 @@
+"""The verbs as Python functions, each returning a value that a notebook can show."""
+
+from __future__ import annotations
+
+import pytest
+
+import ioaware
+from ioaware.analysis.claims.claim import Claim
+from ioaware.errors import MachineError, UsageError
+from ioaware.machine import PRESETS, find_machine
+from ioaware.sweep import verify
+
+SMALL = {"seq_len": 48, "head_dim": 16, "block_m": 16, "block_n": 16}
+
+
+def test_predict_and_trace_agree_and_show_themselves() -> None:
+    predicted, traced = ioaware.predict("flash1", **SMALL), ioaware.trace("flash1", **SMALL)
+    assert predicted.requested is not None
+    assert traced.requested is not None
+    assert predicted.requested.total_bytes == traced.requested.total_bytes
+    for result in (predicted, traced):
+        assert "<table>" in result._repr_html_()
+        assert "flash1" in result._repr_html_()
+
+
+def test_the_machine_sets_the_lower_bound() -> None:
+    """A small memory makes the bound of Theorem 2 exceed the compulsory bytes; a machine without a name is an H200."""
+    sizes = {"seq_len": 8192, "head_dim": 256}
+    bounds = {name: ioaware.predict("flash2", machine=name, **sizes).lower_bound_bytes for name in PRESETS}
+    assert ioaware.predict("flash2", **sizes).lower_bound_bytes == bounds["H200"]
+    ordered = sorted(bounds, key=lambda name: find_machine(name).sram_elements("float16"))
+    assert all((bounds[a] or 0) >= (bounds[b] or 0) for a, b in zip(ordered, ordered[1:], strict=False))
+
+
+def test_names_that_do_not_exist() -> None:
+    with pytest.raises(UsageError, match="no case 'flash3'"):
+        ioaware.predict("flash3")
+    with pytest.raises(UsageError, match="no parameter 'seqlen'"):
+        ioaware.predict("flash2", seqlen=3)
+    with pytest.raises(UsageError, match="theorem3"):
+        ioaware.verify("theorem3")
+    with pytest.raises(UsageError):
+        ioaware.predict("flash2", machine="H2OO")
+
+
+def test_measure_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ioaware.instruments import measure
+
+    def no_gpu(*_: object) -> None:
+        raise MachineError("no NVIDIA GPU is visible here")
+
+    monkeypatch.setattr(measure, "open_gpu", no_gpu)
+    monkeypatch.setattr(measure, "load_nvml", object)
+    with pytest.raises(MachineError, match="no NVIDIA GPU"):
+        ioaware.measure("flash2", **SMALL)
+
+
+def test_verify_gives_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = Claim("theorem9", "1 < 2 & <b>", "nobody", "holds", {})
+    monkeypatch.setattr(verify, "verify", lambda names: [claim])
+    claims = ioaware.verify("theorem9")
+    assert claims == (claim,)
+    assert "1 &lt; 2 &amp; &lt;b&gt;" in claims._repr_html_()
+    assert "holds" in claims._repr_html_()
