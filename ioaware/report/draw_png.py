@@ -6,6 +6,7 @@ matplotlib's types are partial: its figures and axes are `Any` here, and nowhere
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any
 
 from ioaware.report import style
@@ -49,7 +50,8 @@ def draw_png(figure: Figure) -> bytes:
     heights = [max(_height(cell) for cell in row) for row in rows]
     cell_width = CELL_WIDTH if columns > 1 else LONE_WIDTH
     width, height = cell_width * columns + MARGIN, HEAD + sum(heights)
-    with rc_context(RC):  # pyright: ignore[reportArgumentType]
+    with rc_context(RC), warnings.catch_warnings():  # pyright: ignore[reportArgumentType]
+        warnings.simplefilter("ignore", UserWarning)  # a name from outside may hold glyphs that the font lacks: boxes
         canvas: Any = Canvas(figsize=(width, height), dpi=DPI, facecolor="white")
         FigureCanvasAgg(canvas)
         _draw_head(canvas, figure, height)
@@ -100,7 +102,7 @@ def _draw_cell(canvas: Any, cell: Cell, place: tuple[float, float, float], size:
     top -= CELL_TITLE
     low, high = cell_limits(cell)
     places = ticks(cell.x, low, high)
-    margin_left, margin_right = _margins(cell)
+    margin_left, margin_right = _margins(cell, cell_width)
     for index, panel in enumerate(cell.panels):
         panel_height = PANEL_HEIGHT * panel.height
         top -= panel_height
@@ -124,11 +126,12 @@ def _draw_cell(canvas: Any, cell: Cell, place: tuple[float, float, float], size:
         top -= PANEL_GAP
 
 
-def _margins(cell: Cell) -> tuple[float, float]:
-    """Room for the tick labels on the left and for the curves' names on the right."""
+def _margins(cell: Cell, width: float) -> tuple[float, float]:
+    """Room for the tick labels on the left and for the curves' names on the right, half of the cell at most."""
     labels = [len(label) for panel in cell.panels for _, label in panel_ticks(panel)]
     names = [len(series.label) for panel in cell.panels for series in panel.series]
-    return 0.42 + CHARACTER * max(labels, default=0), 0.2 + 1.12 * CHARACTER * max(names, default=0)
+    left, right = 0.42 + CHARACTER * max(labels, default=0), 0.2 + 1.12 * CHARACTER * max(names, default=0)
+    return min(left, 0.5 * width), min(right, 0.3 * width)
 
 
 def _draw_panel(ax: Any, panel: Panel) -> None:

@@ -67,7 +67,7 @@ def make(
         fields |= {"flops": flops, "compulsory": floor}
     if source == "measure":
         fields |= measured(algorithm, n, heads, reads, writes, floor, flops)
-    return Result(source, algorithm, params, **(fields | changes))
+    return Result(source, algorithm, **({"params": params} | fields | changes))
 
 
 def measured(algorithm: str, n: int, heads: int, reads: int, writes: int, floor: Traffic, flops: int) -> dict[str, Any]:
@@ -170,4 +170,19 @@ def claim_of() -> Callable[..., Claim]:
 
 @pytest.fixture
 def roofs() -> Roofs:
+    return ROOFS
+
+
+@pytest.fixture(scope="session")
+def make_result() -> Callable[..., Result]:
+    return make
+
+
+@pytest.fixture(scope="session")
+def full_claims() -> Sequence[Claim]:
+    return [claim("theorem1"), claim("theorem2", "inconclusive")]
+
+
+@pytest.fixture(scope="session")
+def full_roofs() -> Roofs:
     return ROOFS

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
 
 NARROWEST = 0.1  # a span narrower than this would make noise look like a finding
+LONGEST_LABEL = 64
 ROW_HEIGHT = 0.14  # of a panel's usual height, per fitted quantity
 
 
@@ -45,7 +46,7 @@ def _drawable(row: dict[str, Any]) -> bool:
 
 def _cell(claim: str, rows: Sequence[dict[str, Any]]) -> Cell:
     places = [float(len(rows) - index) for index in range(len(rows))]
-    labels = [clean(f"{row['quantity']}, {row['variable']}{_power(row['expected'])}", 90) for row in rows]
+    labels = [_label(row) for row in rows]
     theory = Series("theory", "muted", "theory", (0.0, 0.0), (0.4, len(rows) + 0.6))
     ends = [0.0, *(_less(row, name) for row in rows for name in ("low", "high"))]
     margin = max(0.08 * (max(ends) - min(ends)), 0.5 * (NARROWEST - (max(ends) - min(ends))))
@@ -68,6 +69,12 @@ def _fitted(rows: Sequence[dict[str, Any]], places: Sequence[float], labels: Seq
                 tuple(_hover(rows[i], labels[i]) for i in own),
                 spread=tuple((_less(rows[i], "low"), _less(rows[i], "high")) for i in own),
             )
+
+
+def _label(row: dict[str, Any]) -> str:
+    """`flash1: traced bytes, N²`, cut to what fits beside the axis."""
+    text = clean(f"{row['quantity']}, {row['variable']}{_power(row['expected'])}")
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
 
 def _less(row: dict[str, Any], name: str) -> float:

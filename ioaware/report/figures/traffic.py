@@ -111,5 +111,6 @@ def _longest(points: Points, configs: Sequence[Config], mark: Mark, value: Value
         ]
         for config in configs
     ]
-    best = max(candidates, key=lambda rows: sum(y is not None for _, y, _ in rows), default=[])
-    return series_of(name, "neutral", mark, best)
+    if not candidates:
+        return ()
+    return series_of(name, "neutral", mark, max(candidates, key=lambda rows: sum(y is not None for _, y, _ in rows)))

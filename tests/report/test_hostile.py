@@ -1,0 +1,160 @@
+"""Fifty payloads through every text of the report: the page's structure is that of harmless text, and none is found raw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioaware.analysis.claims.claim import Claim
+from ioaware.report.build import build_report
+from ioaware.report.figures.roofline import Roofs
+from ioaware.report.page import plotly_bundle
+from ioaware.traffic import Check, Launch, Result, Traffic
+
+NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "</SCRIPT ><script>alert(1)</script>",
+    "<!--<script>",
+    "--><script>alert(1)</script>",
+    "]]><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)>",
+    "<svg/onload=alert(1)//",
+    "<iframe src=javascript:alert(1)>",
+    "<body onload=alert(1)>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<a href='https://evil.example'>x</a>",
+    "javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "<img src='https://evil.example/x.png'>",
+    "<link rel=stylesheet href=//evil.example>",
+    "<style>*{background:url(//evil.example)}</style>",
+    "</style><script>alert(1)</script>",
+    "</title><script>alert(1)</script>",
+    "</textarea><script>alert(1)</script>",
+    "<meta http-equiv=refresh content=0;url=//evil.example>",
+    "<base href=//evil.example>",
+    "<form action=//evil.example><button>",
+    "<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+    '<noscript><p title="</noscript><img src=x onerror=alert(1)>">',
+    "{{7*7}}",
+    "{{ config }}",
+    "{% for x in ().__class__.__base__.__subclasses__() %}{% endfor %}",
+    "${7*7}",
+    "#{7*7}",
+    "<%= 7*7 %>",
+    "%{text}<script>",
+    "%{customdata[0]}",
+    "<b>bold</b><i>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#x3C;script&#x3E;",
+    "\\u003cscript\\u003e",
+    "@ink",
+    "$x^2$ \\frac{1}{0}",
+    "=cmd|'/C calc'!A0",
+    "| pipe ` backtick | [x](javascript:alert(1))",
+    "line\none\r\ntwo",
+    "\x1b[31mred\x1b[0m\x07",
+    "user\u202egnp.exe",
+    "zero\u200bwidth\u2066iso\u2069",
+    "\x00null\ud800",
+    "汉字 עברית 🔥",
+    "A" * 1_000_000,
+)
+RAW_NEVER = [payload for payload in PAYLOADS if set(payload) & set("<>\"'\x1b\u202e\u200b\x00")]
+
+
+class Structure(HTMLParser):
+    """The tags and attribute names of a page, and the strings of its data block."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, tuple[str, ...]]] = []
+        self.links: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, tuple(name for name, _ in attrs)))
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def everywhere(texts: Sequence[str], make: Callable[..., Result]) -> tuple[list[Result], list[Claim], dict[str, Any]]:
+    """Each text in every field that holds text, of results, claims and of what the caller says."""
+    results = [make("flash2", n, source=source) for n in (256, 512) for source in ("predict", "measure")]
+    for number, text in enumerate(texts):
+        facts = {f"{number} {text}": {f"{number}": text, "list": [text]}}
+        params: dict[str, Any] = {f"{number} {text}": text}
+        launches = (Launch(text, notes=(text,)),)
+        results.append(Result("measure", f"{number} {text}", params, Traffic(1, 1, read_formula=text), launches=launches))
+        results.append(
+            make("flash1", 300 + number, source="measure", notes=(f"{number} {text}",), environment=facts, telemetry=facts)
+        )
+        results.append(make("flash1", 64, source="measure", status="failed", notes=(text,), check=Check(1.0, 0.1)))
+    part = [{"part": text, "says": text, "expected": text, "observed": text, "points": 1, "verdict": text} for text in texts]
+    power = {"exponent": 2.0, "low": 1.9, "high": 2.1, "expected": 2, "points": 4, "verdict": "holds"}
+    exponents = [{"quantity": text, "variable": text, **power} for text in texts]
+    compared = [{"part": text, "where": text, "expected": text, "observed": text} for text in texts]
+    evidence = {"parts": part, "exponents": exponents, "points": compared, "notes": list(texts)}
+    claims = [Claim("theorem2", "statement", "source", "holds", evidence)]
+    claims += [Claim(f"{number} {text}", text, text, "fails", {}) for number, text in enumerate(texts)]
+    said = {"missing": list(texts), "environment": {f"{number} {text}": text for number, text in enumerate(texts)}}
+    return results, claims, said
+
+
+def build(folder: Path, texts: Sequence[str], make: Callable[..., Result]) -> str:
+    results, claims, said = everywhere(texts, make)
+    roofs = Roofs(texts[0], 1e12, 1e14, texts[1])
+    path = build_report(folder, results, claims, live=False, roofs=roofs, now=NOW, **said)
+    return path.read_text(encoding="utf-8").replace(plotly_bundle(), "")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, make_result: Callable[..., Result]) -> str:
+    return build(tmp_path_factory.mktemp("hostile"), PAYLOADS, make_result)
+
+
+def test_there_are_fifty() -> None:
+    assert len(set(PAYLOADS)) == 50
+
+
+def test_the_structure_is_that_of_harmless_text(hostile: str, tmp_path: Path, make_result: Callable[..., Result]) -> None:
+    harmless = build(tmp_path, [f"harmless {number}" for number in range(50)], make_result)
+    assert Structure(hostile).tags == Structure(harmless).tags
+
+
+def test_no_payload_is_found_raw(hostile: str) -> None:
+    assert [payload for payload in RAW_NEVER if payload in hostile] == []
+
+
+def test_the_fields_are_shown_all_the_same(hostile: str) -> None:
+    for text in ("{{7*7}}", "&lt;svg onload=alert(1)&gt;", "\\x1b[31mred", "user\\u202egnp.exe", "(1,000,000 characters)"):
+        assert text in hostile, text
+
+
+def test_no_link_leaves_the_report(hostile: str) -> None:
+    assert all(link.startswith("#") or link.endswith(".png") for link in Structure(hostile).links)
+    assert all(":" not in link and "//" not in link for link in Structure(hostile).links)
+
+
+def test_no_text_of_a_graph_is_markup(hostile: str) -> None:
+    """plotly renders a subset of HTML, links among it: only its own line breaks and bold may be left."""
+    block = hostile.split('id="graphs">', 1)[1].split("</script>", 1)[0]
+    for text in _strings(json.loads(block)):
+        rest = text.replace("<br>", "").replace("<b>", "").replace("</b>", "")
+        assert "<" not in rest.replace("<extra></extra>", "")
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for item in items for text in _strings(item)]

@@ -1,0 +1,72 @@
+"""Limits, ticks and label places: data inside, sensible labels, no text on another."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ioaware.report.chart import Axis, Panel, Series
+from ioaware.report.scales import MOST_TICKS, end_labels, limits, panel_limits, spread, ticks
+
+SIZE = Axis("N (tokens)", "size")
+BYTES = Axis("traffic (bytes)", "bytes")
+RATIO = Axis("ratio", "ratio", log=False)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.floats(1e-3, 1e15), max_size=20), st.sampled_from([SIZE, BYTES, Axis("n", "number", log=False), RATIO]))
+def test_the_data_lies_inside_and_at_least_two_ticks_label_it(values: list[float], axis: Axis) -> None:
+    low, high = limits(axis, values)
+    assert low < high
+    assert all(low <= value <= high for value in values)
+    places = [place for place, _ in ticks(axis, low, high)]
+    assert all(low <= place <= high for place in places)
+    assert places == sorted(places)
+    if axis is not SIZE:
+        assert len(places) >= 2
+    assert len(places) <= 3 * MOST_TICKS
+
+
+def test_sizes_are_labelled_at_powers_of_two() -> None:
+    low, high = limits(SIZE, [128, 65536])
+    labels = [label for _, label in ticks(SIZE, low, high)]
+    assert labels[-1] == "64Ki"
+    assert set(labels) <= {"128", "256", "512", "1Ki", "2Ki", "4Ki", "8Ki", "16Ki", "32Ki", "64Ki"}
+
+
+def test_bytes_are_labelled_at_decades_with_their_unit() -> None:
+    low, high = limits(BYTES, [1e5, 1e10])
+    assert [label for _, label in ticks(BYTES, low, high)] == ["100 kB", "1 MB", "10 MB", "100 MB", "1 GB", "10 GB"]
+
+
+def test_a_ratio_is_never_zoomed_into_its_noise() -> None:
+    low, high = limits(RATIO, [1.000001, 0.999999])
+    assert low <= 0.999
+    assert high >= 1.001
+
+
+def test_texts_at_curve_ends_do_not_touch_and_stay_near() -> None:
+    series = tuple(
+        Series(name, name, "predict", (1.0, 2.0), (1.0, end), label=name)
+        for name, end in (("a", 10.0), ("b", 10.1), ("c", 10.2))
+    )
+    panel = Panel(BYTES, series)
+    low, high = panel_limits(panel)
+    places = sorted(text_y for _, _, text_y, _, _ in end_labels(panel))
+    assert low <= places[0] < places[1] < places[2] <= high
+    assert places[1] / places[0] > 1.05
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.floats(0, 1), max_size=6).map(sorted))
+def test_spread_keeps_order_and_gap(places: list[float]) -> None:
+    moved = spread(places, 0.1)
+    assert all(after - before > 0.09 for before, after in pairwise(moved))
+
+
+def test_a_series_with_unequal_lengths_is_refused() -> None:
+    with pytest.raises(ValueError, match="differ in length"):
+        Series("s", "flash1", "trace", (1.0,), (1.0, 2.0))
