@@ -18,7 +18,7 @@ import pytest
 
 from ioaware.errors import DataError, UsageError
 from ioaware.report.build import build_report
-from ioaware.report.page import plotly_bundle
+from ioaware.report.page import json_block, plotly_bundle
 from ioaware.traffic import Result
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -176,6 +176,26 @@ def test_a_failed_write_leaves_the_last_report(tmp_path: Path, monkeypatch: pyte
         build_report(tmp_path, [], [], live=True, missing=["another"], now=NOW)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_file_is_replaced_only_by_its_finished_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = build_report(tmp_path, [], [], live=False, now=NOW)
+    before = path.read_bytes()
+
+    def refuse(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(DataError, match="Input/output error"):
+        build_report(tmp_path, [], [], live=True, missing=["another"], now=NOW)
+    assert path.read_bytes() == before
+
+
+def test_json_cannot_end_its_element() -> None:
+    texts = ["</script>", "<!--<script>", "&amp;", "\u2028"]
+    block = json_block(texts)
+    assert not set(block) & set("<>&\u2028")
+    assert json.loads(block) == texts
 
 
 def test_a_file_in_the_way_is_one_clear_error(tmp_path: Path) -> None:
