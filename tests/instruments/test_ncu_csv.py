@@ -81,9 +81,27 @@ def test_real_launches_are_attributed() -> None:
     assert softmax.shared_bytes == 128
 
 
-def test_a_prefixed_unit_is_decimal() -> None:
-    text = edited(both(cell(1, HBM_READS, "Mbyte"), *(cell(row, HBM_READS, "134.24") for row in range(2, 6))))
-    assert read_table(text, METRICS).rows[0].values[HBM_READS] == 134_240_000
+@pytest.mark.parametrize(
+    ("metric", "unit", "text", "value"),
+    [
+        (HBM_READS, "Kbyte", "134.24", 134_240),
+        (HBM_READS, "Mbyte", "134.24", 134_240_000),
+        (HBM_READS, "Gbyte", "1.5", 1_500_000_000),
+        (HBM_READS, "Tbyte", "2", 2 * 10**12),
+        (HBM_READS, "Mbyte", "1,024.25", 1_024_250_000),
+        (SHARED_DYNAMIC, "Kbyte/block", "16.896", 16_896),
+        (TIME, "nsecond", "61,952", 61_952),
+        (TIME, "us", "61.95", 61_950),
+        (TIME, "usecond", "61.95", 61_950),
+        (TIME, "ms", "1.5", 1_500_000),
+        (TIME, "msecond", "1.5", 1_500_000),
+        (TIME, "s", "2", 2 * 10**9),
+        (TIME, "second", "2", 2 * 10**9),
+    ],
+)
+def test_prefixed_units_are_decimal(metric: str, unit: str, text: str, value: int) -> None:
+    changed = edited(both(cell(1, metric, unit), *(cell(row, metric, text) for row in range(2, 6))))
+    assert read_table(changed, METRICS).rows[0].values[metric] == value
 
 
 def test_messages_around_the_table_are_skipped() -> None:
@@ -156,13 +174,9 @@ def test_a_kernel_of_an_unknown_launch_is_refused() -> None:
 
 
 def test_a_hooks_torch_kernel_in_a_launchs_range_stays_torchs() -> None:
-    inside = edited(cell(3, RANGES, '470  "<default domain>:ioaware:0:none:none:none:none:none:none" '))
-    assert [launch.origin for launch in attribute(read_table(inside, METRICS), [COPY, COPY])] == [
-        "triton",
-        "torch",
-        "triton",
-        "torch",
-    ]
+    inside = edited(cell(3, RANGES, '470  "<default domain>:ioaware:1:none:none:none:none:none:none" '))
+    origins = [launch.origin for launch in attribute(read_table(inside, METRICS), [COPY, COPY])]
+    assert origins == ["triton", "torch", "triton", "torch"]
 
 
 def test_an_empty_grid_runs_no_kernel() -> None:
