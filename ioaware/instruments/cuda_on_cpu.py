@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _device as _torch_device
 
 from ioaware.errors import UsageError
+from ioaware.instruments.cubin import resources
 from ioaware.instruments.patching import Patches
 
 CPU = torch.device("cpu")
@@ -26,7 +27,8 @@ CUDA = torch.device("cuda", 0)
 # NVIDIA H200: the measured machine's 132 SMs and 60 MB of L2; shared memory, registers and threads are those of compute
 # capability 9.0 (CUDA C++ Programming Guide, technical specifications per compute capability); memory is the data sheet's.
 SM_COUNT, L2_BYTES, MEMORY_BYTES = 132, 60 * 2**20, 141 * 10**9
-SHARED_BYTES_PER_BLOCK, SHARED_BYTES_PER_SM, REGISTERS, THREADS, WARP = 232_448, 233_472, 65_536, 2048, 32
+SHARED_BYTES_PER_BLOCK, SHARED_BYTES_PER_SM, REGISTERS = 232_448, 233_472, 65_536
+THREADS, BLOCK_THREADS, WARP = 2048, 1024, 32
 CAPABILITY = (9, 0)
 NAME = "NVIDIA H200"
 
@@ -215,6 +217,11 @@ def _replace_driver(stand_in: StandIn, patches: Patches) -> None:
     def benchmarker(*_: Any) -> Any:
         raise _refusal("benchmarks a kernel")
 
+    def load_binary(_name: str, cubin: bytes, _shared: int, _device: int) -> tuple[None, None, int, int, int]:
+        """As the driver's: module, function, registers, spilled words, threads of a block at most."""
+        registers, local_bytes = resources(cubin)
+        return None, None, registers, local_bytes // 4, BLOCK_THREADS
+
     target = GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], WARP)
     replacement = SimpleNamespace(
         is_active=_always(value=True),
@@ -225,6 +232,7 @@ def _replace_driver(stand_in: StandIn, patches: Patches) -> None:
         get_current_stream=_always(0),
         get_device_interface=_always(torch.cuda),
         get_benchmarker=benchmarker,
-        utils=SimpleNamespace(get_device_properties=stand_in.triton_properties),
+        launcher_cls=_always(None),
+        utils=SimpleNamespace(get_device_properties=stand_in.triton_properties, load_binary=load_binary),
     )
     patches.set(driver, "_active", replacement)

@@ -9,32 +9,33 @@ and the same kernel still compiles afterwards.
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
-import types
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 import triton.language as _tl
+from triton.compiler import compiler as _compiler
 from triton.runtime import autotuner as _autotuner
 from triton.runtime import interpreter as _interpreter
-from triton.runtime import jit
+from triton.runtime import jit as _jit
 
 from ioaware.errors import UsageError
 from ioaware.instruments.patching import Patches
 from ioaware.instruments.repairs import repair
+from ioaware.instruments.rewriting import rewritten
 
 interpreter: Any = _interpreter
 tl: Any = _tl
 autotuner: Any = _autotuner
+jit: Any = _jit
+compiler: Any = _compiler
 
 Around = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
 """Entered around the programs of a launch, given the kernel's name, its grid and notes about how it was chosen."""
@@ -55,7 +56,8 @@ def interpreted(around: Around = _unwatched, autotune: Mapping[str, Any] | None 
     session = _Session(around, dict(autotune or {}))
     with Patches() as patches:
         for kind in (jit.JITFunction, interpreter.InterpretedFunction):
-            patches.set(kind, "run", session.run)
+            patches.set(kind, "run", session.run(kind.run))
+        patches.set(compiler.CompiledKernel, "__getitem__", session.relaunch)
         plain: Callable[..., Any] = autotuner.Autotuner.run
 
         def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -74,15 +76,32 @@ class _Session:
         self.notes: tuple[str, ...] = ()
         self.rewritten: dict[Any, Callable[..., Any]] = {}
 
-    @property
-    def run(self) -> Callable[..., None]:
-        """`KernelInterface.run`, as a plain function so that Python binds the kernel to it."""
+    def run(self, compile_and_run: Callable[..., Any]) -> Callable[..., Any]:
+        """`KernelInterface.run`, as a plain function so that Python binds the kernel to it.
 
-        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        A warm-up compiles, since host code asks for one to learn what the compiled kernel uses (for Triton's current target,
+        into caches that are dropped, so that no later launch finds them).
+        """
+
+        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             if not warmup:
-                self.launch(kernel, args, grid, kwargs)
+                return self.launch(kernel, args, grid, kwargs)
+            if not isinstance(kernel, jit.JITFunction):
+                return None
+            with Patches() as patches:
+                patches.set(kernel, "device_caches", defaultdict(kernel.create_binder))
+                return compile_and_run(kernel, *args, grid=grid, warmup=True, **kwargs)
 
         return run
+
+    @property
+    def relaunch(self) -> Callable[..., Any]:
+        """`CompiledKernel.__getitem__`: what a warm-up returned can be launched too, all its arguments by position."""
+
+        def launcher(compiled: Any, grid: Any) -> Callable[..., None]:
+            return lambda *args, **_: self.launch(compiled.src.fn, args, grid, {})  # pyright: ignore[reportUnknownLambdaType]
+
+        return launcher
 
     def tuned(self, plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`Autotuner.run` with one configuration left to choose from, which it then runs without timing."""
@@ -153,60 +172,8 @@ class _Session:
     def function(self, source: Any) -> Callable[..., Any]:
         """The rewritten form of a kernel or device function, made once per block."""
         if source not in self.rewritten:
-            self.rewritten[source] = _rewrite(source)
+            self.rewritten[source] = rewritten(source)
         return self.rewritten[source]
-
-
-def _rewrite(source: Any) -> Callable[..., Any]:
-    """The function with every assignment turned into a tensor, as Triton's interpreter runs it; names and lines stay its own.
-
-    Its globals are a copy: the module's, what the function closes over, and the two names that the rewriting needs.
-    """
-    names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
-    names = {name: _bound_to_interpreter(value) for name, value in names.items()}
-    for name in ("interpreter_semantic", "_InterpreterComparison"):  # the second since Triton 3.9
-        if hasattr(interpreter, name):
-            names[name] = getattr(interpreter, name)
-    function = types.FunctionType(_rewritten_code(source), names, source.__name__, source.__defaults__)
-    function.__kwdefaults__ = source.__kwdefaults__
-    return function
-
-
-@lru_cache(maxsize=1024)
-def _rewritten_code(source: Any) -> types.CodeType:
-    """Code of the rewritten function, at the lines of the original; one without source, generated at run time, stays as it is."""
-    try:
-        lines, first = inspect.getsourcelines(source)
-    except (OSError, TypeError):
-        return source.__code__
-    module = ast.parse(textwrap.dedent("".join(lines)))
-    _bare(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
-    interpreter.ASTTransformer().visit(module)
-    ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
-    compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
-    return next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
-
-
-def _bare(definition: ast.FunctionDef) -> None:
-    """Strips what runs when a function is defined: decorators, annotations, defaults. Its code is all that is wanted."""
-    definition.decorator_list = []
-    definition.returns = None
-    parameters = definition.args
-    for parameter in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs):
-        parameter.annotation = None
-    parameters.defaults = []
-    parameters.kw_defaults = [None for _ in parameters.kwonlyargs]
-
-
-def _bound_to_interpreter(value: Any) -> Any:
-    """A builtin imported by name (`from triton.language import load`) as its interpreted form; anything else as it is."""
-    if not callable(value) or isinstance(value, type) or not tl.core.is_builtin(value):
-        return value
-
-    def interpreted_builtin(*args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
-        return value(*args, _semantic=interpreter.interpreter_semantic, **kwargs)
-
-    return interpreted_builtin
 
 
 def _method(function: Any) -> Callable[..., Any]:

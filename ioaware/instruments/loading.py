@@ -105,12 +105,13 @@ def failing_line(error: BaseException, path: Path | None = None) -> str | None:
     """`file.py:12`, the deepest line of the user's own code in a failure: of `path` if given, else outside the libraries."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}:{error.lineno}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_library(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_library(frame.filename)]
     own = [frame for frame in frames if path is not None and frame.filename == str(path)] or frames
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else None
 
 
-def _is_library(filename: str) -> bool:
+def is_library(filename: str) -> bool:
+    """Whether a file is torch, Triton or an instrument of ours, and not the user's own code."""
     if filename.startswith(("<", INSTRUMENTS)):
         return True
     return any(part in LIBRARIES for part in Path(filename).parts)

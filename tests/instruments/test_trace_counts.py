@@ -112,6 +112,13 @@ def test_loops_in_persistent_programs_with_device_functions() -> None:
     assert "132 SMs" in result.notes[0]
 
 
+def test_a_grid_sized_by_what_the_compiled_kernel_uses() -> None:
+    touched = [(4, list(range(row * 30, row * 30 + 30))) for row in range(20)]
+    result = traced("occupied", rows=20, columns=30)
+    assert result.requested == counted(touched, touched)
+    assert [launch.grid for launch in result.launches] == [(7, 1, 1)]
+
+
 def test_a_loop_bound_read_from_memory() -> None:
     reads = [(4, [0]), *((4, list(range(start, start + 8))) for start in (0, 8, 16))]
     assert traced("scan", steps=3).requested == counted(reads, [(4, list(range(8)))])

@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from triton.compiler import ASTSource, CompiledKernel
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.driver import driver
 from triton.runtime.interpreter import InterpretedFunction, interpreter_builder
@@ -47,7 +47,18 @@ def polynomial_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 def state() -> dict[str, object]:
     """Everything that a trace replaces."""
-    owners = (JITFunction, InterpretedFunction, Autotuner, interpreter_builder, tl, tl.core, tl.tensor, tl.math, torch.cuda)
+    owners = (
+        JITFunction,
+        InterpretedFunction,
+        Autotuner,
+        interpreter_builder,
+        CompiledKernel,
+        tl,
+        tl.core,
+        tl.tensor,
+        tl.math,
+        torch.cuda,
+    )
     held = {
         f"{i}.{name}": value for i, owner in enumerate(owners) for name, value in vars(owner).items() if "grid_" not in name
     }
@@ -153,10 +164,11 @@ def test_a_gluon_kernel_is_refused() -> None:
 
 def test_a_warmup_runs_nothing() -> None:
     out = torch.zeros(16)
-    with interpreted():
-        polynomial_kernel.warmup(torch.float32, torch.float32, 16, BLOCK=16, grid=(1,))
-        polynomial_kernel.run(out, out, 16, BLOCK=16, grid=(1,), warmup=True)
+    with cuda_on_cpu(), interpreted():
+        compiled = polynomial_kernel.warmup(out, out, 16, BLOCK=16, grid=(1,), enable_fp_fusion=True)
     assert not out.any()
+    assert "polynomial_kernel" in compiled.asm["ptx"]
+    assert not polynomial_kernel.device_caches  # made for a GPU that may not be the one a later launch runs on
 
 
 def test_an_unknown_configuration_names_the_known_ones() -> None:
