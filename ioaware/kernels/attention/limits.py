@@ -1,11 +1,10 @@
-"""What fits on chip: the longest row of S a program keeps, the warps that hold a tile, the stages of its pipeline. Pure numbers."""
+"""What fits on chip: the longest row of S, the warps that hold a tile, the stages of a pipeline. Pure numbers."""
 
 from __future__ import annotations
 
 ROW_ON_CHIP = 16384
 """The longest row of S (kv_len) that one program of `standard`'s softmax keeps in registers and so reads once."""
 
-MAX_WARPS = 16
 MAX_STAGES = 3
 
 
@@ -14,12 +13,14 @@ def padded(block: int) -> int:
     return max(16, 1 << (block - 1).bit_length())
 
 
-def num_warps(block_m: int, floats_per_row: int) -> int:
+def num_warps(block_m: int, floats_per_row: int, element_bytes: int) -> int:
     """Warps for a program that keeps so many float32 for each of its rows: a warp for 16 rows, up to four, and more where
-    the registers would spill. Under 64 rows the matmuls are a warp's own and hold K and V in registers too."""
+    the registers would spill (found by compiling for sm_90). Matmuls of 64 rows and more take K and V from shared memory,
+    smaller ones hold them in registers too, and those of float32 are done without tensor cores."""
     rows = padded(block_m)
-    warps, floats_per_thread = (rows // 16, 64) if rows < 64 else (4, 128)
-    while warps < MAX_WARPS and rows * floats_per_row > 32 * warps * floats_per_thread:
+    floats_per_thread = 24 if element_bytes == 4 else 128 if rows >= 64 else 48
+    warps = min(4, rows // 16)
+    while warps < min(16, rows // 4) and rows * floats_per_row > 32 * warps * floats_per_thread:
         warps *= 2
     return warps
 
@@ -33,7 +34,7 @@ def flash2_options(block_m: int, block_n: int, head_dim: int, element_bytes: int
     """Launch options of `flash2`: O and S in registers, Q in shared memory, K and V pipelined."""
     rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
     return {
-        "num_warps": num_warps(block_m, cols + width),
+        "num_warps": num_warps(block_m, cols + width, element_bytes),
         "num_stages": num_stages(rows * width * element_bytes, 2 * cols * width * element_bytes, shared_bytes),
     }
 
@@ -43,7 +44,7 @@ def flash1_options(block_m: int, block_n: int, head_dim: int, element_bytes: int
     rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
     resident_bytes = 2 * cols * width * element_bytes + 4 * rows * width
     return {
-        "num_warps": num_warps(block_m, cols + 2 * width),
+        "num_warps": num_warps(block_m, cols + 2 * width, element_bytes),
         "num_stages": num_stages(resident_bytes, rows * width * element_bytes, shared_bytes),
     }
 
@@ -52,11 +53,11 @@ def standard_options(block_m: int, block_n: int, head_dim: int, element_bytes: i
     """Launch options of `standard`'s two matmuls: S or O in registers, P and V pipelined."""
     rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
     return {
-        "num_warps": num_warps(block_m, max(cols, width)),
+        "num_warps": num_warps(block_m, max(cols, width), element_bytes),
         "num_stages": num_stages(0, (rows + width) * cols * element_bytes, shared_bytes),
     }
 
 
 def softmax_options(row: int) -> dict[str, int]:
     """Launch options of `standard`'s softmax for a program that holds a row of S, or a chunk of it."""
-    return {"num_warps": min(MAX_WARPS, max(1, row // 512))}
+    return {"num_warps": min(16, max(1, row // 512))}

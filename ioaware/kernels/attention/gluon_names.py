@@ -1,0 +1,22 @@
+"""Gluon's names that changed between Triton 3.6 and 3.9, under one name each."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportAttributeAccessIssue=false
+from __future__ import annotations
+
+from typing import Any, cast
+
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import tma as _tma
+
+
+def _first(module: Any, *names: str) -> Any:
+    return next(getattr(module, name) for name in names if hasattr(module, name))
+
+
+warpgroup_barrier = _first(gl, "barrier", "thread_barrier")
+"""All warps of this partition meet here."""
+
+# Later Tritons keep the old TMA names and raise from them, so the new ones come first.
+tma_load = _first(_tma, "async_load", "async_copy_global_to_shared")
+tma_store = _first(_tma, "async_store", "async_copy_shared_to_global")
+tma_store_wait = cast("Any", _tma.store_wait)

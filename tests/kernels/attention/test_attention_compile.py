@@ -1,0 +1,119 @@
+"""The kernels compiled for sm_90 without a GPU: no register spilled, shared memory not exceeded, offsets of 64 bits."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from ioaware.kernels.attention.flash1 import flash1_kernel
+from ioaware.kernels.attention.flash2 import flash2_kernel
+from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
+from ioaware.kernels.attention.limits import flash1_options, flash2_options, softmax_options, standard_options
+from ioaware.kernels.attention.standard import standard_output, standard_scores, standard_softmax
+
+CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+FLOAT32 = ("S", "L", "M", "Lse")
+
+
+def compiled(kernel: Any, dtype: str, options: dict[str, int], *, contiguous: bool = True, **constants: Any) -> Any:
+    """The kernel for contiguous tensors whose sizes are multiples of 16, as the study's are, or for any tensors."""
+    signature: dict[str, str] = {}
+    attributes: dict[tuple[int, ...], list[list[object]]] = {}
+    for position, name in enumerate(kernel.arg_names):
+        if name in constants:
+            signature[name] = "constexpr"
+        elif contiguous and re.fullmatch("stride_.d", name):
+            signature[name], constants[name] = "constexpr", 1
+        elif name.startswith("scale"):
+            signature[name] = "fp32"
+        else:
+            pointer = "*fp32" if name in FLOAT32 else f"*{dtype}"
+            signature[name] = "i32" if name.startswith("stride") or name.endswith("_len") else pointer
+            if contiguous:
+                attributes[(position,)] = [["tt.divisibility", 16]]
+    source = ASTSource(kernel, signature, constants, attributes)
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={**options, "enable_fp_fusion": True})
+
+
+def spilled_bytes(kernel: Any, folder: Path) -> int:
+    """Bytes of stack a thread of the compiled kernel uses: they are spilled registers, there is nothing else to keep there."""
+    cubin = folder / "kernel.cubin"
+    cubin.write_bytes(kernel.asm["cubin"])
+    usage = subprocess.run([CUOBJDUMP, "-res-usage", cubin], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"REG:\d+ STACK:(\d+)", usage)
+    assert found, usage
+    return int(found[1])
+
+
+@pytest.mark.parametrize(("block_m", "block_n"), [(32, 256), (64, 64)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash1_keeps_to_its_registers(tmp_path: Path, causal: bool, block_m: int, block_n: int) -> None:
+    options = flash1_options(block_m, block_n, 128, 2, HOPPER_SHARED_BYTES)
+    kernel = compiled(flash1_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=128, BLOCK_M=block_m, BLOCK_N=block_n)
+    assert spilled_bytes(kernel, tmp_path) == 0
+    assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
+
+
+@pytest.mark.parametrize("block_m", [16, 256])
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash2_keeps_to_its_registers(tmp_path: Path, causal: bool, block_m: int) -> None:
+    options = flash2_options(block_m, 32, 128, 2, HOPPER_SHARED_BYTES)
+    kernel = compiled(flash2_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=128, BLOCK_M=block_m, BLOCK_N=32)
+    assert spilled_bytes(kernel, tmp_path) == 0
+    assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
+
+
+def test_standard_keeps_to_its_registers(tmp_path: Path) -> None:
+    options = standard_options(128, 128, 128, 2, HOPPER_SHARED_BYTES)
+    blocks = {"HEAD_DIM": 128, "BLOCK_M": 128, "BLOCK_N": 128}
+    for kernel in (
+        compiled(standard_scores, "fp16", options, CAUSAL=True, **blocks),
+        compiled(standard_softmax, "fp16", softmax_options(16384), CHUNK=16384, ONE_READ=True),
+        compiled(standard_output, "fp16", options, **blocks),
+    ):
+        assert spilled_bytes(kernel, tmp_path) == 0
+        assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
+
+
+def test_the_largest_head_fits_shared_memory() -> None:
+    constants = {"CAUSAL": True, "HEAD_DIM": 256, "BLOCK_M": 64, "BLOCK_N": 64}
+    kernel = compiled(flash2_kernel, "bf16", flash2_options(64, 64, 256, 2, HOPPER_SHARED_BYTES), **constants)
+    assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
+
+
+def test_matrices_are_addressed_with_64_bits() -> None:
+    options, blocks = {"num_warps": 4, "num_stages": 1}, {"HEAD_DIM": 40, "BLOCK_M": 24, "BLOCK_N": 16}
+    for kernel, constants in (
+        (standard_scores, {"CAUSAL": True, **blocks}),
+        (flash1_kernel, {"CAUSAL": True, **blocks}),
+        (flash2_kernel, {"CAUSAL": True, **blocks}),
+    ):
+        ttir: str = compiled(kernel, "fp32", options, contiguous=False, **constants).asm["ttir"]
+        offsets = re.findall(r"tt\.addptr .* : tensor<\d+x\d+x!tt\.ptr<\w+>>, tensor<\d+x\d+x(i\d+)>", ttir)
+        bases = re.findall(r"tt\.addptr .* : !tt\.ptr<\w+>, (i\d+)", ttir)
+        products = re.findall(r"arith\.muli .* : tensor<\S+x(i\d+)>", ttir)
+        assert set(offsets) == set(products) == {"i64"}
+        assert "i64" in bases
+
+
+def test_what_flash1_stores_is_loaded_only_after_a_barrier() -> None:
+    constants = {"CAUSAL": False, "HEAD_DIM": 64, "BLOCK_M": 64, "BLOCK_N": 64}
+    kernel = compiled(flash1_kernel, "fp16", flash1_options(64, 64, 64, 2, HOPPER_SHARED_BYTES), **constants)
+    ttgir: str = kernel.asm["ttgir"]
+    outer = ttgir.index("scf.for")
+    inner = ttgir.index("scf.for", outer + 1)
+    stores = [match.start() for match in re.finditer(r"tt\.store", ttgir)]
+    barrier = re.search(r"(gpu\.barrier|ttg\.barrier|ttg\.local_barrier).*", ttgir[stores[-1] :])
+    assert len(stores) == 3  # O, l, m
+    assert all(start > inner for start in stores)
+    assert barrier
+    # O, l, m are plain loads of the inner loop, K and V plain loads before it; only Q is fetched ahead, and Q never changes
+    assert len(re.findall(r"tt\.load", ttgir[inner:])) == 3
+    assert len(re.findall(r"tt\.load", ttgir[outer:inner])) == 2
