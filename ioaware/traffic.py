@@ -13,7 +13,13 @@ from typing import Any, Literal
 SCHEMA = 1
 
 Source = Literal["predict", "derive", "trace", "simulate", "measure"]
-Status = Literal["ok", "failed", "unstable", "impossible"]
+Status = Literal["ok", "throttled", "unstable", "impossible", "failed"]
+"""throttled: the clocks moved, so the bytes hold and the time compares with nothing. unstable: others were on the GPU,
+or it is not whole. impossible: the numbers contradict physics. failed: there are none to show."""
+
+BYTES_HOLD: frozenset[Status] = frozenset({"ok", "throttled"})
+"""Counting bytes needs no quiet clock."""
+
 ParamValue = int | float | bool | str | None
 Params = Mapping[str, ParamValue]
 
@@ -55,17 +61,16 @@ class Traffic:
     def __add__(self, other: Traffic) -> Traffic:
         """The sum of two launches' traffic; what either does not know, the sum does not know. Formulas are dropped."""
         return Traffic(
-            *(
-                None if a is None or b is None else a + b
-                for a, b in (
-                    (self.read_bytes, other.read_bytes),
-                    (self.write_bytes, other.write_bytes),
-                    (self.atomic_bytes, other.atomic_bytes),
-                    (self.read_sector_bytes, other.read_sector_bytes),
-                    (self.write_sector_bytes, other.write_sector_bytes),
-                )
-            )
+            _sum(self.read_bytes, other.read_bytes),
+            _sum(self.write_bytes, other.write_bytes),
+            _sum(self.atomic_bytes, other.atomic_bytes),
+            _sum(self.read_sector_bytes, other.read_sector_bytes),
+            _sum(self.write_sector_bytes, other.write_sector_bytes),
         )
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
 
 
 ZERO = Traffic(0, 0, 0, 0, 0)

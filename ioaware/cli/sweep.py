@@ -12,6 +12,7 @@ import click
 from ioaware.cli import exits
 from ioaware.cli.options import json_option, verb
 from ioaware.cli.output import emit
+from ioaware.traffic import BYTES_HOLD
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -109,7 +110,7 @@ def _text(study: str, path: Path, outcome: Outcome, standing: Counter[str]) -> I
 
 
 def _exit_code(standing: Counter[str]) -> int:
-    if any(status not in ("ok", "open") for status in standing):
+    if any(status not in {*BYTES_HOLD, "open"} for status in standing):
         return exits.INCONCLUSIVE
     return exits.ENVIRONMENT if standing["open"] else exits.OK
 

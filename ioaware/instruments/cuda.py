@@ -25,7 +25,8 @@ class Cuda:
         self.torch: Any = torch
         if not torch.cuda.is_available():
             raise no_gpu("torch was built without CUDA" if torch.version.cuda is None else "torch finds none")
-        torch.cuda.init()
+        self.torch.zeros(1, device=self.name)  # creates the context, so that NVML lists this process from here on
+        self.synchronize()
         self.properties: Any = self.torch.cuda.get_device_properties(0)
         self._flush: Any = None
 

@@ -34,8 +34,8 @@ def merge(
 ) -> Result:
     """One result of both workers. Totals count Triton's kernels; torch's own are beside them under `assumed`.
 
-    A refused output leaves no bytes and no time. Numbers that contradict physics make the point "impossible", an
-    unsettled machine "unstable"; both say why in the notes.
+    A refused output leaves no bytes and no time. Numbers that contradict physics make the point "impossible", company on
+    the GPU "unstable", moving clocks "throttled"; each says why in the notes.
     """
     said = [*notes, *timed.notes, *(profiled.report.notes if profiled else ())]
     result = Result(
@@ -57,8 +57,12 @@ def merge(
     if timed.check is None:
         said.append("the output was not checked: the target gives no reference")
     telemetry = dict(timed.telemetry)
-    status: Status = "unstable" if timed.unstable else "ok"
-    said = [*(f"unstable: {reason}" for reason in timed.unstable), *said]
+    status: Status = "unstable" if timed.unstable else "throttled" if timed.throttled else "ok"
+    said = [
+        *(f"unstable: {reason}" for reason in timed.unstable),
+        *(f"throttled, so the time compares with nothing: {reason}" for reason in timed.throttled),
+        *said,
+    ]
     if profiled:
         peak = timed.environment.get("peak_hbm_bytes_per_s")
         impossible = impossible_reasons(profiled.launches, compulsory, peak)

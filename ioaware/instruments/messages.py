@@ -51,6 +51,7 @@ class Report:
     telemetry: Mapping[str, Any] = field(default_factory=dict[str, Any])
     environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
     notes: tuple[str, ...] = ()
+    throttled: tuple[str, ...] = ()
     unstable: tuple[str, ...] = ()
     refused: str | None = None
     error: Mapping[str, str] | None = None
@@ -77,11 +78,12 @@ class Report:
             for item in data["launches"]:
                 item["grid"] = tuple(item["grid"])
             launches = tuple(TritonLaunch(**item) for item in data.pop("launches"))
-            notes, unstable = tuple(data.pop("notes")), tuple(data.pop("unstable"))
+            notes, throttled, unstable = (tuple(data.pop(name)) for name in ("notes", "throttled", "unstable"))
             return Report(
                 **data,
                 launches=launches,
                 notes=notes,
+                throttled=throttled,
                 unstable=unstable,
                 check=Check(**check) if check else None,
                 timing=Timing(**timing) if timing else None,

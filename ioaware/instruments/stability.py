@@ -27,12 +27,10 @@ BANDWIDTH_SLACK = 0.02
 """Counters and time come from different passes of ncu's replay."""
 
 
-def unstable_reasons(
-    limits: Limits, loaded: Sequence[Snapshot], own_processes: Iterable[int], torch_uuid: str | None
-) -> list[str]:
-    """Reasons to mistrust a point, judging by snapshots taken while it kept the GPU busy; empty if there are none."""
+def throttled_reasons(limits: Limits, loaded: Sequence[Snapshot]) -> list[str]:
+    """Reasons to mistrust a point's time but not its bytes, by snapshots taken while it kept the GPU busy."""
     reasons = [
-        f"throttled: {name} (clocks-event reason {bit:#x})"
+        f"{name} (clocks-event reason {bit:#x})"
         for bit, name in THROTTLE_REASONS.items()
         if any((snapshot.throttle_bits or 0) & bit for snapshot in loaded)
     ]
@@ -42,6 +40,14 @@ def unstable_reasons(
     hottest = max((snapshot.temperature_c for snapshot in loaded if snapshot.temperature_c is not None), default=None)
     if hottest is not None and limits.slowdown_temperature_c and hottest >= limits.slowdown_temperature_c:
         reasons.append(f"{hottest} C, at or above the slowdown temperature of {limits.slowdown_temperature_c} C")
+    return reasons
+
+
+def unstable_reasons(
+    limits: Limits, loaded: Sequence[Snapshot], own_processes: Iterable[int], torch_uuid: str | None
+) -> list[str]:
+    """Reasons to mistrust all numbers of a point: someone else was on the GPU, or it is not the whole GPU, or another."""
+    reasons: list[str] = []
     own = set(own_processes)
     foreign = {process for snapshot in loaded for process in snapshot.processes} - own
     if foreign:

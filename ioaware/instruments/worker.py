@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ioaware.instruments.lease import gpu_lease
 from ioaware.instruments.lifeline import follow_lifeline
 from ioaware.instruments.messages import Report, Spec, describe_error, started_marker
 from ioaware.instruments.nvml import Gpu, Snapshot, load_nvml, open_gpu
-from ioaware.instruments.stability import unstable_reasons
+from ioaware.instruments.stability import throttled_reasons, unstable_reasons
 from ioaware.instruments.timing import repeat
 from ioaware.traffic import Check, ParamValue, Timing
 
@@ -113,11 +113,17 @@ def time_work(target: str, params: dict[str, ParamValue], work: Work, bench: Ben
     telemetry, notes = _sustain(work, bench, spec, timing)
     after = gpu.snapshot()
     telemetry |= {"before": snapshots[0].to_dict(), "after": after.to_dict()}
-    unstable = unstable_reasons(gpu.limits, snapshots, bench.own_processes, device.uuid)
-    later = unstable_reasons(gpu.limits, [after], bench.own_processes, device.uuid)
-    notes += [f"after the back-to-back calls, not the timed ones: {reason}" for reason in later if reason not in unstable]
-    return Report(
-        target, params, tuple(launches), check, norm, timing, extra, telemetry, environment, tuple(notes), tuple(unstable)
+    throttled = throttled_reasons(gpu.limits, snapshots)
+    unstable = unstable_reasons(gpu.limits, [*snapshots, after], bench.own_processes, device.uuid)
+    later = [reason for reason in throttled_reasons(gpu.limits, [after]) if reason not in throttled]
+    notes += [f"after the back-to-back calls, not the timed ones: {reason}" for reason in later]
+    return replace(
+        report,
+        timing=timing,
+        telemetry=telemetry,
+        notes=tuple(notes),
+        throttled=tuple(throttled),
+        unstable=tuple(unstable),
     )
 
 

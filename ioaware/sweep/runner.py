@@ -62,7 +62,7 @@ def run_study(
 
     `sources` limits the study to some of its sources. `workers` points run at a time (default: one per core, four at
     most). A point that crashes, hangs beyond `timeout_s` or exceeds `memory_bytes` (trace only) becomes one record of
-    status "failed"; `retry_failed` asks again those whose record is not "ok". `entry` is what a worker process runs.
+    status "failed"; `retry_failed` asks again those whose bytes do not hold. `entry` is what a worker process runs.
 
     Raises `UsageError` for sources the study does not have or no workers, `SweepInterruptedError` on Ctrl-C.
     """

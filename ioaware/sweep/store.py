@@ -29,11 +29,11 @@ _TABLE = (
     "CREATE TABLE points (point TEXT NOT NULL, machine TEXT NOT NULL, source TEXT NOT NULL, status TEXT NOT NULL, "
     "record TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (point, machine)) STRICT, WITHOUT ROWID"
 )
-# A finished record stays; one that failed or was unstable gives way to a better one, never an unstable one to a failure.
+# A record whose bytes hold stays; one that failed or was unstable gives way, but never an unstable one to a failure.
 _SAVE = (
     "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
     "SET status = excluded.status, record = excluded.record, digest = excluded.digest "
-    "WHERE points.status <> 'ok' AND (points.status = 'failed' OR excluded.status <> 'failed')"
+    "WHERE points.status NOT IN ('ok', 'throttled') AND (points.status = 'failed' OR excluded.status <> 'failed')"
 )
 
 

@@ -251,16 +251,23 @@ def test_norms_within_the_tolerance_agree() -> None:
 
 
 def test_an_unstable_point_keeps_its_numbers_and_says_why() -> None:
-    result = merged(replace(TIMED, unstable=("throttled: software power cap",)))
+    result = merged(replace(TIMED, unstable=("1 other process computing on this GPU",), throttled=("software power cap",)))
     assert result.status == "unstable"
-    assert result.notes[0] == "unstable: throttled: software power cap"
+    assert result.notes[0] == "unstable: 1 other process computing on this GPU"
+    assert shows_numbers(result)
+
+
+def test_a_throttled_point_keeps_its_bytes_and_says_that_its_time_compares_with_nothing() -> None:
+    result = merged(replace(TIMED, throttled=("software power cap",)))
+    assert result.status == "throttled"
+    assert result.notes[0] == "throttled, so the time compares with nothing: software power cap"
     assert shows_numbers(result)
 
 
 def test_an_impossible_point_says_so_first() -> None:
-    result = merged(replace(TIMED, unstable=("throttled",)), launch(5000, 900))
+    result = merged(replace(TIMED, unstable=("company",)), launch(5000, 900))
     assert result.status == "impossible"
-    assert result.notes[:2] == ("impossible: hbm read_bytes 900 below the compulsory 1000", "unstable: throttled")
+    assert result.notes[:2] == ("impossible: hbm read_bytes 900 below the compulsory 1000", "unstable: company")
 
 
 def test_torch_alone_has_no_totals() -> None:

@@ -9,7 +9,7 @@ from fakes import UUID, FakeNvml
 from ioaware.errors import MachineError
 from ioaware.instruments.gpm import GpmWindow
 from ioaware.instruments.nvml import Gpu, open_gpu
-from ioaware.instruments.stability import impossible_reasons, unstable_reasons
+from ioaware.instruments.stability import impossible_reasons, throttled_reasons, unstable_reasons
 from ioaware.traffic import Launch, Traffic
 
 TORCH_UUID = UUID.removeprefix("GPU-")
@@ -18,7 +18,8 @@ PEAK = 4_814_304_000_000
 
 def judged(nvml: FakeNvml, *, snapshots: int = 3, torch_uuid: str | None = TORCH_UUID) -> list[str]:
     gpu = open_gpu(nvml, {})
-    return unstable_reasons(gpu.limits, [gpu.snapshot() for _ in range(snapshots)], [7], torch_uuid)
+    loaded = [gpu.snapshot() for _ in range(snapshots)]
+    return throttled_reasons(gpu.limits, loaded) + unstable_reasons(gpu.limits, loaded, [7], torch_uuid)
 
 
 def test_limits_of_an_h200() -> None:
@@ -89,7 +90,7 @@ def test_a_quiet_gpu_is_stable() -> None:
     ],
 )
 def test_each_throttle_bit_is_named(bit: int, name: str) -> None:
-    assert judged(FakeNvml(reasons=bit | 0x1)) == [f"throttled: {name} (clocks-event reason {bit:#x})"]
+    assert judged(FakeNvml(reasons=bit | 0x1)) == [f"{name} (clocks-event reason {bit:#x})"]
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,8 @@ def test_measurements_belong_to_their_machine(tmp_path: Path) -> None:
         ("ok", "failed", "ok"),
         ("ok", "ok", "ok"),
         ("unstable", "ok", "ok"),
+        ("unstable", "throttled", "throttled"),
+        ("throttled", "unstable", "throttled"),
         ("unstable", "failed", "unstable"),
         ("failed", "unstable", "unstable"),
     ],

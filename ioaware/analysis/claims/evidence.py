@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ioaware.traffic import ParamValue, Result, Source
+from ioaware.traffic import BYTES_HOLD, ParamValue, Result, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Evidence:
     def at(self, wanted: Need) -> Observation | None:
         """The answer to a need, or None where it was not asked or did not end well."""
         seen = self.answers.get(wanted)
-        return seen if seen is not None and seen.observed.status == "ok" else None
+        return seen if seen is not None and seen.observed.status in BYTES_HOLD else None
 
     def measured(self, *targets: str) -> Iterator[Observation]:
         """Trustworthy measurements of these cases: a throttled, failed or impossible record is no evidence."""
         for seen in self.measurements:
-            if seen.target in targets and seen.observed.status == "ok":
+            if seen.target in targets and seen.observed.status in BYTES_HOLD:
                 yield seen
 
     def checked(self, target: str) -> Iterator[Observation]:
@@ -82,7 +82,7 @@ class Evidence:
         """Why runs that were asked for gave no answer and which measurements are not trusted, a sentence each."""
         untrusted = ((seen.where, seen) for seen in self.measurements)
         for where, seen in (*((str(wanted), seen) for wanted, seen in self.answers.items()), *untrusted):
-            if seen.observed.status != "ok":
+            if seen.observed.status not in BYTES_HOLD:
                 yield f"Not used, {where}: {seen.observed.status}. {'; '.join(seen.observed.notes)}"
 
 
