@@ -22,7 +22,7 @@ from ioaware.report.figures.traffic import traffic
 from ioaware.report.page import render_page
 from ioaware.report.points import Points
 from ioaware.report.summary import summarise
-from ioaware.report.text import clean
+from ioaware.report.text import claim_title, clean
 from ioaware.report.units import bytes_text, time_text
 from ioaware.traffic import Result
 
@@ -191,7 +191,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
     evidence = claim.evidence
     comparisons, left_out = tables.evidence_rows(evidence.get("points", ()))
     return {
-        "claim": clean(claim.claim),
+        "claim": claim_title(claim.claim),
         "statement": clean(claim.statement, 1000),
         "source": clean(claim.source),
         "verdict": claim.verdict,

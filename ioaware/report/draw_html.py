@@ -13,7 +13,7 @@ from ioaware.report import style
 from ioaware.report.chart import Axis, Cell, Panel, Series
 from ioaware.report.scales import Tick, cell_limits, end_labels, panel_limits, panel_ticks, ticks
 
-PANEL_PIXELS, AXIS_PIXELS, GAP_PIXELS = 230, 62, 16
+PANEL_PIXELS, AXIS_PIXELS, LINE_PIXELS, GAP_PIXELS = 230, 46, 14, 16
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
@@ -23,9 +23,10 @@ def draw_html(cell: Cell) -> dict[str, Any]:
     inner = sum(heights) + GAP_PIXELS * (len(heights) - 1)
     low, high = cell_limits(cell)
     labels = max((len(series.label) for panel in cell.panels for series in panel.series), default=0)
+    bottom = AXIS_PIXELS + LINE_PIXELS * max((label.count("\n") for _, label in ticks(cell.x, low, high)), default=0)
     layout: dict[str, Any] = {
-        "height": round(inner + AXIS_PIXELS + 8),
-        "margin": {"l": 68, "r": 12 + 6 * labels, "t": 8, "b": AXIS_PIXELS},
+        "height": round(inner + bottom + 8),
+        "margin": {"l": 68, "r": 12 + 6 * labels, "t": 8, "b": bottom},
         "paper_bgcolor": "@paper",
         "plot_bgcolor": "@paper",
         "font": {"family": FONT, "size": 11, "color": "@muted"},
@@ -135,7 +136,7 @@ def _trace(series: Series, suffix: str) -> dict[str, Any]:
     if series.tags:
         trace["mode"] += "+text"
         trace["text"] = [_escaped(tag) for tag in series.tags]
-        trace["textposition"] = "top left" if series.mark == "ceiling" else "top center"
+        trace["textposition"] = "top left" if series.mark == "ceiling" else "bottom center"
         trace["textfont"] = {"color": hue, "size": 10}
         trace["hoverinfo"] = "skip"
     elif series.hover and series.mark not in ("ghost", "path"):

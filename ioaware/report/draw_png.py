@@ -162,5 +162,5 @@ def _draw_series(ax: Any, series: Series) -> None:
     ax.plot(series.x, series.y, zorder=3 if style.FORMS[series.mark].marker else 2, **_form(series.color, series.mark))
     left = series.mark == "ceiling"
     for x, y, tag in zip(series.x, series.y, series.tags, strict=False):
-        ax.annotate(tag, (x, y), (-4 if left else 0, 5), textcoords="offset points", ha="right" if left else "center",
-                    va="bottom", color=style.light(series.color), fontsize=7.4)  # fmt: skip
+        ax.annotate(tag, (x, y), (-4, 4) if left else (0, -5), textcoords="offset points", ha="right" if left else "center",
+                    va="bottom" if left else "top", color=style.light(series.color), fontsize=7.4)  # fmt: skip

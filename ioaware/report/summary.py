@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ioaware.report.figures.labels import over_compulsory
 from ioaware.report.points import Point, Points, Slice
-from ioaware.report.text import clean
+from ioaware.report.text import claim_title
 from ioaware.report.units import bytes_text, percent_text, times_text
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def _verdict(claim: Claim) -> str:
     """`Theorem 2 holds (12 of 12 checks)`."""
     parts = claim.evidence.get("parts", ())
     held = sum(part.get("verdict") == "holds" for part in parts)
-    name = clean(claim.claim, 60).replace("theorem", "Theorem ")
-    return f"{name} {'is inconclusive' if claim.verdict == 'inconclusive' else claim.verdict}" + (
+    return f"{claim_title(claim.claim)} {'is inconclusive' if claim.verdict == 'inconclusive' else claim.verdict}" + (
         f" ({held} of {len(parts)} checks hold)" if parts else ""
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 MAX_LENGTH = 300
@@ -18,6 +19,12 @@ def clean(value: object, limit: int = MAX_LENGTH) -> str:
     short = text[:limit]
     visible = "".join(_spelt(character) if unicodedata.category(character) in _INVISIBLE else character for character in short)
     return visible if len(text) <= limit else f"{visible}… ({len(text):,} characters)"
+
+
+def claim_title(name: str) -> str:
+    """`theorem2` as `Theorem 2`; any other name as it is."""
+    found = re.fullmatch(r"theorem(\d+)", name)
+    return f"Theorem {found[1]}" if found else clean(name, 60)
 
 
 def _spelt(character: str) -> str:

@@ -91,7 +91,7 @@ def test_the_structure_of_the_page(page: Page) -> None:
         "Recorded.",
         "Missing: an invented gap",
         "Theorem 2 is inconclusive",
-        "inconclusive theorem2",
+        "inconclusive Theorem 2",
         "An invented note.",
         "Points not drawn, or drawn apart",
         "Outputs against the float64 reference",

@@ -26,14 +26,15 @@ def blocks(points: Points) -> Figure | None:
         "The outer block is that of K and V in FlashAttention-1 and of Q in FlashAttention-2; M = 4·d·B is the on-chip memory, "
         "in elements, for which the paper's rule gives that block. Requested bytes fall as 1/M until one block holds all rows. "
     )
-    if any(point.source == "measure" for group in chosen.values() for point in group):
+    measured = any(point.source == "measure" for group in chosen.values() for point in group)
+    if measured:
         caption += (
             "HBM traffic follows only where the live heads outgrow the L2, and time stops following once matmul and exp bind. "
             "This is the FlashAttention paper's Figure 2, middle, with the two kinds of traffic apart."
         )
     return Figure(
         "blocks",
-        "Traffic and time against block size and on-chip memory M",
+        f"{'Traffic and time' if measured else 'Requested traffic'} against block size and on-chip memory M",
         caption,
         tuple(_cell(points, head_dim, seq_len, group) for (head_dim, seq_len), group in sorted(chosen.items())),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series
 from ioaware.report.style import ALGORITHMS
-from ioaware.report.text import clean
+from ioaware.report.text import claim_title, clean
 
 if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
@@ -22,7 +22,7 @@ def exponents(claims: Sequence[Claim]) -> Figure | None:
     """One cell per claim, one row per fitted power; None where no claim fitted any."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for claim in claims:
-        groups[clean(claim.claim, 60)] += [row for row in claim.evidence.get("exponents", ()) if _drawable(row)]
+        groups[claim_title(claim.claim)] += [row for row in claim.evidence.get("exponents", ()) if _drawable(row)]
     cells = [_cell(name, rows) for name, rows in groups.items() if rows]
     if not cells:
         return None
@@ -50,7 +50,7 @@ def _cell(claim: str, rows: Sequence[dict[str, Any]]) -> Cell:
     theory = Series("theory", "muted", "theory", (0.0, 0.0), (0.4, len(rows) + 0.6))
     ends = [0.0, *(_less(row, name) for row in rows for name in ("low", "high"))]
     margin = max(0.08 * (max(ends) - min(ends)), 0.5 * (NARROWEST - (max(ends) - min(ends))))
-    x = Axis("fitted − theory (power, dimensionless)", "number", log=False, limits=(min(ends) - margin, max(ends) + margin))
+    x = Axis("fitted − theory (power)", "number", log=False, limits=(min(ends) - margin, max(ends) + margin))
     y = Axis("", "number", log=False, ticks=tuple(zip(places, labels, strict=True)), limits=(0.4, len(rows) + 0.6))
     return Cell(claim, x, (Panel(y, (theory, *_fitted(rows, places, labels)), max(0.5, ROW_HEIGHT * len(rows))),))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ioaware.kernels.attention.limits import ROW_ON_CHIP
 from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, cell_of, series_of
 from ioaware.report.figures.labels import Value, beside, curve, marks, over_compulsory, seq_len
 from ioaware.report.points import Config, Point, Points, Slice
@@ -23,30 +24,46 @@ def traffic(points: Points, *, causal: bool) -> Figure | None:
     slices = [part for part in points.slices if part.causal == causal]
     if not slices:
         return None
-    configs = [config for part in slices for config in part.configs]
-    on_hbm = any(point.hbm_bytes is not None for config in configs for point in _seen(points, config))
-    caption = (
-        f"{'Left: b' if on_hbm else 'B'}ytes the SMs request, which Theorem 2 counts. Curves (predicted), squares (traced) and "
-        "dots (measured) lie on one another where theory, kernel and hardware agree; the strip below shows how far they do "
-        "not, the algorithms side by side at each N. "
-    )
-    if on_hbm:
-        caption += (
-            "Right: bytes that reached HBM. They lie between the compulsory floor (Q, K, V and O once) and the requested bytes "
-            "(thin curves), because the L2 catches the rest; writes still in the L2 when a kernel ends are not counted, so a "
-            "small point may lie below the floor. "
-        )
-    caption += f"Blocks (rows of Q × rows of K, V): {_blocks(slices)}. All values are per head.{_bound_note(points, slices)}"
+    on_hbm = any(point.hbm_bytes is not None for point in _all_seen(points, slices))
     return Figure(
         "traffic_causal" if causal else "traffic",
         f"Memory traffic against sequence length: {'causal' if causal else 'full'} attention, {slices[0].dtype}",
-        caption,
+        _caption(points, slices, on_hbm=on_hbm),
         tuple(
             cell
             for part in slices
             for cell in ((_requested(points, part), _hbm(points, part)) if on_hbm else (_requested(points, part),))
         ),
     )
+
+
+def _caption(points: Points, slices: Sequence[Slice], *, on_hbm: bool) -> str:
+    measured = any(point.source == "measure" for point in _all_seen(points, slices))
+    forms = "squares (traced) and dots (measured)" if measured else "squares (traced)"
+    agreeing = "theory, kernel and hardware" if measured else "theory and kernel"
+    sentences = [
+        f"{'Left: b' if on_hbm else 'B'}ytes the SMs request, which Theorem 2 counts.",
+        f"The {forms} lie on the predicted curves where {agreeing} agree; the strip below shows how far they do not, the "
+        "algorithms side by side at each N.",
+    ]
+    if on_hbm:
+        sentences.append(
+            "Right: bytes that reached HBM. They lie between the compulsory floor (Q, K, V and O once) and the requested bytes "
+            "(thin curves), because the L2 catches the rest; writes still in the L2 when a kernel ends are not counted, so a "
+            "small point may lie below the floor."
+        )
+    sentences.append(f"Blocks (rows of Q × rows of K, V): {_blocks(slices)}. All values are per head.")
+    standard = [config for part in slices for config in part.configs if config.algorithm == "standard"]
+    if any(point.seq_len > ROW_ON_CHIP for config in standard for point in points.along(config, "predict")):
+        sentences.append(
+            f"Standard attention's curve bends at N = {ROW_ON_CHIP:,}: rows of S up to there stay on chip in softmax, "
+            "longer ones are read twice."
+        )
+    return " ".join(sentences) + _bound_note(points, slices)
+
+
+def _all_seen(points: Points, slices: Sequence[Slice]) -> list[Point]:
+    return [point for part in slices for config in part.configs for point in _seen(points, config)]
 
 
 def _blocks(slices: Sequence[Slice]) -> str:
