@@ -11,7 +11,13 @@ from ioaware.errors import UsageError
 from ioaware.traffic import ParamValue
 
 ELEMENT_BYTES: Mapping[str, int] = {"float16": 2, "bfloat16": 2, "float32": 4}
-DTYPE_ALIASES: Mapping[str, str] = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
+DTYPE_ALIASES: Mapping[str, str] = {
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "float": "float32",
+}
 TRUE_WORDS, FALSE_WORDS = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
 
 
@@ -75,7 +81,9 @@ STANDARD_PARAMS: Mapping[str, Param] = {
         Param("causal", "bool", False, "mask keys after the query, aligned bottom-right"),
         Param("block_m", "int", 64, "rows of Q in a tile, B_r", maximum=1024),
         Param("block_n", "int", 64, "rows of K and V in a tile, B_c", maximum=1024),
-        Param("sram_elements", "int", None, "M: on-chip memory in elements; sets both blocks as the paper does", minimum=16, maximum=2**20),
+        Param(
+            "sram_elements", "int", None, "M: elements on chip; sets both blocks as the paper does", minimum=16, maximum=2**20
+        ),
     )
 }
 
@@ -91,7 +99,9 @@ class Declared(Protocol):
     def check(self, value: ParamValue) -> ParamValue: ...
 
 
-def resolve(declared: Iterable[Declared], given: Mapping[str, ParamValue | str], what: str, *, typed: bool = False) -> dict[str, ParamValue]:
+def resolve(
+    declared: Iterable[Declared], given: Mapping[str, ParamValue | str], what: str, *, typed: bool = False
+) -> dict[str, ParamValue]:
     """All parameters of `what`, defaults filled in and every value checked; `typed` values are text from a user."""
     known = {param.name: param for param in declared}
     for name in given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ioaware.errors import DataError, MachineError
 from ioaware.traffic import SCHEMA, Result
@@ -26,11 +26,12 @@ def decode(line: str | bytes, where: str = "record") -> Result:
         raise MachineError("msgspec is not installed, and reading records needs it", "pip install msgspec") from error
 
     try:
-        data: Any = msgspec.json.decode(line)
-        if not isinstance(data, dict):
+        decoded: object = msgspec.json.decode(line)
+        if not isinstance(decoded, dict):
             raise ValueError("not a JSON object")
-        schema: Any = data.pop("schema", None)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        if schema != SCHEMA or isinstance(schema, bool):
+        data = cast("dict[str, Any]", decoded)
+        schema = data.pop("schema", None)
+        if type(schema) is not int or schema != SCHEMA:
             raise ValueError(f"schema {schema!r}, this version reads schema {SCHEMA}")
         result = msgspec.convert(data, Result)
         unknown = _unknown_keys(data, result.to_dict())

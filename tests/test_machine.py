@@ -1,6 +1,5 @@
 """Machines: presets that hang together and name their sources, names as people type them, detection from what a driver says."""
 
-
 from __future__ import annotations
 
 import sys

@@ -1,6 +1,5 @@
 """Evaluation is exact: against Python's own fractions, on large numbers, on arrays, and it refuses what it cannot do."""
 
-
 from __future__ import annotations
 
 import math
