@@ -16,8 +16,8 @@ HOPPER_SHARED_BYTES = 227 * 1024
 def shared_memory_bytes(device: torch.device) -> int:
     """Shared memory that one program can have on this GPU; Hopper's where the kernels are compiled or traced without one."""
     if device.type == "cuda" and torch.cuda.is_available():
-        properties: Any = torch.cuda.get_device_properties(device)  # pyright: ignore[reportUnknownMemberType]
-        return int(properties.shared_memory_per_block_optin)
+        cuda: Any = torch.cuda  # its properties have no types
+        return int(cuda.get_device_properties(device).shared_memory_per_block_optin)
     return HOPPER_SHARED_BYTES
 
 

@@ -52,11 +52,11 @@ def spilled_bytes(kernel: Any, folder: Path) -> int:
     return int(found[1])
 
 
-@pytest.mark.parametrize(("block_m", "block_n"), [(32, 256), (64, 64)])
+@pytest.mark.parametrize(("block_m", "block_n", "head_dim"), [(32, 256, 128), (64, 64, 64)])
 @pytest.mark.parametrize("causal", [False, True])
-def test_flash1_keeps_to_its_registers(tmp_path: Path, causal: bool, block_m: int, block_n: int) -> None:
-    options = flash1_options(block_m, block_n, 128, 2, HOPPER_SHARED_BYTES)
-    kernel = compiled(flash1_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=128, BLOCK_M=block_m, BLOCK_N=block_n)
+def test_flash1_keeps_to_its_registers(tmp_path: Path, causal: bool, block_m: int, block_n: int, head_dim: int) -> None:
+    options = flash1_options(block_m, block_n, head_dim, 2, HOPPER_SHARED_BYTES)
+    kernel = compiled(flash1_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=head_dim, BLOCK_M=block_m, BLOCK_N=block_n)
     assert spilled_bytes(kernel, tmp_path) == 0
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
 
