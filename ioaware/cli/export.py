@@ -19,7 +19,7 @@ from ioaware.cli.output import progress
 def export(path: Path, format_: str | None, output: Path) -> None:
     """A store's records as CSV or Parquet (one flat row a record, without launches) or JSONL (all of it).
 
-    Example: ioaware export --store quick.db -o quick.csv
+    Example: ioaware export --store forward.db -o forward.csv
     """
     from ioaware.sweep.export import export as write
     from ioaware.sweep.store import Store

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ioaware.cli.text import exact, printable
 from ioaware.report.units import UNKNOWN, bytes_text, significant, time_text, times_text
-from ioaware.traffic import Launch, Result, Traffic
+from ioaware.traffic import Launch, Result, Status, Traffic
 
 Row = Sequence[str]
 
@@ -137,6 +137,14 @@ def _distance(result: Result, floor: int) -> str:
     return ", ".join(f"{place} is {times_text(moved / floor)} this" for place, moved in known) if floor else ""
 
 
+STATUS_MEANS: Mapping[Status, str] = {
+    "throttled": "the clocks moved: the bytes hold, the time compares with nothing",
+    "unstable": "others were on the GPU, or the point is not whole",
+    "impossible": "the numbers contradict physics",
+    "failed": "there are no numbers to show",
+}
+
+
 def _judgement(result: Result) -> Iterator[Row]:
     """Whether the output is right and the numbers can be relied on."""
     if result.check:
@@ -145,7 +153,7 @@ def _judgement(result: Result) -> Iterator[Row]:
     elif result.source != "predict":
         yield "check", "none", "the target has no reference"
     if result.source == "measure" or result.status != "ok":
-        yield "status", result.status, ""
+        yield "status", result.status, STATUS_MEANS.get(result.status, "")
 
 
 def _traffic(place: str, traffic: Traffic | None) -> Iterator[Row]:
@@ -164,13 +172,13 @@ def _traffic(place: str, traffic: Traffic | None) -> Iterator[Row]:
 
 
 def _speed(result: Result) -> Iterator[Row]:
-    """Time, and rates only for an output that matched its reference: a fast wrong kernel has no speed."""
+    """Time; rates only at steady clocks and for an output that matched its reference: a fast wrong kernel has no speed."""
     time_ns = result.timing.median_ns if result.timing else result.time_ns
     if not time_ns:
         return
     spread = result.timing and f"p25 to p75: {time_text(result.timing.p25_ns)} to {time_text(result.timing.p75_ns)}"
     yield "time", time_text(time_ns), spread or ""
-    if result.check and not result.check.passed:
+    if result.status != "ok" or (result.check and not result.check.passed):
         return
     if result.flops:
         yield "speed", f"{significant(result.flops / time_ns / 1e3)} TFLOP/s", ""

@@ -41,7 +41,7 @@ def sweep(
 
     A point that crashes, hangs or runs out of memory becomes one failed record and the rest go on. Interrupted, the same
     command goes on where it stopped. Exits with 3 when a point is not ok, with 5 when this machine cannot ask a source.
-    Example: ioaware sweep quick --store quick.db
+    Example: ioaware sweep forward --store forward.db
     """
     from ioaware.cli.progress import progress_bar
     from ioaware.sweep.runner import run_study

@@ -152,6 +152,14 @@ def test_numbers_not_to_be_relied_on_are_3(status: str, said, monkeypatch: pytes
     assert status in said("measure", "flash2", code=3)
 
 
+def test_a_throttled_point_keeps_its_bytes_but_has_no_speed(said, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured(monkeypatch, status="throttled")
+    text = said("measure", "flash2")
+    assert "9,000 B" in text
+    assert "the clocks moved" in text
+    assert "TFLOP/s" not in text
+
+
 def test_doctor_tells_what_works(said) -> None:
     data = json.loads(said("doctor", "--json"))
     assert data["trace"] is True
