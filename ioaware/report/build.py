@@ -38,6 +38,8 @@ SHORT = {
     "traffic": "Traffic, full", "traffic_causal": "Traffic, causal", "blocks": "Block size and M", "memory": "Extra memory",
     "roofline": "Roofline", "exponents": "Exponents",
 }  # fmt: skip
+MOST_ROWS = 600  # of a table: the page stays small enough to open anywhere
+MOST_ENVIRONMENTS = 6
 TONES = {"holds": "holds", "fails": "fails", "failed": "fails", "impossible": "fails", "wrong output": "fails"}
 
 
@@ -115,6 +117,7 @@ def _page(
     now: datetime,
 ) -> str:
     measured = [result for result in results if result.source == "measure"]
+    problems, seen = tables.problems(results, points), tables.environments(measured)
     graphs = {f"{figure.name}-{index}": draw_html(cell) for figure in figures for index, cell in enumerate(figure.cells)}
     here = {"written": now.strftime("%Y-%m-%d %H:%M UTC"), "ioaware": __version__, **(environment or {})}
     values: dict[str, Any] = {
@@ -122,17 +125,20 @@ def _page(
         "subtitle": SUBTITLE,
         "summary": summarise(points, claims),
         "live": live,
-        "provenance": _provenance(results, live, tables.environments(measured)),
+        "provenance": _provenance(results, live, seen),
         "missing": [clean(text) for text in missing],
         "figures": [_figure(figure) for figure in figures],
         "claims": [_claim(claim) for claim in claims],
         "text_columns": tables.TEXT_COLUMNS,
         "number_columns": tables.NUMBER_COLUMNS,
         "tables": _tables(points),
-        "problems": [_with_tone(row) for row in tables.problems(results, points)],
-        "others": [_other(result) for result in points.others],
+        "problems": [_with_tone(row) for row in problems[:MOST_ROWS]],
+        "problems_found": _shown(len(problems), "points"),
+        "others": [_other(result) for result in points.others[:MOST_ROWS]],
+        "others_found": _shown(len(points.others), "results"),
         "accuracy": tables.accuracy(points),
-        "environments": tables.environments(measured),
+        "environments": seen[:MOST_ENVIRONMENTS],
+        "environments_left": max(0, len(seen) - MOST_ENVIRONMENTS),
         "telemetry": tables.telemetry(measured),
         "notes": tables.notes(points),
         "here": list(tables.facts(here)),
@@ -222,7 +228,12 @@ def _four(value: object) -> str:
 
 def _tables(points: Points) -> list[dict[str, Any]]:
     found = [("Measured", tables.point_rows(points, "measure")), ("Traced", tables.point_rows(points, "trace"))]
-    return [{"title": f"{name}: {len(rows):,} points", "rows": rows} for name, rows in found if rows]
+    return [{"title": f"{name}: {_shown(len(rows), 'points')}", "rows": rows[:MOST_ROWS]} for name, rows in found if rows]
+
+
+def _shown(count: int, what: str) -> str:
+    """`512 points`, and how many of them are shown where that is not all."""
+    return f"{count:,} {what}" if count <= MOST_ROWS else f"{count:,} {what}, the first {MOST_ROWS:,} shown"
 
 
 def _with_tone(row: tables.Problem) -> dict[str, str]:

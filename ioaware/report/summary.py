@@ -125,10 +125,13 @@ def _hbm(points: Points) -> Iterator[str]:
     if not known:
         return
     low, high = min(known, key=lambda pair: pair[1]), max(known, key=lambda pair: pair[1])
-    yield (
-        f"FlashAttention-2's HBM traffic is between {times_text(low[1])} and {times_text(high[1])} the compulsory bytes "
-        f"(largest at N = {high[0].seq_len:,}, d = {high[0].config.head_dim}): the L2 hides most of what is requested."
+    sentence = (
+        f"FlashAttention-2's HBM traffic is between {times_text(low[1])} and {times_text(high[1])} the compulsory bytes, "
+        f"most {_place(high[0])}"
     )
+    if high[0].hbm_bytes is not None and high[0].requested_bytes:
+        sentence += f", where {percent_text(high[0].hbm_bytes / high[0].requested_bytes)} of the requested bytes reached HBM"
+    yield sentence + "."
 
 
 def _memory(points: Points) -> Iterator[str]:

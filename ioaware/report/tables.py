@@ -13,7 +13,6 @@ from ioaware.report.text import clean
 from ioaware.report.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
 from ioaware.traffic import Result
 
-MOST_ROWS = 600
 MOST_FACTS = 60
 
 
@@ -27,13 +26,13 @@ class Field:
 
 TEXT_COLUMNS = ("algorithm", "mask", "dtype", "B_r×B_c")
 NUMBER_COLUMNS = (
-    "N", "d", "heads", "requested", "÷ predicted", "HBM", "÷ compulsory", "extra memory", "time", "TFLOP/s", "output error",
+    "N", "d", "heads", "requested", "÷ predicted", "HBM", "÷ compulsory", "extra", "time", "TFLOP/s", "output error",
 )  # fmt: skip
 
 
 def point_rows(points: Points, *sources: str) -> list[tuple[Field, ...]]:
     """One row per point that figures may show, in the order of the columns above."""
-    return [_row(points, point) for point in points.all if point.source in sources and point.standing != "listed"][:MOST_ROWS]
+    return [_row(points, point) for point in points.all if point.source in sources and point.standing != "listed"]
 
 
 def _row(points: Points, point: Point) -> tuple[Field, ...]:
@@ -75,7 +74,7 @@ class Problem:
 def problems(results: Iterable[Result], points: Points) -> list[Problem]:
     """Every failed, impossible, unstable or unverified point; nothing is dropped in silence."""
     standing = {id(point.result): point.standing for point in points.all}
-    return [_problem(result) for result in results if standing.get(id(result), _bare_standing(result)) != "shown"][:MOST_ROWS]
+    return [_problem(result) for result in results if standing.get(id(result), _bare_standing(result)) != "shown"]
 
 
 def _bare_standing(result: Result) -> str:

@@ -63,6 +63,17 @@ def test_ratios_at_the_largest_common_length(result_of: Make) -> None:
     assert "allocates 25.17 MB beyond inputs and output per head, FlashAttention-2 8.192 kB" in text
 
 
+def test_hbm_traffic_over_the_floor_and_of_what_was_requested(result_of: Make) -> None:
+    floor = Traffic(3, 1)
+    measured = [
+        result_of("flash2", n, source="measure", requested=Traffic(90, 10), hbm=Traffic(hbm, 0), compulsory=floor)
+        for n, hbm in ((1024, 4), (2048, 25))
+    ]
+    text = summary(measured)
+    assert "between 1× and 6.25× the compulsory bytes, most in flash2 at N = 2,048" in text
+    assert "where 25 % of the requested bytes reached HBM" in text
+
+
 def test_a_point_with_a_wrong_output_supports_no_sentence(result_of: Make) -> None:
     measured = [result_of(name, 1024, source="measure", check=None) for name in ("standard", "flash2")]
     text = summary([*measured, result_of("standard", 1024), result_of("flash2", 1024)])

@@ -29,7 +29,7 @@ def blocks(points: Points) -> Figure | None:
     measured = any(point.source == "measure" for group in chosen.values() for point in group)
     if measured:
         caption += (
-            "HBM traffic follows only where the live heads outgrow the L2, and time stops following once matmul and exp bind. "
+            "HBM traffic can follow only where the live heads outgrow the L2, and time only as far as bytes bind it. "
             "This is the FlashAttention paper's Figure 2, middle, with the two kinds of traffic apart."
         )
     return Figure(

@@ -38,9 +38,8 @@ def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
     return Figure(
         "roofline",
         "Roofline: FLOP/s against FLOP per HBM byte, measured",
-        "Standard attention sits under the slope: HBM bytes bind it, and longer sequences do not help. FlashAttention "
-        "moves right as N grows, past the ridge, where bytes no longer bind and what is left below the flat roof is matmul "
-        "and exp issue. "
+        "A point on the slope is bound by HBM bytes: nothing but moving fewer of them makes it faster. A point right of the "
+        "ridge has bytes to spare, and what keeps it below the flat roof is the issue of matmuls and exponentials, not HBM. "
         f"Each line starts at the smallest N and ends, with the name, at the largest. {limit}",
         tuple(cells),
     )
