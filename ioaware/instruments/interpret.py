@@ -27,6 +27,7 @@ from triton.runtime import interpreter as _interpreter
 from triton.runtime import jit as _jit
 
 from ioaware.errors import UsageError
+from ioaware.instruments.autotuning import run_one_configuration
 from ioaware.instruments.patching import Patches
 from ioaware.instruments.repairs import repair
 from ioaware.instruments.rewriting import rewritten
@@ -61,7 +62,7 @@ def interpreted(around: Around = _unwatched, autotune: Mapping[str, Any] | None 
         plain: Callable[..., Any] = autotuner.Autotuner.run
 
         def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            return session.tuned(plain, tuner, args, kwargs)
+            return run_one_configuration(plain, tuner, args, kwargs, wanted=session.wanted, verb="traced", say=session.say)
 
         patches.set(autotuner.Autotuner, "run", tuned)
         yield
@@ -75,6 +76,10 @@ class _Session:
         self.wanted = wanted
         self.notes: tuple[str, ...] = ()
         self.rewritten: dict[Any, Callable[..., Any]] = {}
+
+    def say(self, note: str) -> None:
+        """A note for the next launch."""
+        self.notes += (note,)
 
     def run(self, compile_and_run: Callable[..., Any]) -> Callable[..., Any]:
         """`KernelInterface.run`, as a plain function so that Python binds the kernel to it.
@@ -102,25 +107,6 @@ class _Session:
             return lambda *args, **_: self.launch(compiled.src.fn, args, grid, {})  # pyright: ignore[reportUnknownLambdaType]
 
         return launcher
-
-    def tuned(self, plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`Autotuner.run` with one configuration left to choose from, which it then runs without timing."""
-        everything = tuner.configs
-        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
-        candidates = [config for config in tuner.prune_configs(kwargs) if self.wanted.items() <= config.all_kwargs().items()]
-        name = tuner.base_fn.__name__
-        if not candidates:
-            raise UsageError(
-                f"{name} has no configuration with {dict(self.wanted)}",
-                "Its configurations: " + "; ".join(map(str, everything)),
-            )
-        if len(everything) > 1:
-            self.notes += (f"autotuned over {len(everything)} configurations; traced with {candidates[0]}",)
-        tuner.configs = candidates[:1]
-        try:
-            return plain(tuner, *args, **kwargs)
-        finally:
-            tuner.configs = everything
 
     def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
         """Runs every program of the grid, the first axis outermost."""

@@ -6,7 +6,7 @@ Each reads its inputs once and writes its outputs once, which is the least it ca
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -37,26 +37,39 @@ OVERWRITES = frozenset(
 """Operators in place that do not read what they replace."""
 
 
-class Operators(Watch):
-    """Inside the block, appends to `launches` one of origin "torch" for each operator that moves data."""
+def assumed_launch(operator: str, read_bytes: int, write_bytes: int) -> Launch:
+    """An operator of torch's own as a launch."""
+    return Launch(operator, origin="torch", requested=Traffic(read_bytes, write_bytes), exact=False, notes=(NOTE,))
 
-    def __init__(self, launches: list[Launch]) -> None:
+
+Describe = Callable[[str, Any, Any], Any]
+
+
+class Operators(Watch):
+    """Inside the block, appends to `launches` what `describe` makes of each operator that moves data: of its name and the
+    bytes that it reads and writes. An operator made of Triton kernels, which append themselves, is counted as those."""
+
+    def __init__(self, launches: list[Any], describe: Describe = assumed_launch) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._launches = launches
+        self._describe = describe
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         before = len(self._launches)
         outcome = func(*args, **(kwargs or {}))
-        moved = movement(func, args, kwargs or {}, outcome)
-        if moved is not None and len(self._launches) == before:  # an operator made of Triton kernels is counted as those
-            self._launches.append(Launch(str(func), origin="torch", requested=moved, exact=False, notes=(NOTE,)))
+        if len(self._launches) == before:
+            moved = movement(func, args, kwargs or {}, outcome)
+            if moved is not None:
+                self._launches.append(self._describe(str(func), *moved))
         return outcome
 
 
-def movement(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> Traffic | None:
-    """Bytes an operator reads and writes, or None when it moves nothing: a view, an allocation, a question about metadata."""
+def movement(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> tuple[Any, Any] | None:
+    """Bytes an operator reads and writes, or None when it moves nothing: a view, an allocation, a question about metadata.
+
+    Integers, or torch's symbolic ones where the sizes of the tensors are."""
     name: str = func._schema.name
     if name in ALLOCATIONS:
         return None
@@ -71,7 +84,7 @@ def movement(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: 
     rewritten = strided_tensors([value for _, value in changed])
     write_bytes = sum(_distinct([*rewritten, *fresh]).values())
     is_view = not write_bytes and bool(outputs)
-    return None if is_view or read_bytes + write_bytes == 0 else Traffic(read_bytes, write_bytes)
+    return None if is_view or read_bytes + write_bytes == 0 else (read_bytes, write_bytes)
 
 
 def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
@@ -87,10 +100,10 @@ def _is_written(argument: Any) -> bool:
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
-def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[Any, ...], int]:
+def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[Any, ...], Any]:
     """Bytes of each different view among the tensors; a dimension of stride 0 repeats the same elements."""
     return {
-        (tensor.data_ptr(), tensor.size(), tensor.stride()): tensor.element_size()
+        (tensor.data_ptr(), str(tensor.size()), str(tensor.stride())): tensor.element_size()
         * math.prod(size for size, stride in zip(tensor.size(), tensor.stride(), strict=True) if stride or not size)
         for tensor in tensors
     }
