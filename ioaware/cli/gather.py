@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ioaware.cli.progress import Step
 from ioaware.record import write_jsonl
-from ioaware.sweep.runner import Outcome, run_study
+from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study, find_study
 from ioaware.traffic import Result
@@ -39,7 +39,10 @@ def theory(step: Step) -> list[Result]:
     """Predictions and traces, made anew each time: a stored one could be of yesterday's kernel."""
     with tempfile.TemporaryDirectory(prefix="ioaware-") as folder, Store(Path(folder) / "theory.db") as store:
         study = find_study(THEORY)
-        _run(study, store, step)
+        try:
+            _run(study, store, step)
+        except SweepInterruptedError:
+            raise KeyboardInterrupt from None  # nothing of it is kept, so there is nothing to go on from
         return store.results(study.points)
 
 
