@@ -1,0 +1,193 @@
+"""What can be proven of an expression from the bounds of its symbols: that it is never negative, or which of two is less.
+
+A proof replaces one atom after another by a bound that makes the whole smaller, and ends where only non-negative terms
+are left. No proof means "not known", never "false".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+
+from ioaware.analysis.ir.poly import Atom, Choice, Coefficient, Extreme, Floor, Monomial, Poly, Sum, Symbol, Test, Unknown, poly
+
+DEPTH = 7
+CACHED = 20_000
+
+
+def nonnegative(value: Poly) -> bool:
+    """Whether `value` >= 0 is certain."""
+    return _prove(value, DEPTH)
+
+
+def positive(value: Poly) -> bool:
+    """Whether the integer `value` is at least 1 for certain."""
+    return _prove(value - 1, DEPTH)
+
+
+@lru_cache(maxsize=CACHED)
+def floor_of(value: Poly) -> Coefficient | None:
+    """A constant that `value` is never below, if one is known."""
+    shifted = _shifted(value)
+    if any(c < 0 for monomial, c in shifted.items() if monomial):
+        return None
+    return shifted.get((), 0)
+
+
+@lru_cache(maxsize=CACHED)
+def _least_of(atom: Atom) -> Coefficient | None:
+    """A constant lower bound of an atom."""
+    match atom:
+        case Symbol():
+            return floor_of(atom.lower) if atom.lower is not None else None
+        case Test():
+            return 0
+        case Floor():
+            low, divisor = floor_of(atom.numerator), atom.denominator.constant
+            if low is None:
+                return None
+            if divisor is not None and divisor > 0:
+                return low // divisor
+            return 0 if low >= 0 and (floor_of(atom.denominator) or 0) > 0 else None
+        case Extreme():
+            lows = [floor_of(arg) for arg in atom.args]
+            known = [low for low in lows if low is not None]
+            if atom.least:
+                return min(known) if len(known) == len(lows) else None
+            return max(known) if known else None
+        case Choice():
+            then, other = floor_of(atom.then), floor_of(atom.other)
+            return None if then is None or other is None else min(then, other)
+        case Sum():
+            low = floor_of(atom.body)
+            return 0 if low is not None and low >= 0 else None
+        case Unknown():
+            return 0 if atom.idempotent else None
+        case _:
+            return None
+
+
+def _shifted(value: Poly) -> dict[Monomial, Coefficient]:
+    """Terms after writing each atom as its lower bound plus something not negative."""
+    result: dict[Monomial, Coefficient] = {}
+    for monomial, coefficient in value.terms.items():
+        expanded: dict[Monomial, Coefficient] = {(): coefficient}
+        for atom in monomial:
+            low = _least_of(atom)
+            if low is None:
+                return {(atom,): -1}  # its sign is open: nothing follows
+            grown: dict[Monomial, Coefficient] = {}
+            for factors, c in expanded.items():
+                grown[(*factors, atom)] = grown.get((*factors, atom), 0) + c
+                if low:
+                    grown[factors] = grown.get(factors, 0) + c * low
+            expanded = grown
+        for factors, c in expanded.items():
+            result[factors] = result.get(factors, 0) + c
+    return result
+
+
+@lru_cache(maxsize=CACHED)
+def _prove(value: Poly, depth: int) -> bool:
+    constant = value.constant
+    if constant is not None:
+        return constant >= 0
+    low = floor_of(value)
+    if low is not None and low >= 0:
+        return True
+    if depth == 0 or len(value.terms) > 24:
+        return False
+    ordered = _without_ordered_floors(value)
+    if ordered is not value:
+        return _prove(ordered, depth - 1)
+    return any(_prove_by(value, atom, depth) for atom in sorted(value.atoms, key=_rank))
+
+
+def _rank(atom: Atom) -> tuple[int, str]:
+    """Branching last; indices before the floors that bound them."""
+    order: dict[type[Atom], int] = {Symbol: 0, Extreme: 1, Floor: 2, Choice: 3}
+    return order.get(type(atom), 4), atom.key
+
+
+def _without_ordered_floors(value: Poly) -> Poly:
+    """Drops c (floor(x/d) - floor(y/d)) where x >= y and c >= 0."""
+    floors = [(atom, value.terms[(atom,)]) for (atom,) in (m for m in value.terms if len(m) == 1) if isinstance(atom, Floor)]
+    for upper, c in floors:
+        for lower, negative in floors:
+            if (
+                c > 0 > negative
+                and upper.denominator == lower.denominator
+                and floor_of(upper.denominator) is not None
+                and floor_of(upper.numerator - lower.numerator) is not None
+                and nonnegative(upper.numerator - lower.numerator)
+            ):
+                shared = min(c, -negative)
+                return value - poly(upper) * shared + poly(lower) * shared
+    return value
+
+
+def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
+    """Tries to prove `value` >= 0 by replacing `atom` by a bound of its own."""
+    sign = _sign_of_factor(value, atom)
+    if sign is None:
+        return False
+
+    def with_bound(bound: Poly) -> bool:
+        return _prove(replace_atom(value, atom, bound), depth - 1)
+
+    match atom:
+        case Symbol():
+            bound = atom.lower if sign > 0 else atom.upper
+            return bound is not None and with_bound(bound)
+        case Floor():
+            divisor = atom.denominator.constant
+            if divisor is None or divisor <= 0:
+                return _prove_by_product(value, atom, sign, depth)
+            numerator = atom.numerator - (divisor - 1 if sign > 0 else 0)
+            return with_bound(numerator * Fraction(1, int(divisor)))
+        case Extreme():
+            enough: Callable[..., bool] = any if atom.least == (sign < 0) else all
+            return enough(with_bound(arg) for arg in atom.args)
+        case Choice():
+            return with_bound(atom.then) and with_bound(atom.other)
+        case Test():
+            return sign < 0 and with_bound(poly(1))
+        case _:
+            return False
+
+
+def _prove_by_product(value: Poly, atom: Floor, sign: int, depth: int) -> bool:
+    """x - d floor(x/d) is between 0 and d - 1, for a divisor d that is one atom."""
+    divisor = atom.denominator
+    if len(divisor.terms) != 1 or not positive(divisor):
+        return False
+    ((factors, scale),) = divisor.terms.items()
+    both = tuple(sorted((*factors, atom), key=lambda a: a.key))
+    coefficient = value.terms.get(both)
+    if coefficient is None or any(atom in m for m in value.terms if m != both):
+        return False
+    bound = atom.numerator - (divisor - 1 if sign > 0 else 0)
+    rest = Poly({m: c for m, c in value.terms.items() if m != both})
+    return _prove(rest + bound * Fraction(coefficient, int(scale)), depth - 1)
+
+
+def _sign_of_factor(value: Poly, atom: Atom) -> int | None:
+    """The sign of what multiplies `atom`, where all its terms agree and their other factors are not negative."""
+    signs: set[int] = set()
+    for monomial, coefficient in value.terms.items():
+        if atom in monomial:
+            others = [other for other in monomial if other != atom]
+            if len(others) != len(monomial) - 1 or any(
+                (_least_of(other) or 0) < 0 or _least_of(other) is None for other in others
+            ):
+                return None
+            signs.add(1 if coefficient > 0 else -1)
+    return signs.pop() if len(signs) == 1 else None
+
+
+def replace_atom(value: Poly, atom: Atom, by: Poly) -> Poly:
+    """`value` with the factor `atom`, which appears to the first power, replaced."""
+    kept = Poly({m: c for m, c in value.terms.items() if atom not in m})
+    moved = Poly({tuple(a for a in m if a != atom): c for m, c in value.terms.items() if atom in m})
+    return kept + moved * by

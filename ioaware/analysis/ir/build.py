@@ -1,0 +1,304 @@
+"""Constructors that simplify: floors, minima, tests and choices come out in the form that later rules look for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import gcd
+
+from ioaware.analysis.ir.bounds import nonnegative, positive
+from ioaware.analysis.ir.poly import (
+    ONE,
+    ZERO,
+    Atom,
+    Choice,
+    Coefficient,
+    Extreme,
+    Floor,
+    Monomial,
+    Poly,
+    Sum,
+    Symbol,
+    Test,
+    Unknown,
+    poly,
+)
+
+
+def floor_div(a: Poly, b: Poly) -> Poly:
+    """floor(a / b), b not 0."""
+    divisor = b.constant
+    if divisor is not None:
+        return _floor_by_constant(a, int(divisor))
+    quotient, rest = _divide(a, b)
+    if not rest.terms:
+        return quotient
+    if positive(b) and nonnegative(rest):
+        if nonnegative(b - rest - 1):
+            return quotient
+        one = _floor_of_distributed(rest, b)
+        if one is not None:
+            return quotient + one
+    return quotient + _floor(rest, b)
+
+
+def _floor(numerator: Poly, denominator: Poly) -> Poly:
+    """The atom; of floor(-x/d) and floor(x/d) the one with fewer minus signs, as floor(-x/d) = -floor((x + d - 1)/d)."""
+    signs = sum(1 if c > 0 else -1 for factors, c in numerator.terms.items() if factors)
+    if signs < 0 or (signs == 0 and _leads_negative(numerator)):
+        whole = all(isinstance(c, int) for c in numerator.terms.values())
+        if whole and (denominator.constant is not None or positive(denominator)):
+            return (
+                -floor_div(denominator - 1 - numerator, denominator)
+                if denominator.constant is None
+                else -poly(Floor(denominator - 1 - numerator, denominator))
+            )
+    return poly(Floor(numerator, denominator))
+
+
+def _leads_negative(value: Poly) -> bool:
+    first = min((m for m in value.terms if m), key=lambda m: tuple(atom.key for atom in m), default=())
+    return value.terms.get(first, 0) < 0
+
+
+def _divide(a: Poly, b: Poly) -> tuple[Poly, Poly]:
+    """Terms of `a` that a divisor of one term divides, and the rest."""
+    if len(b.terms) != 1:
+        return (ONE, ZERO) if a == b else (-ONE, ZERO) if a == -b else (ZERO, a)
+    ((factors, scale),) = b.terms.items()
+    quotient: dict[Monomial, Coefficient] = {}
+    rest: dict[Monomial, Coefficient] = {}
+    for monomial, coefficient in a.terms.items():
+        left = _without(monomial, factors)
+        if left is not None and isinstance(coefficient, int) and coefficient % scale == 0:
+            quotient[left] = int(coefficient // scale)
+        else:
+            rest[monomial] = coefficient
+    return Poly(quotient), Poly(rest)
+
+
+def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
+    left = list(monomial)
+    for factor in factors:
+        if factor not in left:
+            return None
+        left.remove(factor)
+    return tuple(left)
+
+
+def _floor_by_constant(a: Poly, b: int) -> Poly:
+    if b < 0:
+        a, b = -a, -b
+    if b == 1:
+        return a
+    quotient: dict[Monomial, Coefficient] = {}
+    rest: dict[Monomial, Coefficient] = {}
+    for monomial, coefficient in a.terms.items():
+        if not isinstance(coefficient, int):
+            return _floor(a, poly(b))
+        whole, left = divmod(coefficient, b)
+        if monomial and left:
+            rest[monomial] = coefficient
+        else:
+            if whole:
+                quotient[monomial] = whole
+            if left:
+                rest[monomial] = left
+    if not any(rest):
+        return Poly(quotient)  # a constant between 0 and b
+    return Poly(quotient) + _floor_of_rest(Poly(rest), b)
+
+
+def _floor_of_rest(rest: Poly, b: int) -> Poly:
+    common = gcd(b, *(int(c) for monomial, c in rest.terms.items() if monomial))
+    if common > 1:
+        rest = Poly({m: (c // common) for m, c in rest.terms.items() if m or c // common})
+        return _floor_by_constant(rest, b // common)
+    if nonnegative(rest) and nonnegative(b - 1 - rest):
+        return ZERO
+    one = _floor_of_distributed(rest, poly(b))
+    return one if one is not None else _floor(rest, poly(b))
+
+
+def _floor_of_distributed(rest: Poly, b: Poly) -> Poly | None:
+    """floor is monotone, so it goes inside a minimum, a maximum and a choice; and floors of floors are one floor."""
+    for monomial, coefficient in rest.terms.items():
+        if len(monomial) != 1 or coefficient != 1:
+            continue
+        atom, others = monomial[0], Poly({m: c for m, c in rest.terms.items() if m != monomial})
+        if isinstance(atom, Extreme):
+            return _extreme(atom.least, [floor_div(arg + others, b) for arg in atom.args])
+        if isinstance(atom, Choice):
+            return choice(atom.condition, floor_div(atom.then + others, b), floor_div(atom.other + others, b))
+        if isinstance(atom, Floor) and b.constant is not None and (atom.denominator.constant or 0) > 0:
+            return floor_div(atom.numerator + others * atom.denominator, b * atom.denominator)
+    return None
+
+
+def mod(a: Poly, b: Poly) -> Poly:
+    """a - b floor(a / b)."""
+    return a - b * floor_div(a, b)
+
+
+def truncated_div(a: Poly, b: Poly) -> Poly:
+    """a / b rounded towards zero, as C and the IR have it."""
+    if nonnegative(b):
+        if nonnegative(a):
+            return floor_div(a, b)
+        if nonnegative(-a):
+            return -floor_div(-a, b)
+        return choice(at_least_zero(a), floor_div(a, b), -floor_div(-a, b))
+    if nonnegative(-b):
+        return -truncated_div(a, -b)
+    return choice(
+        at_least_zero(b),
+        choice(at_least_zero(a), floor_div(a, b), -floor_div(-a, b)),
+        -choice(at_least_zero(a), floor_div(a, -b), -floor_div(-a, -b)),
+    )
+
+
+def least(*args: Poly) -> Poly:
+    return _extreme(True, args)
+
+
+def greatest(*args: Poly) -> Poly:
+    return _extreme(False, args)
+
+
+def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
+    """The least or greatest, without the arguments that another one always beats."""
+    flat: dict[Poly, None] = {}
+    for arg in args:
+        atom = arg.atom
+        same = isinstance(atom, Extreme) and atom.least == is_least
+        flat.update(dict.fromkeys(atom.args if same else (arg,)))  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
+    kept: list[Poly] = []
+    for arg in flat:
+        if any(_beats(other, arg, is_least) for other in kept):
+            continue
+        kept = [other for other in kept if not _beats(arg, other, is_least)]
+        kept.append(arg)
+    return kept[0] if len(kept) == 1 else poly(Extreme(is_least, kept))
+
+
+def _beats(a: Poly, b: Poly, is_least: bool) -> bool:
+    return nonnegative(b - a if is_least else a - b)
+
+
+def at_least_zero(value: Poly) -> Poly:
+    """[value >= 0]."""
+    constant = value.constant
+    if constant is not None:
+        return ONE if constant >= 0 else ZERO
+    atom = value.atom
+    if atom is not None and atom.idempotent:
+        return ONE
+    common = gcd(*(int(c) if isinstance(c, int) else 1 for monomial, c in value.terms.items() if monomial))
+    if common > 1:
+        value = Poly({m: c if m else c // common for m, c in ((m, c // common) for m, c in value.terms.items()) if c})
+    return poly(Test(value, equal=False))
+
+
+def is_zero(value: Poly) -> Poly:
+    """[value == 0]."""
+    constant = value.constant
+    if constant is not None:
+        return ONE if constant == 0 else ZERO
+    first = min(value.terms, key=lambda m: tuple(atom.key for atom in m) or ("~",))
+    return poly(Test(value if value.terms[first] > 0 else -value, equal=True))
+
+
+def negated(truth: Poly) -> Poly:
+    """1 - truth; one inequality turns around."""
+    atom = truth.atom
+    if isinstance(atom, Test) and not atom.equal:
+        return at_least_zero(-atom.value - 1)
+    if isinstance(atom, Unknown):
+        return poly(Unknown(f"not {atom.name}", atom.why, atom.over, truth=True))
+    return 1 - truth
+
+
+def decided(truth: Poly) -> Poly:
+    """With every test that is certain replaced by its outcome."""
+    for atom in truth.atoms:
+        if isinstance(atom, Test):
+            if atom.equal:
+                outcome = ZERO if positive(atom.value) or positive(-atom.value) else None
+            else:
+                outcome = ONE if nonnegative(atom.value) else ZERO if nonnegative(-atom.value - 1) else None
+            if outcome is not None:
+                kept = Poly({m: c for m, c in truth.terms.items() if atom not in m})
+                moved = Poly({tuple(a for a in m if a != atom): c for m, c in truth.terms.items() if atom in m})
+                return decided(kept + moved * outcome)
+    return truth
+
+
+def choice(condition: Poly, then: Poly, other: Poly) -> Poly:
+    """`then` where the condition is 1."""
+    constant = condition.constant
+    if constant is not None:
+        return then if constant else other
+    if then == other:
+        return then
+    if then == ONE and other == ZERO:
+        return condition
+    if then == ZERO and other == ONE:
+        return negated(condition)
+    atom = condition.atom
+    if atom is None:  # of a condition and its negation the one that is a test
+        opposite = negated(condition)
+        if opposite.atom is not None:
+            return choice(opposite, other, then)
+    return poly(Choice(condition, then, other))
+
+
+def substitute(value: Poly, by: Mapping[str, Poly]) -> Poly:
+    """With the symbols of these keys replaced, rebuilt by the constructors above."""
+
+    def leaf(atom: Atom) -> Poly | None:
+        if isinstance(atom, Unknown):
+            over = frozenset[str]().union(*(by[key].free if key in by else {key} for key in atom.over))
+            return poly(Unknown(atom.name, atom.why, over, atom.idempotent))
+        return by.get(atom.key) if isinstance(atom, Symbol) else None
+
+    return rebuild(value, leaf, frozenset(by))
+
+
+def rebuild(value: Poly, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None = None) -> Poly:
+    """Every atom for which `leaf` gives something replaced by it; atoms without the symbols `free` are left alone."""
+    if free is not None and not value.free & free:
+        return value
+    done: dict[Atom, Poly] = {}
+    result = ZERO
+    for monomial, coefficient in value.terms.items():
+        term = poly(coefficient)
+        for atom in monomial:
+            if atom not in done:
+                done[atom] = poly(atom) if free is not None and not atom.free & free else _rebuild_atom(atom, leaf, free)
+            term = term * done[atom]
+        result = result + term
+    return result
+
+
+def _rebuild_atom(atom: Atom, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None) -> Poly:
+    def again(value: Poly) -> Poly:
+        return rebuild(value, leaf, free)
+
+    found = leaf(atom)
+    if found is not None:
+        return found
+    match atom:
+        case Floor():
+            return floor_div(again(atom.numerator), again(atom.denominator))
+        case Extreme():
+            return _extreme(atom.least, map(again, atom.args))
+        case Test():
+            value = again(atom.value)
+            return is_zero(value) if atom.equal else at_least_zero(value)
+        case Choice():
+            return choice(decided(again(atom.condition)), again(atom.then), again(atom.other))
+        case Sum():
+            return poly(Sum(again(atom.body), atom.index, again(atom.low), again(atom.high)))
+        case Symbol() | Unknown():
+            return poly(atom)
+        case _:
+            raise TypeError(f"no rule rebuilds {atom!r}")

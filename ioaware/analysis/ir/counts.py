@@ -1,0 +1,107 @@
+"""From records to counts: how many lanes are active over all programs, and for how many executions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ioaware.analysis.ir.build import decided
+from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Extreme, Floor, Poly, Symbol, Test, Unknown, poly
+from ioaware.analysis.ir.record import Condition, Loop, Scope
+from ioaware.analysis.ir.summation import simplified, sum_over
+from ioaware.analysis.ir.values import lane_symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The grid: an index for each axis and how many programs it has."""
+
+    indices: tuple[Symbol, Symbol, Symbol]
+    sizes: tuple[Poly, Poly, Poly]
+
+    def sum(self, per_program: Poly) -> Poly:
+        """Over the whole grid, the last axis first."""
+        for index, size in zip(reversed(self.indices), reversed(self.sizes), strict=True):
+            per_program = sum_over(per_program, index, ZERO, size)
+        return simplified(per_program)
+
+
+def active_lanes(mask: Poly, shape: Sequence[int]) -> Poly:
+    """How many lanes of a tensor have a mask of 1."""
+    mask = decided(mask)
+    for dimension in reversed(range(len(shape))):
+        size = poly(shape[dimension])
+        mask = sum_over(mask, lane_symbol(dimension, shape[dimension]), ZERO, size) if shape[dimension] > 1 else mask
+    return mask
+
+
+def repeated(count: Poly, scopes: Sequence[Scope]) -> Poly:
+    """A count inside loops and conditions, for the whole program."""
+    for scope in reversed(scopes):
+        if isinstance(scope, Condition):
+            count = count * decided(scope.truth)
+        else:
+            count = sum_over(count, scope.index, scope.low, scope.high)
+    return simplified(count)
+
+
+def at_most(truth: Poly) -> tuple[Poly, list[Unknown]]:
+    """A mask or condition with every test that data decide taken as met, and the unknowns that decide.
+
+    A test against an unknown that is the same for all lanes keeps it as a name: the count is then a formula in it.
+    """
+    data: list[Unknown] = []
+    result = ZERO
+    for factors, coefficient in truth.terms.items():
+        kept: list[Atom] = []
+        for atom in factors:
+            inside = unknowns(poly(atom))
+            named = isinstance(atom, Test) and not any(_varies_by_lane(unknown) for unknown in inside)
+            if inside and not named:
+                data += inside
+            else:
+                kept.append(atom)
+        result = result + Poly({tuple(kept): coefficient})
+    return (result if not data else _clamped(result)), data
+
+
+def _clamped(value: Poly) -> Poly:
+    """An inclusion and exclusion that lost a test may exceed 1: then everything is taken."""
+    return value if len(value.terms) == 1 and next(iter(value.terms.values())) == 1 else ONE
+
+
+def _varies_by_lane(unknown: Unknown) -> bool:
+    return unknown.idempotent or any(key.startswith("lane") for key in unknown.over)
+
+
+def unknowns(value: Poly) -> list[Unknown]:
+    """Every unknown inside."""
+    found: list[Unknown] = []
+    for atom in value.atoms:
+        if isinstance(atom, Unknown):
+            found.append(atom)
+        else:
+            found += [u for part in parts(atom) for u in unknowns(part)]
+    return found
+
+
+def parts(atom: Atom) -> list[Poly]:
+    """The polynomials inside an atom."""
+    from ioaware.analysis.ir.poly import Choice, Sum
+
+    match atom:
+        case Floor():
+            return [atom.numerator, atom.denominator]
+        case Extreme():
+            return list(atom.args)
+        case Test():
+            return [atom.value]
+        case Choice():
+            return [atom.condition, atom.then, atom.other]
+        case Sum():
+            return [atom.body, atom.low, atom.high]
+        case _:
+            return []
+
+
+__all__ = ["Loop", "Programs", "active_lanes", "at_most", "parts", "repeated", "unknowns"]

@@ -1,0 +1,167 @@
+"""`analyse`: the traffic of one launch as formulas, from the text of its kernel's IR, its arguments and its grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy import Expr
+
+from ioaware.analysis.ir import control, memory, operations
+from ioaware.analysis.ir.build import decided
+from ioaware.analysis.ir.counts import Programs, active_lanes, at_most, repeated, unknowns
+from ioaware.analysis.ir.interpret import Interpreter, function_parameters
+from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly, total
+from ioaware.analysis.ir.record import Condition, Loop, Scope, Touch
+from ioaware.analysis.ir.summation import simplified
+from ioaware.analysis.ir.symbolic import from_sympy, to_sympy
+from ioaware.analysis.ir.text import Operation, parse
+from ioaware.analysis.ir.traffic import Access, AccessKind, Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar
+from ioaware.analysis.ir.types import Type
+from ioaware.analysis.ir.values import Target, TensorDescriptor, Value
+from ioaware.errors import UsageError
+
+HANDLERS = {**operations.HANDLERS, **memory.HANDLERS, **control.HANDLERS}
+
+
+def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> KernelTraffic:
+    """What the kernel requests over all programs of the grid, in the symbols of `arguments` and `grid`.
+
+    `ir_text` is TTIR as Triton prints it; `arguments` are those of its public function, in order, constexprs left out. Symbols
+    are integers and must say `positive=True` where they are. Raises `UsageError` for an operation or an argument that cannot be
+    counted, `DataError` for text that is not IR.
+    """
+    module = parse(ir_text)
+    name, function = next((n, f) for n, f in module.functions.items() if "private" not in f.text.split("@")[0])
+    sizes = [from_sympy(size) for size in (*grid, 1, 1, 1)[:3]]
+    indices = [Symbol(f"pid_{axis}", ZERO, size - 1) for axis, size in enumerate(sizes)]
+    programs = Programs((indices[0], indices[1], indices[2]), (sizes[0], sizes[1], sizes[2]))
+    program = [ZERO if size == ONE else poly(index) for index, size in zip(indices, sizes, strict=True)]
+    given = _given(name, function, arguments)
+    taken = {str(symbol) for a in arguments for symbol in _symbols(a)} | {index.name for index in indices}
+    walk = Interpreter(module, programs.sizes, (program[0], program[1], program[2]), HANDLERS, taken)
+    walk.run_function(name, given)
+    return _Counting(walk, programs, {a.name: a for a in arguments}).traffic(name)
+
+
+def _symbols(argument: Argument) -> set[object]:
+    values = [argument.value] if isinstance(argument, Scalar) else []
+    if isinstance(argument, Descriptor):
+        values = [*argument.shape, *argument.strides]
+    return {symbol for value in values for symbol in getattr(value, "free_symbols", ())}
+
+
+def _given(kernel: str, function: Operation, arguments: Sequence[Argument]) -> list[Value]:
+    """A value for each parameter of the function; a descriptor made on the host has its sizes as parameters behind it."""
+    parameters = function_parameters(function)
+    values: list[Value] = []
+    for argument in arguments:
+        if len(values) >= len(parameters):
+            break
+        kind = parameters[len(values)][1]
+        if isinstance(argument, Descriptor):
+            shape = tuple(from_sympy(size) for size in argument.shape)
+            strides = tuple(from_sympy(size) for size in argument.strides)
+            target = Target(argument.name, ZERO)
+            values.append(Value(kind, None, (target,), TensorDescriptor(target, shape, strides, kind)))
+            for size in (*shape, *strides):
+                if len(values) < len(parameters) and parameters[len(values)][0].startswith(parameters[len(values) - 1][0][:1]):
+                    values.append(Value(parameters[len(values)][1], size))
+        elif isinstance(argument, Pointer):
+            values.append(Value(kind, None, (Target(argument.name, ZERO),)))
+        else:
+            values.append(Value(kind, _number(argument) if kind.is_integer else None))
+    if len(values) != len(parameters):
+        raise UsageError(
+            f"{kernel} has {len(parameters)} parameters in its IR ({', '.join(p.lstrip('%') for p, _ in parameters)}), "
+            f"{len(values)} arguments were given",
+            "Give one argument for each parameter that is not a constexpr.",
+        )
+    return values
+
+
+def _number(argument: Scalar) -> Poly:
+    value = argument.value
+    if isinstance(value, float):
+        raise UsageError(f"{argument.name} is an integer in the kernel's IR, not {value!r}")
+    return from_sympy(int(value) if isinstance(value, bool) else value)
+
+
+class _Counting:
+    """Turns the records of one walk into formulas."""
+
+    def __init__(self, walk: Interpreter, programs: Programs, arguments: dict[str, Argument]) -> None:
+        self.walk, self.programs, self.arguments = walk, programs, arguments
+        self.notes = dict(walk.record.notes)
+        self.exact = not self.notes
+
+    def traffic(self, kernel: str) -> KernelTraffic:
+        accesses: list[Access] = []
+        per_program: dict[AccessKind, list[Poly]] = {"read": [], "write": [], "atomic": []}
+        for touch in self.walk.record.touches:
+            access, lanes = self.access(touch)
+            accesses.append(access)
+            per_program[touch.kind].append(lanes * touch.element_bytes)
+        totals = {kind: self.over_grid(simplified(total(parts))) for kind, parts in per_program.items()}
+        products = [repeated(poly(p.flops), self.scopes(p.scopes)[0]) for p in self.walk.record.products]
+        return KernelTraffic(
+            kernel,
+            tuple(accesses),
+            totals["read"],
+            totals["write"],
+            totals["atomic"],
+            None,
+            None,
+            self.over_grid(simplified(total(products))),
+            exact=self.exact and all(access.exact for access in accesses),
+            sectors_exact=False,
+            notes=tuple(dict.fromkeys([*self.notes, *(note for access in accesses for note in access.notes)])),
+        )
+
+    def over_grid(self, per_program: Poly) -> Count:
+        return Count(to_sympy(self.programs.sum(per_program)))
+
+    def access(self, touch: Touch) -> tuple[Access, Poly]:
+        """The access with its totals, and its active lanes in one program."""
+        scopes, undecided = self.scopes(touch.scopes)
+        mask, data = at_most(decided(touch.mask))
+        lanes = repeated(active_lanes(mask, touch.shape), scopes)
+        executions = self.programs.sum(repeated(ONE, scopes))
+        notes = self.doubts(touch, [*undecided, *data], unknowns(lanes))
+        argument = self.arguments.get(touch.target.argument)
+        access = Access(
+            kind=touch.kind,
+            operation=touch.operation,
+            tensor=touch.target.argument if argument is None else (getattr(argument, "tensor", "") or argument.name),
+            elements=self.over_grid(lanes),
+            element_bytes=touch.element_bytes,
+            executions=Count(to_sympy(executions)),
+            sectors=None,
+            frames=touch.frames,
+            exact=not notes,
+            notes=notes,
+        )
+        return access, lanes
+
+    def scopes(self, scopes: Sequence[Scope]) -> tuple[list[Scope], list[Unknown]]:
+        """With conditions that data decide taken as met."""
+        kept: list[Scope] = []
+        data: list[Unknown] = []
+        for scope in scopes:
+            if isinstance(scope, Condition):
+                truth, found = at_most(decided(scope.truth))
+                data += found
+                kept.append(Condition(truth))
+            else:
+                kept.append(scope)
+        return kept, data
+
+    @staticmethod
+    def doubts(touch: Touch, dropped: Sequence[Unknown], named: Sequence[Unknown]) -> tuple[str, ...]:
+        """One sentence for each unknown that keeps a count from being exact."""
+        where = touch.frames[0] if touch.frames else "an unnamed line"
+        notes = [f"{touch.operation} at {where} counts at most: {u.name} decides its lanes and {u.why}" for u in dropped]
+        notes += [f"{touch.operation} at {where} counts in terms of {u.name}: {u.why}" for u in named]
+        return tuple(dict.fromkeys(notes))
+
+
+__all__ = ["Loop", "Type", "analyse"]
