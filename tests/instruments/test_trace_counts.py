@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import triton
 import triton.language as tl
+from triton.runtime.interpreter import interpreter_builder
 
+from ioaware.instruments.correctness import NOT_FINITE_ERROR
 from ioaware.instruments.target import load_target
 from ioaware.instruments.trace import trace
 from ioaware.traffic import Result, Traffic
@@ -172,6 +174,15 @@ def test_a_batched_dot_counts_every_matrix() -> None:
     assert traced("batched_dot").flops == 4 * 2 * 16**3
 
 
+@pytest.mark.skipif(not hasattr(interpreter_builder, "create_dot_scaled"), reason="this interpreter has no scaled dot")
+@pytest.mark.parametrize("packed", [1, 2])
+def test_a_scaled_dot_counts_elements_and_not_bytes(packed: int) -> None:
+    result = traced("scaled_dot", packed=packed)
+    assert result.flops == 2 * 32 * 32 * 64
+    assert result.requested is not None
+    assert result.requested.read_bytes == 2 * 32 * 64 // packed + 2 * 32
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_values_are_those_of_the_hardware(dtype: str) -> None:
     check = traced("matmul", dtype=dtype).check
@@ -188,6 +199,7 @@ def test_an_unwritten_tile_fails_the_check_and_says_so() -> None:
     result = traced("half_written")
     assert result.check is not None
     assert not result.check.passed
+    assert result.check.relative_error == NOT_FINITE_ERROR  # fresh memory is NaN, never right by chance
     assert "the output is wrong" in result.notes[-1]
 
 

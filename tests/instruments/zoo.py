@@ -363,6 +363,25 @@ def batched_dot():
     return lambda: (batched_dot_kernel[(1,)](a, c), c)[1]
 
 
+@triton.jit
+def scaled_dot_kernel(a_ptr, b_ptr, scale_ptr, c_ptr, KIND: tl.constexpr, PACKED: tl.constexpr):
+    """C [32, 32] = A [32, 64] B [64, 32] with a scale for every 32 elements of K; PACKED elements share a byte along K."""
+    rows, columns = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
+    inner = tl.arange(0, 64 // PACKED)
+    a = tl.load(a_ptr + rows * (64 // PACKED) + inner[None, :])
+    b = tl.load(b_ptr + inner[:, None] * 32 + columns)
+    scale = tl.load(scale_ptr + rows * 2 + tl.arange(0, 2)[None, :])
+    tl.store(c_ptr + rows * 32 + columns, tl.dot_scaled(a, scale, KIND, b, scale, KIND))
+
+
+def scaled_dot(packed: int = 2):
+    kind, dtype = ("e2m1", torch.uint8) if packed == 2 else ("e5m2", torch.float8_e5m2)
+    a, b = (torch.zeros(32 * 64 // packed, device="cuda", dtype=torch.uint8).view(dtype) for _ in range(2))
+    scale = torch.full((64,), 127, device="cuda", dtype=torch.uint8)
+    c = torch.empty(32, 32, device="cuda")
+    return lambda: (scaled_dot_kernel[(1,)](a, b, scale, c, KIND=kind, PACKED=packed), c)[1]
+
+
 def half_written(n: int = 64):
     """Forgets the last block, and checks itself."""
     from ioaware.case import Work
