@@ -1,0 +1,211 @@
+"""Runs an unmodified host function on tensors without memory and catches its launches, integer parameters kept symbolic.
+
+Every function is run twice at least: once with plain integers, which is what it does, and with symbols, which is what it does in
+general. Parameters that the host code needs as integers are pinned to their given value and the run repeated, until what is left
+symbolic agrees with the plain run launch by launch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from sympy import Expr
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from triton.backends.compiler import GPUTarget
+
+from ioaware.case import Work
+from ioaware.errors import IoawareError, UsageError
+from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event, agree
+from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
+from ioaware.instruments.intercept import Interceptor
+from ioaware.instruments.loading import failing_line
+from ioaware.instruments.operators import Operators
+from ioaware.instruments.symbolic import Symbols
+from ioaware.instruments.target import Target, work_of
+from ioaware.traffic import ParamValue
+
+_random: Any = torch.random
+DEFAULT_GPU = GPUTarget("cuda", 90, 32)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What a work does: its launches and operators in order, in the parameters that stayed symbolic."""
+
+    events: list[Event]
+    values: Mapping[str, int]
+    """The symbolic parameters and their given values."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def launches(self) -> list[CapturedLaunch]:
+        """The Triton and Gluon kernels alone."""
+        return [event for event in self.events if isinstance(event, CapturedLaunch)]
+
+
+@dataclass
+class _Run:
+    """One run of the host function."""
+
+    symbols: Symbols
+    events: list[Event] = field(default_factory=list[Event])
+    notes: tuple[str, ...] = ()
+    error: Exception | None = None
+
+    @property
+    def pinned(self) -> dict[str, str]:
+        """Parameters that this run needed as integers, with the reason."""
+        found: dict[str, str] = {}
+        for decision in self.symbols.decisions.values():
+            if decision.pins:
+                for name in sorted(decision.names):
+                    found.setdefault(name, decision.reason)
+        return found
+
+
+def capture(
+    target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping[str, ParamValue] | None = None, gpu: GPUTarget = DEFAULT_GPU
+) -> Capture:
+    """The launches that the work of `target` makes at resolved `params`, on `gpu`, which need not be there.
+
+    `autotune` picks the configuration of autotuned kernels by value. Raises `UsageError` when the function raises, reads a
+    tensor's data, or launches no Triton kernel.
+    """
+    runner = _Runner(target, dict(params), dict(autotune or {}), gpu)
+    plain = runner.run({})
+    if plain.error is not None:
+        raise _user_error(target, plain.error)
+    if not any(isinstance(event, CapturedLaunch) for event in plain.events):
+        raise UsageError(
+            f"{target.name} launched no Triton kernel",
+            "A target launches its kernels when called, or returns the callable that does.",
+        )
+    free = {name: value for name, value in params.items() if type(value) is int and value >= 1}
+    pinned: dict[str, str] = {}
+    while True:
+        run = runner.run(free)
+        new = run.pinned
+        if not new and run.error is not None:
+            new = runner.culprit(free, run.error)
+        if not new and not agree(run.events, plain.events, _at(free)):
+            new = {name: "the launches depend on it in another way than symbols show" for name in _suspects(free)}
+        if not new:
+            return Capture(run.events, free, (*plain.notes, *_pins(pinned, params), *_assumptions(run)))
+        pinned |= new
+        free = {name: value for name, value in free.items() if name not in new}
+
+
+class _Runner:
+    """Runs the host function with some of its parameters symbolic."""
+
+    def __init__(self, target: Target, params: dict[str, Any], autotune: dict[str, Any], gpu: GPUTarget) -> None:
+        self._target = target
+        self._params = params
+        self._autotune = autotune
+        self._gpu = gpu
+
+    def run(self, free: Mapping[str, int]) -> _Run:
+        """With the parameters of `free` symbolic. What the function raises is in `error`; ioaware's own errors too."""
+        run = _Run(Symbols(free))
+        interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu)
+        try:
+            with _environment() as stand_in, FakeTensorMode(shape_env=run.symbols.shapes, allow_non_fake_inputs=True):
+                with interceptor:
+                    self._work(run, interceptor)
+                run.notes = stand_in.notes
+        except (Exception, SystemExit) as error:
+            run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
+        return run
+
+    def _work(self, run: _Run, interceptor: Interceptor) -> None:
+        def described(name: str, read_bytes: Any, write_bytes: Any) -> CapturedOperator:
+            return CapturedOperator(name, run.symbols.expression(read_bytes), run.symbols.expression(write_bytes))
+
+        def watched(function: Callable[[], object]) -> object:
+            run.events.clear()
+            with Operators(run.events, described):
+                return function()
+
+        outcome = watched(lambda: self._target.call(device="cuda", **{**self._params, **run.symbols.ints}))
+        work: Work | None = work_of(outcome)
+        if work is not None:
+            interceptor.forget()
+            watched(work.run)
+
+    def culprit(self, free: Mapping[str, int], error: Exception) -> dict[str, str]:
+        """The parameter that the function cannot take as a symbol: the one without which it gets further, or all."""
+        said = str(error)
+        for name in sorted(free, key=lambda name: name not in said):
+            without = self.run({other: value for other, value in free.items() if other != name})
+            if without.error is None or _signature(without.error) != _signature(error):
+                return {name: f"the host function needs a plain integer{_where(error)}"}
+        return {name: f"the host function cannot run on symbols: {type(error).__name__}{_where(error)}" for name in free}
+
+
+class _WithoutGenerators(TorchFunctionMode):
+    """Random tensors have no data here, and torch cannot draw them of symbolic sizes from a generator of the user's."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **{name: value for name, value in (kwargs or {}).items() if name != "generator"})
+
+
+@contextmanager
+def _environment() -> Generator[Any]:
+    """Host code sees a GPU, prints to stderr, and leaves the random state as it was."""
+    with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, _WithoutGenerators():
+        _random.manual_seed(0)
+        yield stand_in
+
+
+def _at(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
+    """Substitutes the given values."""
+
+    def substituted(expr: Expr) -> Expr:
+        found: Any = expr
+        return found.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in found.free_symbols})
+
+    return substituted
+
+
+def _suspects(free: Mapping[str, int]) -> list[str]:
+    """Parameters that were run as 2 because they are 1, else all of them."""
+    return [name for name, value in free.items() if value == 1] or list(free)
+
+
+def _signature(error: Exception) -> tuple[type, str, str | None]:
+    return type(error), str(error), failing_line(error)
+
+
+def _where(error: Exception) -> str:
+    line = failing_line(error)
+    return f" at {line}" if line else ""
+
+
+def _pins(pinned: Mapping[str, str], params: Mapping[str, ParamValue]) -> tuple[str, ...]:
+    return tuple(f"{name} specialised to {params[name]} ({reason})" for name, reason in pinned.items())
+
+
+def _assumptions(run: _Run) -> tuple[str, ...]:
+    """What the formulas take for granted about the parameters that stayed symbolic, each once."""
+    return tuple(dict.fromkeys(decision.note for decision in run.symbols.decisions.values()))
+
+
+def _user_error(target: Target, error: Exception) -> IoawareError:
+    """An exception out of the user's function as one sentence with its line; ioaware's own errors as they are."""
+    if isinstance(error, IoawareError):
+        return error
+    where = _where(error)
+    if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode"):
+        return UsageError(
+            f"{target.name} reads a tensor's data on the host{where}, and a derivation has no data", "Use trace for this one."
+        )
+    return UsageError(f"{target.name} raised {type(error).__name__}{where}: {error}", "The function must run by itself first.")

@@ -1,0 +1,113 @@
+"""What host code did, in its own parameters: the launches it made and the operators of torch's own between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from sympy import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class TensorValue:
+    """A tensor given to a kernel. Sizes, strides and `offset` (of its first element in its storage) count elements."""
+
+    dtype: Any
+    """torch's dtype, or Triton's for `triton.reinterpret`."""
+    itemsize: int
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    offset: Expr
+    storage: int
+    """The same number for tensors that share memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptorValue:
+    """A tensor descriptor that the host made: `template` is the object itself with the tensor and the sizes left out."""
+
+    base: TensorValue
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    block_shape: tuple[int, ...]
+    template: Any
+
+
+Value: TypeAlias = "Expr | bool | float | None | TensorValue | DescriptorValue | tuple[Value, ...] | object"
+"""An argument: integers as expressions of the parameters, anything that only a constexpr can hold as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedLaunch:
+    """A kernel and everything it was launched with. `options` are num_warps and its like; constexprs are plain values."""
+
+    kernel: Any
+    arguments: Mapping[str, Value]
+    grid: tuple[Expr, Expr, Expr]
+    options: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The kernel's, as its author wrote it."""
+        return str(self.kernel.fn.__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedOperator:
+    """An operator of torch's own: bytes that it reads and writes at least."""
+
+    name: str
+    read_bytes: Expr
+    write_bytes: Expr
+
+
+Event: TypeAlias = CapturedLaunch | CapturedOperator
+
+
+def agree(symbolic: list[Event], plain: list[Event], at: Callable[[Expr], Expr]) -> bool:
+    """Whether a run with symbols is, `at` the given values, launch by launch the run with plain integers."""
+    if len(symbolic) != len(plain):
+        return False
+    return all(_same(one, other, at) for one, other in zip(symbolic, plain, strict=True))
+
+
+def _same(one: Event, other: Event, at: Callable[[Expr], Expr]) -> bool:
+    if isinstance(one, CapturedLaunch) and isinstance(other, CapturedLaunch):
+        return (
+            one.kernel is other.kernel
+            and one.arguments.keys() == other.arguments.keys()
+            and tuple(map(at, one.grid)) == other.grid
+            and all(_same_value(value, other.arguments[name], at) for name, value in one.arguments.items())
+            and one.options == other.options
+        )
+    if isinstance(one, CapturedOperator) and isinstance(other, CapturedOperator):
+        return one.name == other.name and (at(one.read_bytes), at(one.write_bytes)) == (other.read_bytes, other.write_bytes)
+    return False
+
+
+def _same_value(one: Value, other: Value, at: Callable[[Expr], Expr]) -> bool:
+    """Floats are not compared: no address, mask or loop bound is one."""
+    if isinstance(one, Expr) and isinstance(other, Expr):
+        return at(one) == other
+    if isinstance(one, TensorValue) and isinstance(other, TensorValue):
+        return (one.dtype, one.storage, at(one.offset)) == (other.dtype, other.storage, other.offset)
+    if isinstance(one, DescriptorValue) and isinstance(other, DescriptorValue):
+        return (
+            one.block_shape == other.block_shape
+            and _same_value(one.base, other.base, at)
+            and all(at(a) == b for a, b in zip((*one.shape, *one.strides), (*other.shape, *other.strides), strict=True))
+        )
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        pairs: Any = zip(one, other, strict=False)  # pyright: ignore[reportUnknownArgumentType]
+        return len(one) == len(other) and all(_same_value(a, b, at) for a, b in pairs)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(one, float) and isinstance(other, float):
+        return True
+    return type(one) is type(other) and (one is other or bool(one == other))
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether an argument is a tensor, or one of Triton's reinterpretations of it."""
+    return isinstance(getattr(value, "base", value), torch.Tensor) and not hasattr(value, "block_shape")

@@ -1,0 +1,182 @@
+"""A captured launch through Triton's own compiler, for a GPU that need not be there: to its first IR, or to machine code.
+
+The IR of a formula is compiled with the symbolic integers left general. What the kernel uses of the chip, registers and shared
+memory, is of the machine code for the given values, specialised to them as Triton does at a launch.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import sympy
+import triton
+from sympy import Expr
+from triton._C import libtriton as _libtriton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.compiler import compiler as _compiler
+from triton.runtime import jit as _jit
+
+from ioaware.errors import UsageError
+from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value
+from ioaware.instruments.cubin import resources
+
+ir: Any = _libtriton.ir
+jit: Any = _jit
+compiler: Any = _compiler
+
+GENERAL, GENERAL_LONG = 3, 2**31 + 3
+"""Integers about which Triton assumes nothing but their width: neither 1 nor multiples of 16."""
+ALIGNMENT = 512
+"""Bytes: what CUDA's caching allocator aligns a storage to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a program of the kernel uses: bytes of shared memory, registers a thread (None for a GPU not NVIDIA's)."""
+
+    shared_bytes: int
+    registers: int | None
+
+
+def find_gpu(name: str) -> GPUTarget:
+    """`cuda:90` (compute capability 9.0) or `hip:gfx942`. Raises `UsageError` for anything else."""
+    kind, _, architecture = name.partition(":")
+    if kind == "cuda" and architecture.isdecimal():
+        return GPUTarget("cuda", int(architecture), 32)
+    if kind == "hip" and architecture.startswith("gfx"):
+        return GPUTarget("hip", architecture, 64 if architecture.startswith("gfx9") else 32)
+    raise UsageError(f"there is no GPU {name!r}", "For example cuda:90 (H100, H200), cuda:100 (B200), cuda:80 (A100), hip:gfx942.")
+
+
+def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> str:
+    """The launch as Triton IR (TTGIR for a Gluon kernel), its locations included; `values` decide the width of integers only.
+
+    Raises `UsageError` with Triton's message where the kernel does not compile.
+    """
+
+    def general(expr: Expr) -> int:
+        value = _integer(expr, values)
+        if expr.is_Integer:
+            return value
+        return GENERAL_LONG if value >= 2**31 else GENERAL
+
+    source, options, backend = _specialised(launch, general, values, gpu)
+    with _Refusals(launch, gpu):
+        return _first_stage(source, options, backend, gpu)
+
+
+def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
+    """Triton's compiled kernel at the given values, from Triton's cache where it is there."""
+    source, options, _ = _specialised(launch, lambda expr: _integer(expr, values), values, gpu)
+    with _Refusals(launch, gpu):
+        return triton.compile(source, target=gpu, options=options.__dict__)
+
+
+def chip_use(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Resources:
+    """Shared memory and registers of the launch at the given values."""
+    kernel = compiled(launch, values, gpu)
+    registers = resources(kernel.asm["cubin"])[0] if gpu.backend == "cuda" else None
+    return Resources(int(kernel.metadata.shared), registers)
+
+
+def _integer(expr: Any, values: Mapping[str, int]) -> int:
+    return int(expr.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in expr.free_symbols}))
+
+
+def _specialised(
+    launch: CapturedLaunch, integer: Callable[[Expr], int], values: Mapping[str, int], gpu: GPUTarget
+) -> tuple[Any, Any, Any]:
+    """Triton's source object for the launch, with what Triton specialises on, its options and the compiler's back end."""
+    kernel, backend = launch.kernel, _backend(gpu)
+
+    def stand_in(value: Value) -> Any:
+        if isinstance(value, Expr):
+            return integer(value)
+        if isinstance(value, TensorValue):
+            return _Pointer(value.dtype, ALIGNMENT + _integer(value.offset, values) * value.itemsize)
+        if isinstance(value, DescriptorValue):
+            descriptor = copy.copy(value.template)
+            descriptor.base = stand_in(value.base)
+            descriptor.shape, descriptor.strides = list(map(integer, value.shape)), list(map(integer, value.strides))
+            return descriptor
+        if isinstance(value, tuple):
+            items: Any = value  # pyright: ignore[reportUnknownVariableType]
+            return tuple(stand_in(item) for item in items)
+        return value
+
+    arguments = {name: stand_in(value) for name, value in launch.arguments.items()}
+    binder = jit.create_function_from_signature(kernel.signature, kernel.params, backend)
+    bound, specialization, options = binder(**arguments, **launch.options)
+    try:
+        parsed, signature, constants, attributes = kernel._pack_args(backend, options, bound, specialization, options)
+    except KeyError as error:
+        raise UsageError(f"{launch.name} was launched with what it does not take: {error.args[0]}") from error
+    return _source_kind(kernel)(kernel, signature, constants, attributes), parsed, backend
+
+
+def _source_kind(kernel: Any) -> Any:
+    if not getattr(kernel, "is_gluon", bool)():
+        return ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    return GluonASTSource
+
+
+@lru_cache(maxsize=16)
+def _backend(gpu: GPUTarget) -> Any:
+    return compiler.make_backend(gpu)
+
+
+def _first_stage(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> str:
+    """What `triton.compile` does first, and no more: the kernel as IR and the passes of that level."""
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    generated = source.make_ir(
+        gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
+    )
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    return str(stages[source.ext](generated, {}))
+
+
+class _Pointer(jit.MockTensor):
+    """A tensor as Triton's specialisation sees it: a dtype and an address."""
+
+    def __init__(self, dtype: Any, address: int) -> None:
+        super().__init__(dtype)
+        self._address = address
+
+    def data_ptr(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The address, of which Triton takes the alignment."""
+        return self._address
+
+
+class _Refusals:
+    """What Triton's compiler raises, as one `UsageError` that says which kernel, where and why."""
+
+    def __init__(self, launch: CapturedLaunch, gpu: GPUTarget) -> None:
+        self._launch = launch
+        self._gpu = f"{gpu.backend}:{gpu.arch}"
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, UsageError):
+            reason = str(error).strip() or type(error).__name__
+            raise UsageError(f"{self._launch.name} does not compile for {self._gpu}: {_told(error, reason)}") from error
+
+
+def _told(error: Exception, reason: str) -> str:
+    """Triton's last sentence, and the line of the kernel that it is about."""
+    cause: Any = error
+    while cause.__cause__ is not None:  # an error inside a called function comes wrapped in those of its callers
+        cause = cause.__cause__
+    said = (str(cause).strip() or reason).splitlines()[-1]
+    node = getattr(error, "node", None)
+    return f"{said} (line {node.lineno} of the kernel)" if node is not None and hasattr(node, "lineno") else said

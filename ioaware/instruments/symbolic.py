@@ -1,0 +1,186 @@
+"""Integer parameters as symbols while host code runs, and what the host code did with them: what it pinned, what it assumed.
+
+torch carries symbolic integers through shapes and strides (`SymInt`); deciding a comparison, or asking for the plain integer,
+is a guard. Here guards are only recorded: torch's own solver specialises symbols for good, and takes 20 ms a guard to do it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import sympy
+import torch
+from sympy import Expr, Symbol
+from torch._guards import Source
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
+from ioaware.analysis.formula import show
+from ioaware.analysis.integers import positive_symbols
+from ioaware.instruments.loading import is_library
+from ioaware.instruments.plain import OpaqueExpressionError, plain
+
+SMALLEST = 2
+"""Symbols stand for integers from here on: 0 and 1 are cases of their own to torch (broadcasting, contiguity). A parameter that
+is 1 is run as 2, and what comes out for 1 is held against a run with plain integers."""
+
+_torch: Any = torch
+_sympy: Any = sympy
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A place where host code needed the value of a symbolic expression: a branch, a plain integer, a constexpr."""
+
+    note: str
+    """What the formulas take for granted because of it."""
+    reason: str
+    """`branch at file.py:12`, `constexpr HEAD_DIM`."""
+    names: frozenset[str]
+    """The parameters that the expression depends on."""
+    pins: bool
+    """Whether only the given values lead here again: `int(n)`, the true branch of `n == 64`, a constexpr that is a parameter."""
+
+
+class Symbols:
+    """The parameters that are symbolic in one run, and every decision that the run took on them."""
+
+    def __init__(self, values: Mapping[str, int]) -> None:
+        self.shapes: Any = _Shapes(self)
+        self.ints: dict[str, Any] = {}
+        """What host code is given, by parameter."""
+        self.decisions: dict[tuple[Any, str], Decision] = {}
+        self._values = values
+        self.given = {name: max(value, SMALLEST) for name, value in values.items()}
+        """The values that decisions are taken at."""
+        self._named: dict[Any, Symbol] = {}
+        self._hints: dict[Any, Any] = {}
+        for name, hint in self.given.items():
+            source = _Parameter(name)
+            symbol: Any = self.shapes.create_symbol(
+                hint, source, DimDynamic.DYNAMIC, None, positive=True, do_not_specialize_zero_one=True
+            )
+            self.ints[name] = self.shapes.create_symintnode(symbol, hint=hint, source=source)
+            (self._named[symbol],) = positive_symbols(name)
+            self._hints[symbol] = sympy.Integer(hint)
+
+    def expression(self, value: Any) -> Expr:
+        """An integer, plain or symbolic, in the user's names; one that no formula can hold is decided, and so pinned."""
+        if not isinstance(value, torch.SymInt):
+            return sympy.Integer(int(value))
+        try:
+            return plain(value.node.expr, self._named)
+        except OpaqueExpressionError:
+            return sympy.Integer(int(value))
+
+    def value(self, value: Any) -> Any:
+        """A symbolic number as a plain one, at the values that decisions are taken at, without it being a decision."""
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return _python(_of(value).xreplace(self._hints))
+        return value
+
+    def constant(self, value: Any, use: str) -> Any:
+        """A plain value for the compiler: `use` says for what. A parameter is pinned by it, an expression of some is noted."""
+        if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return value
+        expr, plain_value = _of(value), self.value(value)
+        names = self._names(expr)
+        at = ", ".join(f"{name} = {self._values[name]}" for name in sorted(names))
+        note = f"{use} is {plain_value} at {at}, and the formulas are for that"
+        self.decisions[expr, use] = Decision(note, use, names, pins=expr in self._named)
+        return plain_value
+
+    def decide(self, expr: Any) -> Any:
+        """The value of an expression that host code insists on: recorded, unless it is the same for all values."""
+        outcome = expr.xreplace(self._hints)
+        if not expr.free_symbols or _always(expr) is not None:
+            return outcome
+        is_branch = outcome in (sympy.true, sympy.false)
+        reason = f"{'branch' if is_branch else 'taken as an integer'} at {user_line() or 'an unknown line'}"
+        if (expr, reason) not in self.decisions:
+            holds = sympy.Not(expr) if outcome == sympy.false else expr
+            pins = not is_branch or isinstance(holds, sympy.Eq)
+            note = f"assumes {self._text(holds)} ({reason})"
+            self.decisions[expr, reason] = Decision(note, reason, self._names(expr), pins)
+        return outcome
+
+    def _names(self, expr: Any) -> frozenset[str]:
+        return frozenset(str(self._named[symbol]) for symbol in expr.free_symbols if symbol in self._named)
+
+    def _text(self, expr: Any) -> str:
+        """Relations as Python writes them; an expression that sympy has no plain form of, by what it depends on."""
+        try:
+            shown = plain(expr, self._named)
+        except OpaqueExpressionError:
+            return f"a condition on {', '.join(sorted(self._names(expr)))}"
+        if isinstance(shown, (sympy.Eq, sympy.Ne)):
+            left, right = (show(side) for side in shown.args)  # pyright: ignore[reportArgumentType]
+            return f"{left} {'==' if isinstance(shown, sympy.Eq) else '!='} {right}"
+        return show(shown)
+
+
+class _Shapes(ShapeEnv):
+    """torch's keeper of symbolic shapes, whose decisions are taken by `Symbols`."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        super().__init__(duck_shape=False, specialize_zero_one=False)
+        self._decider = symbols
+
+    def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+        """torch's one way to a decision; the rest of its arguments are about code that it will not generate here."""
+        del args, kwargs
+        return self._decider.decide(orig_expr)
+
+
+@dataclass(frozen=True)
+class _Parameter(Source):
+    """Where a symbol comes from, for torch's own use: it wants a name."""
+
+    parameter: str
+
+    @property
+    def _name_template(self) -> str:
+        return self.parameter
+
+    if callable(vars(Source)["name"]):  # a method in older torch, since 2.12 a property made of the template
+
+        def name(self) -> str:
+            """The parameter's own name."""
+            return self.parameter
+
+
+def _of(value: Any) -> Any:
+    """The sympy expression behind a symbolic number."""
+    return value.node.expr
+
+
+def _python(value: Any) -> Any:
+    """A sympy number as Python's."""
+    if value in (sympy.true, sympy.false):
+        return bool(value)
+    return int(value) if value.is_integer else float(value)
+
+
+@lru_cache(maxsize=4096)
+def _always(expr: Any) -> bool | None:
+    """What a condition says for every value of its symbols from `SMALLEST` on; None where that depends."""
+    lifted = {symbol: _sympy.Dummy(integer=True, positive=True) + (SMALLEST - 1) for symbol in expr.free_symbols}
+    known = expr.xreplace(lifted)
+    if isinstance(known, sympy.Rel):
+        left, right = known.args
+        known = known.func(_sympy.expand(left - right), 0)  # pyright: ignore[reportOperatorIssue]
+    return bool(known) if known in (sympy.true, sympy.false) else None
+
+
+def user_line() -> str | None:
+    """`file.py:12`: the deepest line of the user's own code that is running."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not is_library(frame.f_code.co_filename):
+            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
