@@ -217,6 +217,22 @@ def negated(truth: Poly) -> Poly:
     return 1 - truth
 
 
+def either(a: Poly, b: Poly) -> Poly:
+    """One of two conditions that exclude each other; a test and its opposite together are certain."""
+    both = a + b
+    for factors, coefficient in both.terms.items():
+        for atom in factors:
+            opposite = negated(poly(atom)).atom if isinstance(atom, Test) else None
+            if opposite is None:
+                continue
+            rest = tuple(other for other in factors if other != atom)
+            partner = tuple(sorted((*rest, opposite), key=lambda other: other.key))
+            if both.terms.get(partner) == coefficient:
+                left = Poly({m: c for m, c in both.terms.items() if m not in (factors, partner)})
+                return either(left, Poly({rest: coefficient}))
+    return both
+
+
 def decided(truth: Poly) -> Poly:
     """With every test that is certain replaced by its outcome."""
     for atom in truth.atoms:

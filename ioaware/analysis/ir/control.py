@@ -225,7 +225,8 @@ def _trips(condition: Poly, index: Symbol) -> Poly | None:
 
 def _call(walk: Interpreter, operation: Operation) -> None:
     name = re.search(r"@([\w.$-]+|\"[^\"]*\")", operation.text)
-    assert name is not None
+    if name is None:
+        raise walk.unsupported(operation, "a call of no name")
     walk.bind(operation.results, walk.run_function(name[1], walk.operands(operation)))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 
-from ioaware.analysis.ir.build import negated
+from ioaware.analysis.ir.build import either, negated
 from ioaware.analysis.ir.locations import frames
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
 from ioaware.analysis.ir.record import Condition, Recorder
@@ -102,31 +104,39 @@ class Interpreter:
             self.values = outer
 
     def run_blocks(self, blocks: Sequence[Block]) -> list[Value]:
-        """Runs blocks that jump forward only; returns what the terminators return, chosen by the path taken."""
+        """Runs blocks without cycles; returns what the terminators return, chosen by the path taken."""
         reached: dict[str, Poly] = {blocks[0].label: ONE}
         incoming: dict[str, list[Value]] = {}
         returned: list[Value] = []
-        for position, block in enumerate(blocks):
+        for block in self._in_order(blocks):
             condition = reached.pop(block.label, ZERO)
             if condition == ZERO:
                 continue
             if block.arguments and block.label in incoming:
                 self.bind([name for name, _ in block.arguments], incoming[block.label])
-            later = {other.label for other in blocks[position + 1 :]}
-            if condition == ONE:
+            with self.record.inside(Condition(condition)) if condition != ONE else nullcontext():
                 exits = self._run_block(block)
-            else:
-                with self.record.inside(Condition(condition)):
-                    exits = self._run_block(block)
             for label, taken, passed in exits:
                 if label is None:
                     returned = _merged(taken * condition, passed, returned)
-                elif label not in later:
-                    raise self.unsupported(block.operations[-1], "a loop of branches")
                 else:
-                    reached[label] = reached.get(label, ZERO) + taken * condition
-                    incoming[label] = _merged(taken, passed, incoming.get(label, []))
+                    reached[label] = either(reached.get(label, ZERO), taken * condition)
+                    incoming[label] = _merged(taken * condition, passed, incoming.get(label, []))
         return returned
+
+    def _in_order(self, blocks: Sequence[Block]) -> list[Block]:
+        """Every block after those that jump to it."""
+        if len(blocks) == 1:
+            return list(blocks)
+        waiting, done = list(blocks), list[Block]()
+        while waiting:
+            targets = {label for block in waiting for label in _successors(block)}
+            free = [block for block in waiting if block.label not in targets]
+            if not free:
+                raise self.unsupported(waiting[0].operations[-1], "branches that go round in a circle")
+            done += free
+            waiting = [block for block in waiting if block not in free]
+        return done
 
     def _run_block(self, block: Block) -> list[tuple[str | None, Poly, list[Value]]]:
         """Runs a block; where it goes, under which condition, and with which values. No label: out of the region."""
@@ -137,11 +147,11 @@ class Interpreter:
             if operation.name == "cf.cond_br":
                 truth, *edges = split_top(operation.text)
                 condition = self.value(truth).number
-                assert condition is not None
-                return [
-                    (*self._edge(edge), taken)[::2] + (self._edge(edge)[1],)  # label, condition, values
-                    for edge, taken in zip(edges, (condition, negated(condition)), strict=True)
-                ]
+                if condition is None:
+                    raise self.unsupported(operation, "a condition that is no truth value")
+                conditions = (condition, negated(condition))
+                pairs = zip(map(self._edge, edges), conditions, strict=True)
+                return [(label, taken, passed) for (label, passed), taken in pairs]
             if operation.name in TERMINATORS:
                 return [(None, ONE, self.operands(operation))]
             self.step(operation)
@@ -176,6 +186,11 @@ TERMINATORS = {
 }
 
 
+def _successors(block: Block) -> list[str]:
+    last = block.operations[-1] if block.operations else None
+    return re.findall(r"\^([\w.$-]+)", last.text) if last is not None and last.name.startswith("cf.") else []
+
+
 def _merged(condition: Poly, then: list[Value], other: list[Value]) -> list[Value]:
     return [chosen(condition, a, b) for a, b in zip(then, other, strict=True)] if other else then
 
@@ -196,4 +211,4 @@ def function_parameters(function: Operation) -> list[tuple[str, Type]]:
     return []
 
 
-__all__ = ["Handler", "Interpreter", "function_parameters", "replace"]
+__all__ = ["Handler", "Interpreter", "function_parameters"]

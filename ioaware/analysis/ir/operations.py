@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 
 from ioaware.analysis.ir.arithmetic import BINARY, LOGICAL, compare
-from ioaware.analysis.ir.build import choice, is_zero, mod, negated, substitute
+from ioaware.analysis.ir.build import at_least_zero, choice, is_zero, mod, negated, substitute
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.text import Operation, split_top
@@ -145,7 +145,8 @@ def _transpose(walk: Interpreter, operation: Operation) -> None:
     (value,) = walk.operands(operation)
     kind = result_types(operation.types)[0]
     order = re.search(r"order = (?:array<i32: |\[)([\d, ]+)", operation.text)
-    assert order is not None
+    if order is None:
+        raise walk.unsupported(operation, "its order")
     places = [int(text) for text in order[1].split(",")]
     new = lanes(kind.shape)
     walk.values[operation.results[0]] = relabelled(value, kind, [new[places.index(d)] for d in range(len(places))])
@@ -188,8 +189,6 @@ def _cat(walk: Interpreter, operation: Operation) -> None:
     index = lane(0, kind.shape[0])
     by = {lane_symbol(0, size).key: index} if size > 1 else {}
     second = {lane_symbol(0, size).key: index - size} if size > 1 else {}
-    from ioaware.analysis.ir.build import at_least_zero
-
     walk.values[operation.results[0]] = chosen(
         at_least_zero(size - 1 - index),
         a.mapped(kind, lambda e: substitute(e, by)),
@@ -220,11 +219,6 @@ def _reduce(walk: Interpreter, operation: Operation) -> None:
 
 def _nothing(walk: Interpreter, operation: Operation) -> None:
     """Printing, assertions, barriers and hints."""
-
-
-def _first_operand(walk: Interpreter, operation: Operation) -> None:
-    """Hints that pass a value through."""
-    walk.bind(operation.results, walk.operands(operation)[: len(operation.results)])
 
 
 def _poison(walk: Interpreter, operation: Operation) -> None:

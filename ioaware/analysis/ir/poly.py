@@ -95,7 +95,7 @@ class Poly:
 
     def __mul__(self, other: Poly | Coefficient) -> Poly:
         if not isinstance(other, Poly):
-            return ZERO if other == 0 else self if other == 1 else Poly({m: _whole(c * other) for m, c in self.terms.items()})
+            return ZERO if other == 0 else self if other == 1 else Poly({m: whole(c * other) for m, c in self.terms.items()})
         terms: dict[Monomial, Coefficient] = {}
         for left, a in self.terms.items():
             for right, b in other.terms.items():
@@ -115,12 +115,13 @@ class Poly:
         return poly(other) - self
 
 
-def _whole(value: Coefficient) -> Coefficient:
+def whole(value: Coefficient) -> Coefficient:
+    """A fraction that is an integer as one."""
     return value if isinstance(value, int) or value.denominator != 1 else value.numerator
 
 
 def _accumulate(terms: dict[Monomial, Coefficient], monomial: Monomial, coefficient: Coefficient) -> None:
-    value = _whole(terms.get(monomial, 0) + coefficient)
+    value = whole(terms.get(monomial, 0) + coefficient)
     if value:
         terms[monomial] = value
     else:
@@ -144,7 +145,7 @@ def poly(value: Poly | Atom | Coefficient) -> Poly:
         return value
     if isinstance(value, Atom):
         return Poly({(value,): 1})
-    return Poly({(): _whole(value)}) if value else ZERO
+    return Poly({(): whole(value)}) if value else ZERO
 
 
 def total(parts: Iterable[Poly]) -> Poly:

@@ -26,6 +26,7 @@ from ioaware.analysis.ir.poly import (
     monomial,
     poly,
     total,
+    whole,
 )
 
 MOST_TERMS = 60  # a closed form longer than this helps no reader: the sum stays
@@ -265,19 +266,27 @@ def simplified(value: Poly) -> Poly:
             if not isinstance(atom, Extreme):
                 continue
             others = tuple(a for a in factors if a != atom)
-            beside = {m: c for m, c in value.terms.items() if m != factors and atom not in m}
-            shared = Poly(
-                {rest: Fraction(c) / coefficient for m, c in beside.items() if (rest := _divided(m, others)) is not None}
-            )  # pyright: ignore
-            if not shared.terms or any(not isinstance(c, int) for c in (shared * ONE).terms.values()):
+            beside = {m: left for m in value.terms if atom not in m and (left := _divided(m, others)) is not None}
+            shared = Poly({left: whole(Fraction(value.terms[m]) / coefficient) for m, left in beside.items()})
+            if not _cancels(atom, shared) or any(not isinstance(c, int) for c in shared.terms.values()):
                 continue
-            make = least if atom.least else greatest
-            merged = make(*(simplified(arg + shared) for arg in atom.args))
-            kept = Poly({m: c for m, c in value.terms.items() if m != factors and (atom in m or _divided(m, others) is None)})
+            merged = (least if atom.least else greatest)(*(simplified(arg + shared) for arg in atom.args))
+            kept = Poly({m: c for m, c in value.terms.items() if m != factors and m not in beside})
             candidate = kept + monomial(others, coefficient) * merged
             if len(candidate.key) < len(value.key):
                 return simplified(candidate)
     return value
+
+
+def _cancels(atom: Extreme, shared: Poly) -> bool:
+    """Whether adding `shared` removes a term from an argument, or from one of a minimum or maximum inside."""
+    for arg in atom.args:
+        if any(m and arg.terms.get(m) == -c for m, c in shared.terms.items()):
+            return True
+        inner = arg.atom
+        if isinstance(inner, Extreme) and _cancels(inner, shared):
+            return True
+    return False
 
 
 def _divided(factors: Monomial, by: Monomial) -> Monomial | None:

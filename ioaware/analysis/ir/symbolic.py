@@ -19,7 +19,8 @@ _sympy: Any = sympy
 def from_sympy(expr: Any) -> Poly:
     """Raises `UsageError` for a function that integer formulas do not have."""
     expr = _sympy.sympify(expr) if isinstance(expr, (int, bool)) else expr
-    args = tuple(from_sympy(arg) for arg in expr.args) if not isinstance(expr, _sympy.Piecewise) else ()
+    whole = not isinstance(expr, (_sympy.Piecewise, _sympy.floor, _sympy.ceiling, _sympy.Pow))
+    args = tuple(from_sympy(arg) for arg in expr.args) if whole else ()
     match expr:
         case sympy.Symbol():
             return poly(Symbol(str(expr), ONE if expr.is_positive else ZERO if expr.is_nonnegative else None))
@@ -38,7 +39,7 @@ def from_sympy(expr: Any) -> Poly:
         case sympy.Mod():
             return mod(*args)
         case sympy.Pow() if expr.exp.is_Integer and expr.exp > 0:
-            return reduce(lambda a, b: a * b, [args[0]] * int(expr.exp))
+            return reduce(lambda a, b: a * b, [from_sympy(expr.base)] * int(expr.exp))
         case sympy.floor():
             return _rounded(expr.args[0], up=False)
         case sympy.ceiling():
