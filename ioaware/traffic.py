@@ -88,7 +88,11 @@ def total(parts: Iterable[Traffic | None]) -> Traffic | None:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel launch of the work, in launch order. `origin` tells Triton kernels from torch's own operators."""
+    """One kernel launch of the work, in launch order. `origin` tells Triton kernels from torch's own operators.
+
+    `local_bytes` is the local memory of a thread: registers spilled there travel through the L1 and the L2, so counters
+    see them and no formula does.
+    """
 
     kernel: str
     grid: tuple[int, ...] = ()
@@ -99,6 +103,7 @@ class Launch:
     time_ns: float | None = None
     shared_bytes: int | None = None
     registers: int | None = None
+    local_bytes: int | None = None
     exact: bool = True
     notes: tuple[str, ...] = ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from ioaware.errors import DataError
@@ -40,7 +41,7 @@ def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...
     """
     owners = _owners_by_range(table.rows, logged) if table.has_ranges else _owners_by_order(table.rows, logged)
     return tuple(
-        _launch(row, logged[owners[number]].kernel, "triton") if number in owners else _launch(row, row.kernel, "torch")
+        _of_triton(row, logged[owners[number]]) if number in owners else _launch(row, row.kernel, "torch")
         for number, row in enumerate(table.rows)
     )
 
@@ -82,6 +83,15 @@ def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
             "Use an ncu that supports --nvtx.",
         )
     return {number: index for number, (index, _) in zip(numbers, real, strict=True)}
+
+
+def _of_triton(row: KernelRow, made: TritonLaunch) -> Launch:
+    """With what only Triton knows of its kernel: the local memory that spilled registers take."""
+    launch = replace(_launch(row, made.kernel, "triton"), local_bytes=made.local_bytes)
+    if not made.local_bytes:
+        return launch
+    spilled = f"{made.local_bytes} bytes of registers a thread are spilled to local memory: that traffic is in the counters"
+    return replace(launch, notes=(spilled,))
 
 
 def _launch(row: KernelRow, kernel: str, origin: Literal["triton", "torch"]) -> Launch:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+REGISTER_BYTES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class TritonLaunch:
@@ -18,6 +20,7 @@ class TritonLaunch:
     grid: tuple[int, ...] = ()
     registers: int | None = None
     shared_bytes: int | None = None
+    local_bytes: int | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -76,10 +79,12 @@ def watch_launches(
 
 def _describe(name: str, compiled: Any, grid: tuple[int, ...]) -> TritonLaunch:
     metadata = getattr(compiled, "metadata", None)
+    spills = getattr(compiled, "n_spills", None)
     return TritonLaunch(
         kernel=name,
         compiled_name=str(getattr(metadata, "name", None) or name),
         grid=grid,
         registers=getattr(compiled, "n_regs", None),
         shared_bytes=getattr(metadata, "shared", None),
+        local_bytes=None if spills is None else REGISTER_BYTES * spills,
     )

@@ -42,8 +42,8 @@ class Options:
     counters: Literal["required", "optional", "off"] = "required"
     timeout_s: float = 300.0
     lease_timeout_s: float = 3600.0
-    budget_s: float = 1.0
-    window_s: float = 0.6
+    budget_s: float = 0.5
+    window_s: float = 0.5
     python: str = sys.executable
     ncu: Ncu | None = None
 

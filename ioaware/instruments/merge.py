@@ -102,7 +102,14 @@ def _with_totals(result: Result, launches: tuple[Launch, ...]) -> tuple[Result, 
 
 
 def _without_counters(launch: TritonLaunch) -> Launch:
-    return Launch(launch.kernel, launch.grid, "triton", shared_bytes=launch.shared_bytes, registers=launch.registers)
+    return Launch(
+        launch.kernel,
+        launch.grid,
+        "triton",
+        shared_bytes=launch.shared_bytes,
+        registers=launch.registers,
+        local_bytes=launch.local_bytes,
+    )
 
 
 def _disagreement(timed: Report, profiled: Report) -> str | None:

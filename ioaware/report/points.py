@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from ioaware.cases import CASES
 from ioaware.errors import UsageError
 from ioaware.params import resolve
-from ioaware.traffic import Result, Source, Traffic
+from ioaware.traffic import BYTES_HOLD, Result, Source, Traffic
 
 
 class Config(NamedTuple):
@@ -114,13 +114,13 @@ class Point:
     def standing(self) -> Literal["shown", "unstable", "listed"]:
         """Whether figures may show it. Bytes of an unstable point are shown apart, its time never; of a measured point
         whose output was not found equal to the reference, nothing is."""
-        if self.result.status not in ("ok", "unstable"):
+        if self.result.status not in {*BYTES_HOLD, "unstable"}:
             return "listed"
         if self.result.check is None and self.source == "measure":
             return "listed"
         if self.result.check is not None and not self.result.check.passed:
             return "listed"
-        return "shown" if self.result.status == "ok" else "unstable"
+        return "shown" if self.result.status in BYTES_HOLD else "unstable"
 
 
 def _total(traffic: Traffic | None) -> int | None:

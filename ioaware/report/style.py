@@ -46,7 +46,7 @@ FORMS: Mapping[Mark, Form] = {
     "path": Form("", dash="solid", width=0.8),
     "trace": Form("traced (interpreter)", marker="square", filled=False, size=8.5),
     "measure": Form("measured (hardware)", marker="circle", size=5.5),
-    "unstable": Form("unstable", marker="circle", filled=False, size=5.5),
+    "unstable": Form("throttled or unstable", marker="circle", filled=False, size=5.5),
     "compulsory": Form("compulsory", dash="dash", width=1.3),
     "bound": Form("lower bound", dash="dot", width=1.5),
     "ceiling": Form("machine's limit", dash="solid", width=1.3),

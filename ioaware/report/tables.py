@@ -11,7 +11,7 @@ from ioaware.report.figures.labels import over_compulsory, rate_tflops
 from ioaware.report.points import Point, Points
 from ioaware.report.text import clean
 from ioaware.report.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
-from ioaware.traffic import Result
+from ioaware.traffic import BYTES_HOLD, Result
 
 MOST_FACTS = 60
 
@@ -38,11 +38,11 @@ def point_rows(points: Points, *sources: str) -> list[tuple[Field, ...]]:
 def _row(points: Points, point: Point) -> tuple[Field, ...]:
     config, result = point.config, point.result
     ratio, excess = points.requested_ratio(point), over_compulsory(points, point)
-    stable = point.standing == "shown"
-    time_ns, rate = (point.time_ns, rate_tflops(points, point)) if stable and point.source == "measure" else (None, None)
+    shown = point.standing == "shown"
+    time_ns, rate = (point.time_ns, rate_tflops(points, point)) if shown and point.source == "measure" else (None, None)
     error = None if result.check is None else result.check.relative_error
     return (
-        Field(config.algorithm if stable else f"{config.algorithm}, unstable"),
+        Field(config.algorithm if result.status == "ok" else f"{config.algorithm}, {result.status}"),
         Field("causal" if config.causal else "full"),
         Field(config.dtype),
         Field(config.blocks, config.outer_block),
@@ -79,7 +79,7 @@ def problems(results: Iterable[Result], points: Points) -> list[Problem]:
 
 def _bare_standing(result: Result) -> str:
     """The standing of a target that is no case: it is never drawn, and listed only where something is wrong with it."""
-    return "shown" if result.status == "ok" and (result.check is None or result.check.passed) else "listed"
+    return "shown" if result.status in BYTES_HOLD and (result.check is None or result.check.passed) else "listed"
 
 
 def _problem(result: Result) -> Problem:

@@ -12,7 +12,7 @@ from ioaware.analysis.claims.claim import Claim, Comparison, Exponent, Part, con
 from ioaware.analysis.claims.evidence import Evidence, Need, Observation
 from ioaware.analysis.claims.exponents import fit_exponents, fittable
 from ioaware.analysis.claims.grid import ATTENTION, FLASH, every_need, series
-from ioaware.analysis.claims.l1 import l1_can_help
+from ioaware.analysis.claims.hardware import as_asked, l1_can_help, spills
 from ioaware.analysis.claims.leading import POWERS, memory_of, observed_leading_bytes
 from ioaware.analysis.claims.standard_half import judge_standard_half, scarce_exponents
 from ioaware.analysis.counting import LIVE_SET
@@ -62,11 +62,15 @@ def judge(evidence: Evidence) -> Claim:
     ]
     counted = (seen for seen in evidence.measured(*ATTENTION) if seen.requested_bytes is not None)  # others hold times alone
     measurements = list(counted)
-    clear = [row for seen in measurements if not l1_can_help(seen) for row in _requests("b", seen)]
-    helped = [seen for seen in measurements if l1_can_help(seen)]
+    clear = [row for seen in measurements if as_asked(seen) for row in _requests("b", seen)]
+    helped = [seen for seen in measurements if l1_can_help(seen) and not spills(seen)]
+    spilled = [seen for seen in measurements if spills(seen)]
     notes = [*NOTES, *evidence.failures()]
     if measurements:
         parts += _judge_measured(clear, helped)
+        notes += [
+            f"Not compared, {seen.where}: the compiler spilled registers, whose traffic the counters see." for seen in spilled
+        ]
     else:
         notes.append("Nothing was measured with counters: the verdict rests on traced requests and exact counts, without (b).")
     parts += judge_constants()
@@ -154,7 +158,7 @@ def _measured_exponents(measurements: Sequence[Observation]) -> Iterator[Exponen
     """From unmasked square measurements that the L1 cannot help: all powers at once where head_dim and blocks vary enough
     to tell them apart, else the power of N at the d and M with most points; nothing where N varies too little."""
     for target in ATTENTION:
-        seen = [s for s in measurements if s.target == target and not s.causal and not l1_can_help(s)]
+        seen = [s for s in measurements if s.target == target and not s.causal and as_asked(s)]
         seen = [s for s in seen if s.values["N"] == s.values["N_k"] and s.values.get("c", 1) == 1]
         powers = {name: power for name, power in POWERS[target].items() if name != "M" or target in FLASH}
         if not fittable(powers, [_at(s) for s in seen]):

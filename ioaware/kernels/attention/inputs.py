@@ -29,9 +29,11 @@ def attention_inputs(
     running maximum. constant-row: all keys alike, so that every row of S is constant and O is the mean of V. masked: the
     first half of the keys gets logits 110 below the others', as an additive mask does: their weight is below float32's range.
     """
-    generator = torch.Generator().manual_seed(seed)
+    place = device if torch.cuda.is_available() else "cpu"  # a GPU that is only pretended draws no numbers
+    generator = torch.Generator(place).manual_seed(seed)
     q, k, v = (
-        torch.randn((batch, heads, length, head_dim), generator=generator, dtype=dtype) for length in (seq_len, kv_len, kv_len)
+        torch.randn((batch, heads, length, head_dim), generator=generator, dtype=dtype, device=place)
+        for length in (seq_len, kv_len, kv_len)
     )
     if distribution == "large-logit":
         q, k = q * math.sqrt(30), k * math.sqrt(30)
@@ -39,5 +41,5 @@ def attention_inputs(
         k = k[:, :, :1].expand_as(k).contiguous()
     elif distribution == "masked":
         q[..., 0] = 10.0
-        k[..., 0] = torch.where(torch.arange(kv_len) < kv_len // 2, -11.0 * math.sqrt(head_dim), 0.0).to(dtype)
+        k[..., 0] = torch.where(torch.arange(kv_len, device=place) < kv_len // 2, -11.0 * math.sqrt(head_dim), 0.0).to(dtype)
     return q.to(device), k.to(device), v.to(device)

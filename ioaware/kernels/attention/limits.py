@@ -18,7 +18,7 @@ def num_warps(block_m: int, floats_per_row: int, element_bytes: int) -> int:
     the registers would spill (found by compiling for sm_90). Matmuls of 64 rows and more take K and V from shared memory,
     smaller ones hold them in registers too, and those of float32 are done without tensor cores."""
     rows = padded(block_m)
-    floats_per_thread = 24 if element_bytes == 4 else 128 if rows >= 64 else 48
+    floats_per_thread = 24 if element_bytes == 4 else 128 if rows >= 64 else 40
     warps = min(4, rows // 16)
     while warps < min(16, rows // 4) and rows * floats_per_row > 32 * warps * floats_per_thread:
         warps *= 2

@@ -79,7 +79,12 @@ def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point]) -> Ce
         requested += _line(points, own, name) + marks(points, own, _outer, lambda point: point.requested_bytes)
         hbm += marks(points, own, _outer, lambda point: point.hbm_bytes, label=ALGORITHMS[name])
         time += marks(
-            points, [point for point in own if point.standing == "shown"], _outer, time_per_head, label=ALGORITHMS[name]
+            points,
+            [point for point in own if point.standing == "shown"],
+            _outer,
+            time_per_head,
+            label=ALGORITHMS[name],
+            timed=True,
         )
     requested += _floor(points, group, "bound") + _floor(points, group, "compulsory")
     hbm += _floor(points, group, "compulsory")

@@ -18,14 +18,14 @@ def curve(points: Points, config: Config, value: Value, *, mark: Mark = "predict
     return series_of(f"{config.algorithm} predicted", config.algorithm, mark, rows, label)
 
 
-def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: str = "") -> list[Series]:
-    """Traced and measured points of one algorithm, one series per source, the unstable ones apart."""
+def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: str = "", timed: bool = False) -> list[Series]:
+    """Traced and measured points of one algorithm, one series per source, the unstable ones apart; where a time is drawn
+    (`timed`) also the throttled ones."""
     groups: dict[Mark, list[Point]] = {"trace": [], "measure": [], "unstable": []}
     for point in seen:
         if point.source in ("trace", "measure"):
-            groups["unstable" if point.standing == "unstable" else "measure" if point.source == "measure" else "trace"].append(
-                point
-            )
+            apart = point.standing == "unstable" or (timed and point.result.status != "ok")
+            groups["unstable" if apart else "measure" if point.source == "measure" else "trace"].append(point)
     return [
         series
         for mark, group in groups.items()
@@ -57,7 +57,7 @@ def over_compulsory(points: Points, point: Point) -> float | None:
 
 
 def rate_tflops(points: Points, point: Point) -> float | None:
-    """TFLOP/s of a stable point: its own count of FLOPs, else the prediction's, over its time."""
+    """TFLOP/s of a point whose clocks are known: its own count of FLOPs, else the prediction's, over its time."""
     flops = point_flops(points, point)
     return None if flops is None or not point.time_ns or point.standing != "shown" else flops / point.time_ns / 1e3
 

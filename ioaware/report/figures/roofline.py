@@ -49,7 +49,9 @@ def _cell(points: Points, part: Slice, roofs: Roofs | None) -> list[Cell]:
     series: list[Series] = []
     for config in part.configs:
         seen = points.along(config, "measure")
-        series += marks(points, seen, lambda point: intensity(points, point), lambda point: rate_tflops(points, point))
+        series += marks(
+            points, seen, lambda point: intensity(points, point), lambda point: rate_tflops(points, point), timed=True
+        )
         series += _path(points, seen)
     if not series:
         return []
