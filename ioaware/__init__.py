@@ -1,4 +1,4 @@
-"""ioaware: the memory traffic of GPU kernels, predicted, traced and measured, held against theory.
+"""ioaware: the memory traffic of GPU kernels, predicted, derived, traced and measured, held against theory.
 
 Importing this package imports neither torch, triton nor sympy; each name below loads what it needs when first used.
 """
@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ioaware.api import measure, predict, trace, verify
+    from ioaware.api import derive, measure, predict, trace, verify
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "measure", "predict", "trace", "verify"]
+__all__ = ["__version__", "derive", "measure", "predict", "trace", "verify"]
 
 
 def __getattr__(name: str) -> Any:

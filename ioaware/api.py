@@ -1,14 +1,15 @@
-"""The verbs as functions: `ioaware.predict`, `trace`, `measure`, `verify`. Each loads what it needs when called."""
+"""The verbs as functions: `ioaware.predict`, `derive`, `trace`, `measure`, `verify`. Each loads what it needs when called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ioaware.traffic import ParamValue, Result
 
 if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
+    from ioaware.instruments.derive import Derived
 
 
 def predict(case: str, *, machine: str | None = None, **params: ParamValue) -> Result:
@@ -21,6 +22,26 @@ def predict(case: str, *, machine: str | None = None, **params: ParamValue) -> R
     from ioaware.prediction import predict as closed_form
 
     return closed_form(case, machine=find_machine(machine) if machine else DEFAULT_MACHINE, **params)
+
+
+def derive(
+    target: str | Callable[..., object],
+    *,
+    gpu: str = "cuda:90",
+    config: Mapping[str, ParamValue] | None = None,
+    **params: ParamValue,
+) -> Derived:
+    """Exact formulas of what the kernels of `target` request, in its parameters, from their compiled IR. Needs no GPU.
+
+    `target` is a case, `file.py:function`, `module:function` or the function itself. Kernels are compiled for `gpu`; autotuned
+    ones have the first configuration with the values of `config`. Raises `UsageError` for what cannot run, compile or be counted.
+    """
+    from ioaware.instruments.compile import find_gpu
+    from ioaware.instruments.derive import derive as run_derived
+    from ioaware.instruments.target import load_target
+
+    loaded = load_target(target)
+    return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config)
 
 
 def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:

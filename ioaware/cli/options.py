@@ -55,6 +55,16 @@ def _assignments(context: click.Context, parameter: click.Parameter, value: tupl
 param_option = click.option(
     "-p", "--param", "given", multiple=True, metavar="NAME=VALUE", callback=_assignments, help="A parameter; repeatable."
 )
+gpu_option = click.option(
+    "--gpu", metavar="NAME", default="cuda:90", show_default=True, help="Compile for this GPU: cuda:80, cuda:100, hip:gfx942."
+)
+config_option = click.option(
+    "--config",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_assignments,
+    help="A value of the configuration that autotuned kernels shall have; repeatable.  [default: their first]",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout instead of text.")
 
 

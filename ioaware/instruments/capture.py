@@ -43,6 +43,8 @@ class Capture:
     values: Mapping[str, int]
     """The symbolic parameters and their given values."""
     notes: tuple[str, ...] = ()
+    returned: frozenset[int] = frozenset()
+    """The storages of what the work returned."""
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -57,6 +59,7 @@ class _Run:
     symbols: Symbols
     events: list[Event] = field(default_factory=list[Event])
     notes: tuple[str, ...] = ()
+    returned: frozenset[int] = frozenset()
     error: Exception | None = None
 
     @property
@@ -71,7 +74,11 @@ class _Run:
 
 
 def capture(
-    target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping[str, ParamValue] | None = None, gpu: GPUTarget = DEFAULT_GPU
+    target: Target,
+    params: Mapping[str, ParamValue],
+    *,
+    autotune: Mapping[str, ParamValue] | None = None,
+    gpu: GPUTarget = DEFAULT_GPU,
 ) -> Capture:
     """The launches that the work of `target` makes at resolved `params`, on `gpu`, which need not be there.
 
@@ -97,7 +104,8 @@ def capture(
         if not new and not agree(run.events, plain.events, _at(free)):
             new = {name: "the launches depend on it in another way than symbols show" for name in _suspects(free)}
         if not new:
-            return Capture(run.events, free, (*plain.notes, *_pins(pinned, params), *_assumptions(run)))
+            notes = (*plain.notes, *_pins(pinned, params), *_assumptions(run))
+            return Capture(run.events, free, notes, run.returned)
         pinned |= new
         free = {name: value for name, value in free.items() if name not in new}
 
@@ -137,7 +145,8 @@ class _Runner:
         work: Work | None = work_of(outcome)
         if work is not None:
             interceptor.forget()
-            watched(work.run)
+            outcome = watched(work.run)
+        run.returned = interceptor.numbers(outcome)
 
     def culprit(self, free: Mapping[str, int], error: Exception) -> dict[str, str]:
         """The parameter that the function cannot take as a symbol: the one without which it gets further, or all."""

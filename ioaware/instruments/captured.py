@@ -22,6 +22,7 @@ class TensorValue:
     offset: Expr
     storage: int
     """The same number for tensors that share memory."""
+    storage_bytes: Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ memory, is of the machine code for the given values, specialised to them as Trit
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -50,11 +50,21 @@ def find_gpu(name: str) -> GPUTarget:
         return GPUTarget("cuda", int(architecture), 32)
     if kind == "hip" and architecture.startswith("gfx"):
         return GPUTarget("hip", architecture, 64 if architecture.startswith("gfx9") else 32)
-    raise UsageError(f"there is no GPU {name!r}", "For example cuda:90 (H100, H200), cuda:100 (B200), cuda:80 (A100), hip:gfx942.")
+    raise UsageError(
+        f"there is no GPU {name!r}", "For example cuda:90 (H100, H200), cuda:100 (B200), cuda:80 (A100), hip:gfx942."
+    )
 
 
-def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> str:
-    """The launch as Triton IR (TTGIR for a Gluon kernel), its locations included; `values` decide the width of integers only.
+@dataclass(frozen=True, slots=True)
+class FirstIR:
+    """A kernel as Triton IR (TTGIR for a Gluon kernel) with its locations, and what its function's parameters were given."""
+
+    text: str
+    parameters: tuple[tuple[str, Value], ...]
+
+
+def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> FirstIR:
+    """The launch as IR that holds for all values of its symbols; `values` decide the width of integers only.
 
     Raises `UsageError` with Triton's message where the kernel does not compile.
     """
@@ -66,8 +76,30 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
         return GENERAL_LONG if value >= 2**31 else GENERAL
 
     source, options, backend = _specialised(launch, general, values, gpu)
-    with _Refusals(launch, gpu):
-        return _first_stage(source, options, backend, gpu)
+    parameters = tuple(_parameters(source.signature.items(), launch.arguments))
+    key = (source.hash(), str(options), str(gpu))
+    if key not in _texts:
+        with _Refusals(launch, gpu):
+            text = _first_stage(source, options, backend, gpu)
+        if len(_texts) >= KEPT_TEXTS:
+            _texts.clear()
+        _texts[key] = text
+    return FirstIR(_texts[key], parameters)
+
+
+KEPT_TEXTS = 256
+_texts: dict[tuple[str, str, str], str] = {}
+
+
+def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "") -> Iterator[tuple[str, Value]]:
+    """Names and values of what is left of the arguments in the IR: no constexprs, tuples item by item."""
+    for key, kind in signature:
+        name = f"{outer}[{key}]" if outer else str(key)
+        if isinstance(kind, tuple):
+            items: Any = kind  # pyright: ignore[reportUnknownVariableType]
+            yield from _parameters(enumerate(items), given[key], name)
+        elif kind != "constexpr":
+            yield name, given[key]
 
 
 def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
@@ -137,9 +169,7 @@ def _first_stage(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> str
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
-    generated = source.make_ir(
-        gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-    )
+    generated = source.make_ir(gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
     return str(stages[source.ext](generated, {}))

@@ -17,6 +17,7 @@ from triton.runtime import interpreter as _interpreter
 from triton.runtime import jit as _jit
 
 from ioaware.errors import UsageError
+from ioaware.instruments.allocations import strided_tensors
 from ioaware.instruments.autotuning import run_one_configuration
 from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, Event, TensorValue, Value, is_tensor
 from ioaware.instruments.compile import compiled
@@ -78,6 +79,10 @@ class Interceptor:
     def forget(self) -> None:
         """Drops the notes for a launch that was never made."""
         self._notes = ()
+
+    def numbers(self, values: object) -> frozenset[int]:
+        """The storages of the tensors in a nesting, by the numbers that captured tensors have them by."""
+        return frozenset(map(self._storage, strided_tensors(values)))
 
     def _say(self, note: str) -> None:
         self._notes += (note,)
@@ -150,6 +155,7 @@ class Interceptor:
             strides=self._expressions(tensor.stride()),
             offset=self._symbols.expression(tensor.storage_offset()),
             storage=self._storage(tensor),
+            storage_bytes=self._symbols.expression(tensor.untyped_storage().nbytes()),
         )
 
     def _descriptor(self, value: Any) -> DescriptorValue:

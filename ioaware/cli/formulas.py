@@ -1,0 +1,108 @@
+"""A derived result as text: per launch and in total the formula, its leading term, its value, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ioaware.analysis.formula import show
+from ioaware.analysis.growth import leading_term
+from ioaware.cli.render import Row, assignments, facts
+from ioaware.cli.text import exact, printable
+from ioaware.report.units import bytes_text, significant, times_text
+from ioaware.traffic import Launch, Traffic
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+    from ioaware.analysis.ir import Count
+    from ioaware.instruments.derive import Derived, Formulas
+
+Show = Callable[["Expr"], str]
+
+
+def latex(expr: Expr) -> str:
+    """A formula for a paper, parameters upright."""
+    from sympy.printing.latex import latex as typeset
+
+    names = {symbol: rf"\mathrm{{{str(symbol).replace('_', chr(92) + '_')}}}" for symbol in expr.free_symbols}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+    return str(typeset(expr, symbol_names=names))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def derived_text(result: Derived, *, as_latex: bool = False) -> Iterator[RenderableType]:
+    """The whole result: each launch with its formulas, the totals where there are several, the remarks."""
+    from ioaware.instruments.derive import formulas_of
+
+    write: Show = latex if as_latex else show
+    yield Text(printable(f"derive {result.target}  {assignments(result.params)}"))
+    kernels = [(launch, kernel) for launch, kernel in zip(result.launches, result.kernels, strict=True) if kernel]
+    for launch, kernel in kernels:
+        yield Text(printable(f"\n{launch.kernel}  grid {' x '.join(map(str, launch.grid))}"))
+        yield facts(_rows(formulas_of(kernel), launch.requested, launch.flops, write))
+        yield facts(_chip(launch))
+    yield from _total(result, write, several=len(kernels) > 1)
+    remarks = [*result.notes, *(f"{launch.kernel}: {note}" for launch in result.launches for note in launch.notes)]
+    if remarks:
+        yield Text("")
+    for remark in dict.fromkeys(remarks):
+        yield Text(printable(f"note: {remark}"))
+
+
+def _total(result: Derived, write: Show, *, several: bool) -> Iterator[RenderableType]:
+    """All kernels together, what torch's own operators move beside them, and the floor."""
+    rows: list[Row] = []
+    if several and result.formulas:
+        rows += _rows(result.formulas, result.requested, result.flops, write)
+    if result.assumed:
+        rows += [
+            ("assumed (torch) reads", _bytes(result.assumed.read_bytes), f"= {result.assumed.read_formula}"),
+            ("assumed (torch) writes", _bytes(result.assumed.write_bytes), f"= {result.assumed.write_formula}"),
+        ]
+    floor = result.compulsory.total_bytes if result.compulsory else None
+    moved = result.requested.total_bytes if result.requested else None
+    if floor:
+        rows.append(("compulsory", _bytes(floor), f"requested is {times_text(moved / floor)} this" if moved else ""))
+    rows.append(("exact", "yes" if result.exact else "NO", "" if result.exact else "the notes say what depends on data"))
+    yield Text("\ntotal")
+    yield facts(rows)
+
+
+def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write: Show) -> Iterator[Row]:
+    """Value and formula of each kind of traffic that there is, and below it the leading term where it says more."""
+    counted: Sequence[tuple[str, Count | None, int | None]] = (
+        ("reads", formulas.read_bytes, traffic and traffic.read_bytes),
+        ("writes", formulas.write_bytes, traffic and traffic.write_bytes),
+        ("atomics", formulas.atomic_bytes, traffic and traffic.atomic_bytes),
+        ("read sectors", formulas.read_sector_bytes, traffic and traffic.read_sector_bytes),
+        ("write sectors", formulas.write_sector_bytes, traffic and traffic.write_sector_bytes),
+    )
+    for name, count, value in counted:
+        if count is None or (name not in ("reads", "writes") and count.expr == 0):
+            continue
+        yield name, _bytes(value), f"= {write(count.expr)}"
+        yield from _leading(count.expr, write)
+    if formulas.flops.expr != 0:
+        yield "FLOPs", "unknown" if flops is None else exact(flops, ""), f"= {write(formulas.flops.expr)}"
+        moved = traffic and traffic.total_bytes
+        if flops and moved:
+            yield "intensity", significant(flops / moved), "FLOP per requested byte"
+
+
+def _leading(expr: Expr, write: Show) -> Iterator[Row]:
+    leading = leading_term(expr)
+    if leading is not None and leading != expr:
+        yield "", "", f"~ {write(leading)}"
+
+
+def _chip(launch: Launch) -> Iterator[Row]:
+    if launch.shared_bytes is not None:
+        yield "shared memory", exact(launch.shared_bytes), "a program"
+    if launch.registers is not None:
+        yield "registers", exact(launch.registers, ""), "a thread"
+
+
+def _bytes(value: int | None) -> str:
+    return "unknown" if value is None else f"{exact(value)} ({bytes_text(value)})" if value >= 1024 else exact(value)

@@ -1,0 +1,238 @@
+"""The derive source: a target's launches as captured, compiled to Triton IR and turned into formulas. Needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import sympy
+from sympy import Expr
+from triton.backends.compiler import GPUTarget
+
+from ioaware.analysis.evaluate import evaluate
+from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
+from ioaware.analysis.ratio import Number
+from ioaware.errors import UsageError
+from ioaware.instruments.capture import DEFAULT_GPU, Capture, capture
+from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, DescriptorValue, Event, TensorValue, Value
+from ioaware.instruments.compile import ALIGNMENT, chip_use, first_ir
+from ioaware.instruments.environment import software_environment
+from ioaware.instruments.floor import floor_of_launches
+from ioaware.instruments.operators import NOTE
+from ioaware.instruments.target import Target, compulsory_bytes
+from ioaware.traffic import Launch, ParamValue, Result, Traffic
+
+_sympy: Any = sympy
+
+
+@dataclass(frozen=True, slots=True)
+class Formulas:
+    """Bytes and FLOPs of one launch or of several, in the parameters that stayed symbolic. None: nobody knows."""
+
+    read_bytes: Count
+    write_bytes: Count
+    atomic_bytes: Count
+    flops: Count
+    read_sector_bytes: Count | None
+    write_sector_bytes: Count | None
+
+    def __add__(self, other: Formulas) -> Formulas:
+        return Formulas(
+            self.read_bytes + other.read_bytes,
+            self.write_bytes + other.write_bytes,
+            self.atomic_bytes + other.atomic_bytes,
+            self.flops + other.flops,
+            _sum(self.read_sector_bytes, other.read_sector_bytes),
+            _sum(self.write_sector_bytes, other.write_sector_bytes),
+        )
+
+    def traffic(self, values: Mapping[str, int]) -> Traffic:
+        """The bytes at these values of the parameters, with the formulas; None for what depends on data."""
+        return Traffic(
+            read_bytes=_value(self.read_bytes, values),
+            write_bytes=_value(self.write_bytes, values),
+            atomic_bytes=_value(self.atomic_bytes, values),
+            read_sector_bytes=_value(self.read_sector_bytes, values),
+            write_sector_bytes=_value(self.write_sector_bytes, values),
+            read_formula=str(self.read_bytes),
+            write_formula=str(self.write_bytes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Derived(Result):
+    """A `Result` that keeps its formulas: `formulas` of the work's kernels together, `kernels` launch by launch (None for an
+    operator of torch's own). They are not part of the JSON, which has them as text."""
+
+    formulas: Formulas | None = None
+    kernels: tuple[KernelTraffic | None, ...] = ()
+    symbols: Mapping[str, int] | None = None
+    """The parameters that stayed symbolic, with their given values."""
+
+    def evaluate(self, **values: Number) -> dict[str, Number]:
+        """Bytes and FLOPs of the work at other values of the symbolic parameters: ints, or int64 arrays of many points.
+
+        Parameters that are not given keep their value. Raises `UsageError` for a name that is no symbolic parameter.
+        """
+        symbols, formulas = dict(self.symbols or {}), cast(Formulas, self.formulas)
+        if unknown := values.keys() - symbols.keys():
+            raise UsageError(
+                f"{self.target} has no symbolic parameter {', '.join(sorted(unknown))}",
+                f"Symbolic here: {', '.join(symbols) or 'none'}. The notes say why others were specialised.",
+            )
+        counts = {"read_bytes": formulas.read_bytes, "write_bytes": formulas.write_bytes}
+        counts |= {"atomic_bytes": formulas.atomic_bytes, "flops": formulas.flops}
+        return {name: count.evaluate({**symbols, **values}) for name, count in counts.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As every result's."""
+        data = Result.to_dict(self)
+        for name in ("formulas", "kernels", "symbols"):
+            data.pop(name, None)
+        return data
+
+
+def derive(
+    target: Target,
+    params: Mapping[str, ParamValue],
+    *,
+    gpu: GPUTarget = DEFAULT_GPU,
+    autotune: Mapping[str, ParamValue] | None = None,
+) -> Derived:
+    """Closed formulas of what the work of `target` requests, and their values at `params`.
+
+    Kernels are compiled for `gpu`. `autotune` picks the configuration of autotuned kernels by value, as in `{"BLOCK": 64}`;
+    without it they have their first. Raises `UsageError` for a target that cannot run, launches nothing, or has a kernel that
+    does not compile or holds an operation that cannot be counted.
+    """
+    values = target.resolve(params)
+    found = capture(target, values, autotune=autotune, gpu=gpu)
+    parts = [_derive_event(event, found, gpu) for event in found.events]
+    kernels = [part.traffic for part in parts]
+    formulas = _total(kernel for kernel in kernels if kernel is not None)
+    assumed = [part.launch.requested for part in parts if part.launch.origin == "torch" and part.launch.requested]
+    floor, floor_notes = compulsory_bytes(target.name, values), ()
+    if floor is None:
+        floor, floor_notes = floor_of_launches(found, kernels)
+    requested = formulas.traffic(found.values)
+    return Derived(
+        source="derive",
+        target=target.name,
+        params=values,
+        requested=requested,
+        assumed=_assumed(found) if assumed else None,
+        compulsory=floor,
+        flops=_value(formulas.flops, found.values),
+        exact=all(kernel.exact for kernel in kernels if kernel is not None),
+        notes=(*found.notes, *floor_notes),
+        launches=tuple(part.launch for part in parts),
+        environment=software_environment() | {"compiled_for": f"{gpu.backend}:{gpu.arch}"},
+        formulas=formulas,
+        kernels=tuple(kernels),
+        symbols=found.values,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    launch: Launch
+    traffic: KernelTraffic | None
+
+
+def _derive_event(event: Event, found: Capture, gpu: GPUTarget) -> _Part:
+    if isinstance(event, CapturedOperator):
+        return _Part(_operator(event, found.values), None)
+    kernel = kernel_traffic(event, found.values, gpu)
+    formulas, used = formulas_of(kernel), chip_use(event, found.values, gpu)
+    launch = Launch(
+        kernel=event.name,
+        grid=tuple(evaluate(extent, found.values) for extent in event.grid),
+        requested=formulas.traffic(found.values),
+        flops=_value(formulas.flops, found.values),
+        shared_bytes=used.shared_bytes,
+        registers=used.registers,
+        exact=kernel.exact,
+        notes=(*event.notes, *kernel.notes),
+    )
+    return _Part(launch, kernel)
+
+
+def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> KernelTraffic:
+    """The traffic of one captured launch; the same launch again comes from memory."""
+    ir = first_ir(launch, values, gpu)
+    return _analysed(ir.text, tuple(_argument(name, value) for name, value in ir.parameters), launch.grid)
+
+
+@lru_cache(maxsize=256)
+def _analysed(text: str, arguments: tuple[Argument, ...], grid: tuple[Expr, Expr, Expr]) -> KernelTraffic:
+    return analyse(text, arguments, grid)
+
+
+def _argument(name: str, value: Value) -> Argument:
+    """An argument of the kernel as the engine takes it."""
+    if isinstance(value, TensorValue):
+        return Pointer(name, name, _alignment(value))
+    if isinstance(value, DescriptorValue):
+        return Descriptor(name, value.shape, value.strides, name, _alignment(value.base))
+    return Scalar(name, cast("Expr | int | float | bool", value))
+
+
+def _alignment(tensor: TensorValue) -> int:
+    """Bytes that the address of the tensor's first element is a multiple of, for all values of the parameters."""
+    if tensor.offset == 0:
+        return ALIGNMENT
+    symbols = sorted(_sympy.sympify(tensor.offset).free_symbols, key=str)
+    content = abs(int(_sympy.Poly(tensor.offset, *symbols).content() if symbols else tensor.offset)) * tensor.itemsize
+    return min(ALIGNMENT, content & -content)
+
+
+def _operator(event: CapturedOperator, values: Mapping[str, int]) -> Launch:
+    moved = _operator_formulas(event).traffic(values)
+    traffic = Traffic(moved.read_bytes, moved.write_bytes, read_formula=moved.read_formula, write_formula=moved.write_formula)
+    return Launch(event.name, origin="torch", requested=traffic, exact=False, notes=(NOTE,))
+
+
+def _operator_formulas(event: CapturedOperator) -> Formulas:
+    zero = Count(sympy.S.Zero)
+    return Formulas(Count(event.read_bytes), Count(event.write_bytes), zero, zero, None, None)
+
+
+def _assumed(found: Capture) -> Traffic:
+    """What torch's own operators move together."""
+    operators = [_operator_formulas(event) for event in found.events if isinstance(event, CapturedOperator)]
+    moved = _add_up(operators).traffic(found.values)
+    return Traffic(moved.read_bytes, moved.write_bytes, read_formula=moved.read_formula, write_formula=moved.write_formula)
+
+
+def formulas_of(kernel: KernelTraffic) -> Formulas:
+    """The totals of one launch."""
+    return Formulas(
+        kernel.read_bytes,
+        kernel.write_bytes,
+        kernel.atomic_bytes,
+        kernel.flops,
+        kernel.read_sector_bytes,
+        kernel.write_sector_bytes,
+    )
+
+
+def _total(kernels: Iterable[KernelTraffic]) -> Formulas:
+    return _add_up(map(formulas_of, kernels))
+
+
+def _add_up(parts: Iterable[Formulas]) -> Formulas:
+    first, *rest = parts
+    return sum(rest, first)
+
+
+def _sum(one: Count | None, other: Count | None) -> Count | None:
+    return None if one is None or other is None else one + other
+
+
+def _value(count: Count | None, values: Mapping[str, int]) -> int | None:
+    """The count at these values; None where it names something that only memory could tell."""
+    if count is None or count.symbols - values.keys():
+        return None
+    return int(cast(int, count.evaluate(values)))
