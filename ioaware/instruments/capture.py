@@ -22,6 +22,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.case import Work
 from ioaware.errors import IoawareError, UsageError
+from ioaware.instruments.allocations import Watch
 from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event, agree
 from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
 from ioaware.instruments.intercept import Interceptor
@@ -124,10 +125,10 @@ class _Runner:
         run = _Run(Symbols(free))
         interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu)
         try:
-            with _environment() as stand_in, FakeTensorMode(shape_env=run.symbols.shapes, allow_non_fake_inputs=True):
-                with interceptor:
-                    self._work(run, interceptor)
-                run.notes = stand_in.notes
+            without_memory = FakeTensorMode(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
+            with _environment() as stand_in, without_memory, _RandomLike(), interceptor:
+                self._work(run, interceptor)
+            run.notes = stand_in.notes
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
         return run
@@ -165,6 +166,17 @@ class _WithoutGenerators(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return func(*args, **{name: value for name, value in (kwargs or {}).items() if name != "generator"})
+
+
+class _RandomLike(Watch):
+    """`randn_like` of symbolic sizes fails inside torch for 16-bit dtypes; of tensors without data any other tensor will do."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.ops.aten.randn_like.default:
+            func = torch.ops.aten.empty_like.default
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager

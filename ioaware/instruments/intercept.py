@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,8 +23,9 @@ from ioaware.instruments.allocations import strided_tensors
 from ioaware.instruments.autotuning import run_one_configuration
 from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, Event, TensorValue, Value, is_tensor
 from ioaware.instruments.compile import compiled
+from ioaware.instruments.cuda_on_cpu import CUDA
 from ioaware.instruments.patching import Patches
-from ioaware.instruments.symbolic import Symbols
+from ioaware.instruments.symbolic import Symbols, bit_length
 
 tl: Any = _tl
 jit: Any = _jit
@@ -30,8 +33,17 @@ compiler: Any = _compiler
 autotuner: Any = _autotuner
 interpreter: Any = _interpreter
 
+TORCH = str(Path(torch.__file__).parent)
 STORAGE_SPACING = 2**44
 """Bytes between the addresses that storages are given: they are never read, and aligned as CUDA's allocator aligns."""
+
+
+def _told_device(tensor: Any) -> torch.device:
+    """A tensor without memory answers host code as one on the GPU; torch itself must know better."""
+    asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
+    if tensor.fake_mode.in_kernel_invocation:
+        return torch.device("meta")
+    return tensor.fake_device if TORCH in asks else CUDA
 
 
 class Interceptor:
@@ -65,6 +77,8 @@ class Interceptor:
         patches.set(interpreter.InterpretedFunction, "run", interpreted)
         patches.set(compiler.CompiledKernel, "__getitem__", relaunch)
         patches.set(FakeTensor, "data_ptr", lambda tensor: self._address(tensor))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        patches.set(FakeTensor, "device", property(_told_device))
+        patches.set(torch.SymInt, "bit_length", bit_length)
         plain = autotuner.Autotuner.run
 
         def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -109,8 +123,8 @@ class Interceptor:
         names = kernel.signature.parameters
         bound = kernel.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
         bound.apply_defaults()
-        options = {name: value for name, value in kwargs.items() if name not in names}
-        return dict(bound.arguments), {name: self._constant(value, name) for name, value in options.items()}
+        options = {name: self._symbols.value(value) for name, value in kwargs.items() if name not in names}
+        return dict(bound.arguments), options  # no bytes depend on options, so that none of them pins a parameter
 
     def _values(self, kernel: Any, bound: Mapping[str, Any]) -> dict[str, Value]:
         constants = {param.name for param in kernel.params if param.is_constexpr}

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import linecache
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -99,6 +100,7 @@ def _without_gpu() -> Generator[None]:
 
 LIBRARIES = ("torch", "triton", "numpy", "importlib")
 INSTRUMENTS = str(Path(__file__).parent)
+STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 def failing_line(error: BaseException, path: Path | None = None) -> str | None:
@@ -111,7 +113,7 @@ def failing_line(error: BaseException, path: Path | None = None) -> str | None:
 
 
 def is_library(filename: str) -> bool:
-    """Whether a file is torch, Triton or an instrument of ours, and not the user's own code."""
-    if filename.startswith(("<", INSTRUMENTS)):
+    """Whether a file is Python's own, torch, Triton or an instrument of ours, and not the user's code."""
+    if filename.startswith(("<", INSTRUMENTS)) or (filename.startswith(STANDARD_LIBRARY) and "site-packages" not in filename):
         return True
     return any(part in LIBRARIES for part in Path(filename).parts)

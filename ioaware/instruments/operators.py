@@ -71,7 +71,7 @@ def movement(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: 
 
     Integers, or torch's symbolic ones where the sizes of the tensors are."""
     name: str = func._schema.name
-    if name in ALLOCATIONS:
+    if name in ALLOCATIONS or name.startswith("prim::"):
         return None
     changed = [(argument, value) for argument, value in _arguments(func, args, kwargs) if _is_written(argument)]
     overwritten = [value for argument, value in changed if argument.kwarg_only or name in OVERWRITES]

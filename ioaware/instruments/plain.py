@@ -13,20 +13,27 @@ torch_functions: Any = _functions
 _sympy: Any = sympy
 
 
+EMPTY: Mapping[Any, Any] = {}
+
+
 class OpaqueExpressionError(Exception):
     """The expression holds a function that has no plain form: bits, floats, roundings of floats."""
 
 
-def plain(expr: Any, names: Mapping[Any, Symbol]) -> Any:
-    """`expr` with sympy's functions and the symbols of `names`. Raises `OpaqueExpressionError` where it has no such form."""
+def plain(expr: Any, names: Mapping[Any, Symbol], known: Mapping[Any, Any] = EMPTY) -> Any:
+    """`expr` with sympy's functions and the symbols of `names`, functions of `known` replaced by its values.
+
+    Raises `OpaqueExpressionError` where it has no such form."""
     if isinstance(expr, sympy.Symbol):
         if expr not in names:  # read from a tensor's data
             raise OpaqueExpressionError(str(expr))
         return names[expr]
     if isinstance(expr, sympy.Integer):
         return expr
-    args = [plain(argument, names) for argument in expr.args]
-    kind = type(expr)
+    args = [plain(argument, names, known) for argument in expr.args]
+    kind: Any = type(expr)
+    if kind in known:
+        return known[kind](*args)
     if kind in _SAME:
         return expr.func(*args)
     if kind in _RULES:

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from ioaware.analysis.formula import show
 from ioaware.analysis.integers import positive_symbols
+from ioaware.errors import UsageError
 from ioaware.instruments.loading import is_library
 from ioaware.instruments.plain import OpaqueExpressionError, plain
 
@@ -39,7 +40,7 @@ class Decision:
     note: str
     """What the formulas take for granted because of it."""
     reason: str
-    """`branch at file.py:12`, `constexpr HEAD_DIM`."""
+    """`branch at file.py:12`, `taken as a number at file.py:12`, `constexpr HEAD_DIM`."""
     names: frozenset[str]
     """The parameters that the expression depends on."""
     pins: bool
@@ -99,11 +100,16 @@ class Symbols:
         outcome = expr.xreplace(self._hints)
         if not expr.free_symbols or _always(expr) is not None:
             return outcome
+        if outcome.free_symbols:
+            raise UsageError(
+                f"the host function reads a tensor's data at {user_line() or 'an unknown line'}, and a derivation has no data",
+                "Trace it, or give what it reads as a parameter.",
+            )
         is_branch = outcome in (sympy.true, sympy.false)
-        reason = f"{'branch' if is_branch else 'taken as an integer'} at {user_line() or 'an unknown line'}"
+        reason = f"{'branch' if is_branch else 'taken as a number'} at {user_line() or 'an unknown line'}"
         if (expr, reason) not in self.decisions:
             holds = sympy.Not(expr) if outcome == sympy.false else expr
-            pins = not is_branch or isinstance(holds, sympy.Eq)
+            pins = not is_branch or (isinstance(holds, sympy.Eq) and any(side in self._named for side in holds.args))
             note = f"assumes {self._text(holds)} ({reason})"
             self.decisions[expr, reason] = Decision(note, reason, self._names(expr), pins)
         return outcome
@@ -114,13 +120,30 @@ class Symbols:
     def _text(self, expr: Any) -> str:
         """Relations as Python writes them; an expression that sympy has no plain form of, by what it depends on."""
         try:
-            shown = plain(expr, self._named)
+            shown = plain(expr, self._named, {_BitLength: _sympy.Function("bit_length")})
         except OpaqueExpressionError:
             return f"a condition on {', '.join(sorted(self._names(expr)))}"
         if isinstance(shown, (sympy.Eq, sympy.Ne)):
             left, right = (show(side) for side in shown.args)  # pyright: ignore[reportArgumentType]
             return f"{left} {'==' if isinstance(shown, sympy.Eq) else '!='} {right}"
         return show(shown)
+
+
+class _BitLength(sympy.Function):
+    """`int.bit_length`, for the powers of two that blocks are rounded up to."""
+
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, value: Any) -> Any:  # noqa: D102 - sympy's protocol: a number's value, None for anything else
+        return sympy.Integer(int(value).bit_length()) if value.is_Integer else None
+
+
+def bit_length(value: Any) -> Any:
+    """`SymInt.bit_length` without pinning, which torch's own does; the powers of two of kernels' blocks come from it."""
+    expr = _BitLength(_of(value))
+    return value.node.shape_env.create_symintnode(expr, hint=None)
 
 
 class _Shapes(ShapeEnv):

@@ -37,15 +37,15 @@ def check_attention(
         raise UsageError(f"{kernel}: attention takes tensors of four dimensions, not {shapes}", layout)
     if k.shape != v.shape or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
         raise UsageError(f"{kernel}: the shapes do not belong together: {shapes}", layout)
-    if min(*q.shape, *k.shape) < 1:
+    if any(size < 1 for size in (*q.shape, *k.shape)):
         raise UsageError(f"{kernel}: nothing to attend to in {shapes}", "Every dimension must be at least 1.")
     batch, heads, seq_len, head_dim = q.shape
-    if head_dim not in HEAD_DIMS:
+    if not HEAD_DIMS[0] <= head_dim <= HEAD_DIMS[-1]:
         raise UsageError(
             f"{kernel}: head_dim {head_dim} cannot work: a tile holds {HEAD_DIMS[0]} to {HEAD_DIMS[-1]} of it",
             "Split or pad the heads.",
         )
-    if max(batch, heads) > GRID_AXIS:
+    if batch > GRID_AXIS or heads > GRID_AXIS:
         raise UsageError(f"{kernel}: batch {batch} and heads {heads}: a CUDA grid takes {GRID_AXIS} each", "Split the batch.")
     if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
         raise UsageError(
