@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, verb
+from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
 
 
@@ -43,7 +43,8 @@ def derive(
     params = loaded.resolve(given, typed=True)
     chosen = {name: looks_like(text) for name, text in config.items()}
     result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen)
-    emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex), as_json=as_json, output=output)
+    verbose = settings().verbose
+    emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)
 
 
 command = derive

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ioaware.analysis.ir import Count
     from ioaware.instruments.derive import Derived, Formulas
 
+READABLE = 300
+"""Characters of a formula that are shown unasked."""
+
 Show = Callable[["Expr"], str]
 
 
@@ -32,11 +35,24 @@ def latex(expr: Expr) -> str:
     return str(typeset(expr, symbol_names=names))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def derived_text(result: Derived, *, as_latex: bool = False) -> Iterator[RenderableType]:
+def brief(expr: Expr, write: Show = show, *, verbose: bool = False) -> str:
+    """The formula, or when it is longer than anyone reads, what it is made of; `verbose` always gives it whole."""
+    text = write(expr)
+    if verbose or len(text) <= READABLE:
+        return text
+    names = ", ".join(sorted(str(symbol) for symbol in expr.free_symbols))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+    return f"a formula of {names or 'no parameter'} in {len(text)} characters (-v shows it)"
+
+
+def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = False) -> Iterator[RenderableType]:
     """The whole result: each launch with its formulas, the totals where there are several, the remarks."""
     from ioaware.instruments.derive import formulas_of
 
-    write: Show = latex if as_latex else show
+    typeset: Show = latex if as_latex else show
+
+    def write(expr: Expr) -> str:
+        return brief(expr, typeset, verbose=verbose)
+
     yield Text(printable(f"derive {result.target}  {assignments(result.params)}"))
     kernels = [(launch, kernel) for launch, kernel in zip(result.launches, result.kernels, strict=True) if kernel]
     for launch, kernel in kernels:
@@ -44,11 +60,15 @@ def derived_text(result: Derived, *, as_latex: bool = False) -> Iterator[Rendera
         yield facts(_rows(formulas_of(kernel), launch.requested, launch.flops, write))
         yield facts(_chip(launch))
     yield from _total(result, write, several=len(kernels) > 1)
-    remarks = [*result.notes, *(f"{launch.kernel}: {note}" for launch in result.launches for note in launch.notes)]
-    if remarks:
-        yield Text("")
-    for remark in dict.fromkeys(remarks):
-        yield Text(printable(f"note: {remark}"))
+    yield Text("")
+    yield from remarks(result)
+
+
+def remarks(result: Derived) -> Iterator[RenderableType]:
+    """What the numbers rest on, each once; what is assumed of torch's operators the totals say."""
+    notes = [f"{launch.kernel}: {note}" for launch in result.launches if launch.origin == "triton" for note in launch.notes]
+    for note in dict.fromkeys((*result.notes, *notes)):
+        yield Text(printable(f"note: {note}"))
 
 
 def _total(result: Derived, write: Show, *, several: bool) -> Iterator[RenderableType]:

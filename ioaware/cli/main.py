@@ -36,6 +36,7 @@ VERBS: Mapping[str, Verb] = {
     "doctor": Verb("ioaware.cli.doctor", "What this machine can do, and the remedy for what it cannot."),
     "predict": Verb("ioaware.cli.predict", "Bytes by the closed form, and the distance from the lower bound."),
     "derive": Verb("ioaware.cli.derive", "Exact formulas of the bytes, from the kernels' compiled IR; needs no GPU."),
+    "explain": Verb("ioaware.cli.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."),
     "trace": Verb("ioaware.cli.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
     "measure": Verb("ioaware.cli.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
     "sweep": Verb("ioaware.cli.sweep", "Runs a study into a store; interrupted, goes on where it stopped."),

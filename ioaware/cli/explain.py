@@ -1,0 +1,122 @@
+"""`ioaware explain TARGET`: the kernels' source, and beside each line what it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, settings, verb
+from ioaware.cli.output import emit
+from ioaware.traffic import SCHEMA
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ioaware.instruments.derive import Derived
+    from ioaware.instruments.explain import Explanation, Line
+
+
+@verb
+@click.argument("target", metavar="TARGET")
+@param_option
+@gpu_option
+@config_option
+@json_option
+@output_option("Write here instead of to stdout.")
+def explain(
+    target: str, given: dict[str, str], gpu: str, config: dict[str, str], as_json: bool, output: Path | None
+) -> None:
+    """The source of TARGET's kernels with, beside each line, its share of the bytes, its formula and how often it runs.
+
+    A line that calls a function counts what the function moves; the function follows with lines of its own.
+    Example: ioaware explain flash2 -p seq_len=4096
+    """
+    from ioaware.instruments.arguments import looks_like
+    from ioaware.instruments.compile import find_gpu
+    from ioaware.instruments.derive import derive as run_derived
+    from ioaware.instruments.explain import explain as explained
+    from ioaware.instruments.target import load_target
+
+    loaded = load_target(target)
+    params = loaded.resolve(given, typed=True)
+    chosen = {name: looks_like(text) for name, text in config.items()}
+    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen)
+    kernels, verbose = explained(result), settings().verbose
+    emit(lambda: _data(result, kernels), lambda: _text(result, kernels, verbose), as_json=as_json, output=output)
+
+
+def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    from ioaware.cli.formulas import brief, remarks
+    from ioaware.cli.render import assignments
+    from ioaware.cli.text import printable
+
+    yield Text(printable(f"explain {result.target}  {assignments(result.params)}"))
+    for kernel in kernels:
+        for section in kernel.sections:
+            yield Text(printable(f"\n{section.function}  {Path(section.path).name}"))
+            for line in section.lines:
+                yield Text(printable(f"{_share(line, kernel, result):>7} {line.number:>5}  {line.text}"), no_wrap=True)
+                if line.accesses:
+                    times = ", ".join(brief(count.expr, verbose=verbose) for count in line.executions)
+                    formula = brief(line.bytes.expr, verbose=verbose)
+                    yield Text(printable(f"{_margin(line)}{line.kinds} {formula} bytes; runs {times} times"))
+        for access in kernel.unplaced:
+            yield Text(printable(f"{access.operation} of {access.tensor}: {brief(access.bytes.expr, verbose=verbose)} bytes"))
+    yield Text("")
+    yield from remarks(result)
+
+
+def _share(line: Line, kernel: Explanation, result: Derived) -> str:
+    from ioaware.instruments.explain import share
+
+    if not line.accesses:
+        return ""
+    part = share(line.bytes, kernel.bytes, result.symbols or {})
+    return "data" if part is None else f"{part:.1%}"
+
+
+def _margin(line: Line) -> str:
+    """Up to where the line's source begins, and a corner that points up to it."""
+    return " " * (15 + len(line.text) - len(line.text.lstrip())) + "\u2514 "
+
+
+def _data(result: Derived, kernels: list[Explanation]) -> Mapping[str, Any]:
+    """Only the lines that move something."""
+    from ioaware.instruments.explain import share
+
+    symbols = result.symbols or {}
+    return {
+        "schema": SCHEMA,
+        "target": result.target,
+        "params": dict(result.params),
+        "kernels": [
+            {
+                "kernel": kernel.kernel,
+                "formula": str(kernel.bytes),
+                "lines": [
+                    {
+                        "function": section.function,
+                        "path": section.path,
+                        "line": line.number,
+                        "source": line.text.strip(),
+                        "kinds": line.kinds,
+                        "share": share(line.bytes, kernel.bytes, symbols),
+                        "formula": str(line.bytes),
+                        "executions": [str(count) for count in line.executions],
+                    }
+                    for section in kernel.sections
+                    for line in section.lines
+                    if line.accesses
+                ],
+            }
+            for kernel in kernels
+        ],
+    }
+
+
+command = explain
