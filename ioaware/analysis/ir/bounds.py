@@ -141,9 +141,13 @@ def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
             bound = atom.lower if sign > 0 else atom.upper
             return bound is not None and with_bound(bound)
         case Floor():
+            if _prove_floor_alone(value, atom, depth):
+                return True
             divisor = atom.denominator.constant
             if divisor is None or divisor <= 0:
-                return _prove_by_product(value, atom, sign, depth)
+                return _prove_by_product(value, atom, sign, depth) or (sign < 0 and _prove_by_range(value, atom, depth))
+            if _prove_by_finer_floor(value, atom, int(divisor), sign, depth):
+                return True
             numerator = atom.numerator - (divisor - 1 if sign > 0 else 0)
             return with_bound(numerator * Fraction(1, int(divisor)))
         case Extreme():
@@ -155,6 +159,40 @@ def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
             return sign < 0 and with_bound(poly(1))
         case _:
             return False
+
+
+def _prove_floor_alone(value: Poly, atom: Floor, depth: int) -> bool:
+    """floor(n / d) + k >= 0, which for integers is n + k d >= 0."""
+    constant = value.terms.get((), 0)
+    if value.terms.get((atom,)) != 1 or len(value.terms) > 2 or (len(value.terms) == 2 and not constant):
+        return False
+    return positive(atom.denominator) and _prove(atom.numerator + constant * atom.denominator, depth - 1)
+
+
+def _prove_by_finer_floor(value: Poly, atom: Floor, divisor: int, sign: int, depth: int) -> bool:
+    """floor(n / (k d)) is floor(floor(n / d) / k): a bound that keeps the floor by d which stands beside it."""
+    from ioaware.analysis.ir.build import floor_div
+
+    for other in value.atoms:
+        finer = other.denominator.constant if isinstance(other, Floor) else None
+        if finer is not None and 1 < finer < divisor and divisor % finer == 0:
+            times = divisor // int(finer)
+            inner = floor_div(atom.numerator, poly(finer)) - (times - 1 if sign > 0 else 0)
+            return _prove(replace_atom(value, atom, inner * Fraction(1, times)), depth - 1)
+    return False
+
+
+def _prove_by_range(value: Poly, atom: Floor, depth: int) -> bool:
+    """floor is monotone: an index in the numerator is replaced by its own upper bound."""
+    from ioaware.analysis.ir.build import floor_div
+
+    for index in atom.numerator.atoms:
+        if isinstance(index, Symbol) and index.upper is not None and atom.numerator.terms.get((index,), 0) > 0:
+            if any(index in factors for factors in atom.numerator.terms if factors != (index,)):
+                continue
+            bound = floor_div(replace_atom(atom.numerator, index, index.upper), atom.denominator)
+            return positive(atom.denominator) and _prove(replace_atom(value, atom, bound), depth - 1)
+    return False
 
 
 def _prove_by_product(value: Poly, atom: Floor, sign: int, depth: int) -> bool:

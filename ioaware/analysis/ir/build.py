@@ -32,6 +32,9 @@ def floor_div(a: Poly, b: Poly) -> Poly:
     quotient, rest = _divide(a, b)
     if not rest.terms:
         return quotient
+    shared = _floor_by_symbols(a, b)
+    if shared is not None:
+        return shared
     if positive(b) and nonnegative(rest):
         if nonnegative(b - rest - 1):
             return quotient
@@ -39,6 +42,24 @@ def floor_div(a: Poly, b: Poly) -> Poly:
         if one is not None:
             return quotient + one
     return quotient + _floor(rest, b)
+
+
+def _floor_by_symbols(a: Poly, b: Poly) -> Poly | None:
+    """floor((c x + r) / (c k)) is floor(x / k) for a rest r of 0 .. c - 1, and floor((x - 1) / k) for one of -c .. -1."""
+    if len(b.terms) != 1:
+        return None
+    ((factors, scale),) = b.terms.items()
+    if scale == 1:
+        return None
+    symbols = Poly({factors: 1})
+    quotient, rest = _divide(a, symbols)
+    if not quotient.terms or not positive(symbols):
+        return None
+    if nonnegative(rest) and nonnegative(symbols - rest - 1):
+        return floor_div(quotient, poly(scale))
+    if nonnegative(-rest - 1) and nonnegative(rest + symbols):
+        return floor_div(quotient - 1, poly(scale))
+    return None
 
 
 def _floor(numerator: Poly, denominator: Poly) -> Poly:
@@ -168,9 +189,10 @@ def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
     """The least or greatest, without the arguments that another one always beats."""
     flat: dict[Poly, None] = {}
     for arg in args:
-        atom = arg.atom
-        same = isinstance(atom, Extreme) and atom.least == is_least
-        flat.update(dict.fromkeys(atom.args if same else (arg,)))  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
+        flat.update(dict.fromkeys(_flattened(arg, is_least)))
+    common = _common_factor(flat)
+    if common.terms != ONE.terms:
+        return common * _extreme(is_least, [_divide(arg, common)[0] for arg in flat])
     kept: list[Poly] = []
     for arg in flat:
         if any(_beats(other, arg, is_least) for other in kept):
@@ -178,6 +200,27 @@ def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
         kept = [other for other in kept if not _beats(arg, other, is_least)]
         kept.append(arg)
     return kept[0] if len(kept) == 1 else poly(Extreme(is_least, kept))
+
+
+def _flattened(arg: Poly, is_least: bool) -> list[Poly]:
+    """c min(a, b) + x inside a minimum, c > 0, as c a + x and c b + x."""
+    for factors, coefficient in arg.terms.items():
+        atom = factors[0] if len(factors) == 1 else None
+        if isinstance(atom, Extreme) and atom.least == is_least and coefficient > 0:
+            rest = Poly({m: c for m, c in arg.terms.items() if m != factors})
+            if not any(atom in m for m in rest.terms):
+                return [flat for inner in atom.args for flat in _flattened(inner * coefficient + rest, is_least)]
+    return [arg]
+
+
+def _common_factor(args: Iterable[Poly]) -> Poly:
+    """The symbols, never negative, that every term of every argument has as factors."""
+    monomials = [factors for arg in args if arg.terms for factors in arg.terms]
+    shared: list[Atom] = []
+    for atom in dict.fromkeys(monomials[0] if len(monomials) > 1 else ()):
+        if all(atom in factors for factors in monomials) and nonnegative(poly(atom)):
+            shared.append(atom)
+    return Poly({tuple(shared): 1})
 
 
 def _beats(a: Poly, b: Poly, is_least: bool) -> bool:

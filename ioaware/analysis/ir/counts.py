@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ioaware.analysis.ir.build import decided
-from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Extreme, Floor, Poly, Symbol, Test, Unknown, poly
+from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Poly, Symbol, Test, Unknown, parts, poly
 from ioaware.analysis.ir.record import Condition, Loop, Scope
 from ioaware.analysis.ir.summation import simplified, sum_over
 from ioaware.analysis.ir.values import lane_symbol
@@ -85,23 +85,4 @@ def unknowns(value: Poly) -> list[Unknown]:
     return found
 
 
-def parts(atom: Atom) -> list[Poly]:
-    """The polynomials inside an atom."""
-    from ioaware.analysis.ir.poly import Choice, Sum
-
-    match atom:
-        case Floor():
-            return [atom.numerator, atom.denominator]
-        case Extreme():
-            return list(atom.args)
-        case Test():
-            return [atom.value]
-        case Choice():
-            return [atom.condition, atom.then, atom.other]
-        case Sum():
-            return [atom.body, atom.low, atom.high]
-        case _:
-            return []
-
-
-__all__ = ["Loop", "Programs", "active_lanes", "at_most", "parts", "repeated", "unknowns"]
+__all__ = ["Loop", "Programs", "active_lanes", "at_most", "repeated", "unknowns"]

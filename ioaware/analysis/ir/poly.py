@@ -236,3 +236,20 @@ class Unknown(Atom):
     def __init__(self, name: str, why: str, over: frozenset[str] = frozenset(), truth: bool = False) -> None:
         self.name, self.why, self.over = name, why, over
         super().__init__(f"{name}({','.join(sorted(over))})", over | {name}, idempotent=truth)
+
+
+def parts(atom: Atom) -> list[Poly]:
+    """The polynomials inside an atom."""
+    match atom:
+        case Floor():
+            return [atom.numerator, atom.denominator]
+        case Extreme():
+            return list(atom.args)
+        case Test():
+            return [atom.value]
+        case Choice():
+            return [atom.condition, atom.then, atom.other]
+        case Sum():
+            return [atom.body, atom.low, atom.high]
+        case _:
+            return []

@@ -6,8 +6,8 @@ Every rule is an identity of integers for any bounds. What no rule closes stays 
 from __future__ import annotations
 
 from fractions import Fraction
-
-import sympy
+from functools import lru_cache
+from math import comb, gcd
 
 from ioaware.analysis.ir.bounds import nonnegative, positive, replace_atom
 from ioaware.analysis.ir.build import at_least_zero, decided, floor_div, greatest, least, substitute
@@ -16,6 +16,7 @@ from ioaware.analysis.ir.poly import (
     ZERO,
     Atom,
     Choice,
+    Coefficient,
     Extreme,
     Floor,
     Monomial,
@@ -24,12 +25,13 @@ from ioaware.analysis.ir.poly import (
     Symbol,
     Test,
     monomial,
+    parts,
     poly,
     total,
     whole,
 )
 
-MOST_TERMS = 60  # a closed form longer than this helps no reader: the sum stays
+READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
 MOST_SPLITS = 5
 
 
@@ -44,17 +46,41 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
     remainder = _one_tile(body, index, low, high)
     if remainder is not None:
         return remainder
-    groups: dict[Monomial, dict[Monomial, object]] = {}
+    groups: dict[Monomial, dict[Monomial, Coefficient]] = {}
     for factors, coefficient in body.terms.items():
         inside = tuple(atom for atom in factors if index.key in atom.free)
         outside = tuple(atom for atom in factors if index.key not in atom.free)
         groups.setdefault(inside, {})[outside] = coefficient
-    parts = [
-        Poly(outside) * _sum_product(inside, index, low, high, splits)  # pyright: ignore[reportArgumentType]
-        for inside, outside in groups.items()
-    ]
-    result = total(parts)
-    return result if len(result.terms) <= MOST_TERMS else poly(Sum(body, index, low, high))
+    sums = {inside: _sum_product(inside, index, low, high, splits) for inside in groups}
+    result = total(Poly(outside) * sums[inside] for inside, outside in groups.items())
+    plain = _left(body, index, low, high)
+    too_long = size(result) > max(READABLE, LONGER * size(plain))
+    return plain if too_long or any(map(has_sum, sums.values())) else result
+
+
+def size(value: Poly) -> int:
+    """How many parts a reader has to take in."""
+    return sum(1 + sum(_atom_size(atom) for atom in factors) for factors in value.terms)
+
+
+@lru_cache(maxsize=20_000)
+def _atom_size(atom: Atom) -> int:
+    return 1 + sum(size(part) for part in parts(atom))
+
+
+def _left(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
+    """The sum as it stands: what does not change with the index, and a common factor, come out."""
+    still = Poly({m: c for m, c in body.terms.items() if all(index.key not in atom.free for atom in m)})
+    moving = body - still
+    shared = [
+        atom for atom in dict.fromkeys(next(iter(moving.terms)))
+        if index.key not in atom.free and all(atom in factors for factors in moving.terms)
+    ]  # fmt: skip
+    coefficients = list(moving.terms.values())
+    common = gcd(*(int(c) for c in coefficients)) if all(isinstance(c, int) for c in coefficients) else 1
+    common = -common if all(c < 0 for c in coefficients) else common
+    inner = Poly({_divided(m, tuple(shared)) or (): whole(Fraction(c) / common) for m, c in moving.terms.items()})
+    return still * extent(low, high) + monomial(tuple(shared), common) * poly(Sum(inner, index, low, high))
 
 
 def extent(low: Poly, high: Poly) -> Poly:
@@ -90,8 +116,8 @@ def _sum_product(factors: Monomial, index: Symbol, low: Poly, high: Poly, splits
 
 def linear(value: Poly, index: Symbol) -> tuple[Poly, Poly] | None:
     """(a, b) with value = a index + b, where neither changes with the index."""
-    slope: dict[Monomial, object] = {}
-    rest: dict[Monomial, object] = {}
+    slope: dict[Monomial, Coefficient] = {}
+    rest: dict[Monomial, Coefficient] = {}
     for factors, coefficient in value.terms.items():
         inside = [atom for atom in factors if index.key in atom.free]
         if not inside:
@@ -100,7 +126,7 @@ def linear(value: Poly, index: Symbol) -> tuple[Poly, Poly] | None:
             slope[tuple(atom for atom in factors if atom != index)] = coefficient
         else:
             return None
-    return Poly(slope), Poly(rest)  # pyright: ignore[reportArgumentType]
+    return Poly(slope), Poly(rest)
 
 
 def _narrowed(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly:
@@ -132,20 +158,27 @@ def _clip(test: Test, rest: Poly, index: Symbol, low: Poly, high: Poly, splits: 
 
 def _power_sum(power: int, low: Poly, high: Poly) -> Poly:
     """The sum of index**power, low <= high: Faulhaber's polynomial at both ends."""
-    x = sympy.Symbol("x")
-    faulhaber = sympy.Poly(sympy.summation(x**power, (x, 0, x - 1)), x) if power > 2 else None  # pyright: ignore
-    coefficients = {1: (0, Fraction(-1, 2), Fraction(1, 2)), 2: (0, Fraction(1, 6), Fraction(-1, 2), Fraction(1, 3))}.get(power)
-    if coefficients is None:
-        assert faulhaber is not None
-        coefficients = tuple(Fraction(int(c.p), int(c.q)) for c in reversed(faulhaber.all_coeffs()))  # pyright: ignore
+    coefficients = _faulhaber(power)
 
     def at(end: Poly) -> Poly:
         result, running = ZERO, ONE
-        for c in coefficients:
-            result, running = result + running * c, running * end
+        for coefficient in coefficients:
+            result, running = result + running * coefficient, running * end
         return result
 
     return at(high) - at(low)
+
+
+@lru_cache(maxsize=16)
+def _faulhaber(power: int) -> tuple[Fraction, ...]:
+    """Coefficients of the polynomial S with S(n) = 0**p + 1**p + .. + (n - 1)**p, from S(n + 1) - S(n) = n**p."""
+    left = [Fraction(0)] * power + [Fraction(1)]
+    found = [Fraction(0)] * (power + 2)
+    for degree in range(power, -1, -1):
+        found[degree + 1] = left[degree] / (degree + 1)
+        for lower in range(degree + 1):
+            left[lower] -= found[degree + 1] * comb(degree + 1, lower)
+    return tuple(found)
 
 
 def _tiles(factors: Monomial, index: Symbol, low: Poly, high: Poly) -> Poly | None:
@@ -219,19 +252,28 @@ def _split(atom: Extreme, rest: Poly, index: Symbol, low: Poly, high: Poly, spli
 
 
 def _by_digits(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:
-    """An index used through floor(index / D) and its remainder is two indices, where the range is a multiple of D."""
+    """An index used through floor(index / D) and its remainder is two indices; the last of the higher ones may be short."""
     if low.terms:
         return None
     divisors = {atom.denominator for atom in _floors(body) if atom.numerator == poly(index)}
-    for divisor in sorted(divisors, key=lambda d: len(d.key)):
-        quotient = _exact_quotient(high, divisor)
-        if quotient is None or not positive(divisor):
+    for divisor in sorted(divisors, key=lambda d: (-len(d.terms), -len(d.key), d.key)):
+        if not positive(divisor):
             continue
-        tens = Symbol(f"{index.name}'", ZERO, quotient - 1)
-        ones = Symbol(f"{index.name}''", ZERO, divisor - 1)
+        exact = _exact_quotient(high, divisor)
+        quotient = exact if exact is not None else floor_div(high + divisor - 1, divisor)
+        tens = Symbol(f"{index.name}_quotient", ZERO, quotient - 1)
+        length = divisor if exact is not None else least(divisor, high - divisor * poly(tens))
+        ones = Symbol(f"{index.name}_rest", ZERO, length - 1)
         spread = substitute(body, {index.key: divisor * poly(tens) + poly(ones)})
-        return sum_over(sum_over(spread, ones, ZERO, divisor, splits), tens, ZERO, quotient, splits)
+        result = sum_over(sum_over(spread, ones, ZERO, length, splits), tens, ZERO, quotient, splits)
+        if exact is not None or not has_sum(result):
+            return result
     return None
+
+
+def has_sum(value: Poly) -> bool:
+    """Whether a sum stays in it."""
+    return "sum(" in value.key
 
 
 def _exact_quotient(a: Poly, b: Poly) -> Poly | None:
@@ -243,19 +285,9 @@ def _floors(value: Poly) -> list[Floor]:
     """Every floor inside, the inner ones first."""
     found: list[Floor] = []
     for atom in value.atoms:
-        match atom:
-            case Floor():
-                found += [*_floors(atom.numerator), *_floors(atom.denominator), atom]
-            case Extreme():
-                found += [floor for arg in atom.args for floor in _floors(arg)]
-            case Test():
-                found += _floors(atom.value)
-            case Choice():
-                found += [*_floors(atom.condition), *_floors(atom.then), *_floors(atom.other)]
-            case Sum():
-                found += [*_floors(atom.body), *_floors(atom.low), *_floors(atom.high)]
-            case _:
-                pass
+        found += [floor for part in parts(atom) for floor in _floors(part)]
+        if isinstance(atom, Floor):
+            found.append(atom)
     return found
 
 

@@ -1,0 +1,109 @@
+"""The attention kernels: what the engine derives is what the papers predict and what the kernels do, exactly."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+import sympy
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir.attention import Kernels
+from sympy import Expr
+
+from ioaware.analysis.counting import B, B_c, B_r, H, N, N_k, d, e
+from ioaware.analysis.counts import flash1, flash2, standard
+from ioaware.analysis.ir import KernelTraffic
+from ioaware.instruments.target import load_target
+from ioaware.instruments.trace import trace
+from ioaware.kernels.attention.limits import padded
+from ioaware.prediction import predict
+
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+CONFIGURATIONS = [  # head_dim, block_m, block_n, dtype
+    (16, 16, 16, "float16"), (24, 16, 32, "float32"), (64, 32, 16, "bfloat16"), (40, 20, 48, "float16"),
+]  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def derived(case: str, causal: bool, chosen: tuple[int, int, int, str], chunk: int) -> list[KernelTraffic]:
+    head_dim, block_m, block_n, dtype = chosen
+    kernels = Kernels(causal=causal, head_dim=head_dim, block_m=block_m, block_n=block_n, dtype=DTYPES[dtype])
+    return kernels.derive(case, chunk)
+
+
+@pytest.mark.parametrize("case", ["standard", "flash1", "flash2"])
+@settings(max_examples=100, derandomize=True, deadline=None)
+@given(
+    causal=st.booleans(),
+    chosen=st.sampled_from(CONFIGURATIONS),
+    heads=st.sampled_from([(1, 1), (2, 1), (1, 2)]),
+    seq_len=st.integers(1, 50),
+    kv_len=st.integers(1, 64),
+)
+def test_derived_predicted_and_traced_are_one(case, causal, chosen, heads, seq_len, kv_len) -> None:
+    head_dim, block_m, block_n, dtype = chosen
+    params = {
+        "batch": heads[0], "heads": heads[1], "seq_len": seq_len, "kv_len": kv_len, "head_dim": head_dim, "dtype": dtype,
+        "causal": causal, "block_m": block_m, "block_n": block_n,
+    }  # fmt: skip
+    launches = derived(case, causal, chosen, padded(kv_len) if case == "standard" else 0)
+    predicted, traced = predict(case, **params).requested, trace(load_target(case), params)
+    values = {"N": seq_len, "N_k": kv_len, "B": heads[0], "H": heads[1]}
+    reads = [launch.read_bytes.evaluate(values) for launch in launches]
+    writes = [launch.write_bytes.evaluate(values) for launch in launches]
+    assert predicted is not None
+    assert (sum(reads), sum(writes)) == (predicted.read_bytes, predicted.write_bytes)
+    assert [(x.requested.read_bytes, x.requested.write_bytes, x.flops) for x in traced.launches] == [
+        (read, write, launch.flops.evaluate(values)) for read, write, launch in zip(reads, writes, launches, strict=True)
+    ]
+
+
+n = sympy.Symbol("n", integer=True, positive=True)
+steps = sympy.Symbol("steps", integer=True, nonnegative=True)
+
+
+def in_blocks(expr: Expr, block: int) -> Expr:
+    """At N = N_k = n blocks, sums taken from their last term: what is left over is then never negative, as sympy must know."""
+    known = {
+        N: n * block,
+        N_k: n * block,
+        d: 64,
+        e: 2,
+        B_r: block,
+        B_c: block,
+        sympy.Symbol("c", integer=True, positive=True): 1,
+    }
+
+    def reversed_sum(body: Expr, limits: sympy.Tuple) -> Expr:
+        index, low, high = limits
+        return sympy.Sum(body.subs(index, high - steps), (steps, 0, high - low)).doit()
+
+    return sympy.expand(expr.subs(known).replace(sympy.Sum, reversed_sum))
+
+
+@pytest.mark.parametrize(("case", "counts"), [("standard", standard), ("flash1", flash1), ("flash2", flash2)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_derived_is_the_papers_closed_form(case, counts, causal) -> None:
+    """Proven by sympy for every N that is a multiple of the blocks, not sampled."""
+    block = 64
+    kernels = Kernels(causal=causal, head_dim=64, block_m=block, block_n=block, dtype=torch.float16, kv_len=N)
+    launches = kernels.derive(case, 4096)
+    paper = counts.counts(causal)
+    for derived_total, formula in (
+        (sum(x.read_bytes.expr for x in launches), paper.reads.bytes),
+        (sum(x.write_bytes.expr for x in launches), paper.writes.bytes),
+    ):
+        held = derived_total.subs(sympy.Min(4096, N), N)  # the softmax is compiled for rows that fit
+        assert sympy.simplify(in_blocks(held - B * H * formula, block)) == 0
+
+
+def test_formulas_read_like_the_theory() -> None:
+    kernels = Kernels(causal=False, head_dim=64, block_m=64, block_n=64, dtype=torch.float16)
+    (flash,) = kernels.derive("flash2")
+    assert str(flash.read_bytes) == "128*B*H*N + 256*B*H*N_k*ceil(N/64)"
+    assert str(flash.write_bytes) == "132*B*H*N"
+    assert flash.read_bytes.closed
