@@ -7,7 +7,11 @@ memory, is of the machine code for the given values, specialised to them as Trit
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import io
+import re
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,6 +24,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.compiler import compiler as _compiler
 from triton.runtime import jit as _jit
+from triton.runtime.errors import PTXASError
 
 from ioaware.errors import UsageError
 from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value
@@ -79,7 +84,7 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
     parameters = tuple(_parameters(source.signature.items(), launch.arguments))
     key = (source.hash(), str(options), str(gpu))
     if key not in _texts:
-        with _Refusals(launch, gpu):
+        with _clear_failure(launch, gpu):
             text = _first_stage(source, options, backend, gpu)
         if len(_texts) >= KEPT_TEXTS:
             _texts.clear()
@@ -105,7 +110,7 @@ def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "
 def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
     """Triton's compiled kernel at the given values, from Triton's cache where it is there."""
     source, options, _ = _specialised(launch, lambda expr: _integer(expr, values), values, gpu)
-    with _Refusals(launch, gpu):
+    with _clear_failure(launch, gpu):
         return triton.compile(source, target=gpu, options=options.__dict__)
 
 
@@ -187,26 +192,31 @@ class _Pointer(jit.MockTensor):
         return self._address
 
 
-class _Refusals:
-    """What Triton's compiler raises, as one `UsageError` that says which kernel, where and why."""
+@contextmanager
+def _clear_failure(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
+    """What Triton's compiler raises, as one `UsageError` that says which kernel, where and why; what it prints and warns of,
+    on the way to that, is dropped."""
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{launch.name} does not compile for {gpu.backend}:{gpu.arch}: {_told(error)}",
+            "What a newer GPU can do needs --gpu, for example cuda:100." if isinstance(error, PTXASError) else "",
+        ) from error
 
-    def __init__(self, launch: CapturedLaunch, gpu: GPUTarget) -> None:
-        self._launch = launch
-        self._gpu = f"{gpu.backend}:{gpu.arch}"
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, UsageError):
-            reason = str(error).strip() or type(error).__name__
-            raise UsageError(f"{self._launch.name} does not compile for {self._gpu}: {_told(error, reason)}") from error
-
-
-def _told(error: Exception, reason: str) -> str:
-    """Triton's last sentence, and the line of the kernel that it is about."""
+def _told(error: Exception) -> str:
+    """The compiler's own sentence, and the line of the kernel that it is about."""
+    if isinstance(error, PTXASError):
+        said = re.findall(r"; error\s*: (.*)", str(error))
+        return f"ptxas: {said[0]}" if said else "ptxas fails"
     cause: Any = error
     while cause.__cause__ is not None:  # an error inside a called function comes wrapped in those of its callers
         cause = cause.__cause__
-    said = (str(cause).strip() or reason).splitlines()[-1]
-    node = getattr(error, "node", None)
-    return f"{said} (line {node.lineno} of the kernel)" if node is not None and hasattr(node, "lineno") else said
+    lines = str(cause).strip().splitlines() or [type(error).__name__]
+    line = getattr(getattr(error, "node", None), "lineno", None)
+    return f"{lines[-1]} (line {line} of the kernel)" if line else lines[-1]

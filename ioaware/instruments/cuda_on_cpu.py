@@ -179,7 +179,7 @@ class _Stream:
 
 def _refusal(what: str) -> UsageError:
     return UsageError(
-        f"the host function {what}, which has no meaning in Triton's interpreter", "Leave timing to ioaware measure."
+        f"the host function {what}, which has no meaning without a GPU", "Leave timing to ioaware measure."
     )
 
 

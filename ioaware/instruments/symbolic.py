@@ -6,6 +6,7 @@ is a guard. Here guards are only recorded: torch's own solver specialises symbol
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +30,10 @@ SMALLEST = 2
 """Symbols stand for integers from here on: 0 and 1 are cases of their own to torch (broadcasting, contiguity). A parameter that
 is 1 is run as 2, and what comes out for 1 is held against a run with plain integers."""
 
-_torch: Any = torch
+TRIED_SIZES = 24
+SYMINT_FILES = (__file__, "torch/__init__.py", "fx/experimental/sym_node.py", "symbolic_shapes.py", "recording.py")
+"""Where the code of `SymInt` is: what lies between host code that asks it something and the answer."""
+
 _sympy: Any = sympy
 
 
@@ -100,18 +104,20 @@ class Symbols:
         outcome = expr.xreplace(self._hints)
         if not expr.free_symbols or _always(expr) is not None:
             return outcome
+        where, inside_torch = asking()
         if outcome.free_symbols:
             raise UsageError(
-                f"the host function reads a tensor's data at {user_line() or 'an unknown line'}, and a derivation has no data",
+                f"the host function reads a tensor's data at {where}, and a derivation has no data",
                 "Trace it, or give what it reads as a parameter.",
             )
         is_branch = outcome in (sympy.true, sympy.false)
-        reason = f"{'branch' if is_branch else 'taken as a number'} at {user_line() or 'an unknown line'}"
+        reason = f"{'branch' if is_branch else 'taken as a number'} at {where}"
         if (expr, reason) not in self.decisions:
             holds = sympy.Not(expr) if outcome == sympy.false else expr
             pins = not is_branch or (isinstance(holds, sympy.Eq) and any(side in self._named for side in holds.args))
-            note = f"assumes {self._text(holds)} ({reason})"
-            self.decisions[expr, reason] = Decision(note, reason, self._names(expr), pins)
+            if pins or not (inside_torch and _ordinary(holds)):
+                note = f"assumes {self._text(holds)} ({reason})"
+                self.decisions[expr, reason] = Decision(note, reason, self._names(expr), pins)
         return outcome
 
     def _names(self, expr: Any) -> frozenset[str]:
@@ -199,11 +205,27 @@ def _always(expr: Any) -> bool | None:
     return bool(known) if known in (sympy.true, sympy.false) else None
 
 
-def user_line() -> str | None:
-    """`file.py:12`: the deepest line of the user's own code that is running."""
-    frame = sys._getframe(1)
+def _ordinary(condition: Any) -> bool:
+    """Whether a condition that torch itself asks for says no more than that sizes are large, or what is true of all of them:
+    a size that is not 0 or 1, or an inequality that holds at values all over the range of sizes."""
+    if isinstance(condition, sympy.Ne):
+        return any(side in (0, 1) for side in condition.args)
+    if not isinstance(condition, sympy.Rel) or isinstance(condition, sympy.Eq):
+        return False
+    draw = random.Random(0)  # noqa: S311 - sizes to try, the same ones each time
+    symbols = sorted(condition.free_symbols, key=str)
+    points = ({symbol: sympy.Integer(int(2 ** draw.uniform(6, 40))) for symbol in symbols} for _ in range(TRIED_SIZES))
+    return all(condition.xreplace(point) == sympy.true for point in points)
+
+
+def asking() -> tuple[str, bool]:
+    """`file.py:12`, the deepest line of the user's own code that is running, and whether it was torch that asked below it."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    inside_torch = False
     while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        path = frame.f_code.co_filename
+        if not is_library(path):
+            return f"{Path(path).name}:{frame.f_lineno}", inside_torch
+        inside_torch |= not path.endswith(SYMINT_FILES)
         frame = frame.f_back
-    return None
+    return "an unknown line", inside_torch

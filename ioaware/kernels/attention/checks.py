@@ -58,7 +58,7 @@ def check_attention(
             "Put all three on one CUDA device (or on the CPU under Triton's interpreter).",
         )
     for name, block in (("block_m", block_m), ("block_n", block_n)):
-        if type(block) is not int or not 1 <= block <= 1024:
+        if isinstance(block, (bool, float)) or not 1 <= block <= 1024:
             raise UsageError(f"{kernel}: {name}={block!r} cannot work: a block has 1 to 1024 rows")
     if scale is not None and not math.isfinite(scale):
         raise UsageError(f"{kernel}: scale={scale!r} is not a finite number", "Leave it out for 1/sqrt(head_dim).")
