@@ -18,6 +18,7 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from ioaware.analysis import ratio
+from ioaware.analysis.integers import Holds
 from ioaware.analysis.ratio import INT64_MAX, Array, Number, Ratio
 
 Env: TypeAlias = Mapping[str, Number]
@@ -112,7 +113,19 @@ def _compile(expr: Any) -> Node:
     if kind in _ROUNDINGS:
         rounding, inner = _ROUNDINGS[kind], _compile(_args(expr)[0])
         return lambda env: rounding(inner(env))
+    if kind is Holds:
+        return _compile_holds(expr)
     raise TypeError(f"cannot evaluate {kind.__name__} exactly: {expr}")
+
+
+def _compile_holds(expr: Any) -> Node:
+    inner = _compile(_args(expr)[0])
+
+    def holds(env: Env) -> Ratio:
+        met = inner(env)[0] >= 0  # denominators are positive
+        return (int(met) if isinstance(met, bool) else met.astype(np.int64)), 1
+
+    return holds
 
 
 def _compile_power(expr: Any) -> Node:

@@ -34,6 +34,24 @@ class _Printer(StrPrinter):
     def _print_Min(self, expr: Any) -> str:  # noqa: N802
         return self._call("min", sorted(expr.args, key=str))
 
+    def _print_Holds(self, expr: Any) -> str:  # noqa: N802
+        terms = expr.args[0].as_ordered_terms()
+        below = [term for term in terms if term.could_extract_minus_sign()]
+        above: Any = sum(term for term in terms if term not in below)
+        return f"[{self._text(above)} >= {self._text(-sum(below))}]"
+
+    def _print_Piecewise(self, expr: Any) -> str:  # noqa: N802
+        *cases, (last, _) = expr.args
+        return (
+            "(" + "".join(f"{self._text(value)} if {self._text(when)} else " for value, when in cases) + f"{self._text(last)})"
+        )
+
+    def _print_Mod(self, expr: Any) -> str:  # noqa: N802
+        return f"{self.parenthesize(expr.args[0], 50)} % {self.parenthesize(expr.args[1], 50)}"
+
+    def _print_Equality(self, expr: Any) -> str:  # noqa: N802
+        return f"{self._text(expr.lhs)} == {self._text(expr.rhs)}"
+
     def _print_Sum(self, expr: Any) -> str:  # noqa: N802
         body, *limits = expr.args
         loops = "".join(f" for {i} in range({self._bounds(low, high)})" for i, low, high in limits)

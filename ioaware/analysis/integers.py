@@ -10,6 +10,21 @@ from sympy import Expr, Symbol
 _sympy: Any = sympy  # its functions are untyped; their types are given below
 
 
+class Holds(sympy.Function):
+    """[x >= 0]: 1 where x is not negative, 0 where it is. Unlike a Piecewise it may stand inside a sum: sympy leaves it alone."""
+
+    nargs = 1
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        """Decided where sympy can tell the sign."""
+        if x.is_nonnegative:
+            return sympy.S.One
+        return sympy.S.Zero if x.is_negative else None
+
+
 def positive_symbols(names: str) -> tuple[Symbol, ...]:
     """Positive integers, so that sympy may simplify ceilings and maxima of them."""
     return tuple(_sympy.symbols(names, integer=True, positive=True, seq=True))

@@ -162,11 +162,12 @@ def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
 
 
 def _prove_floor_alone(value: Poly, atom: Floor, depth: int) -> bool:
-    """floor(n / d) + k >= 0, which for integers is n + k d >= 0."""
-    constant = value.terms.get((), 0)
-    if value.terms.get((atom,)) != 1 or len(value.terms) > 2 or (len(value.terms) == 2 and not constant):
+    """c floor(n / d) + k >= 0 says floor(n / d) >= m, m = ceil(-k / c), which for integers is n >= m d."""
+    constant, coefficient = value.terms.get((), 0), value.terms.get((atom,), 0)
+    if coefficient <= 0 or len(value.terms) > (2 if constant else 1):
         return False
-    return positive(atom.denominator) and _prove(atom.numerator + constant * atom.denominator, depth - 1)
+    least = -((constant / Fraction(coefficient)).__floor__())
+    return positive(atom.denominator) and _prove(atom.numerator - least * atom.denominator, depth - 1)
 
 
 def _prove_by_finer_floor(value: Poly, atom: Floor, divisor: int, sign: int, depth: int) -> bool:
@@ -216,12 +217,17 @@ def _sign_of_factor(value: Poly, atom: Atom) -> int | None:
     for monomial, coefficient in value.terms.items():
         if atom in monomial:
             others = [other for other in monomial if other != atom]
-            if len(others) != len(monomial) - 1 or any(
-                (_least_of(other) or 0) < 0 or _least_of(other) is None for other in others
-            ):
+            if len(others) != len(monomial) - 1 or not all(map(_never_negative, others)):
                 return None
             signs.add(1 if coefficient > 0 else -1)
     return signs.pop() if len(signs) == 1 else None
+
+
+def _never_negative(atom: Atom) -> bool:
+    low = _least_of(atom)
+    if low is not None:
+        return low >= 0
+    return isinstance(atom, (Extreme, Floor, Choice)) and nonnegative(poly(atom))
 
 
 def replace_atom(value: Poly, atom: Atom, by: Poly) -> Poly:

@@ -64,7 +64,7 @@ class Interpreter:
     def fresh(self, name: str, lower: Poly | None = None, upper: Poly | None = None) -> Symbol:
         """An index whose name nothing else has."""
         base = "".join(c for c in name.lstrip("%") if c.isalnum() or c == "_") or "i"
-        base = f"i_{base}" if base[0].isdigit() else base
+        base = f"i_{base}" if base[0].isdigit() else base if base.strip("_") else "i"
         candidate, count = base, 1
         while candidate in self.names:
             count += 1

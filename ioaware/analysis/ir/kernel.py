@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sympy import Expr
 
 from ioaware.analysis.ir import control, memory, operations
-from ioaware.analysis.ir.build import decided
+from ioaware.analysis.ir.build import choice, decided
 from ioaware.analysis.ir.counts import Programs, active_lanes, at_most, repeated, unknowns
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly, total
 from ioaware.analysis.ir.record import Condition, Loop, Scope, Touch
+from ioaware.analysis.ir.sector_totals import SectorTotal, sector_total
 from ioaware.analysis.ir.summation import simplified
 from ioaware.analysis.ir.symbolic import from_sympy, to_sympy
 from ioaware.analysis.ir.text import Operation, parse
-from ioaware.analysis.ir.traffic import Access, AccessKind, Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar
+from ioaware.analysis.ir.traffic import (
+    SECTOR_BYTES,
+    Access,
+    AccessKind,
+    Argument,
+    Count,
+    Descriptor,
+    KernelTraffic,
+    Pointer,
+    Scalar,
+)
 from ioaware.analysis.ir.types import Type
 from ioaware.analysis.ir.values import Target, TensorDescriptor, Value
 from ioaware.errors import UsageError
@@ -67,7 +79,7 @@ def _given(kernel: str, function: Operation, arguments: Sequence[Argument]) -> l
                 if len(values) < len(parameters) and parameters[len(values)][0].startswith(parameters[len(values) - 1][0][:1]):
                     values.append(Value(parameters[len(values)][1], size))
         elif isinstance(argument, Pointer):
-            values.append(Value(kind, None, (Target(argument.name, ZERO),)))
+            values.append(Value(kind, None, (Target(argument.name, from_sympy(argument.offset_bytes)),)))
         else:
             values.append(Value(kind, _number(argument) if kind.is_integer else None))
     if len(values) != len(parameters):
@@ -97,50 +109,70 @@ class _Counting:
     def traffic(self, kernel: str) -> KernelTraffic:
         accesses: list[Access] = []
         per_program: dict[AccessKind, list[Poly]] = {"read": [], "write": [], "atomic": []}
+        sectors: dict[AccessKind, list[SectorTotal | None]] = {"read": [], "write": [], "atomic": []}
         for touch in self.walk.record.touches:
-            access, lanes = self.access(touch)
-            accesses.append(access)
+            scopes, undecided = self.scopes(touch.scopes)
+            mask, data = at_most(decided(touch.mask))
+            lanes = repeated(active_lanes(mask, touch.shape), scopes)
+            sector = None if touch.kind == "atomic" else sector_total(replace(touch, mask=mask), scopes, self.programs)
+            notes = self.doubts(touch, [*undecided, *data], unknowns(lanes))
+            accesses.append(self.access(touch, scopes, lanes, sector, notes))
             per_program[touch.kind].append(lanes * touch.element_bytes)
+            sectors[touch.kind].append(sector)
         totals = {kind: self.over_grid(simplified(total(parts))) for kind, parts in per_program.items()}
         products = [repeated(poly(p.flops), self.scopes(p.scopes)[0]) for p in self.walk.record.products]
+        reads, writes = (self.sector_bytes(sectors[kind]) for kind in ("read", "write"))
+        exact = self.exact and all(access.exact for access in accesses)
         return KernelTraffic(
             kernel,
             tuple(accesses),
             totals["read"],
             totals["write"],
             totals["atomic"],
-            None,
-            None,
+            reads,
+            writes,
             self.over_grid(simplified(total(products))),
-            exact=self.exact and all(access.exact for access in accesses),
-            sectors_exact=False,
+            exact=exact,
+            sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=tuple(dict.fromkeys([*self.notes, *(note for access in accesses for note in access.notes)])),
         )
 
     def over_grid(self, per_program: Poly) -> Count:
         return Count(to_sympy(self.programs.sum(per_program)))
 
-    def access(self, touch: Touch) -> tuple[Access, Poly]:
-        """The access with its totals, and its active lanes in one program."""
-        scopes, undecided = self.scopes(touch.scopes)
-        mask, data = at_most(decided(touch.mask))
-        lanes = repeated(active_lanes(mask, touch.shape), scopes)
-        executions = self.programs.sum(repeated(ONE, scopes))
-        notes = self.doubts(touch, [*undecided, *data], unknowns(lanes))
+    def sector_bytes(self, parts: Sequence[SectorTotal | None]) -> Count | None:
+        """One condition for all accesses; where it does not hold each one has its own."""
+        known = [part for part in parts if part is not None]
+        if len(known) != len(parts):
+            return None
+        condition = ONE
+        for part in known:
+            condition = condition * part.condition
+        together = choice(condition, simplified(total(p.aligned for p in known)), total(p.count for p in known))
+        return Count(to_sympy(together * SECTOR_BYTES))
+
+    def access(
+        self, touch: Touch, scopes: Sequence[Scope], lanes: Poly, sector: SectorTotal | None, notes: tuple[str, ...]
+    ) -> Access:
+        """The access with its totals over all programs."""
         argument = self.arguments.get(touch.target.argument)
-        access = Access(
+        where = touch.frames[0] if touch.frames else "an unnamed line"
+        doubts = tuple(f"sectors of {touch.operation} at {where} at most: {d}" for d in (sector.doubts if sector else ()))
+        if sector is None and touch.kind != "atomic":
+            doubts = (f"sectors of {touch.operation} at {where} are not known: its addresses are not affine in its lanes",)
+        return Access(
             kind=touch.kind,
             operation=touch.operation,
             tensor=touch.target.argument if argument is None else (getattr(argument, "tensor", "") or argument.name),
             elements=self.over_grid(lanes),
             element_bytes=touch.element_bytes,
-            executions=Count(to_sympy(executions)),
-            sectors=None,
+            executions=Count(to_sympy(self.programs.sum(repeated(ONE, scopes)))),
+            sectors=None if sector is None else Count(to_sympy(sector.count)),
             frames=touch.frames,
             exact=not notes,
-            notes=notes,
+            sectors_exact=not notes and not doubts,
+            notes=(*notes, *doubts),
         )
-        return access, lanes
 
     def scopes(self, scopes: Sequence[Scope]) -> tuple[list[Scope], list[Unknown]]:
         """With conditions that data decide taken as met."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 import sympy
 from sympy import Expr
 
+from ioaware.analysis.integers import Holds
 from ioaware.analysis.ir.build import at_least_zero, choice, floor_div, greatest, is_zero, least, mod
 from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Choice, Extreme, Floor, Poly, Sum, Symbol, Test, Unknown, poly
 from ioaware.errors import UsageError
@@ -93,77 +94,80 @@ def from_sympy_truth(condition: Any) -> Poly:
 
 
 def to_sympy(value: Poly) -> Expr:
-    """Symbols become positive, nonnegative or plain integers, as their lower bounds say."""
-    cache: dict[Atom, Any] = {}
+    """Parameters keep their sign; a choice is a Piecewise, except inside sums, where sympy would rewrite it."""
+    return _to_sympy(value, inside=False)
 
-    def of_atom(atom: Atom) -> Any:
-        if atom not in cache:
-            cache[atom] = _atom_to_sympy(atom)
-        return cache[atom]
 
+def _to_sympy(value: Poly, *, inside: bool) -> Expr:
     terms: list[Any] = []
     for factors, coefficient in value.terms.items():
         number = _sympy.Rational(coefficient.numerator, coefficient.denominator)
-        terms.append(_sympy.Mul(number, *(of_atom(atom) for atom in factors)))
+        terms.append(_sympy.Mul(number, *(_atom_to_sympy(atom, inside) for atom in factors)))
     return cast(Expr, _sympy.Add(*terms))
 
 
-def _atom_to_sympy(atom: Atom) -> Any:
+def _atom_to_sympy(atom: Atom, inside: bool) -> Any:
+    def convert(part: Poly) -> Any:
+        return _to_sympy(part, inside=inside)
+
     match atom:
         case Symbol():
-            low = atom.lower.constant if atom.lower is not None else None
-            if low is None and atom.lower is not None:
-                low = 0 if atom.upper is not None else None
-            if low is not None and low > 0:
-                return _sympy.Symbol(atom.name, integer=True, positive=True)
-            return (
-                _sympy.Symbol(atom.name, integer=True, nonnegative=True) if low == 0 else _sympy.Symbol(atom.name, integer=True)
-            )
+            low = atom.lower.constant if atom.lower is not None and atom.upper is None else None
+            if low is None:
+                return _sympy.Symbol(atom.name, integer=True)
+            sign = {"positive": True} if low > 0 else {"nonnegative": True} if low == 0 else {}
+            return _sympy.Symbol(atom.name, integer=True, **sign)
         case Unknown():
             return _sympy.Symbol(atom.name, integer=True)
         case Floor():
-            return _floor_to_sympy(atom)
+            return _floor_to_sympy(atom, inside)
         case Extreme():
-            args = [to_sympy(arg) for arg in atom.args]
-            return (_sympy.Min if atom.least else _sympy.Max)(*args, evaluate=False)
+            return (_sympy.Min if atom.least else _sympy.Max)(*map(convert, atom.args), evaluate=False)
         case Test():
-            return _sympy.Piecewise((1, truth_to_sympy(poly(atom))), (0, True), evaluate=False)
+            found = convert(atom.value)
+            return Holds(found) * Holds(-found) if atom.equal else Holds(found)
+        case Choice() if inside:
+            condition = convert(atom.condition)
+            return condition * convert(atom.then) + (1 - condition) * convert(atom.other)
         case Choice():
-            condition = truth_to_sympy(atom.condition)
-            return _sympy.Piecewise((to_sympy(atom.then), condition), (to_sympy(atom.other), True), evaluate=False)
+            cases = ((convert(atom.then), _truth(atom.condition)), (convert(atom.other), True))
+            return _sympy.Piecewise(*cases, evaluate=False)
         case Sum():
-            index = of_index(atom.index)
-            return _sympy.Sum(to_sympy(atom.body), (index, to_sympy(atom.low), to_sympy(atom.high - 1)))
+            body, low, high = (_to_sympy(part, inside=True) for part in (atom.body, atom.low, atom.high - 1))
+            return _sympy.Sum(body, (_atom_to_sympy(atom.index, inside), low, high))
         case _:
             raise TypeError(f"no sympy form of {atom!r}")
 
 
-def of_index(index: Symbol) -> Any:
-    """The symbol of a sum's index."""
-    return _atom_to_sympy(index)
+def _truth(truth: Poly) -> Any:
+    """A condition: that lengths are multiples, or else that the truth value is 1."""
+    ((factors, _),) = truth.terms.items() if len(truth.terms) == 1 else (((), 0),)
+    divisible = [_divisibility(atom.value) for atom in factors if isinstance(atom, Test) and atom.equal]
+    if factors and len(divisible) == len(factors) and all(condition is not None for condition in divisible):
+        return _sympy.And(*divisible)
+    return _sympy.Ge(_to_sympy(truth, inside=True), 1, evaluate=False)
 
 
-def truth_to_sympy(truth: Poly) -> Any:
-    """A condition; a combination of tests that is no single one asks whether its value is not 0."""
-    atom = truth.atom
-    if isinstance(atom, Test):
-        positive = Poly({m: c for m, c in atom.value.terms.items() if c > 0})
-        negative = -Poly({m: c for m, c in atom.value.terms.items() if c < 0})
-        relation = _sympy.Eq if atom.equal else _sympy.Ge
-        return relation(to_sympy(positive), to_sympy(negative), evaluate=False)
-    return _sympy.Ne(to_sympy(truth), 0, evaluate=False)
+def _divisibility(value: Poly) -> Any:
+    """x - d floor(x / d) == 0 as x mod d == 0; None for another equation."""
+    for floor in value.atoms:
+        rest = floor.numerator - floor.denominator * poly(floor) if isinstance(floor, Floor) else ZERO
+        if isinstance(floor, Floor) and value in (rest, -rest):
+            remainder = _sympy.Mod(to_sympy(floor.numerator), to_sympy(floor.denominator), evaluate=False)
+            return _sympy.Eq(remainder, 0, evaluate=False)
+    return None
 
 
-def _floor_to_sympy(atom: Floor) -> Any:
+def _floor_to_sympy(atom: Floor, inside: bool) -> Any:
     """ceiling(x / d) where the numerator is x + d - 1."""
     divisor = atom.denominator.constant
     if divisor is not None and atom.numerator.terms.get((), 0) == divisor - 1:
-        return _sympy.ceiling(_over(atom.numerator - (divisor - 1), atom.denominator), evaluate=False)
+        return _sympy.ceiling(_over(atom.numerator - (divisor - 1), atom.denominator, inside), evaluate=False)
     above = atom.numerator - atom.denominator + 1
     if divisor is None and len(above.terms) < len(atom.numerator.terms):
-        return _sympy.ceiling(_over(above, atom.denominator), evaluate=False)
-    return _sympy.floor(_over(atom.numerator, atom.denominator), evaluate=False)
+        return _sympy.ceiling(_over(above, atom.denominator, inside), evaluate=False)
+    return _sympy.floor(_over(atom.numerator, atom.denominator, inside), evaluate=False)
 
 
-def _over(a: Poly, b: Poly) -> Any:
-    return to_sympy(a) / to_sympy(b)
+def _over(a: Poly, b: Poly, inside: bool) -> Any:
+    return _to_sympy(a, inside=inside) / _to_sympy(b, inside=inside)

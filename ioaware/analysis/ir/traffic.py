@@ -15,17 +15,15 @@ from ioaware.analysis.formula import show
 from ioaware.analysis.ratio import Number
 
 SECTOR_BYTES = 32
-POINTER_ALIGNMENT = 16
-"""Bytes: what Triton's own specialisation looks at; torch's allocations are aligned to 256 and more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A pointer argument. `tensor` names what it points into, `alignment` is in bytes."""
+    """A pointer argument: `offset_bytes` after an address aligned to 32 bytes, as torch's allocations are. `tensor` names it."""
 
     name: str
     tensor: str = ""
-    alignment: int = POINTER_ALIGNMENT
+    offset_bytes: Expr | int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,6 @@ class Descriptor:
     shape: Sequence[Expr | int]
     strides: Sequence[Expr | int]
     tensor: str = ""
-    alignment: int = POINTER_ALIGNMENT
 
 
 Argument: TypeAlias = Pointer | Scalar | Descriptor
@@ -96,6 +93,7 @@ class Access:
     sectors: Count | None
     frames: tuple[str, ...]
     exact: bool = True
+    sectors_exact: bool = True
     notes: tuple[str, ...] = ()
 
     @cached_property

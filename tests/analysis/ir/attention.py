@@ -34,7 +34,7 @@ class Kernels:
         signature = dict.fromkeys(constants, "constexpr")
         for name, value in given.items():
             pointer = isinstance(value, str)
-            arguments.append(Pointer(name, alignment=256) if pointer else Scalar(name, value))
+            arguments.append(Pointer(name) if pointer else Scalar(name, value))
             signature[name] = value if pointer else "fp32" if isinstance(value, float) else "i32"
         return analyse(ttir(kernel, signature, constants), arguments, grid)
 

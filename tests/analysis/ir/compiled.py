@@ -100,9 +100,9 @@ def number(size: Size | float, values: Mapping[str, int]) -> Any:
 
 def _argument(name: str, argument: Tensor | Described | Size | float) -> Pointer | Scalar | Descriptor:
     if isinstance(argument, Tensor):
-        return Pointer(name, alignment=256)
+        return Pointer(name)
     if isinstance(argument, Described):
-        return Descriptor(name, (argument.rows, argument.columns), (argument.columns, 1), alignment=256)
+        return Descriptor(name, (argument.rows, argument.columns), (argument.columns, 1))
     return Scalar(name, argument)
 
 

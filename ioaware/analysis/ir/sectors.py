@@ -1,0 +1,317 @@
+"""How many 32-byte sectors one access touches, as a formula: runs of bytes, whether rows share sectors, and alignment.
+
+An access whose address is affine in its lanes, under masks that clip each dimension, is a stack of rows; a row is a run of
+bytes. A run from byte b to byte l touches floor(l/32) - floor(b/32) + 1 sectors. Rows that ascend share a sector at most with
+the row before. Where lengths are multiples of a sector all rows are alike, and the formula says for which lengths that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import gcd, prod
+
+import numpy as np
+
+from ioaware.analysis.ir.bounds import nonnegative, positive
+from ioaware.analysis.ir.build import at_least_zero, choice, decided, floor_div, greatest, is_zero, least, mod, substitute
+from ioaware.analysis.ir.poly import ONE, ZERO, Choice, Extreme, Floor, Poly, Sum, Symbol, Test, Unknown, parts, poly
+from ioaware.analysis.ir.record import Touch
+from ioaware.analysis.ir.summation import extent, linear
+from ioaware.analysis.ir.traffic import SECTOR_BYTES
+from ioaware.analysis.ir.values import lane_symbol
+
+LARGEST_ENUMERATION = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of an access: bytes from one lane to the next, and the lanes that are active. `shuffled`: in any order."""
+
+    lane: Symbol
+    stride: Poly
+    low: Poly
+    high: Poly
+    shuffled: bool = False
+
+    @property
+    def count(self) -> Poly:
+        return greatest(ZERO, self.high - self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Sectors:
+    """Sectors of one execution; with doubts it is the most that there can be."""
+
+    count: Poly
+    doubts: tuple[str, ...] = ()
+
+
+def sectors_of(touch: Touch) -> Sectors | None:
+    """Sectors of one execution of an access, in terms of what is around it; None where its shape has no rule."""
+    mask, address = decided(touch.mask), touch.target.offset
+    if mask == ZERO:
+        return Sectors(ZERO)
+    by_lanes = _enumerated(touch, mask, address)
+    if by_lanes is not None:
+        return Sectors(by_lanes)
+    if len(mask.terms) != 1:
+        return None
+    found = _axes(touch.shape, mask, address)
+    if found is None:
+        return None
+    axes, guard = found
+    counted = _sum_of_rows(address, axes, touch.element_bytes)
+    return None if counted is None else Sectors(guard * counted.count, counted.doubts)
+
+
+def _enumerated(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
+    """Counted lane by lane, where mask and address within a sector depend on the lanes alone."""
+    lanes = {lane_symbol(d, size).key: d for d, size in enumerate(touch.shape) if size > 1}
+    inside = Poly({m: c for m, c in address.terms.items() if any(atom.free & lanes.keys() for atom in m)})
+    rest = address - inside
+    start = mod(rest, poly(SECTOR_BYTES)).constant
+    free = inside.free | mask.free
+    if start is None or free - lanes.keys() or prod(touch.shape) > LARGEST_ENUMERATION:
+        return None
+    grid = np.indices(touch.shape or (1,))
+    values = {key: grid[d] for key, d in lanes.items()}
+    active = np.broadcast_to(numeric(mask, values) != 0, touch.shape or (1,))
+    bytes_ = np.broadcast_to(numeric(inside, values) + int(start), touch.shape or (1,))[active]
+    touched = np.concatenate((bytes_ // SECTOR_BYTES, (bytes_ + touch.element_bytes - 1) // SECTOR_BYTES))
+    return poly(int(np.unique(touched).size))
+
+
+def numeric(value: Poly, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """An expression at arrays of its symbols."""
+    result = np.asarray(0)
+    for factors, coefficient in value.terms.items():
+        term = np.asarray(int(coefficient))
+        for atom in factors:
+            inner = [numeric(part, values) for part in parts(atom)]
+            term = term * _numeric_atom(atom, inner, values)
+        result = result + term
+    return result
+
+
+def _numeric_atom(atom: object, inner: Sequence[np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
+    match atom:
+        case Symbol():
+            return values[atom.key]
+        case Floor():
+            return inner[0] // inner[1]
+        case Extreme():
+            fold = np.minimum if atom.least else np.maximum
+            result = inner[0]
+            for other in inner[1:]:
+                result = fold(result, other)
+            return result
+        case Test():
+            return (inner[0] == 0 if atom.equal else inner[0] >= 0).astype(np.int64)
+        case Choice():
+            return np.where(inner[0] != 0, inner[1], inner[2])
+        case _:
+            raise TypeError(f"no value of {atom!r}")
+
+
+def _axes(shape: Sequence[int], mask: Poly, address: Poly) -> tuple[list[Axis], Poly] | None:
+    """The dimensions with the part of them that the mask leaves, and what must hold for any lane to be active."""
+    ((tests, _),) = mask.terms.items()
+    guard, axes = ONE, list[Axis]()
+    pending = set(tests)
+    for dimension, size in enumerate(shape):
+        if size == 1:
+            continue
+        lane = lane_symbol(dimension, size)
+        mine = [test for test in tests if lane.key in test.free]
+        pending -= set(mine)
+        clipped = _clipped(mine, lane, size)
+        axis = None if clipped is None else _axis(address, lane, *clipped)
+        if axis is None:
+            return None
+        axes.append(axis)
+    lanes = {lane_symbol(d, size).key for d, size in enumerate(shape)}
+    for test in pending:
+        guard = guard * poly(test)
+    if any((axis.low.free | axis.high.free | axis.stride.free) & lanes for axis in axes):
+        return None
+    return axes, guard
+
+
+def _clipped(tests: Sequence[object], lane: Symbol, size: int) -> tuple[Poly, Poly] | None:
+    low, high = ZERO, poly(size)
+    for test in tests:
+        found = linear(test.value, lane) if isinstance(test, Test) else None
+        if found is None:
+            return None
+        slope, offset = found
+        if isinstance(test, Test) and test.equal:
+            if slope not in (ONE, -ONE):
+                return None
+            at = -offset if slope == ONE else offset
+            low, high = greatest(low, at), least(high, at + 1)
+        elif positive(slope):
+            low = greatest(low, -floor_div(offset, slope))
+        elif positive(-slope):
+            high = least(high, floor_div(offset, -slope) + 1)
+        else:
+            return None
+    return low, high
+
+
+def _axis(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
+    found = linear(address, lane)
+    if found is not None:
+        return Axis(lane, found[0], low, high)
+    return _wrapped(address, lane, low, high)
+
+
+def _wrapped(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
+    """Rows (lane + c) mod m: as many different ones as there are lanes, and never more than m, in no order."""
+    inside = [a for m in address.terms for a in m if lane.key in a.free and isinstance(a, Floor)]
+    if len(set(inside)) != 1:
+        return None
+    (wrap,) = set(inside)
+    numerator = linear(wrap.numerator, lane)
+    plain = Poly({m: c for m, c in address.terms.items() if wrap not in m})
+    slope = linear(plain, lane)
+    if slope is None or numerator is None or numerator[0] != ONE or lane.key in wrap.denominator.free:
+        return None
+    times = Poly({tuple(a for a in m if a != wrap): c for m, c in address.terms.items() if wrap in m})
+    if times != -(slope[0] * wrap.denominator) or lane.key in times.free:
+        return None
+    return Axis(lane, slope[0], low, least(high, low + wrap.denominator), shuffled=True)
+
+
+def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | None:
+    """Runs of bytes along the axis of the smallest stride, over the rows of the others."""
+    present = ONE
+    moving: list[Axis] = []
+    for axis in axes:
+        if not axis.stride.terms:  # every lane at the same address
+            present = present * decided(at_least_zero(axis.count - 1))
+        elif nonnegative(-axis.stride):  # descends: count from the other end
+            address = substitute(address, {axis.lane.key: axis.low + axis.high - 1 - poly(axis.lane)})
+            moving.append(replace(axis, stride=-axis.stride))
+        else:
+            moving.append(axis)
+    run, rows = _merged(moving)
+    counted = _rows(address, run, rows, width)
+    return None if counted is None else Sectors(present * counted.count, counted.doubts)
+
+
+def _merged(axes: Sequence[Axis]) -> tuple[Axis | None, list[Axis]]:
+    """The axis that runs along bytes, grown by every axis whose step is exactly its whole length; and the others."""
+    constant = [a for a in axes if a.stride.constant is not None and not a.shuffled]
+    others = list(axes)
+    run = min(constant, key=lambda a: int(a.stride.constant or 0), default=None)
+    if run is None and len(axes) >= 1:
+        symbolic = [a for a in axes if not a.shuffled]
+        run = symbolic[-1] if symbolic else None
+    if run is not None:
+        others.remove(run)
+        for axis in sorted(others, key=lambda a: len(a.stride.key)):
+            lanes = run.lane.upper + 1 if run.lane.upper is not None else ZERO
+            whole = run.low == ZERO and run.high == lanes
+            if whole and axis.stride == run.stride * lanes and not axis.shuffled and axis.low == ZERO:
+                wide = Symbol(f"{run.lane.name}+{axis.lane.name}", ZERO, lanes * _size(axis) - 1)
+                run = Axis(wide, run.stride, ZERO, axis.high * lanes)
+                others.remove(axis)
+    return run, others
+
+
+def _size(axis: Axis) -> Poly:
+    return axis.lane.upper + 1 if axis.lane.upper is not None else ONE
+
+
+def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> Sectors | None:
+    kept = {axis.lane.key for axis in rows}
+    base = substitute(address, {key: ZERO for key in address.free if key.startswith("lane") and key not in kept})
+    count, stride = ONE, poly(width)
+    if run is not None:
+        base, count, stride = base + run.low * run.stride, run.count, run.stride
+    span = stride * (count - 1) + width
+    each = _run(base, span, stride, count)
+    if each is None:
+        return None
+    doubts: list[str] = []
+    if has_unknown(each):
+        doubts.append("memory decides where rows start")
+        each = decided(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, poly(SECTOR_BYTES)))
+    for axis in sorted(rows, key=lambda a: (a.stride.constant is None, int(a.stride.constant or 0), len(a.stride.key))):
+        shared = _shared(base, span, axis, doubts)
+        each = _added(each, axis.lane, axis.low, axis.high) - shared
+        span = span + axis.stride * (axis.count - 1)
+        base = substitute(base, {axis.lane.key: axis.low})
+    return Sectors(each, tuple(doubts))
+
+
+def _run(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | None:
+    """Sectors of one row: without gaps as long as a step is no longer than a sector."""
+    present = decided(at_least_zero(count - 1))
+    dense = present * (floor_div(start + span - 1, poly(SECTOR_BYTES)) - floor_div(start, poly(SECTOR_BYTES)) + 1)
+    if nonnegative(SECTOR_BYTES - stride):
+        return dense
+    if nonnegative(stride - SECTOR_BYTES):
+        return count
+    return choice(at_least_zero(stride - SECTOR_BYTES), count, dense) if positive(stride) else None
+
+
+def _shared(base: Poly, span: Poly, axis: Axis, doubts: list[str]) -> Poly:
+    """Sectors that a row of this axis has in common with the row before. Where that is open, none, and a doubt says so."""
+    if nonnegative(axis.stride - span - (SECTOR_BYTES - 1)):
+        return ZERO
+    offset = mod(substitute(base, {axis.lane.key: ZERO}), poly(SECTOR_BYTES)).constant
+    aligned = not mod(axis.stride, poly(SECTOR_BYTES)).terms
+    apart = nonnegative(axis.stride - span)
+    if aligned and offset is not None and (apart or not axis.stride.constant) and nonnegative(axis.stride - span - int(offset)):
+        return ZERO
+    if not apart:
+        doubts.append("rows may overlap")
+        return ZERO
+    if axis.shuffled:
+        doubts.append("rows in no order may share sectors")
+        return ZERO
+    before = substitute(base, {axis.lane.key: poly(axis.lane) - 1}) + span - 1
+    sector = poly(SECTOR_BYTES)
+    same = at_least_zero(floor_div(before, sector) - floor_div(base, sector))
+    return _added(same, axis.lane, axis.low + 1, axis.high)
+
+
+def _added(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
+    """The sum over rows: of rows that differ in how they lie in sectors, term by term."""
+    if index.key not in body.free:
+        return body * extent(low, high)
+    return poly(Sum(body, index, low, high))
+
+
+def alignment(address: Poly) -> dict[Symbol, int]:
+    """For each parameter, of what it must be a multiple so that every product it is a factor of is whole sectors."""
+    needed: dict[Symbol, int] = {}
+    for factors, coefficient in address.terms.items():
+        if not isinstance(coefficient, int) or coefficient % SECTOR_BYTES == 0:
+            continue
+        parameters = [a for a in factors if isinstance(a, Symbol) and a.upper is None]
+        multiple = SECTOR_BYTES // gcd(coefficient, SECTOR_BYTES)
+        if parameters and not any(needed.get(p, 1) >= multiple for p in parameters):
+            needed[parameters[-1]] = max(multiple, needed.get(parameters[-1], 1))
+    return needed
+
+
+def multiples(needed: Mapping[Symbol, int]) -> tuple[dict[str, Poly], dict[str, Poly], Poly]:
+    """Each parameter as so many times a new one; the way back; and the condition under which that is right."""
+    forth: dict[str, Poly] = {}
+    back: dict[str, Poly] = {}
+    condition = ONE
+    for symbol, multiple in needed.items():
+        unit = Symbol(f"{symbol.name}/{multiple}", symbol.lower)
+        forth[symbol.key] = poly(unit) * multiple
+        back[unit.key] = poly(symbol) * Fraction(1, multiple)
+        condition = condition * is_zero(mod(poly(symbol), poly(multiple)))
+    return forth, back, condition
+
+
+def has_unknown(value: Poly) -> bool:
+    """Whether memory decides some part of it."""
+    return any(isinstance(a, Unknown) or any(has_unknown(p) for p in parts(a)) for a in value.atoms)
