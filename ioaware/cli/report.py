@@ -16,8 +16,8 @@ from ioaware.cli.text import printable
 def report(output: Path) -> None:
     """The report: predicted curves, traced marks, measured points, and the verdicts on the theorems.
 
-    On a machine with a GPU it measures, which takes a while and goes on where it stopped when interrupted; elsewhere it
-    shows the measurements of an H200 that ship with ioaware. Prints the path of report.html last.
+    On a machine with a GPU it measures the study `live`, a few minutes, and goes on where it stopped when interrupted;
+    elsewhere it shows the measurements of an H200 that ship with ioaware. Prints the path of report.html last.
     """
     from ioaware.cli.gather import measurements, roofs, theory
     from ioaware.cli.progress import progress_bar

@@ -12,7 +12,7 @@ from ioaware.analysis.claims.claim import Claim, Comparison, Exponent, Part, con
 from ioaware.analysis.claims.evidence import Evidence, Need, Observation
 from ioaware.analysis.claims.exponents import fit_exponents, fittable
 from ioaware.analysis.claims.grid import ATTENTION, FLASH, every_need, series
-from ioaware.analysis.claims.hardware import as_asked, l1_can_help, spills
+from ioaware.analysis.claims.hardware import as_asked, l1_savings_bytes, spills
 from ioaware.analysis.claims.leading import POWERS, memory_of, observed_leading_bytes
 from ioaware.analysis.claims.standard_half import judge_standard_half, scarce_exponents
 from ioaware.analysis.counting import LIVE_SET
@@ -62,9 +62,9 @@ def judge(evidence: Evidence) -> Claim:
     ]
     counted = (seen for seen in evidence.measured(*ATTENTION) if seen.requested_bytes is not None)  # others hold times alone
     measurements = list(counted)
-    clear = [row for seen in measurements if as_asked(seen) for row in _requests("b", seen)]
-    helped = [seen for seen in measurements if l1_can_help(seen) and not spills(seen)]
     spilled = [seen for seen in measurements if spills(seen)]
+    helped = [seen for seen in measurements if l1_savings_bytes(seen) and not spills(seen)]
+    clear = [row for seen in measurements if as_asked(seen) for row in _requests("b", seen)]
     notes = [*NOTES, *evidence.failures()]
     if measurements:
         parts += _judge_measured(clear, helped)
@@ -112,23 +112,29 @@ def _traced(target: str, evidence: Evidence) -> Iterator[Comparison]:
 
 
 def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) -> Iterator[Part]:
-    """Equality where the L1 cannot help; where it can, it can only take requests away."""
+    """Equality where the L1 cannot help; where it can, it can only take reads away, and no more than it can hold."""
     yield judge_comparisons(
         "b",
-        "measured reads and writes are the exact counts where the L1 cannot hold the inner working set",
+        "measured reads and writes are the exact counts where nothing that the L1 holds is read again",
         clear,
         tolerance=MEASURED_TOLERANCE,
         unit="bytes",
     )
-    ratios = [
-        (row.where, row.observed / row.expected)
-        for seen in helped
-        for row in _requests("b", seen)
-        if row.observed is not None and row.expected
-    ]
-    if ratios:
-        says = "flash1, measured where O, l and m of N rows fit in the L1: never more than the exact counts"
-        yield judge_bounds("b", says, ratios, high=1 + MEASURED_TOLERANCE)
+    most: list[tuple[str, float]] = []
+    least: list[tuple[str, float]] = []
+    for seen in helped:
+        reads, _ = _requests("b", seen)
+        if reads.observed is not None and reads.expected:
+            most.append((reads.where, reads.observed / reads.expected))
+            least.append((reads.where, (reads.observed + l1_savings_bytes(seen)) / reads.expected))
+    if most:
+        writes = [tuple(_requests("b", seen))[1] for seen in helped]
+        says = "where programs read again what the L1 may hold, writes are the exact counts"
+        yield judge_comparisons("b", says, writes, tolerance=MEASURED_TOLERANCE, unit="bytes")
+        says = "there reads are never more than the exact counts"
+        yield judge_bounds("b", says, most, high=1 + MEASURED_TOLERANCE)
+        says = "and never fewer than the exact counts less all that the L1 can hold"
+        yield judge_bounds("b", says, least, low=1 - MEASURED_TOLERANCE)
 
 
 def _judge_observed_bound(evidence: Evidence) -> Part:

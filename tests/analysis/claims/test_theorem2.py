@@ -111,6 +111,37 @@ def test_the_l1_may_only_take_requests_away(evidence: Evidence, measured: Measur
     assert theorem2.judge(Evidence(evidence.answers, records)).verdict == verdict
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "holds"), (0.8, "holds"), (0.5, "fails"), (1.01, "fails")])
+def test_the_l1_shares_tiles_between_programs_but_holds_only_so_much(
+    evidence: Evidence, measured: Measured, factor: float, verdict: str
+):
+    """Of standard attention's reads at N = 4096, d = 64, those of Q and K that were made before are a fifth."""
+    records = [*campaign(measured), scaled(measured("standard", seq_len=4096, head_dim=64), reads=factor)]
+    assert theorem2.judge(Evidence(evidence.answers, records)).verdict == verdict
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(0.999, "holds"), (0.98, "holds"), (0.9, "fails")])
+def test_the_last_column_blocks_of_causal_flash1_fit_in_the_l1(
+    evidence: Evidence, measured: Measured, factor: float, verdict: str
+):
+    seen = measured("flash1", seq_len=8192, head_dim=64, causal=True)
+    assert theorem2.judge(Evidence(evidence.answers, [*campaign(measured), scaled(seen, reads=factor)])).verdict == verdict
+
+
+def test_writes_are_exact_even_where_the_l1_helps_reads(evidence: Evidence, measured: Measured):
+    seen = scaled(measured("flash1", seq_len=1024, head_dim=64), writes=0.99)
+    assert theorem2.judge(Evidence(evidence.answers, [*campaign(measured), seen])).verdict == "fails"
+
+
+def test_spilled_registers_are_named_and_not_compared(evidence: Evidence, measured: Measured):
+    seen = measured("flash2", seq_len=4096, head_dim=128)
+    launches = tuple(replace(launch, local_bytes=16) for launch in seen.observed.launches)
+    spilled = scaled(replace(seen, observed=replace(seen.observed, launches=launches)), writes=5.0)
+    claim = theorem2.judge(Evidence(evidence.answers, [*campaign(measured), spilled]))
+    assert claim.verdict == "holds"
+    assert any(note.startswith("Not compared, measure flash2") for note in claim.evidence["notes"])
+
+
 def test_nothing_but_points_the_l1_helps_decides_nothing(evidence: Evidence, measured: Measured):
     assert theorem2.judge(Evidence(evidence.answers, [measured("flash1", seq_len=512)])).verdict == "inconclusive"
 
