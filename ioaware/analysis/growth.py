@@ -9,6 +9,7 @@ import sympy
 from sympy import Expr
 
 _sympy: Any = sympy
+UNDECIDED = (_sympy.Min, _sympy.Max, _sympy.Mod, _sympy.Piecewise)
 
 
 @lru_cache(maxsize=1024)
@@ -21,6 +22,8 @@ def leading_term(expr: Expr) -> Expr | None:
     smooth: Any = expr
     for rounding in (_sympy.ceiling, _sympy.floor):
         smooth = smooth.replace(rounding, lambda x: x)  # pyright: ignore[reportUnknownLambdaType]
+    if smooth.has(*UNDECIDED):
+        return None
     smooth = _sympy.expand(smooth.doit() if smooth.has(sympy.Sum) else smooth)
     symbols = sorted(smooth.free_symbols, key=str)
     if not symbols:

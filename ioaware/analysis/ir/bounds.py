@@ -12,13 +12,13 @@ from functools import lru_cache
 
 from ioaware.analysis.ir.poly import Atom, Choice, Coefficient, Extreme, Floor, Monomial, Poly, Sum, Symbol, Test, Unknown, poly
 
-DEPTH = 7
+DEPTH = 4
 CACHED = 20_000
 
 
-def nonnegative(value: Poly) -> bool:
-    """Whether `value` >= 0 is certain."""
-    return _prove(value, DEPTH)
+def nonnegative(value: Poly, depth: int = DEPTH) -> bool:
+    """Whether `value` >= 0 is certain; `depth` says after how many replacements to give up."""
+    return _prove(value, depth)
 
 
 def positive(value: Poly) -> bool:

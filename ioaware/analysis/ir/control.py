@@ -38,7 +38,7 @@ def _for(walk: Interpreter, operation: Operation) -> None:
     else:
         trips = greatest(ZERO, floor_div(high - low + step - 1, step))
         index = walk.fresh(found[1], ZERO, trips - 1)
-        loop, variable, count = Loop(index, ZERO, trips), low + step * poly(index), poly(index)
+        loop, variable, count = Loop(index, ZERO, trips, (low, high, step)), low + step * poly(index), poly(index)
     kind = walk.value(found[2]).type
 
     def body(carried: Sequence[Value]) -> list[Value]:

@@ -12,9 +12,10 @@ from ioaware.analysis.ir.build import choice, decided
 from ioaware.analysis.ir.counts import Programs, active_lanes, at_most, repeated, unknowns
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly, total
-from ioaware.analysis.ir.record import Condition, Loop, Scope, Touch
+from ioaware.analysis.ir.record import Condition, Scope, Touch
 from ioaware.analysis.ir.sector_totals import SectorTotal, sector_total
 from ioaware.analysis.ir.summation import simplified
+from ioaware.analysis.ir.sweep import Placed, placed
 from ioaware.analysis.ir.symbolic import from_sympy, to_sympy
 from ioaware.analysis.ir.text import Operation, parse
 from ioaware.analysis.ir.traffic import (
@@ -28,7 +29,6 @@ from ioaware.analysis.ir.traffic import (
     Pointer,
     Scalar,
 )
-from ioaware.analysis.ir.types import Type
 from ioaware.analysis.ir.values import Target, TensorDescriptor, Value
 from ioaware.errors import UsageError
 
@@ -108,37 +108,38 @@ class _Counting:
 
     def traffic(self, kernel: str) -> KernelTraffic:
         accesses: list[Access] = []
-        per_program: dict[AccessKind, list[Poly]] = {"read": [], "write": [], "atomic": []}
+        counted: dict[AccessKind, list[tuple[Poly, Programs]]] = {"read": [], "write": [], "atomic": []}
         sectors: dict[AccessKind, list[SectorTotal | None]] = {"read": [], "write": [], "atomic": []}
         for touch in self.walk.record.touches:
             scopes, undecided = self.scopes(touch.scopes)
             mask, data = at_most(decided(touch.mask))
-            lanes = repeated(active_lanes(mask, touch.shape), scopes)
-            sector = None if touch.kind == "atomic" else sector_total(replace(touch, mask=mask), scopes, self.programs)
+            where = placed((mask, touch.target.offset), scopes, self.programs)
+            swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
+            lanes = repeated(active_lanes(swept.mask, touch.shape), where.scopes)
+            sector = None if touch.kind == "atomic" else sector_total(swept, where.scopes, where.programs)
             notes = self.doubts(touch, [*undecided, *data], unknowns(lanes))
-            accesses.append(self.access(touch, scopes, lanes, sector, notes))
-            per_program[touch.kind].append(lanes * touch.element_bytes)
+            accesses.append(self.access(touch, where, lanes, sector, notes))
+            counted[touch.kind].append((lanes * touch.element_bytes, where.programs))
             sectors[touch.kind].append(sector)
-        totals = {kind: self.over_grid(simplified(total(parts))) for kind, parts in per_program.items()}
-        products = [repeated(poly(p.flops), self.scopes(p.scopes)[0]) for p in self.walk.record.products]
+        products: list[tuple[Poly, Programs]] = []
+        for product in self.walk.record.products:
+            where = placed((poly(product.flops),), self.scopes(product.scopes)[0], self.programs)
+            products.append((repeated(where.values[0], where.scopes), where.programs))
         reads, writes = (self.sector_bytes(sectors[kind]) for kind in ("read", "write"))
         exact = self.exact and all(access.exact for access in accesses)
         return KernelTraffic(
             kernel,
             tuple(accesses),
-            totals["read"],
-            totals["write"],
-            totals["atomic"],
+            over_grid(counted["read"]),
+            over_grid(counted["write"]),
+            over_grid(counted["atomic"]),
             reads,
             writes,
-            self.over_grid(simplified(total(products))),
+            over_grid(products),
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=tuple(dict.fromkeys([*self.notes, *(note for access in accesses for note in access.notes)])),
         )
-
-    def over_grid(self, per_program: Poly) -> Count:
-        return Count(to_sympy(self.programs.sum(per_program)))
 
     def sector_bytes(self, parts: Sequence[SectorTotal | None]) -> Count | None:
         """One condition for all accesses; where it does not hold each one has its own."""
@@ -151,22 +152,20 @@ class _Counting:
         together = choice(condition, simplified(total(p.aligned for p in known)), total(p.count for p in known))
         return Count(to_sympy(together * SECTOR_BYTES))
 
-    def access(
-        self, touch: Touch, scopes: Sequence[Scope], lanes: Poly, sector: SectorTotal | None, notes: tuple[str, ...]
-    ) -> Access:
+    def access(self, touch: Touch, where: Placed, lanes: Poly, sector: SectorTotal | None, notes: tuple[str, ...]) -> Access:
         """The access with its totals over all programs."""
         argument = self.arguments.get(touch.target.argument)
-        where = touch.frames[0] if touch.frames else "an unnamed line"
-        doubts = tuple(f"sectors of {touch.operation} at {where} at most: {d}" for d in (sector.doubts if sector else ()))
+        line = touch.frames[0] if touch.frames else "an unnamed line"
+        doubts = tuple(f"sectors of {touch.operation} at {line} at most: {d}" for d in (sector.doubts if sector else ()))
         if sector is None and touch.kind != "atomic":
-            doubts = (f"sectors of {touch.operation} at {where} are not known: its addresses are not affine in its lanes",)
+            doubts = (f"sectors of {touch.operation} at {line} are not known: its addresses are not affine in its lanes",)
         return Access(
             kind=touch.kind,
             operation=touch.operation,
             tensor=touch.target.argument if argument is None else (getattr(argument, "tensor", "") or argument.name),
-            elements=self.over_grid(lanes),
+            elements=over_grid([(lanes, where.programs)]),
             element_bytes=touch.element_bytes,
-            executions=Count(to_sympy(self.programs.sum(repeated(ONE, scopes)))),
+            executions=over_grid([(repeated(ONE, where.scopes), where.programs)]),
             sectors=None if sector is None else Count(to_sympy(sector.count)),
             frames=touch.frames,
             exact=not notes,
@@ -196,4 +195,9 @@ class _Counting:
         return tuple(dict.fromkeys(notes))
 
 
-__all__ = ["Loop", "Type", "analyse"]
+def over_grid(counted: Sequence[tuple[Poly, Programs]]) -> Count:
+    """The sum over all programs: what is summed over the same programs is put together first."""
+    groups: dict[Programs, list[Poly]] = {}
+    for per_program, programs in counted:
+        groups.setdefault(programs, []).append(per_program)
+    return Count(to_sympy(simplified(total(programs.sum(simplified(total(parts))) for programs, parts in groups.items()))))

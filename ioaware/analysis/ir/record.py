@@ -1,4 +1,4 @@
-"""What interpreting a kernel leaves behind: each access and each product of matrices with the loops and conditions around it."""
+"""What interpreting a kernel leaves behind: accesses and products of matrices, with the loops and conditions around them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ioaware.analysis.ir.values import Target
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The index runs from `low` up to `high`, exclusive."""
+    """The index runs from `low` up to `high`, exclusive. `source` is what the code says: start, stop and step."""
 
     index: Symbol
     low: Poly
     high: Poly
+    source: tuple[Poly, Poly, Poly] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,15 @@ class Recorder:
         return any(isinstance(scope, Condition) and scope.truth == ZERO for scope in self.scopes)
 
     def touch(
-        self, kind: AccessKind, operation: str, target: Target, shape: tuple[int, ...], width: int, mask: Poly, frames: tuple[str, ...]
-    ) -> None:  # fmt: skip
+        self,
+        kind: AccessKind,
+        operation: str,
+        target: Target,
+        shape: tuple[int, ...],
+        width: int,
+        mask: Poly,
+        frames: tuple[str, ...],
+    ) -> None:
         if not self.rehearsing and not self.unreachable:
             self.touches.append(Touch(kind, operation, target, shape, width, mask * target.condition, self.scopes, frames))
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from ioaware.analysis.ir.build import choice, decided, substitute
 from ioaware.analysis.ir.counts import Programs, repeated
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Sum, Symbol, poly
-from ioaware.analysis.ir.record import Condition, Loop, Scope, Touch
-from ioaware.analysis.ir.sectors import Sectors, alignment, has_unknown, multiples, sectors_of
-from ioaware.analysis.ir.summation import has_sum
+from ioaware.analysis.ir.record import Condition, Scope, Touch
+from ioaware.analysis.ir.sectors import alignment, has_unknown, multiples, sectors_of
+from ioaware.analysis.ir.summation import extent
+from ioaware.analysis.ir.sweep import Rewriting
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +49,15 @@ def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> S
     return SectorTotal(anyway, aligned, condition, plain.doubts)
 
 
-class _Spread:
+class _Spread(Rewriting):
     """Parameters as multiples everywhere: in the grid, in the loops, and in the bounds that indices are known by."""
 
     def __init__(self, forth: Mapping[str, Poly], programs: Programs, scopes: Sequence[Scope]) -> None:
-        self._by = dict(forth)
+        super().__init__(forth)
         sizes = tuple(map(self, programs.sizes))
-        indices = tuple(self._index(index) for index in programs.indices)
+        indices = tuple(map(self.index, programs.indices))
         self.programs = Programs((indices[0], indices[1], indices[2]), (sizes[0], sizes[1], sizes[2]))
-        self.scopes = [self._scope(scope) for scope in scopes]
-
-    def __call__(self, value: Poly) -> Poly:
-        return decided(substitute(value, self._by))
-
-    def _index(self, index: Symbol) -> Symbol:
-        low, high = (None if bound is None else self(bound) for bound in (index.lower, index.upper))
-        again = Symbol(index.name, low, high)
-        self._by[index.key] = poly(again)
-        return again
-
-    def _scope(self, scope: Scope) -> Scope:
-        if isinstance(scope, Condition):
-            return Condition(self(scope.truth))
-        low, high = self(scope.low), self(scope.high)
-        return Loop(self._index(scope.index), low, high)
+        self.scopes = [self.scope(scope) for scope in scopes]
 
 
 def _summed(count: Poly, scopes: Sequence[Scope], programs: Programs) -> Poly:
@@ -88,11 +74,6 @@ def _summed(count: Poly, scopes: Sequence[Scope], programs: Programs) -> Poly:
 
 
 def _sum(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
-    from ioaware.analysis.ir.summation import extent
-
     if index.key not in body.free:
         return body * extent(low, high)
     return poly(Sum(body, index, low, high))
-
-
-__all__ = ["SectorTotal", "Sectors", "has_sum", "sector_total"]

@@ -23,6 +23,7 @@ from ioaware.analysis.ir.traffic import SECTOR_BYTES
 from ioaware.analysis.ir.values import lane_symbol
 
 LARGEST_ENUMERATION = 1 << 16
+PATIENT = 7  # a proof that rows do not overlap decides between a number and a bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +265,13 @@ def _shared(base: Poly, span: Poly, axis: Axis, doubts: list[str]) -> Poly:
         return ZERO
     offset = mod(substitute(base, {axis.lane.key: ZERO}), poly(SECTOR_BYTES)).constant
     aligned = not mod(axis.stride, poly(SECTOR_BYTES)).terms
-    apart = nonnegative(axis.stride - span)
-    if aligned and offset is not None and (apart or not axis.stride.constant) and nonnegative(axis.stride - span - int(offset)):
+    apart = nonnegative(axis.stride - span, PATIENT)
+    if (
+        aligned
+        and offset is not None
+        and (apart or not axis.stride.constant)
+        and nonnegative(axis.stride - span - int(offset), PATIENT)
+    ):
         return ZERO
     if not apart:
         doubts.append("rows may overlap")

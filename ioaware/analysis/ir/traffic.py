@@ -19,7 +19,7 @@ SECTOR_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A pointer argument: `offset_bytes` after an address aligned to 32 bytes, as torch's allocations are. `tensor` names it."""
+    """A pointer argument into `tensor`: `offset_bytes` after an address aligned to 32 bytes, as torch's allocations are."""
 
     name: str
     tensor: str = ""
