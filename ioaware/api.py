@@ -34,7 +34,8 @@ def derive(
     """Exact formulas of what the kernels of `target` request, in its parameters, from their compiled IR. Needs no GPU.
 
     `target` is a case, `file.py:function`, `module:function` or the function itself. Kernels are compiled for `gpu`; autotuned
-    ones have the first configuration with the values of `config`. Raises `UsageError` for what cannot run, compile or be counted.
+    ones have the first configuration with the values of `config`. The result's `evaluate` gives the bytes at other parameters.
+    Raises `UsageError` for what cannot run, compile or be counted.
     """
     from ioaware.instruments.compile import find_gpu
     from ioaware.instruments.derive import derive as run_derived

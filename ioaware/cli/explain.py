@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 @config_option
 @json_option
 @output_option("Write here instead of to stdout.")
-def explain(
-    target: str, given: dict[str, str], gpu: str, config: dict[str, str], as_json: bool, output: Path | None
-) -> None:
+def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str], as_json: bool, output: Path | None) -> None:
     """The source of TARGET's kernels with, beside each line, its share of the bytes, its formula and how often it runs.
 
     A line that calls a function counts what the function moves; the function follows with lines of its own.

@@ -1,8 +1,8 @@
 """Runs an unmodified host function on tensors without memory and catches its launches, integer parameters kept symbolic.
 
-Every function is run twice at least: once with plain integers, which is what it does, and with symbols, which is what it does in
-general. Parameters that the host code needs as integers are pinned to their given value and the run repeated, until what is left
-symbolic agrees with the plain run launch by launch.
+Every function is run twice at least: with plain integers, which is what it does, and with symbols, which is what it does in
+general. Parameters that the host code needs as integers are pinned to their given value and the run repeated, until what is
+left symbolic agrees with the plain run launch by launch.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def capture(
         if not new and run.error is not None:
             new = runner.culprit(free, run.error)
         if not new and not agree(run.events, plain.events, _at(free)):
-            new = {name: "the launches depend on it in another way than symbols show" for name in _suspects(free)}
+            new = dict.fromkeys(_suspects(free), "the launches depend on it in another way than symbols show")
         if not new:
             notes = (*plain.notes, *_pins(pinned, params), *_assumptions(run))
             return Capture(run.events, free, notes, run.returned)

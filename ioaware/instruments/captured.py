@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from sympy import Expr
@@ -36,7 +36,7 @@ class DescriptorValue:
     template: Any
 
 
-Value: TypeAlias = "Expr | bool | float | None | TensorValue | DescriptorValue | tuple[Value, ...] | object"
+Value: TypeAlias = "Expr | bool | float | TensorValue | DescriptorValue | tuple[Value, ...] | object | None"
 """An argument: integers as expressions of the parameters, anything that only a constexpr can hold as it is."""
 
 
@@ -75,7 +75,7 @@ def agree(symbolic: list[Event], plain: list[Event], at: Callable[[Expr], Expr])
     return all(_same(one, other, at) for one, other in zip(symbolic, plain, strict=True))
 
 
-def _same(one: Event, other: Event, at: Callable[[Expr], Expr]) -> bool:
+def _same(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
     if isinstance(one, CapturedLaunch) and isinstance(other, CapturedLaunch):
         return (
             one.kernel.fn.__code__ == other.kernel.fn.__code__  # host code may define its kernel anew in each call
@@ -89,24 +89,33 @@ def _same(one: Event, other: Event, at: Callable[[Expr], Expr]) -> bool:
     return False
 
 
-def _same_value(one: Value, other: Value, at: Callable[[Expr], Expr]) -> bool:
+def _same_value(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
     """Floats are not compared: no address, mask or loop bound is one."""
     if isinstance(one, Expr) and isinstance(other, Expr):
-        return at(one) == other
+        return _equal(at(one), other)
     if isinstance(one, TensorValue) and isinstance(other, TensorValue):
         return (one.dtype, one.storage, at(one.offset)) == (other.dtype, other.storage, other.offset)
     if isinstance(one, DescriptorValue) and isinstance(other, DescriptorValue):
         return (
             one.block_shape == other.block_shape
             and _same_value(one.base, other.base, at)
-            and all(at(a) == b for a, b in zip((*one.shape, *one.strides), (*other.shape, *other.strides), strict=True))
+            and all(_equal(at(a), b) for a, b in zip((*one.shape, *one.strides), (*other.shape, *other.strides), strict=True))
         )
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        pairs: Any = zip(one, other, strict=False)  # pyright: ignore[reportUnknownArgumentType]
-        return len(one) == len(other) and all(_same_value(a, b, at) for a, b in pairs)  # pyright: ignore[reportUnknownArgumentType]
+    items, others = items_of(one), items_of(other)
+    if items is not None and others is not None:
+        return len(items) == len(others) and all(_same_value(a, b, at) for a, b in zip(items, others, strict=True))
     if isinstance(one, float) and isinstance(other, float):
         return True
-    return type(one) is type(other) and (one is other or bool(one == other))
+    return type(one) is type(other) and (one is other or _equal(one, other))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return bool(one == other)
+
+
+def items_of(value: Any) -> tuple[Any, ...] | None:
+    """The items of a tuple or list; None for anything else."""
+    return tuple(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else None
 
 
 def is_tensor(value: Any) -> bool:

@@ -27,10 +27,12 @@ from triton.runtime import jit as _jit
 from triton.runtime.errors import PTXASError
 
 from ioaware.errors import UsageError
-from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value
+from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value, items_of
 from ioaware.instruments.cubin import resources
 
-ir: Any = _libtriton.ir
+_native: Any = _libtriton
+ir: Any = _native.ir
+_triton: Any = triton
 jit: Any = _jit
 compiler: Any = _compiler
 
@@ -100,8 +102,8 @@ def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "
     """Names and values of what is left of the arguments in the IR: no constexprs, tuples item by item."""
     for key, kind in signature:
         name = f"{outer}[{key}]" if outer else str(key)
-        if isinstance(kind, tuple):
-            items: Any = kind  # pyright: ignore[reportUnknownVariableType]
+        items = items_of(kind)
+        if items is not None:
             yield from _parameters(enumerate(items), given[key], name)
         elif kind != "constexpr":
             yield name, given[key]
@@ -111,7 +113,7 @@ def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
     """Triton's compiled kernel at the given values, from Triton's cache where it is there."""
     source, options, _ = _specialised(launch, lambda expr: _integer(expr, values), values, gpu)
     with _clear_failure(launch, gpu):
-        return triton.compile(source, target=gpu, options=options.__dict__)
+        return _triton.compile(source, target=gpu, options=options.__dict__)
 
 
 def chip_use(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Resources:
@@ -141,10 +143,8 @@ def _specialised(
             descriptor.base = stand_in(value.base)
             descriptor.shape, descriptor.strides = list(map(integer, value.shape)), list(map(integer, value.strides))
             return descriptor
-        if isinstance(value, tuple):
-            items: Any = value  # pyright: ignore[reportUnknownVariableType]
-            return tuple(stand_in(item) for item in items)
-        return value
+        items = items_of(value)
+        return value if items is None else tuple(map(stand_in, items))
 
     arguments = {name: stand_in(value) for name, value in launch.arguments.items()}
     binder = jit.create_function_from_signature(kernel.signature, kernel.params, backend)
@@ -184,7 +184,7 @@ class _Pointer(jit.MockTensor):
     """A tensor as Triton's specialisation sees it: a dtype and an address."""
 
     def __init__(self, dtype: Any, address: int) -> None:
-        super().__init__(dtype)
+        super().__init__(dtype)  # pyright: ignore[reportUnknownMemberType]
         self._address = address
 
     def data_ptr(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -17,14 +17,12 @@ from ioaware.analysis.ratio import Number
 from ioaware.errors import UsageError
 from ioaware.instruments.capture import DEFAULT_GPU, Capture, capture
 from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, DescriptorValue, Event, TensorValue, Value
-from ioaware.instruments.compile import ALIGNMENT, chip_use, first_ir
+from ioaware.instruments.compile import chip_use, first_ir
 from ioaware.instruments.environment import software_environment
 from ioaware.instruments.floor import floor_of_launches
 from ioaware.instruments.operators import NOTE
 from ioaware.instruments.target import Target, compulsory_bytes
 from ioaware.traffic import Launch, ParamValue, Result, Traffic
-
-_sympy: Any = sympy
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +98,18 @@ def derive(
     *,
     gpu: GPUTarget = DEFAULT_GPU,
     autotune: Mapping[str, ParamValue] | None = None,
+    machine_code: bool = True,
 ) -> Derived:
     """Closed formulas of what the work of `target` requests, and their values at `params`.
 
     Kernels are compiled for `gpu`. `autotune` picks the configuration of autotuned kernels by value, as in `{"BLOCK": 64}`;
-    without it they have their first. Raises `UsageError` for a target that cannot run, launches nothing, or has a kernel that
+    without it they have their first. Without `machine_code` nobody asks which registers and how much shared memory a launch
+    uses, the slow part. Raises `UsageError` for a target that cannot run, launches nothing, or has a kernel that
     does not compile or holds an operation that cannot be counted.
     """
     values = target.resolve(params)
     found = capture(target, values, autotune=autotune, gpu=gpu)
-    parts = [_derive_event(event, found, gpu) for event in found.events]
+    parts = [_derive_event(event, found, gpu, machine_code) for event in found.events]
     kernels = [part.traffic for part in parts]
     formulas = _total(kernel for kernel in kernels if kernel is not None)
     assumed = [part.launch.requested for part in parts if part.launch.origin == "torch" and part.launch.requested]
@@ -141,18 +141,19 @@ class _Part:
     traffic: KernelTraffic | None
 
 
-def _derive_event(event: Event, found: Capture, gpu: GPUTarget) -> _Part:
+def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bool) -> _Part:
     if isinstance(event, CapturedOperator):
         return _Part(_operator(event, found.values), None)
     kernel = kernel_traffic(event, found.values, gpu)
-    formulas, used = formulas_of(kernel), chip_use(event, found.values, gpu)
+    formulas = formulas_of(kernel)
+    used = chip_use(event, found.values, gpu) if machine_code else None
     launch = Launch(
         kernel=event.name,
         grid=tuple(evaluate(extent, found.values) for extent in event.grid),
         requested=formulas.traffic(found.values),
         flops=_value(formulas.flops, found.values),
-        shared_bytes=used.shared_bytes,
-        registers=used.registers,
+        shared_bytes=used.shared_bytes if used else None,
+        registers=used.registers if used else None,
         exact=kernel.exact,
         notes=(*event.notes, *kernel.notes),
     )
@@ -173,19 +174,10 @@ def _analysed(text: str, arguments: tuple[Argument, ...], grid: tuple[Expr, Expr
 def _argument(name: str, value: Value) -> Argument:
     """An argument of the kernel as the engine takes it."""
     if isinstance(value, TensorValue):
-        return Pointer(name, name, _alignment(value))
+        return Pointer(name, name, value.offset * value.itemsize)
     if isinstance(value, DescriptorValue):
-        return Descriptor(name, value.shape, value.strides, name, _alignment(value.base))
+        return Descriptor(name, value.shape, value.strides, name)
     return Scalar(name, cast("Expr | int | float | bool", value))
-
-
-def _alignment(tensor: TensorValue) -> int:
-    """Bytes that the address of the tensor's first element is a multiple of, for all values of the parameters."""
-    if tensor.offset == 0:
-        return ALIGNMENT
-    symbols = sorted(_sympy.sympify(tensor.offset).free_symbols, key=str)
-    content = abs(int(_sympy.Poly(tensor.offset, *symbols).content() if symbols else tensor.offset)) * tensor.itemsize
-    return min(ALIGNMENT, content & -content)
 
 
 def _operator(event: CapturedOperator, values: Mapping[str, int]) -> Launch:
@@ -233,6 +225,12 @@ def _sum(one: Count | None, other: Count | None) -> Count | None:
 
 def _value(count: Count | None, values: Mapping[str, int]) -> int | None:
     """The count at these values; None where it names something that only memory could tell."""
-    if count is None or count.symbols - values.keys():
+    if count is None or _names(count) - values.keys():
         return None
     return int(cast(int, count.evaluate(values)))
+
+
+@lru_cache(maxsize=4096)
+def _names(count: Count) -> frozenset[str]:
+    """What a count depends on: to find that out takes sympy longer than evaluating it does."""
+    return count.symbols

@@ -1,4 +1,4 @@
-"""The floor of a work without a theory: every tensor that its kernels take in read once, every tensor it returns written once."""
+"""The floor of a work without a theory: each tensor that its kernels take in read once, each one it returns written once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ioaware.analysis.evaluate import evaluate
 from ioaware.analysis.ir import Access, KernelTraffic
 from ioaware.instruments.capture import Capture
-from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value
+from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value, items_of
 from ioaware.traffic import Traffic
 
 NOTE = "compulsory: each tensor that the kernels read before they write it once, and each that the function returns once"
@@ -54,7 +54,8 @@ def floor_of_launches(found: Capture, kernels: Sequence[KernelTraffic | None]) -
     sides = (list(inputs.values()), list(kept.values()))
     if any(storage.requested_bytes < storage.bytes for side in sides for storage in side):
         return None, ("compulsory is unknown: a kernel touches only part of a tensor",)
-    return Traffic(*(sum(storage.bytes for storage in side) for side in sides)), (NOTE,)
+    read_bytes, write_bytes = (sum(storage.bytes for storage in side) for side in sides)
+    return Traffic(read_bytes, write_bytes), (NOTE,)
 
 
 def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:
@@ -66,8 +67,8 @@ def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:
             yield name, value
         elif isinstance(value, DescriptorValue):
             yield name, value.base
-        elif isinstance(value, tuple):
-            yield from _tensors((f"{name}[{index}]", item) for index, item in enumerate(value))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        elif (items := items_of(value)) is not None:
+            yield from _tensors((f"{name}[{index}]", item) for index, item in enumerate(items))
 
 
 def _add(storage: _Storage, tensor: TensorValue, access: Access, values: Mapping[str, int]) -> None:

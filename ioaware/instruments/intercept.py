@@ -21,7 +21,7 @@ from triton.runtime import jit as _jit
 from ioaware.errors import UsageError
 from ioaware.instruments.allocations import strided_tensors
 from ioaware.instruments.autotuning import run_one_configuration
-from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, Event, TensorValue, Value, is_tensor
+from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, Event, TensorValue, Value, is_tensor, items_of
 from ioaware.instruments.compile import compiled
 from ioaware.instruments.cuda_on_cpu import CUDA
 from ioaware.instruments.patching import Patches
@@ -71,7 +71,10 @@ class Interceptor:
             )
 
         def relaunch(kernel: Any, grid: Any) -> Any:
-            return lambda *args, **_: launch(kernel.src.fn, args, grid, {})  # pyright: ignore[reportUnknownLambdaType]
+            def launched(*args: Any, **_: Any) -> None:
+                launch(kernel.src.fn, args, grid, {})
+
+            return launched
 
         patches.set(jit.JITFunction, "run", run)
         patches.set(interpreter.InterpretedFunction, "run", interpreted)
@@ -137,18 +140,17 @@ class Interceptor:
         """What the compiler is told: a plain value, and a decision where it comes from a parameter."""
         if isinstance(value, tl.constexpr):
             value = value.value
-        if isinstance(value, (tuple, list)):
-            return type(value)(self._constant(item, use) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType, reportCallIssue]
-        return self._symbols.constant(value, use)
+        items = items_of(value)
+        return self._symbols.constant(value, use) if items is None else tuple(self._constant(item, use) for item in items)
 
     def _value(self, value: Any) -> Value:
         if is_tensor(value):
             return self._tensor(value)
         if hasattr(value, "block_shape") and hasattr(value, "base"):
             return self._descriptor(value)
-        if isinstance(value, (tuple, list)):
-            items: Any = value
-            return tuple(self._value(item) for item in items)
+        items = items_of(value)
+        if items is not None:
+            return tuple(map(self._value, items))
         if isinstance(value, torch.SymBool):
             return bool(value)
         if isinstance(value, torch.SymFloat):

@@ -7,6 +7,7 @@ from typing import Any
 
 import sympy
 from sympy import Symbol
+from sympy.logic.boolalg import BooleanAtom
 from torch.utils._sympy import functions as _functions
 
 torch_functions: Any = _functions
@@ -28,10 +29,10 @@ def plain(expr: Any, names: Mapping[Any, Symbol], known: Mapping[Any, Any] = EMP
         if expr not in names:  # read from a tensor's data
             raise OpaqueExpressionError(str(expr))
         return names[expr]
-    if isinstance(expr, sympy.Integer):
+    if isinstance(expr, (sympy.Rational, BooleanAtom)):
         return expr
     args = [plain(argument, names, known) for argument in expr.args]
-    kind: Any = type(expr)
+    kind: Any = expr.func
     if kind in known:
         return known[kind](*args)
     if kind in _SAME:
@@ -56,6 +57,34 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _quotient(a: Any, b: Any) -> Any:
+    return a / b
+
+
+def _ceiling(a: Any, b: Any) -> Any:
+    return _sympy.ceiling(a / b)
+
+
+def _digit(a: Any, b: Any, c: Any) -> Any:
+    return _sympy.Mod(floor_of(a, b), c)
+
+
+def _power(a: Any, b: Any) -> Any:
+    return a**b
+
+
+def _shifted_left(a: Any, b: Any) -> Any:
+    return a * 2**b
+
+
+def _shifted_right(a: Any, b: Any) -> Any:
+    return floor_of(a, 2**b)
+
+
+def _choice(condition: Any, a: Any, b: Any) -> Any:
+    return _sympy.Piecewise((a, condition), (b, True))
+
+
 _SAME = frozenset(
     {
         *(sympy.Add, sympy.Mul, sympy.Pow),
@@ -64,10 +93,10 @@ _SAME = frozenset(
 )
 _RULES: Mapping[Any, Callable[..., Any]] = {
     torch_functions.FloorDiv: floor_of,
-    torch_functions.CleanDiv: lambda a, b: a / b,
-    torch_functions.CeilDiv: lambda a, b: _sympy.ceiling(a / b),
-    torch_functions.IntTrueDiv: lambda a, b: a / b,
-    torch_functions.FloatTrueDiv: lambda a, b: a / b,
+    torch_functions.CleanDiv: _quotient,
+    torch_functions.CeilDiv: _ceiling,
+    torch_functions.IntTrueDiv: _quotient,
+    torch_functions.FloatTrueDiv: _quotient,
     torch_functions.ToFloat: _same,
     torch_functions.Identity: _same,
     torch_functions.FloorToInt: _sympy.floor,
@@ -75,11 +104,11 @@ _RULES: Mapping[Any, Callable[..., Any]] = {
     torch_functions.TruncToInt: _sympy.floor,  # symbols are positive, and so is what host code makes integers of
     torch_functions.Mod: _sympy.Mod,
     torch_functions.PythonMod: _sympy.Mod,
-    torch_functions.ModularIndexing: lambda a, b, c: _sympy.Mod(floor_of(a, b), c),
+    torch_functions.ModularIndexing: _digit,
     torch_functions.Max: _sympy.Max,
     torch_functions.Min: _sympy.Min,
-    torch_functions.PowByNatural: lambda a, b: a**b,
-    torch_functions.LShift: lambda a, b: a * 2**b,
-    torch_functions.RShift: lambda a, b: floor_of(a, 2**b),
-    torch_functions.Where: lambda c, a, b: _sympy.Piecewise((a, c), (b, True)),
+    torch_functions.PowByNatural: _power,
+    torch_functions.LShift: _shifted_left,
+    torch_functions.RShift: _shifted_right,
+    torch_functions.Where: _choice,
 }

@@ -48,7 +48,7 @@ class Decision:
     names: frozenset[str]
     """The parameters that the expression depends on."""
     pins: bool
-    """Whether only the given values lead here again: `int(n)`, the true branch of `n == 64`, a constexpr that is a parameter."""
+    """Whether only the given values lead here again: `int(n)`, the true branch of `n == 64`, a constexpr that is one."""
 
 
 class Symbols:
@@ -78,7 +78,7 @@ class Symbols:
         if not isinstance(value, torch.SymInt):
             return sympy.Integer(int(value))
         try:
-            return plain(value.node.expr, self._named)
+            return plain(_of(value), self._named)
         except OpaqueExpressionError:
             return sympy.Integer(int(value))
 
@@ -142,7 +142,9 @@ class _BitLength(sympy.Function):
     is_nonnegative = True
 
     @classmethod
-    def eval(cls, value: Any) -> Any:  # noqa: D102 - sympy's protocol: a number's value, None for anything else
+    def eval(cls, *args: Any) -> Any:
+        """sympy's protocol: the value for a number, None for anything else."""
+        (value,) = args
         return sympy.Integer(int(value).bit_length()) if value.is_Integer else None
 
 
@@ -177,7 +179,7 @@ class _Parameter(Source):
 
     if callable(vars(Source)["name"]):  # a method in older torch, since 2.12 a property made of the template
 
-        def name(self) -> str:
+        def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
             """The parameter's own name."""
             return self.parameter
 
@@ -198,19 +200,19 @@ def _python(value: Any) -> Any:
 def _always(expr: Any) -> bool | None:
     """What a condition says for every value of its symbols from `SMALLEST` on; None where that depends."""
     lifted = {symbol: _sympy.Dummy(integer=True, positive=True) + (SMALLEST - 1) for symbol in expr.free_symbols}
-    known = expr.xreplace(lifted)
-    if isinstance(known, sympy.Rel):
+    known: Any = expr.xreplace(lifted)
+    if known.is_Relational:
         left, right = known.args
-        known = known.func(_sympy.expand(left - right), 0)  # pyright: ignore[reportOperatorIssue]
+        known = known.func(_sympy.expand(left - right), 0)
     return bool(known) if known in (sympy.true, sympy.false) else None
 
 
 def _ordinary(condition: Any) -> bool:
     """Whether a condition that torch itself asks for says no more than that sizes are large, or what is true of all of them:
     a size that is not 0 or 1, or an inequality that holds at values all over the range of sizes."""
-    if isinstance(condition, sympy.Ne):
+    if condition.func is sympy.Ne:
         return any(side in (0, 1) for side in condition.args)
-    if not isinstance(condition, sympy.Rel) or isinstance(condition, sympy.Eq):
+    if condition.func not in (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge):
         return False
     draw = random.Random(0)  # noqa: S311 - sizes to try, the same ones each time
     symbols = sorted(condition.free_symbols, key=str)

@@ -1,0 +1,118 @@
+"""`derive` and `explain` end to end: formulas as text, LaTeX and JSON, the line that moves the bytes, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
+
+TARGETS = Path(__file__).parents[1] / "instruments" / "derived_targets.py"
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]):
+    """Runs a command line, expects its exit code, gives what it wrote to stdout, or to stderr when it failed."""
+
+    def ask(*arguments: str, code: int = 0) -> str:
+        assert run([*map(str, arguments)], Settings()) == code
+        written = capsys.readouterr()
+        return written.err if code else written.out
+
+    return ask
+
+
+def test_formula_leading_term_value_intensity_and_distance(said) -> None:
+    text = said("derive", "flash2", "-p", "seq_len=512")
+    assert "= 256*batch*heads*seq_len*ceil(seq_len/64) + 128*batch*heads*seq_len" in text
+    assert "~ 4*batch*heads*seq_len**2" in text
+    assert "1,114,112 B" in text  # 256 * 512 * 8 + 128 * 512
+    assert "registers" in text
+    assert "shared memory" in text
+    assert "56.8  FLOP per requested byte" in text  # 4 * 512 * 512 * 64 / (1,114,112 + 132 * 512)
+    assert "requested is 4.51× this" in text  # of 4 * 512 * 64 * 2 bytes
+    assert "block_m specialised to 64 (constexpr BLOCK_M)" in text
+
+
+def test_json_is_the_result_and_nothing_else_is_on_stdout(said) -> None:
+    data = json.loads(said("derive", f"{TARGETS}:one_launch_each", "-p", "n=100", "--json"))
+    assert data["source"] == "derive"
+    assert data["schema"] == 1
+    assert data["requested"]["read_bytes"] == 1200
+    assert data["requested"]["read_formula"] == "12*n"
+    assert data["assumed"]["write_formula"] == "4*n"
+    assert [launch["requested"]["read_formula"] for launch in data["launches"] if launch["origin"] == "triton"] == ["4*n"] * 3
+    assert data["environment"]["compiled_for"] == "cuda:90"
+
+
+def test_totals_come_with_several_launches_and_the_operators_beside_them(said) -> None:
+    text = said("derive", f"{TARGETS}:there_and_back", "-p", "n=100")
+    total = text.partition("\ntotal\n")[2]
+    assert "= 8*n" in total
+    assert "assumed (torch) reads" in total
+
+
+def test_latex(said) -> None:
+    text = said("derive", "flash2", "--latex")
+    assert r"\left\lceil{\frac{\mathrm{seq\_len}}{64}}\right\rceil" in text
+
+
+def test_a_long_formula_is_shown_when_asked_for(said) -> None:
+    arguments = ("derive", "flash2", "-p", "causal=true", "-p", "kv_len=700")
+    short, whole = said(*arguments), said(*arguments, "-v")
+    assert "characters (-v shows it)" in short
+    assert "characters (-v shows it)" not in whole
+    assert "floor" in whole
+
+
+def test_output_goes_to_a_file(said, tmp_path: Path) -> None:
+    assert said("derive", f"{TARGETS}:flat", "-o", str(tmp_path / "flat.txt")) == ""
+    assert "2*columns*rows" in (tmp_path / "flat.txt").read_text()
+
+
+def test_a_configuration_is_chosen(said) -> None:
+    assert "derived with BLOCK: 128" in said("derive", f"{TARGETS}:tuned", "--config", "BLOCK=128")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("flash3",), "no case 'flash3'"),
+        (("flash2", "-p", "seqlen=3"), "Did you mean seq_len?"),
+        (("flash2", "--gpu", "h200"), "no GPU 'h200'"),
+        ((f"{TARGETS}:idle",), "launched no Triton kernel"),
+        ((f"{TARGETS}:broken",), "does not compile for cuda:90"),
+        ((f"{TARGETS}:peeks",), "reads a tensor's data"),
+        (("no/such/file.py:f",), "there is no file"),
+        ((f"{TARGETS}:tuned", "--config", "BLOCK=7"), "no configuration"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["derive", "explain"])
+def test_bad_input_is_one_sentence_and_exit_code_2(said, verb: str, arguments: tuple[str, ...], words: str) -> None:
+    error = said(verb, *arguments, code=2)
+    assert words in error
+    assert error.startswith("ioaware: ")
+    assert "Traceback" not in error
+
+
+def test_explain_puts_the_bytes_beside_their_line(said) -> None:
+    lines = said("explain", "flash2", "-p", "seq_len=512").splitlines()
+    at = next(number for number, line in enumerate(lines) if "k = load_block(K, col, 0, kv_len" in line)
+    assert lines[at].split()[0] == "44.4%"  # 128 * 512 * 8 of 1,181,696
+    assert "reads 128*batch*heads*seq_len*ceil(seq_len/64) bytes" in lines[at + 1]
+    sections = [line.split()[0] for line in lines if line.endswith((" flash2.py", " tiles.py"))]
+    assert sections[0] == "flash2_kernel"
+    assert {"attend", "load_block", "store_block"} <= set(sections)
+
+
+def test_explain_as_json_has_the_lines_that_move_something(said) -> None:
+    (kernel,) = json.loads(said("explain", f"{TARGETS}:flat", "--json"))["kernels"]
+    assert kernel["kernel"] == "scale_kernel"
+    (line,) = kernel["lines"]
+    assert "tl.store(out + lanes" in line["source"]
+    assert (line["kinds"], line["share"], line["formula"]) == ("reads, writes", 1.0, "4*columns*rows")
+    assert line["executions"] == ["ceil(columns*rows/64)"]
+    assert line["source"] in TARGETS.read_text().splitlines()[line["line"] - 1]

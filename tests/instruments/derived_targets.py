@@ -1,0 +1,217 @@
+"""Host functions as they are written elsewhere, one habit of host code each. They are run from here as a user's file is."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+
+@triton.jit
+def scale_kernel(x, out, n, factor, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n) * factor, lanes < n)
+
+
+def scale(x: torch.Tensor, factor: float, block: int = 64) -> torch.Tensor:
+    out = torch.empty_like(x)
+    scale_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel(), factor, BLOCK=block)
+    return out
+
+
+def flat(rows: int = 7, columns: int = 30, dtype: torch.dtype = torch.float16):
+    """Sizes that come from views, a grid from a lambda, the factor from a root."""
+    x = torch.randn((columns, rows), device="cuda", dtype=dtype).T.contiguous()
+    return lambda: scale(x.view(-1), rows**-0.5)
+
+
+def one_launch_each(n: int = 100, times: int = 3, block: int = 64):
+    """A loop of the host over launches."""
+    x = torch.ones(n, device="cuda")
+    for _ in range(times):
+        x = scale(x, 2.0, block)
+    return x
+
+
+def rounded_up(rows: int = 20, columns: int = 100):
+    """A block from a power of two, options from the block."""
+    x = torch.randn(rows, columns, device="cuda")
+    block = triton.next_power_of_2(columns)
+    rows_kernel[(rows,)](x, x, columns, BLOCK=block, num_warps=4 if block < 2048 else 8)
+    return x
+
+
+@triton.jit
+def rows_kernel(x, out, columns, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * columns
+    tl.store(out + row + lanes, tl.load(x + row + lanes, lanes < columns) + 1, lanes < columns)
+
+
+def branching(n: int = 100, mode: int = 2):
+    """Branches on parameters: one that pins, one that only assumes."""
+    x = torch.ones(n, device="cuda")
+    if mode == 2:
+        x = scale(x, 3.0)
+    return scale(x, 2.0, 64 if n < 4096 else 1024)
+
+
+def fussy(n: int = 100, block: int = 32):
+    """Takes nothing but an int."""
+    if type(block) is not int:
+        raise TypeError(f"block={block!r} is no int")
+    return scale(torch.ones(n, device="cuda"), 1.0, block)
+
+
+def singular(batch: int = 1, n: int = 100):
+    """A batch of one, which broadcasting treats as a case of its own."""
+    x = torch.ones((batch, n), device="cuda")
+    scale(x, 1.0)
+    if batch == 1:
+        scale(x, 1.0)
+
+
+class Squarer(torch.autograd.Function):
+    """A kernel in each direction, one of torch's operators between."""
+
+    @staticmethod
+    def forward(context, x: torch.Tensor) -> torch.Tensor:
+        context.save_for_backward(x)
+        return scale(x, 2.0)
+
+    @staticmethod
+    def backward(context, gradient: torch.Tensor) -> torch.Tensor:
+        (x,) = context.saved_tensors
+        return scale(gradient * x, 2.0)
+
+
+def there_and_back(n: int = 100):
+    x = torch.randn(n, device="cuda", requires_grad=True)
+    gradient = torch.randn_like(x, dtype=torch.float16).float()
+
+    def run() -> torch.Tensor | None:
+        Squarer.apply(x).backward(gradient)
+        return x.grad
+
+    return run
+
+
+@triton.autotune([triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 128}, num_warps=8)], key=["n"])
+@triton.heuristics({"EVEN": lambda given: given["n"] % given["BLOCK"] == 0})
+@triton.jit
+def tuned_kernel(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + lanes) if EVEN else tl.load(x + lanes, lanes < n)
+    tl.store(out + lanes, values, lanes < n)
+
+
+class Layer:
+    """A kernel behind a class."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda
+        assert x.device == torch.device("cuda", torch.cuda.current_device())
+        out = torch.zeros_like(x)
+        tuned_kernel[lambda meta: (triton.cdiv(x.shape[0], meta["BLOCK"]),)](x, out, x.shape[0])
+        return out
+
+
+def tuned(n: int = 256):
+    x = torch.ones(n, device="cuda", dtype=torch.bfloat16)
+    return lambda: Layer()(x)
+
+
+@triton.jit
+def tiles_kernel(source, target, TILE: tl.constexpr):
+    at = [tl.program_id(0) * TILE, tl.program_id(1) * TILE]
+    target.store(at, source.load(at))
+
+
+def described(rows: int = 40, columns: int = 24):
+    """Tensor descriptors made by the host."""
+    x = torch.ones((rows, columns), device="cuda")
+    y = torch.empty_like(x)
+    source, target = (TensorDescriptor.from_tensor(tensor, [16, 16]) for tensor in (x, y))
+    tiles_kernel[(triton.cdiv(rows, 16), triton.cdiv(columns, 16))](source, target, TILE=16)
+    return y
+
+
+@triton.jit
+def pair_kernel(pair, sizes, out, none, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    values = tl.load(pair[0] + lanes, lanes < sizes[0]) + tl.load(pair[1] + lanes, lanes < sizes[1])
+    if none is not None:
+        values += tl.load(none + lanes)
+    tl.store(out + lanes, values)
+
+
+def paired(n: int = 10, m: int = 12):
+    """Tuples of tensors and of numbers, and None."""
+    x, y, out = (torch.ones(size, device="cuda") for size in (n, m, 16))
+    pair_kernel[(1,)]((x, y), (n, m), out, None, BLOCK=16)
+    return out
+
+
+def local(n: int = 100):
+    """A kernel that is made anew in each call."""
+
+    @triton.jit
+    def negative_kernel(x, n, BLOCK: tl.constexpr):
+        lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(x + lanes, -tl.load(x + lanes, lanes < n), lanes < n)
+
+    x = torch.ones(n, device="cuda")
+    negative_kernel[(triton.cdiv(n, 64),)](x, n, BLOCK=64)
+    return x
+
+
+def occupied(rows: int = 60000, columns: int = 100):
+    """A grid from what the compiled kernel uses, launched through what compiling returned."""
+    x = torch.ones((rows, columns), device="cuda")
+    compiled = rows_kernel.warmup(x, x, columns, BLOCK=128, grid=(1,))
+    compiled._init_handles()
+    programs = torch.cuda.get_device_properties("cuda").multi_processor_count * (65536 // (compiled.n_regs * 128))
+    compiled[(min(rows, programs), 1, 1)](x, x, columns, 128)
+    return x
+
+
+def offset(n: int = 100, skip: int = 3):
+    """A tensor that starts in the middle of its storage."""
+    return scale(torch.ones(n, device="cuda")[skip:], 1.0)
+
+
+def half(n: int = 100):
+    """Reads only half of its input."""
+    x = torch.ones(2 * n, device="cuda")
+    out = torch.empty(n, device="cuda")
+    scale_kernel[(triton.cdiv(n, 64),)](x, out, n, 1.0, BLOCK=64)
+    return out
+
+
+def peeks(n: int = 8):
+    """Decides on data."""
+    x = torch.ones(n, device="cuda")
+    return scale(x, 1.0) if x.sum().item() > 3 else scale(x, 2.0)
+
+
+@triton.jit
+def broken_kernel(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK), undefined)  # noqa: F821
+
+
+def broken(n: int = 16):
+    broken_kernel[(1,)](torch.ones(n, device="cuda"), BLOCK=16)
+
+
+def misspelt(n: int = 16):
+    x = torch.ones(n, device="cuda")
+    scale_kernel[(1,)](x, x, n, 1.0, BLOCK=16, BLOK=16)
+
+
+def incomplete(n: int = 16):
+    scale_kernel[(1,)](torch.ones(n, device="cuda"), n, BLOCK=16)
+
+
+def idle(n: int = 16):
+    return torch.ones(n, device="cuda")
