@@ -12,7 +12,7 @@ from typing import Literal
 
 Quantity = Literal["size", "bytes", "time", "ratio", "factor", "intensity", "rate", "number"]
 Mark = Literal[
-    "predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "theory"
+    "predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "whole", "theory"
 ]
 
 

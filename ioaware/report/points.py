@@ -39,6 +39,11 @@ class Config(NamedTuple):
         return self.block_n if self.algorithm == "flash1" else self.block_m
 
     @property
+    def inner_block(self) -> int:
+        """Rows of the other block, streamed in the inner loop."""
+        return self.block_m if self.algorithm == "flash1" else self.block_n
+
+    @property
     def sram_elements(self) -> int:
         """M = 4 d B, the on-chip memory for which the paper's rule gives this outer block (Algorithm 1, line 1)."""
         return 4 * self.head_dim * self.outer_block

@@ -51,6 +51,7 @@ FORMS: Mapping[Mark, Form] = {
     "bound": Form("lower bound", dash="dot", width=1.5),
     "ceiling": Form("machine's limit", dash="solid", width=1.3),
     "interval": Form("fitted, 95 % interval", marker="circle", size=6.0),
+    "whole": Form("whole count, not judged", marker="circle", filled=False, size=6.0),
     "theory": Form("theory", dash="solid", width=1.2),
 }
 MATPLOTLIB_DASHES: Mapping[str, object] = {"solid": "-", "dash": (0, (5, 2.5)), "dot": (0, (1, 1.8)), "": "none"}

@@ -57,6 +57,8 @@ def _agreement(points: Points) -> Iterator[str]:
     if len(close) < len(measured):
         point, worst = max(measured, key=lambda pair: abs(pair[1]))
         sentence += f"; the largest deviation is {percent_text(worst)}, {_place(point)}"
+        if all(deviation <= CLOSE for _, deviation in measured):
+            sentence += "; none is above it"
     else:
         sentence += f", the largest deviation being {percent_text(max(close))}"
     yield sentence + "."
@@ -125,9 +127,10 @@ def _hbm(points: Points) -> Iterator[str]:
     if not known:
         return
     low, high = min(known, key=lambda pair: pair[1]), max(known, key=lambda pair: pair[1])
+    unwritten = " (below 1×: writes still in the L2)" if low[1] < 1 else ""
     sentence = (
-        f"FlashAttention-2's HBM traffic is between {times_text(low[1])} and {times_text(high[1])} the compulsory bytes, "
-        f"most {_place(high[0])}"
+        f"FlashAttention-2's HBM traffic is between {times_text(low[1])} and {times_text(high[1])} the compulsory "
+        f"bytes{unwritten}, most {_place(high[0])}"
     )
     if high[0].hbm_bytes is not None and high[0].requested_bytes:
         sentence += f", where {percent_text(high[0].hbm_bytes / high[0].requested_bytes)} of the requested bytes reached HBM"

@@ -60,7 +60,22 @@ def _groups(points: Points) -> dict[tuple[int, int], list[Point]]:
         outer = {point.config.outer_block for point in groups[key] if point.source != "predict"}
         if len(outer) >= FEWEST_BLOCKS and (key[0] not in best or worth(key) > worth(best[key[0]])):
             best[key[0]] = key
-    return {key: groups[key] for key in best.values()}
+    return {key: _of_one_inner_block(groups[key]) for key in best.values()}
+
+
+def _of_one_inner_block(group: list[Point]) -> list[Point]:
+    """Per algorithm the points of the inner block that was measured (or traced) with most outer ones, and all predictions:
+    two inner blocks would give two times at one outer block."""
+    kept: list[Point] = []
+    for name in FLASH:
+        own = [point for point in group if point.config.algorithm == name]
+        outer: dict[int, set[tuple[str, int]]] = defaultdict(set)
+        for point in own:
+            if point.source != "predict":
+                outer[point.config.inner_block].add((point.source, point.config.outer_block))
+        best = max(outer, key=lambda inner: (len(outer[inner]), inner), default=None)
+        kept += [point for point in own if point.source == "predict" or point.config.inner_block == best]
+    return kept
 
 
 def _outer(point: Point) -> float:

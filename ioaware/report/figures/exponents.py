@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 NARROWEST = 0.1  # a span narrower than this would make noise look like a finding
 LONGEST_LABEL = 64
+LEADING = ", leading term"
 ROW_HEIGHT = 0.14  # of a panel's usual height, per fitted quantity
 
 
@@ -30,40 +32,40 @@ def exponents(claims: Sequence[Claim]) -> Figure | None:
         "exponents",
         "Fitted exponents less the theorems'",
         "Each dot is the power fitted to the points of a claim less the power that the theorem gives, its bar the 95 % "
-        "confidence interval: theory is the line at 0. Powers of whole counts, which lower-order terms bend over a finite "
-        "range, are not judged and stand in the tables below.",
+        "confidence interval: theory is the line at 0, and the fit is to the leading term where one is told apart. Hollow: "
+        "powers of whole counts, which lower-order terms bend over a finite range; they are shown and not judged.",
         tuple(cells),
         columns=1,
     )
 
 
 def _drawable(row: dict[str, Any]) -> bool:
-    """Powers that a verdict rests on, with a finite interval; the others are in the table, spelled out."""
-    return row.get("verdict") != "not judged" and all(
-        type(row.get(name)) in (int, float) for name in ("exponent", "low", "high", "expected")
-    )
+    """Powers with a finite interval; the others are in the table, spelled out."""
+    return all(type(row.get(name)) in (int, float) for name in ("exponent", "low", "high", "expected"))
 
 
 def _cell(claim: str, rows: Sequence[dict[str, Any]]) -> Cell:
-    places = [float(len(rows) - index) for index in range(len(rows))]
     labels = [_label(row) for row in rows]
-    theory = Series("theory", "muted", "theory", (0.0, 0.0), (0.4, len(rows) + 0.6))
+    lines = list(dict.fromkeys(labels))  # a whole count and its leading term share a line
+    places = [float(len(lines) - lines.index(label)) for label in labels]
+    theory = Series("theory", "muted", "theory", (0.0, 0.0), (0.4, len(lines) + 0.6))
     ends = [0.0, *(_less(row, name) for row in rows for name in ("low", "high"))]
     margin = max(0.08 * (max(ends) - min(ends)), 0.5 * (NARROWEST - (max(ends) - min(ends))))
     x = Axis("fitted − theory (power)", "number", log=False, limits=(min(ends) - margin, max(ends) + margin))
-    y = Axis("", "number", log=False, ticks=tuple(zip(places, labels, strict=True)), limits=(0.4, len(rows) + 0.6))
-    return Cell(claim, x, (Panel(y, (theory, *_fitted(rows, places, labels)), max(0.5, ROW_HEIGHT * len(rows))),))
+    ticks = tuple((float(len(lines) - index), line) for index, line in enumerate(lines))
+    y = Axis("", "number", log=False, ticks=ticks, limits=(0.4, len(lines) + 0.6))
+    return Cell(claim, x, (Panel(y, (theory, *_fitted(rows, places, labels)), max(0.5, ROW_HEIGHT * len(lines))),))
 
 
 def _fitted(rows: Sequence[dict[str, Any]], places: Sequence[float], labels: Sequence[str]) -> Iterator[Series]:
-    """One series per colour: the algorithm a quantity's name starts with."""
-    for color in (*ALGORITHMS, "other"):
-        own = [index for index, row in enumerate(rows) if _color(row) == color]
+    """One series per colour, the algorithm a quantity's name starts with, and verdict: judged or only shown."""
+    for color, judged in itertools.product((*ALGORITHMS, "other"), (True, False)):
+        own = [i for i, row in enumerate(rows) if _color(row) == color and (row.get("verdict") != "not judged") == judged]
         if own:
             yield Series(
-                f"{color} fitted",
+                f"{color} {'fitted' if judged else 'whole count'}",
                 color,
-                "interval",
+                "interval" if judged else "whole",
                 tuple(_less(rows[i], "exponent") for i in own),
                 tuple(places[i] for i in own),
                 tuple(_hover(rows[i], labels[i]) for i in own),
@@ -73,7 +75,8 @@ def _fitted(rows: Sequence[dict[str, Any]], places: Sequence[float], labels: Seq
 
 def _label(row: dict[str, Any]) -> str:
     """`flash1: traced bytes, N²`, cut to what fits beside the axis."""
-    text = clean(f"{row['quantity']}, {row['variable']}{_power(row['expected'])}")
+    quantity = str(row["quantity"]).removesuffix(LEADING)
+    text = clean(f"{quantity}, {row['variable']}{_power(row['expected'])}")
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
 

@@ -40,6 +40,7 @@ def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
         "Roofline: FLOP/s against FLOP per HBM byte, measured",
         "A point on the slope is bound by HBM bytes: nothing but moving fewer of them makes it faster. A point right of the "
         "ridge has bytes to spare, and what keeps it below the flat roof is the issue of matmuls and exponentials, not HBM. "
+        "FlashAttention-1's falls where there are fewer heads than SMs: Algorithm 1 runs a head on one. "
         f"Each line starts at the smallest N and ends, with the name, at the largest. {limit}",
         tuple(cells),
     )

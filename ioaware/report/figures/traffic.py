@@ -46,6 +46,12 @@ def _caption(points: Points, slices: Sequence[Slice], *, on_hbm: bool) -> str:
         f"The {forms} lie on the predicted curves where {agreeing} agree; the strip below shows how far they do not, the "
         "algorithms side by side at each N.",
     ]
+    if measured:
+        sentences.append(
+            "Hardware is below theory where an L1 answers for reads made before: O, l and m in FlashAttention-1 while the "
+            "visited rows fit, tiles of Q and K shared by programs of one SM in standard attention. Theorem 2's verdict holds "
+            "the difference against all that the L1 can hold."
+        )
     if on_hbm:
         sentences.append(
             "Right: bytes that reached HBM. They lie between the compulsory floor (Q, K, V and O once) and the requested bytes "
