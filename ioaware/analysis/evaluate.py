@@ -7,7 +7,7 @@ through a float. An int64 array that could overflow is widened to Python ints fi
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
 from typing import Any, TypeAlias, cast
 
@@ -47,7 +47,7 @@ def compile_expression(expr: Expr) -> Callable[[Env], Number]:
     Values may mix ints and integer arrays that broadcast together; the result is then an int64 array, or an array of
     Python ints where it does not fit 64 bits. Raises as `evaluate` does.
     """
-    node, names = _compile(expr), frozenset(str(symbol) for symbol in _free_symbols(expr))
+    node, names = _compile(expr), frozenset(str(symbol) for symbol in free_symbols(expr))
 
     def run(values: Env) -> Number:
         missing = names - values.keys()
@@ -88,8 +88,19 @@ def _args(expr: Any) -> tuple[Any, ...]:
     return tuple(expr.args)
 
 
-def _free_symbols(expr: Any) -> Iterable[Any]:
-    return expr.free_symbols
+@lru_cache(maxsize=16384)
+def free_symbols(expr: Any) -> frozenset[Any]:
+    """What an expression needs values for, as sympy's own `free_symbols`, which simplifies every sum to find that out."""
+    if isinstance(expr, sympy.Symbol):
+        return frozenset({cast(Any, expr)})
+    body, *limits = _args(expr) or (None,)
+    if not isinstance(expr, sympy.Sum):
+        return frozenset[Any]().union(*map(free_symbols, _args(expr)))
+    found = free_symbols(body)
+    for limit in limits:  # the first limit is the innermost
+        index, low, high = _args(limit)
+        found = found - {index} | free_symbols(low) | free_symbols(high)
+    return found
 
 
 def _compile(expr: Any) -> Node:
@@ -213,7 +224,7 @@ def _compile_sum(expr: Any) -> Node:
     node = _compile(body)
     for limit in limits:  # the first limit is the innermost
         index, low, high = _args(limit)
-        needed = frozenset(str(symbol) for symbol in _free_symbols(body)) - {str(index)}
+        needed = frozenset(str(symbol) for symbol in free_symbols(body)) - {str(index)}
         node = _sum_node(node, str(index), _compile(low), _compile(high), needed, body)
         body = cast(Any, sympy.Sum(body, limit))
     return node

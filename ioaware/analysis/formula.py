@@ -47,7 +47,8 @@ class _Printer(StrPrinter):
         )
 
     def _print_Mod(self, expr: Any) -> str:  # noqa: N802
-        return f"{self.parenthesize(expr.args[0], 50)} % {self.parenthesize(expr.args[1], 50)}"
+        printer: Any = self
+        return " % ".join(str(printer.parenthesize(part, 50)) for part in expr.args)
 
     def _print_Equality(self, expr: Any) -> str:  # noqa: N802
         return f"{self._text(expr.lhs)} == {self._text(expr.rhs)}"

@@ -11,14 +11,14 @@ _sympy: Any = sympy  # its functions are untyped; their types are given below
 
 
 class Holds(sympy.Function):
-    """[x >= 0]: 1 where x is not negative, 0 where it is. Unlike a Piecewise it may stand inside a sum: sympy leaves it alone."""
+    """[x >= 0]: 1 where x is not negative, else 0. Unlike a Piecewise it may stand inside a sum: sympy leaves it alone."""
 
     nargs = 1
     is_integer = True
     is_nonnegative = True
 
     @classmethod
-    def eval(cls, x: Any) -> Any:
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Decided where sympy can tell the sign."""
         if x.is_nonnegative:
             return sympy.S.One

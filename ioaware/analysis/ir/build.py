@@ -63,7 +63,7 @@ def _floor_by_symbols(a: Poly, b: Poly) -> Poly | None:
 
 
 def _floor(numerator: Poly, denominator: Poly) -> Poly:
-    """The atom; of floor(-x/d) and floor(x/d) the one whose numerator is not negative or has fewer minus signs, as floor(-x/d) = -floor((x + d - 1)/d)."""
+    """The atom, as floor(-x/d) = -floor((x + d - 1)/d): the one whose numerator is not negative, or has fewer minus signs."""
     signs = sum(1 if c > 0 else -1 for factors, c in numerator.terms.items() if factors)
     if (signs < 0 or (signs == 0 and _leads_negative(numerator))) and not nonnegative(numerator):
         whole = all(isinstance(c, int) for c in numerator.terms.values())

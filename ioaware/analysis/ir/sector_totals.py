@@ -46,7 +46,11 @@ def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> S
     if alike is None or has_unknown(alike.count):
         return SectorTotal(anyway, anyway, ONE, plain.doubts)
     aligned = substitute(spread.programs.sum(repeated(alike.count, spread.scopes)), back)
-    return SectorTotal(anyway, aligned, condition, plain.doubts)
+    doubts = plain.doubts
+    if doubts and not alike.doubts:
+        lengths = " and ".join(f"{symbol.name} % {multiple} == 0" for symbol, multiple in needed.items())
+        doubts = tuple(f"{doubt}, unless {lengths}" for doubt in doubts)
+    return SectorTotal(anyway, aligned, condition, doubts)
 
 
 class _Spread(Rewriting):

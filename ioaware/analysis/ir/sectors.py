@@ -22,19 +22,20 @@ from ioaware.analysis.ir.summation import extent, linear
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
 from ioaware.analysis.ir.values import lane_symbol
 
+SECTOR = poly(SECTOR_BYTES)
 LARGEST_ENUMERATION = 1 << 16
 PATIENT = 7  # a proof that rows do not overlap decides between a number and a bound
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A dimension of an access: bytes from one lane to the next, and the lanes that are active. `shuffled`: in any order."""
+    """A dimension of an access: bytes from one lane to the next, the lanes that are active, and after how many it wraps."""
 
     lane: Symbol
     stride: Poly
     low: Poly
     high: Poly
-    shuffled: bool = False
+    wrap: Poly | None = None
 
     @property
     def count(self) -> Poly:
@@ -72,7 +73,7 @@ def _enumerated(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
     lanes = {lane_symbol(d, size).key: d for d, size in enumerate(touch.shape) if size > 1}
     inside = Poly({m: c for m, c in address.terms.items() if any(atom.free & lanes.keys() for atom in m)})
     rest = address - inside
-    start = mod(rest, poly(SECTOR_BYTES)).constant
+    start = mod(rest, SECTOR).constant
     free = inside.free | mask.free
     if start is None or free - lanes.keys() or prod(touch.shape) > LARGEST_ENUMERATION:
         return None
@@ -182,7 +183,7 @@ def _wrapped(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
     times = Poly({tuple(a for a in m if a != wrap): c for m, c in address.terms.items() if wrap in m})
     if times != -(slope[0] * wrap.denominator) or lane.key in times.free:
         return None
-    return Axis(lane, slope[0], low, least(high, low + wrap.denominator), shuffled=True)
+    return Axis(lane, slope[0], low, least(high, low + wrap.denominator), wrap.denominator)
 
 
 def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | None:
@@ -204,18 +205,18 @@ def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | N
 
 def _merged(axes: Sequence[Axis]) -> tuple[Axis | None, list[Axis]]:
     """The axis that runs along bytes, grown by every axis whose step is exactly its whole length; and the others."""
-    constant = [a for a in axes if a.stride.constant is not None and not a.shuffled]
+    constant = [a for a in axes if a.stride.constant is not None]
     others = list(axes)
     run = min(constant, key=lambda a: int(a.stride.constant or 0), default=None)
-    if run is None and len(axes) >= 1:
-        symbolic = [a for a in axes if not a.shuffled]
+    if run is None:
+        symbolic = [a for a in axes if a.wrap is None]
         run = symbolic[-1] if symbolic else None
     if run is not None:
         others.remove(run)
         for axis in sorted(others, key=lambda a: len(a.stride.key)):
             lanes = run.lane.upper + 1 if run.lane.upper is not None else ZERO
-            whole = run.low == ZERO and run.high == lanes
-            if whole and axis.stride == run.stride * lanes and not axis.shuffled and axis.low == ZERO:
+            whole = run.low == ZERO and run.high == lanes and run.wrap is None
+            if whole and axis.stride == run.stride * lanes and axis.wrap is None and axis.low == ZERO:
                 wide = Symbol(f"{run.lane.name}+{axis.lane.name}", ZERO, lanes * _size(axis) - 1)
                 run = Axis(wide, run.stride, ZERO, axis.high * lanes)
                 others.remove(axis)
@@ -237,9 +238,12 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
     if each is None:
         return None
     doubts: list[str] = []
+    if run is not None and run.wrap is not None and (mod(base, SECTOR).terms or mod(run.stride * run.wrap, SECTOR).terms):
+        doubts.append("lanes wrap around")
+        each = floor_div(span, SECTOR) + 3
     if has_unknown(each):
         doubts.append("memory decides where rows start")
-        each = decided(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, poly(SECTOR_BYTES)))
+        each = decided(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, SECTOR))
     for axis in sorted(rows, key=lambda a: (a.stride.constant is None, int(a.stride.constant or 0), len(a.stride.key))):
         shared = _shared(base, span, axis, doubts)
         each = _added(each, axis.lane, axis.low, axis.high) - shared
@@ -251,7 +255,7 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
 def _run(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | None:
     """Sectors of one row: without gaps as long as a step is no longer than a sector."""
     present = decided(at_least_zero(count - 1))
-    dense = present * (floor_div(start + span - 1, poly(SECTOR_BYTES)) - floor_div(start, poly(SECTOR_BYTES)) + 1)
+    dense = present * (floor_div(start + span - 1, SECTOR) - floor_div(start, SECTOR) + 1)
     if nonnegative(SECTOR_BYTES - stride):
         return dense
     if nonnegative(stride - SECTOR_BYTES):
@@ -263,8 +267,8 @@ def _shared(base: Poly, span: Poly, axis: Axis, doubts: list[str]) -> Poly:
     """Sectors that a row of this axis has in common with the row before. Where that is open, none, and a doubt says so."""
     if nonnegative(axis.stride - span - (SECTOR_BYTES - 1)):
         return ZERO
-    offset = mod(substitute(base, {axis.lane.key: ZERO}), poly(SECTOR_BYTES)).constant
-    aligned = not mod(axis.stride, poly(SECTOR_BYTES)).terms
+    offset = mod(substitute(base, {axis.lane.key: ZERO}), SECTOR).constant
+    aligned = not mod(axis.stride, SECTOR).terms
     apart = nonnegative(axis.stride - span, PATIENT)
     if (
         aligned
@@ -276,12 +280,11 @@ def _shared(base: Poly, span: Poly, axis: Axis, doubts: list[str]) -> Poly:
     if not apart:
         doubts.append("rows may overlap")
         return ZERO
-    if axis.shuffled:
-        doubts.append("rows in no order may share sectors")
+    if axis.wrap is not None:
+        doubts.append("rows that wrap around may share sectors")
         return ZERO
     before = substitute(base, {axis.lane.key: poly(axis.lane) - 1}) + span - 1
-    sector = poly(SECTOR_BYTES)
-    same = at_least_zero(floor_div(before, sector) - floor_div(base, sector))
+    same = at_least_zero(floor_div(before, SECTOR) - floor_div(base, SECTOR))
     return _added(same, axis.lane, axis.low + 1, axis.high)
 
 

@@ -15,6 +15,7 @@ from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Choice, Extreme, Floor, Po
 from ioaware.errors import UsageError
 
 _sympy: Any = sympy
+_holds: Any = Holds
 
 
 def from_sympy(expr: Any) -> Poly:
@@ -125,7 +126,7 @@ def _atom_to_sympy(atom: Atom, inside: bool) -> Any:
             return (_sympy.Min if atom.least else _sympy.Max)(*map(convert, atom.args), evaluate=False)
         case Test():
             found = convert(atom.value)
-            return Holds(found) * Holds(-found) if atom.equal else Holds(found)
+            return _holds(found) * _holds(-found) if atom.equal else _holds(found)
         case Choice() if inside:
             condition = convert(atom.condition)
             return condition * convert(atom.then) + (1 - condition) * convert(atom.other)

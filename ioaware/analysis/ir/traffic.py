@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import sympy
 from sympy import Expr
@@ -69,7 +69,7 @@ class Count:
         return compile_expression(self.expr)(values)
 
     def __add__(self, other: Count) -> Count:
-        return Count(cast(Expr, self.expr + other.expr))
+        return Count(self.expr + other.expr)
 
     def __str__(self) -> str:
         return show(self.expr)
@@ -99,7 +99,7 @@ class Access:
     @cached_property
     def bytes(self) -> Count:
         """Bytes of the active lanes."""
-        return Count(cast(Expr, self.element_bytes * self.elements.expr))
+        return Count(self.element_bytes * self.elements.expr)
 
     @property
     def source(self) -> str:

@@ -1,5 +1,6 @@
 """Small kernels, one per construct: what the engine must understand, each with sizes at which it is also run and counted."""
 
+# ruff: noqa: PIE808, SIM108 - kernels are written as their users write them
 from __future__ import annotations
 
 import torch
