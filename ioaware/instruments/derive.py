@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ import sympy
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
-from ioaware.analysis.evaluate import evaluate
+from ioaware.analysis.evaluate import evaluate, free_symbols
 from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
 from ioaware.analysis.ratio import Number
 from ioaware.errors import UsageError
@@ -22,7 +22,7 @@ from ioaware.instruments.environment import software_environment
 from ioaware.instruments.floor import floor_of_launches
 from ioaware.instruments.operators import NOTE
 from ioaware.instruments.target import Target, compulsory_bytes
-from ioaware.traffic import Launch, ParamValue, Result, Traffic
+from ioaware.traffic import Launch, ParamValue, Result, Traffic, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,40 +110,41 @@ def derive(
     values = target.resolve(params)
     found = capture(target, values, autotune=autotune, gpu=gpu)
     parts = [_derive_event(event, found, gpu, machine_code) for event in found.events]
-    kernels = [part.traffic for part in parts]
-    formulas = _total(kernel for kernel in kernels if kernel is not None)
-    assumed = [part.launch.requested for part in parts if part.launch.origin == "torch" and part.launch.requested]
+    launches = [part.launch for part in parts if part.launch.origin == "triton"]
     floor, floor_notes = compulsory_bytes(target.name, values), ()
     if floor is None:
-        floor, floor_notes = floor_of_launches(found, kernels)
-    requested = formulas.traffic(found.values)
+        floor, floor_notes = floor_of_launches(found, [part.traffic for part in parts])
+    formulas = _add_up(part.formulas for part in parts if part.launch.origin == "triton")
     return Derived(
         source="derive",
         target=target.name,
         params=values,
-        requested=requested,
-        assumed=_assumed(found) if assumed else None,
+        requested=_together(formulas, [launch.requested for launch in launches]),
+        assumed=_assumed([part for part in parts if part.launch.origin == "torch"]),
         compulsory=floor,
-        flops=_value(formulas.flops, found.values),
-        exact=all(kernel.exact for kernel in kernels if kernel is not None),
+        flops=_sum_known([launch.flops for launch in launches]),
+        exact=all(launch.exact for launch in launches),
         notes=(*found.notes, *floor_notes),
         launches=tuple(part.launch for part in parts),
         environment=software_environment() | {"compiled_for": f"{gpu.backend}:{gpu.arch}"},
         formulas=formulas,
-        kernels=tuple(kernels),
+        kernels=tuple(part.traffic for part in parts),
         symbols=found.values,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
+    """A launch or an operator with its formulas; `traffic` is the engine's own record of a launch."""
+
     launch: Launch
-    traffic: KernelTraffic | None
+    formulas: Formulas
+    traffic: KernelTraffic | None = None
 
 
 def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bool) -> _Part:
     if isinstance(event, CapturedOperator):
-        return _Part(_operator(event, found.values), None)
+        return _operator(event, found.values)
     kernel = kernel_traffic(event, found.values, gpu)
     formulas = formulas_of(kernel)
     used = chip_use(event, found.values, gpu) if machine_code else None
@@ -157,7 +158,7 @@ def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bo
         exact=kernel.exact,
         notes=(*event.notes, *kernel.notes),
     )
-    return _Part(launch, kernel)
+    return _Part(launch, formulas, kernel)
 
 
 def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> KernelTraffic:
@@ -180,22 +181,30 @@ def _argument(name: str, value: Value) -> Argument:
     return Scalar(name, cast("Expr | int | float | bool", value))
 
 
-def _operator(event: CapturedOperator, values: Mapping[str, int]) -> Launch:
-    moved = _operator_formulas(event).traffic(values)
-    traffic = Traffic(moved.read_bytes, moved.write_bytes, read_formula=moved.read_formula, write_formula=moved.write_formula)
-    return Launch(event.name, origin="torch", requested=traffic, exact=False, notes=(NOTE,))
-
-
-def _operator_formulas(event: CapturedOperator) -> Formulas:
+def _operator(event: CapturedOperator, values: Mapping[str, int]) -> _Part:
+    """An operator of torch's own: it has no sectors and no FLOPs that anybody knows."""
     zero = Count(sympy.S.Zero)
-    return Formulas(Count(event.read_bytes), Count(event.write_bytes), zero, zero, None, None)
+    formulas = Formulas(Count(event.read_bytes), Count(event.write_bytes), zero, zero, None, None)
+    moved = replace(formulas.traffic(values), atomic_bytes=None)
+    return _Part(Launch(event.name, origin="torch", requested=moved, exact=False, notes=(NOTE,)), formulas)
 
 
-def _assumed(found: Capture) -> Traffic:
+def _assumed(operators: Sequence[_Part]) -> Traffic | None:
     """What torch's own operators move together."""
-    operators = [_operator_formulas(event) for event in found.events if isinstance(event, CapturedOperator)]
-    moved = _add_up(operators).traffic(found.values)
-    return Traffic(moved.read_bytes, moved.write_bytes, read_formula=moved.read_formula, write_formula=moved.write_formula)
+    if not operators:
+        return None
+    return _together(_add_up(part.formulas for part in operators), [part.launch.requested for part in operators])
+
+
+def _together(formulas: Formulas, parts: Sequence[Traffic | None]) -> Traffic | None:
+    """The sum of what is known of the parts, with its formula: to add up numbers is faster than to evaluate their sum."""
+    moved = total(parts)
+    return moved and replace(moved, read_formula=str(formulas.read_bytes), write_formula=str(formulas.write_bytes))
+
+
+def _sum_known(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def formulas_of(kernel: KernelTraffic) -> Formulas:
@@ -208,10 +217,6 @@ def formulas_of(kernel: KernelTraffic) -> Formulas:
         kernel.read_sector_bytes,
         kernel.write_sector_bytes,
     )
-
-
-def _total(kernels: Iterable[KernelTraffic]) -> Formulas:
-    return _add_up(map(formulas_of, kernels))
 
 
 def _add_up(parts: Iterable[Formulas]) -> Formulas:
@@ -230,7 +235,5 @@ def _value(count: Count | None, values: Mapping[str, int]) -> int | None:
     return int(cast(int, count.evaluate(values)))
 
 
-@lru_cache(maxsize=4096)
 def _names(count: Count) -> frozenset[str]:
-    """What a count depends on: to find that out takes sympy longer than evaluating it does."""
-    return count.symbols
+    return frozenset(map(str, free_symbols(count.expr)))
