@@ -82,16 +82,15 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
             return value
         return GENERAL_LONG if value >= 2**31 else GENERAL
 
-    source, options, backend = _specialised(launch, general, values, gpu)
-    parameters = tuple(_parameters(source.signature.items(), launch.arguments))
-    key = (source.hash(), str(options), str(gpu))
-    if key not in _texts:
-        with _clear_failure(launch, gpu):
+    with _clear_failure(launch, gpu):
+        source, options, backend = _specialised(launch, general, values, gpu)
+        key = (source.hash(), str(options), str(gpu))
+        if key not in _texts:
             text = _first_stage(source, options, backend, gpu)
-        if len(_texts) >= KEPT_TEXTS:
-            _texts.clear()
-        _texts[key] = text
-    return FirstIR(_texts[key], parameters)
+            if len(_texts) >= KEPT_TEXTS:
+                _texts.clear()
+            _texts[key] = text
+    return FirstIR(_texts[key], tuple(_parameters(source.signature.items(), launch.arguments)))
 
 
 KEPT_TEXTS = 256
@@ -111,8 +110,8 @@ def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "
 
 def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
     """Triton's compiled kernel at the given values, from Triton's cache where it is there."""
-    source, options, _ = _specialised(launch, lambda expr: _integer(expr, values), values, gpu)
     with _clear_failure(launch, gpu):
+        source, options, _ = _specialised(launch, lambda expr: _integer(expr, values), values, gpu)
         return _triton.compile(source, target=gpu, options=options.__dict__)
 
 
