@@ -30,6 +30,7 @@ class Interpreter:
     names: set[str]
     record: Recorder = field(default_factory=Recorder)
     values: dict[str, Value] = field(default_factory=dict[str, Value])
+    captured: list[Value] = field(default_factory=list[Value])  # what partitions of warps are given
     depth: int = 0
 
     def value(self, name: str) -> Value:
@@ -165,7 +166,9 @@ class Interpreter:
 
     def step(self, operation: Operation) -> None:
         """Runs one operation."""
-        handler = self.handlers.get(operation.name) or self.handlers.get(operation.name.split(".")[0] + ".")
+        name = operation.name
+        dialect, unnumbered = name.split(".")[0] + ".", name.rstrip("0123456789")
+        handler = self.handlers.get(name) or self.handlers.get(dialect) or self.handlers.get(unnumbered)
         if handler is None:
             raise self.unsupported(operation)
         handler(self, operation)

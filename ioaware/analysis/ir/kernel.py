@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sympy import Expr
 
-from ioaware.analysis.ir import control, memory, operations
+from ioaware.analysis.ir import control, gluon, memory, operations
 from ioaware.analysis.ir.build import choice, decided
 from ioaware.analysis.ir.counts import Programs, active_lanes, at_most, repeated, unknowns
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
@@ -32,15 +32,15 @@ from ioaware.analysis.ir.traffic import (
 from ioaware.analysis.ir.values import Target, TensorDescriptor, Value
 from ioaware.errors import UsageError
 
-HANDLERS = {**operations.HANDLERS, **memory.HANDLERS, **control.HANDLERS}
+HANDLERS = {**operations.HANDLERS, **memory.HANDLERS, **control.HANDLERS, **gluon.HANDLERS}
 
 
 def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> KernelTraffic:
     """What the kernel requests over all programs of the grid, in the symbols of `arguments` and `grid`.
 
-    `ir_text` is TTIR as Triton prints it; `arguments` are those of its public function, in order, constexprs left out. Symbols
-    are integers and must say `positive=True` where they are. Raises `UsageError` for an operation or an argument that cannot be
-    counted, `DataError` for text that is not IR.
+    `ir_text` is TTIR as Triton prints it, or TTGIR of a Gluon kernel; `arguments` are those of its public function, in order,
+    constexprs left out. Symbols are integers and must say `positive=True` where they are. Raises `UsageError` for an operation
+    or an argument that cannot be counted, `DataError` for text that is not IR.
     """
     module = parse(ir_text)
     name, function = next((n, f) for n, f in module.functions.items() if "private" not in f.text.split("@")[0])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from math import prod
 
 from ioaware.analysis.ir.build import at_least_zero
 from ioaware.analysis.ir.interpret import Handler, Interpreter
-from ioaware.analysis.ir.operations import computed
-from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
-from ioaware.analysis.ir.record import Condition, Loop
+from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
+from ioaware.analysis.ir.record import Loop
 from ioaware.analysis.ir.text import Operation, split_top
 from ioaware.analysis.ir.traffic import AccessKind
 from ioaware.analysis.ir.types import Type, parse_type, result_types
@@ -21,7 +19,8 @@ from ioaware.analysis.ir.values import Target, TensorDescriptor, Value, lane, la
 FROM_MEMORY = "it is loaded from memory"
 
 
-def _touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Value, mask: Value | None) -> None:
+def touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Value, mask: Value | None) -> None:
+    """Records an access through pointers."""
     number = ONE if mask is None or mask.number is None else mask.number
     for target in pointer.targets:
         walk.record.touch(
@@ -56,26 +55,26 @@ def _lane_keys(kind: Type) -> frozenset[str]:
 
 def _load(walk: Interpreter, operation: Operation) -> None:
     pointer, *rest = walk.operands(operation)
-    _touch(walk, operation, "read", pointer, rest[0] if rest else None)
+    touch(walk, operation, "read", pointer, rest[0] if rest else None)
     _loaded(walk, operation, pointer)
 
 
 def _store(walk: Interpreter, operation: Operation) -> None:
     pointer, _, *mask = walk.operands(operation)
-    _touch(walk, operation, "write", pointer, mask[0] if mask else None)
+    touch(walk, operation, "write", pointer, mask[0] if mask else None)
 
 
 def _atomic(walk: Interpreter, operation: Operation) -> None:
     """`atomic_rmw pointer, value[, mask]` and the atomics of Triton 3.9, whose mask is the operand of truth values."""
     pointer, *rest = walk.operands(operation)
     masks = [value for value in rest if value.type.element == "i1"]
-    _touch(walk, operation, "atomic", pointer, masks[-1] if masks else None)
+    touch(walk, operation, "atomic", pointer, masks[-1] if masks else None)
     _loaded(walk, operation, pointer)
 
 
 def _compare_and_swap(walk: Interpreter, operation: Operation) -> None:
     pointer, *_ = walk.operands(operation)
-    _touch(walk, operation, "atomic", pointer, None)
+    touch(walk, operation, "atomic", pointer, None)
     _loaded(walk, operation, pointer)
 
 
@@ -96,7 +95,7 @@ def _numbers(walk: Interpreter, operation: Operation, text: str) -> list[Poly]:
     return [value for value in values if value is not None]
 
 
-def _descriptor_access(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
+def descriptor_access(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
     """A block at `%descriptor[%i, %j]`: lanes outside the tensor are neither read nor written."""
     found = re.search(r"(%[\w.$#-]+)\[(.*?)\]", operation.head)
     descriptor = walk.value(found[1]).descriptor if found else None
@@ -106,7 +105,7 @@ def _descriptor_access(walk: Interpreter, operation: Operation, kind: AccessKind
     shape = descriptor.block.shape
     coordinates = [start + index for start, index in zip(starts, lanes(shape), strict=True)]
     _touch_block(walk, operation, kind, descriptor, coordinates, shape)
-    if kind == "read":
+    if operation.results:
         result = result_types(operation.types)[0]
         walk.bind(operation.results, [_from_memory(walk, operation, result, Value(result, None, (descriptor.target,)))])
 
@@ -128,7 +127,7 @@ def _touch_block(
     walk.record.touch(kind, operation.name, target, shape, width, mask, walk.frames(operation))
 
 
-def _descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
+def descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
     """Gather and scatter: rows named by a tensor of indices, taken to lie inside, and a block of columns."""
     found = re.search(r"(%[\w.$#-]+)\[(%[\w.$#-]+), (%[\w.$#-]+)\]", operation.head)
     descriptor = walk.value(found[1]).descriptor if found else None
@@ -146,7 +145,7 @@ def _descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) 
     walk.record.touch(
         kind, operation.name, replace(descriptor.target, offset=offset), shape, width, mask, walk.frames(operation)
     )
-    if kind == "read":
+    if operation.results:
         walk.bind(operation.results, [Value(kind_) for kind_ in result_types(operation.types)])
 
 
@@ -175,13 +174,11 @@ HANDLERS: Mapping[str, Handler] = {
     "tt.atomic_cas": _compare_and_swap,
     "tt.atomic_poll": _compare_and_swap,
     "tt.make_tensor_descriptor": _make_descriptor,
-    "tt.descriptor_load": _reads(_descriptor_access, "read"),
-    "tt.descriptor_store": _reads(_descriptor_access, "write"),
-    "tt.descriptor_reduce": _reads(_descriptor_access, "atomic"),
-    "tt.descriptor_gather": _reads(_descriptor_rows, "read"),
-    "tt.descriptor_scatter": _reads(_descriptor_rows, "write"),
+    "tt.descriptor_load": _reads(descriptor_access, "read"),
+    "tt.descriptor_store": _reads(descriptor_access, "write"),
+    "tt.descriptor_reduce": _reads(descriptor_access, "atomic"),
+    "tt.descriptor_gather": _reads(descriptor_rows, "read"),
+    "tt.descriptor_scatter": _reads(descriptor_rows, "write"),
     "tt.dot": _dot,
     "tt.dot_scaled": _dot,
 }
-
-__all__ = ["HANDLERS", "Condition", "Symbol", "computed", "reduce"]
