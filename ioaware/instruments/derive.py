@@ -84,6 +84,15 @@ class Derived(Result):
         counts |= {"atomic_bytes": formulas.atomic_bytes, "flops": formulas.flops}
         return {name: count.evaluate({**symbols, **values}) for name, count in counts.items()}
 
+    def _repr_html_(self) -> str:
+        """The table that every result is in a notebook, and the formulas typeset."""
+        from ioaware.report.mathml import formulas_html
+
+        rows = [(kernel.kernel, kernel.read_bytes.expr, kernel.write_bytes.expr) for kernel in self.kernels if kernel]
+        if len(rows) > 1 and self.formulas:
+            rows.append(("total", self.formulas.read_bytes.expr, self.formulas.write_bytes.expr))
+        return Result._repr_html_(self) + formulas_html(rows)  # pyright: ignore[reportPrivateUsage]
+
     def to_dict(self) -> dict[str, Any]:
         """As every result's."""
         data = Result.to_dict(self)
