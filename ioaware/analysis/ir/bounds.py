@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ioaware.analysis.ir.poly import Atom, Choice, Coefficient, Extreme, Floor, Monomial, Poly, Sum, Symbol, Test, Unknown, poly
 
-DEPTH = 4
+DEPTH = 5
 CACHED = 20_000
 
 

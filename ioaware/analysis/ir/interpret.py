@@ -205,7 +205,8 @@ def _short(place: str) -> str:
 def function_parameters(function: Operation) -> list[tuple[str, Type]]:
     """Names and types of a function's parameters."""
     text = function.text
-    start = text.index("(", text.index("@"))
+    name = re.search(r"@([\w.$-]+|\"[^\"]*\")", text)  # quoted, it may hold brackets
+    start = text.index("(", name.end() if name else 0)
     depth = 0
     for end in range(start, len(text)):
         depth += (text[end] == "(") - (text[end] == ")")

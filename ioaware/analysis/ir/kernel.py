@@ -75,9 +75,8 @@ def _given(kernel: str, function: Operation, arguments: Sequence[Argument]) -> l
             strides = tuple(from_sympy(size) for size in argument.strides)
             target = Target(argument.name, ZERO)
             values.append(Value(kind, None, (target,), TensorDescriptor(target, shape, strides, kind)))
-            for size in (*shape, *strides):
-                if len(values) < len(parameters) and parameters[len(values)][0].startswith(parameters[len(values) - 1][0][:1]):
-                    values.append(Value(parameters[len(values)][1], size))
+            behind = parameters[len(values) : len(values) + 2 * len(shape)]
+            values += [Value(kind, size) for (_, kind), size in zip(behind, (*shape, *strides), strict=False)]
         elif isinstance(argument, Pointer):
             values.append(Value(kind, None, (Target(argument.name, from_sympy(argument.offset_bytes)),)))
         else:
