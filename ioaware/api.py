@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ioaware.traffic import ParamValue, Result
 
 if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
     from ioaware.instruments.derive import Derived
+
+
+SIMPLE = (int, float, bool, str)
 
 
 def predict(case: str, *, machine: str | None = None, **params: ParamValue) -> Result:
@@ -26,21 +29,27 @@ def predict(case: str, *, machine: str | None = None, **params: ParamValue) -> R
 
 def derive(
     target: str | Callable[..., object],
-    *,
+    *args: Any,
     gpu: str = "cuda:90",
     config: Mapping[str, ParamValue] | None = None,
-    **params: ParamValue,
+    **params: Any,
 ) -> Derived:
     """Exact formulas of what the kernels of `target` request, in its parameters, from their compiled IR. Needs no GPU.
 
-    `target` is a case, `file.py:function`, `module:function` or the function itself. Kernels are compiled for `gpu`; autotuned
-    ones have the first configuration with the values of `config`. The result's `evaluate` gives the bytes at other parameters.
-    Raises `UsageError` for what cannot run, compile or be counted.
+    `target` is a case, `file.py:function`, `module:function` or the function itself. A function can also be given the very
+    arguments it would be called with: the sizes of a tensor `x` are then parameters `x_0`, `x_1`, ... of the formulas.
+    Kernels are compiled for `gpu`; autotuned ones have the first configuration with the values of `config`. The result's
+    `evaluate` gives the bytes at other parameters. Raises `UsageError` for what cannot run, compile or be counted.
     """
     from ioaware.instruments.compile import find_gpu
     from ioaware.instruments.derive import derive as run_derived
     from ioaware.instruments.target import load_target
 
+    if callable(target) and (args or not all(value is None or type(value) in SIMPLE for value in params.values())):
+        from ioaware.instruments.called import call_target
+
+        called, given = call_target(target, args, params)
+        return run_derived(called, given, gpu=find_gpu(gpu), autotune=config)
     loaded = load_target(target)
     return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config)
 

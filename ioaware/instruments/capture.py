@@ -28,7 +28,7 @@ from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
 from ioaware.instruments.intercept import Interceptor
 from ioaware.instruments.loading import failing_line
 from ioaware.instruments.operators import Operators
-from ioaware.instruments.symbolic import Symbols
+from ioaware.instruments.symbolic import Decision, Symbols
 from ioaware.instruments.target import Target, work_of
 from ioaware.traffic import ParamValue
 
@@ -73,6 +73,11 @@ class _Run:
                     found.setdefault(name, decision.reason)
         return found
 
+    @property
+    def equality(self) -> Decision | None:
+        """The first place where two parameters turned out to be the same number."""
+        return next((decision for decision in self.symbols.decisions.values() if decision.equals), None)
+
 
 def capture(
     target: Target,
@@ -87,7 +92,7 @@ def capture(
     tensor's data, or launches no Triton kernel.
     """
     runner = _Runner(target, dict(params), dict(autotune or {}), gpu)
-    plain = runner.run({})
+    plain = runner.run(_Free({}))
     if plain.error is not None:
         raise _user_error(target, plain.error)
     if not any(isinstance(event, CapturedLaunch) for event in plain.events):
@@ -95,20 +100,56 @@ def capture(
             f"{target.name} launched no Triton kernel",
             "A target launches its kernels when called, or returns the callable that does.",
         )
-    free = {name: value for name, value in params.items() if type(value) is int and value >= 1}
-    pinned: dict[str, str] = {}
+    free = _Free({name: value for name, value in params.items() if type(value) is int and value >= 1})
     while True:
         run = runner.run(free)
+        if run.equality is not None:
+            free.merge(run.equality)
+            continue
         new = run.pinned
         if not new and run.error is not None:
             new = runner.culprit(free, run.error)
-        if not new and not agree(run.events, plain.events, _at(free)):
-            new = dict.fromkeys(_suspects(free), "the launches depend on it in another way than symbols show")
+        if not new and not agree(run.events, plain.events, _at(free.values)):
+            new = dict.fromkeys(free.suspects, "the launches depend on it in another way than symbols show")
         if not new:
-            notes = (*plain.notes, *_pins(pinned, params), *_assumptions(run))
-            return Capture(run.events, free, notes, run.returned)
-        pinned |= new
-        free = {name: value for name, value in free.items() if name not in new}
+            notes = (*plain.notes, *_pins(free.pinned, params), *free.equalities, *_assumptions(run))
+            return Capture(run.events, free.values, notes, run.returned)
+        free.pin(new)
+
+
+@dataclass
+class _Free:
+    """The parameters that are symbolic still, what became of the others, and why."""
+
+    values: dict[str, int]
+    same: dict[str, str] = field(default_factory=dict[str, str])
+    """Parameters that are the symbol of another one."""
+    equalities: list[str] = field(default_factory=list[str])
+    pinned: dict[str, str] = field(default_factory=dict[str, str])
+
+    def without(self, name: str) -> _Free:
+        """All but one of them."""
+        values = {other: value for other, value in self.values.items() if other != name}
+        return _Free(values, {one: other for one, other in self.same.items() if other != name})
+
+    def merge(self, decision: Decision) -> None:
+        """Two parameters become one symbol."""
+        kept, name = decision.equals or ("", "")
+        del self.values[name]
+        self.same = {one: kept if other == name else other for one, other in self.same.items()} | {name: kept}
+        self.equalities.append(decision.note)
+
+    def pin(self, reasons: Mapping[str, str]) -> None:
+        """Parameters, and those that are their symbol, become their given values."""
+        reasons = {**reasons, **{one: reasons[other] for one, other in self.same.items() if other in reasons}}
+        self.pinned |= reasons
+        self.values = {name: value for name, value in self.values.items() if name not in reasons}
+        self.same = {one: other for one, other in self.same.items() if one not in reasons}
+
+    @property
+    def suspects(self) -> list[str]:
+        """Parameters that were run as 2 because they are 1, else all of them."""
+        return [name for name, value in self.values.items() if value == 1] or list(self.values)
 
 
 class _Runner:
@@ -120,9 +161,9 @@ class _Runner:
         self._autotune = autotune
         self._gpu = gpu
 
-    def run(self, free: Mapping[str, int]) -> _Run:
+    def run(self, free: _Free) -> _Run:
         """With the parameters of `free` symbolic. What the function raises is in `error`; ioaware's own errors too."""
-        run = _Run(Symbols(free))
+        run = _Run(Symbols(free.values, free.same))
         interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu)
         try:
             without_memory = FakeTensorMode(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
@@ -149,14 +190,15 @@ class _Runner:
             outcome = watched(work.run)
         run.returned = interceptor.numbers(outcome)
 
-    def culprit(self, free: Mapping[str, int], error: Exception) -> dict[str, str]:
+    def culprit(self, free: _Free, error: Exception) -> dict[str, str]:
         """The parameter that the function cannot take as a symbol: the one without which it gets further, or all."""
         said = str(error)
-        for name in sorted(free, key=lambda name: name not in said):
-            without = self.run({other: value for other, value in free.items() if other != name})
+        for name in sorted(free.values, key=lambda name: name not in said):
+            without = self.run(free.without(name))
             if without.error is None or _signature(without.error) != _signature(error):
                 return {name: f"the host function needs a plain integer{_where(error)}"}
-        return {name: f"the host function cannot run on symbols: {type(error).__name__}{_where(error)}" for name in free}
+        reason = f"the host function cannot run on symbols: {type(error).__name__}{_where(error)}"
+        return dict.fromkeys(free.values, reason)
 
 
 class _WithoutGenerators(TorchFunctionMode):
@@ -195,11 +237,6 @@ def _at(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
         return found.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in found.free_symbols})
 
     return substituted
-
-
-def _suspects(free: Mapping[str, int]) -> list[str]:
-    """Parameters that were run as 2 because they are 1, else all of them."""
-    return [name for name, value in free.items() if value == 1] or list(free)
 
 
 def _signature(error: Exception) -> tuple[type, str, str | None]:

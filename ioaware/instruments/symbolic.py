@@ -47,14 +47,20 @@ class Decision:
     """`branch at file.py:12`, `taken as a number at file.py:12`, `constexpr HEAD_DIM`."""
     names: frozenset[str]
     """The parameters that the expression depends on."""
+    equals: tuple[str, str] | None
+    """Two parameters that turned out to be the same number, where that is what was asked."""
     pins: bool
     """Whether only the given values lead here again: `int(n)`, the true branch of `n == 64`, a constexpr that is one."""
+
+
+NOTHING: Mapping[str, str] = {}
 
 
 class Symbols:
     """The parameters that are symbolic in one run, and every decision that the run took on them."""
 
-    def __init__(self, values: Mapping[str, int]) -> None:
+    def __init__(self, values: Mapping[str, int], same: Mapping[str, str] = NOTHING) -> None:
+        """`same` are parameters that are to be the symbol of another one."""
         self.shapes: Any = _Shapes(self)
         self.ints: dict[str, Any] = {}
         """What host code is given, by parameter."""
@@ -72,6 +78,7 @@ class Symbols:
             self.ints[name] = self.shapes.create_symintnode(symbol, hint=hint, source=source)
             (self._named[symbol],) = positive_symbols(name)
             self._hints[symbol] = sympy.Integer(hint)
+        self.ints |= {name: self.ints[other] for name, other in same.items()}
 
     def expression(self, value: Any) -> Expr:
         """An integer, plain or symbolic, in the user's names; one that no formula can hold is decided, and so pinned."""
@@ -96,7 +103,7 @@ class Symbols:
         names = self._names(expr)
         at = ", ".join(f"{name} = {self._values[name]}" for name in sorted(names))
         note = f"{use} is {plain_value} at {at}, and the formulas are for that"
-        self.decisions[expr, use] = Decision(note, use, names, pins=expr in self._named)
+        self.decisions[expr, use] = Decision(note, use, names, None, pins=expr in self._named)
         return plain_value
 
     def decide(self, expr: Any) -> Any:
@@ -114,10 +121,13 @@ class Symbols:
         reason = f"{'branch' if is_branch else 'taken as a number'} at {where}"
         if (expr, reason) not in self.decisions:
             holds = sympy.Not(expr) if outcome == sympy.false else expr
-            pins = not is_branch or (isinstance(holds, sympy.Eq) and any(side in self._named for side in holds.args))
-            if pins or not (inside_torch and _ordinary(holds)):
+            sides = [str(self._named[side]) for side in holds.args if side in self._named] if holds.func is sympy.Eq else []
+            sides.sort(key=list(self.given).index)
+            equals = (sides[0], sides[1]) if len(sides) == 2 else None
+            pins = not is_branch or len(sides) == 1
+            if pins or equals or not (inside_torch and _ordinary(holds)):
                 note = f"assumes {self._text(holds)} ({reason})"
-                self.decisions[expr, reason] = Decision(note, reason, self._names(expr), pins)
+                self.decisions[expr, reason] = Decision(note, reason, self._names(expr), equals, pins)
         return outcome
 
     def _names(self, expr: Any) -> frozenset[str]:

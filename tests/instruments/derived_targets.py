@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.runtime.interpreter import InterpretedFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -211,6 +212,12 @@ def misspelt(n: int = 16):
 
 def incomplete(n: int = 16):
     scale_kernel[(1,)](torch.ones(n, device="cuda"), n, BLOCK=16)
+
+
+def interpreted(n: int = 16):
+    """What `triton.jit` makes of a kernel under TRITON_INTERPRET=1."""
+    x = torch.ones(n, device="cuda")
+    InterpretedFunction(scale_kernel.fn)[(1,)](x, x, n, 1.0, BLOCK=16)
 
 
 def idle(n: int = 16):
