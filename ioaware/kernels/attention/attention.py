@@ -1,0 +1,124 @@
+"""`attention`: softmax(scale Q K^T) V for PyTorch users, with gradients, by the fastest kernel that can do it."""
+
+# torch's autograd has no types where it is subclassed.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false
+# pyright: reportIncompatibleMethodOverride=false
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from ioaware.errors import UsageError
+from ioaware.kernels.attention.checks import check_attention
+from ioaware.kernels.attention.hopper import hopper_forward, refusal
+from ioaware.kernels.attention.portable import portable_forward
+from ioaware.kernels.attention.portable_backward import attention_backward
+
+BackendName = Literal["hopper", "triton"]
+
+
+class Backend(NamedTuple):
+    """Which kernel ran, and why that one."""
+
+    name: BackendName
+    why: str
+
+
+class Attention:
+    """The callable behind `attention`."""
+
+    def __init__(self) -> None:
+        self._last = threading.local()
+
+    @property
+    def backend(self) -> Backend | None:
+        """What this thread's last call ran and why; None before the first."""
+        return cast("Backend | None", getattr(self._last, "backend", None))
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        causal: bool = False,
+        scale: float | None = None,
+        *,
+        backend: BackendName | None = None,
+    ) -> torch.Tensor:
+        """softmax(scale Q K^T) V, like q, with gradients for q, k and v.
+
+        q [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim], where kv_heads divides heads: heads that
+        follow one another share a key head. float16, bfloat16 or float32; any strides, without copies. causal aligns the last
+        query with the last key; a row that sees no key gives zeros. scale is 1/sqrt(head_dim) unless given.
+        backend "hopper" or "triton" asks for one of the kernels; without it, `attention.backend` tells which ran and why.
+        The backward pass is plain Triton's and deterministic.
+        Raises UsageError for tensors that cannot work, and where the backend asked for cannot do it.
+        """
+        _check(q, k, v, scale)
+        factor = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
+        chosen = choose(q, k, v, factor, backend)
+        if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+            o = cast("torch.Tensor", _Differentiable.apply(q, k, v, causal, factor, chosen.name))
+        else:
+            o, _ = _forward(q, k, v, causal, factor, chosen.name)
+        self._last.backend = chosen
+        return o
+
+
+attention = Attention()
+"""attention(q, k, v, causal=False, scale=None, *, backend=None) -> o; see Attention.__call__."""
+
+
+def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, asked: BackendName | None) -> Backend:
+    """The backend for these tensors. Raises UsageError if `asked` names none or one that cannot work on them."""
+    if asked not in (None, "hopper", "triton"):
+        raise UsageError(f"attention: there is no backend {asked!r}", "Ask for 'hopper' or 'triton', or leave it out.")
+    if asked == "triton":
+        return Backend("triton", "asked for")
+    why_not = refusal(q, k, v, scale)
+    if why_not is None:
+        return Backend("hopper", "asked for" if asked else "the fastest on this GPU")
+    if asked == "hopper":
+        raise UsageError(
+            f"attention: the Hopper kernel cannot do this: {why_not}", "Leave out backend to take the one that can."
+        )
+    return Backend("triton", f"the Hopper kernel cannot do this: {why_not}")
+
+
+def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> None:
+    head_of_each_group = q
+    if q.dim() == k.dim() == 4 and 0 < k.shape[1] < q.shape[1]:
+        if q.shape[1] % k.shape[1]:
+            raise UsageError(
+                f"attention: {q.shape[1]} heads cannot share {k.shape[1]} key heads evenly",
+                "kv_heads must divide heads.",
+            )
+        head_of_each_group = q[:, :: q.shape[1] // k.shape[1]]
+    check_attention("attention", head_of_each_group, k, v, scale=scale, block_m=64, block_n=64)
+
+
+def _forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, backend: BackendName
+) -> tuple[torch.Tensor, torch.Tensor]:
+    run = hopper_forward if backend == "hopper" else portable_forward
+    return run(q, k, v, causal=causal, scale=scale)
+
+
+class _Differentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q, k, v, causal: bool, scale: float, backend: BackendName) -> torch.Tensor:
+        o, lse = _forward(q, k, v, causal, scale, backend)
+        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.causal, ctx.scale = causal, scale
+        return o
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, do: torch.Tensor) -> Any:
+        q, k, v, o, lse = ctx.saved_tensors
+        return (*attention_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale), None, None, None)

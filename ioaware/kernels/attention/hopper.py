@@ -1,0 +1,143 @@
+"""Launching the Hopper kernel: its plan for each head_dim, the TMA descriptors, and what it refuses."""
+
+# Gluon and torch.cuda have no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from ioaware.kernels.attention.launch import launching
+
+LOG2_E = 1.4426950408889634
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the kernel works on one padded head_dim; see hopper_forward_kernel's parameters of these names."""
+
+    block_n: int
+    stages: int
+    consumers: int
+    registers: int
+    q_stages: int
+
+    @property
+    def block_m(self) -> int:
+        """Query rows of a program: 64 for each consumer."""
+        return 64 * self.consumers
+
+    def constants(self, *, causal: bool, mask: bool) -> dict[str, int]:
+        """The kernel's compile-time parameters."""
+        names = {field.name.upper(): getattr(self, field.name) for field in fields(self)}
+        return {"CAUSAL": causal, "MASK": mask, **names}
+
+    def programs(self, batch_heads: int, seq_len: int, *, causal: bool) -> int:
+        """Programs that have something to do: one for each tile or, where causal, for each pair of tiles."""
+        blocks = -(-seq_len // self.block_m)
+        return batch_heads * (-(-blocks // 2) if causal else blocks)
+
+
+NARROW = Plan(block_n=128, stages=4, consumers=2, registers=240, q_stages=2)
+NARROW_AND_LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_stages=2)
+MEDIUM = Plan(block_n=128, stages=2, consumers=2, registers=240, q_stages=2)
+WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_stages=1)
+WIDTHS = (64, 128, 256)
+
+
+def padded_head_dim(head_dim: int) -> int:
+    """The head_dim of the tiles: TMA fills what is missing with zeros."""
+    return next(width for width in WIDTHS if width >= head_dim)
+
+
+def plan_for(head_dim: int, seq_len: int, *, causal: bool) -> Plan:
+    """The fastest plan measured (docs/hopper-attention.md)."""
+    width = padded_head_dim(head_dim)
+    if width == 64:
+        return NARROW_AND_LONG if seq_len >= (8192 if causal else 2048) else NARROW
+    return MEDIUM if width == 128 else WIDE
+
+
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> str | None:
+    """Why the Hopper kernel cannot work on these, or None."""
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return f"its matmuls take float16 or bfloat16, not {str(q.dtype).removeprefix('torch.')}"
+    if q.shape[3] % 8 or q.shape[3] > 256:
+        return f"its loads take head_dims of a multiple of 8 up to 256, not {q.shape[3]}"
+    if scale <= 0:
+        return f"it takes the maximum before it scales, which needs a positive scale, not {scale}"
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not _suits_tma(tensor):
+            return f"its loads take rows of adjacent elements that begin at multiples of 16 bytes; {name} has {tensor.stride()}"
+    if q.device.type != "cuda" or not torch.cuda.is_available():
+        return "there is no GPU"
+    capability = _capability(q.device.index or 0)
+    if capability[0] != 9:
+        return f"this GPU has compute capability {capability[0]}.{capability[1]}, not 9.0"
+    return None
+
+
+def hopper_forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """softmax(scale Q K^T) V and its natural log-sum-exp, where refusal() is None. q [batch, heads, seq_len, head_dim],
+    k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads. Returns o like q and lse
+    [batch, heads, seq_len] in float32."""
+    from ioaware.kernels.attention.hopper_forward import hopper_forward_kernel
+
+    batch, heads, seq_len, head_dim = q.shape
+    kv_heads, kv_len = k.shape[1], k.shape[2]
+    width = padded_head_dim(head_dim)
+    plan = plan_for(head_dim, seq_len, causal=causal)
+    o = torch.empty_like(q)
+    if not _suits_tma(o):
+        o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty((batch, heads, seq_len), dtype=torch.float32, device=q.device)
+    programs = min(plan.programs(batch * heads, seq_len, causal=causal), _processors(q.device.index or 0))
+    with launching("attention", q.device):
+        hopper_forward_kernel[(programs,)](
+            _descriptor(q, 64, width), _descriptor(k, plan.block_n, width), _descriptor(v, plan.block_n, width),
+            _descriptor(o, 64, width), lse, seq_len, kv_len, heads, batch * heads, heads // kv_heads, scale * LOG2_E,
+            **plan.constants(causal=causal, mask=causal or kv_len % plan.block_n != 0), num_warps=4, enable_fp_fusion=True,
+        )  # fmt: skip
+    return o, lse
+
+
+def _suits_tma(tensor: torch.Tensor) -> bool:
+    """Rows of adjacent elements, everything at multiples of 16 bytes, no dimension that repeats itself."""
+    strides = [stride for stride, size in zip(tensor.stride()[:3], tensor.shape[:3], strict=True) if size > 1]
+    aligned = all(stride > 0 and stride * tensor.element_size() % 16 == 0 for stride in strides)
+    return aligned and tensor.stride(3) == 1 and tensor.data_ptr() % 16 == 0
+
+
+def _descriptor(tensor: torch.Tensor, rows: int, width: int) -> Any:
+    """TMA's view of [batch, heads, rows, head_dim], in boxes of `rows` rows of one head."""
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    # A dimension of one element has any stride in torch, while TMA checks it.
+    strides = [stride if size > 1 else 8 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)]
+    box = [1, 1, rows, width]
+    return TensorDescriptor(tensor, list(tensor.shape), [*strides[:3], 1], box, layout(rows, width, tensor.dtype))
+
+
+@lru_cache
+def layout(rows: int, width: int, dtype: torch.dtype) -> Any:
+    """The swizzled layout in shared memory of a tile that TMA fills and wgmma reads."""
+    from triton.experimental.gluon import language as gl
+
+    element = gl.float16 if dtype == torch.float16 else gl.bfloat16
+    return gl.NVMMASharedLayout.get_default_for([1, 1, rows, width], element)
+
+
+@lru_cache
+def _capability(device: int) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
+
+
+@lru_cache
+def _processors(device: int) -> int:
+    cuda: Any = torch.cuda
+    return int(cuda.get_device_properties(device).multi_processor_count)

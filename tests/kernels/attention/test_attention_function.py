@@ -1,0 +1,152 @@
+"""`attention` without a GPU: its output and gradients in Triton's interpreter, which backend it takes, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ioaware.errors import UsageError
+from ioaware.instruments.correctness import relative_error
+from ioaware.instruments.interpret import interpreted
+from ioaware.instruments.poison import Poison
+from ioaware.kernels.attention.attention import attention, choose
+from ioaware.kernels.attention.hopper import MEDIUM, NARROW, NARROW_AND_LONG, WIDE, Plan, plan_for, refusal
+
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def draw(heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, dtype: torch.dtype = torch.float32) -> Tensors:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((2, heads, seq_len, head_dim), (2, kv_heads, kv_len, head_dim), (2, kv_heads, kv_len, head_dim))
+    q, k, v = (torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
+    return q, k, v
+
+
+def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> torch.Tensor:
+    """In float64 by autograd's own operators, with groups."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    s = q @ k.transpose(-1, -2) * scale
+    if causal:
+        seen = torch.ones(s.shape[-2:], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
+        s = s.masked_fill(~seen, -1e300)  # finite, so that rows that see no key have gradients to be zeroed
+        return (torch.softmax(s, -1) * seen) @ v
+    return torch.softmax(s, -1) @ v
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "seq_len", "kv_len", "head_dim", "causal", "scale"),
+    [
+        (2, 2, 70, 40, 16, True, None),  # the first 30 rows see no key
+        (4, 2, 33, 90, 40, True, 0.3),
+        (3, 1, 65, 70, 72, False, -0.2),
+    ],
+)
+def test_output_and_gradients(
+    heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool, scale: float | None
+) -> None:
+    inputs = draw(heads, kv_heads, seq_len, kv_len, head_dim)
+    gradient = torch.randn(inputs[0].shape, generator=torch.Generator().manual_seed(1))
+    exact = [tensor.double().requires_grad_() for tensor in inputs]
+    expected = reference(*exact, causal, 1 / math.sqrt(head_dim) if scale is None else scale)
+    expected.backward(gradient.double())
+
+    with interpreted(), Poison():
+        leaves = [tensor.requires_grad_() for tensor in inputs]
+        output = attention(*leaves, causal=causal, scale=scale)
+        output.backward(gradient)
+        alone = attention(*(tensor.detach() for tensor in leaves), causal=causal, scale=scale)
+    assert relative_error(output.detach(), expected.detach()) < 1e-5
+    assert torch.equal(output.detach(), alone)
+    for leaf, other in zip(leaves, exact, strict=True):
+        assert leaf.grad is not None
+        assert other.grad is not None
+        assert relative_error(leaf.grad, other.grad) < 1e-5
+
+
+def test_heads_last_layout_keeps_its_strides() -> None:
+    q, k, v = (tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in draw(2, 2, 20, 20, 16))
+    with interpreted():
+        output = attention(q, k, v)
+    assert output.stride() == q.stride()
+    assert relative_error(output, reference(q.double(), k.double(), v.double(), False, 0.25)) < 1e-5
+
+
+def test_the_backend_and_its_reason_are_told() -> None:
+    q, k, v = draw(2, 2, 20, 20, 16)
+    with interpreted():
+        attention(q, k, v)
+        assert attention.backend == ("triton", "the Hopper kernel cannot do this: " + str(refusal(q, k, v, 0.25)))
+        attention(q, k, v, backend="triton")
+        assert attention.backend == ("triton", "asked for")
+        with pytest.raises(UsageError, match="cannot do this"):
+            attention(q, k, v, backend="hopper")
+        with pytest.raises(UsageError, match="no backend 'cudnn'"):
+            attention(q, k, v, backend="cudnn")  # pyright: ignore[reportArgumentType]
+        assert attention.backend == ("triton", "asked for")
+
+
+def test_what_the_hopper_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = draw(2, 2, 32, 32, 64, torch.float16)
+    wide = torch.zeros(2, 2, 32, 68, dtype=torch.float16)
+
+    def why(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float = 0.125) -> str:
+        return str(refusal(q, k, v, scale))
+
+    assert "no GPU" in why(q, k, v)
+    assert "float32" in why(q.float(), k.float(), v.float())
+    assert "multiple of 8" in why(wide, wide, wide)
+    assert "positive scale" in why(q, k, v, -1.0)
+    assert "k has" in why(q, wide[..., :64], v)
+    assert "v has" in why(q, k, v[:, :1].expand(2, 2, 32, 64))
+    assert "q has" in why(q.transpose(2, 3).contiguous().transpose(2, 3), k, v)
+    assert "no GPU" in why(q[:1, :, :1], k[:1], v[:1])  # dimensions of one element may have any stride
+    with pytest.raises(UsageError, match="no GPU"):
+        choose(q, k, v, 0.125, "hopper")
+
+
+def test_heads_that_cannot_share_keys() -> None:
+    q, k, v = draw(4, 3, 20, 20, 16)
+    with pytest.raises(UsageError, match="cannot share 3 key heads"):
+        attention(q, k, v)
+    with pytest.raises(UsageError, match="do not belong together"):
+        attention(k, q, q)
+
+
+def test_every_plan_fits_its_registers_and_covers_every_tile() -> None:
+    assert plan_for(40, 512, causal=False) is NARROW
+    assert plan_for(64, 16384, causal=True) is NARROW_AND_LONG
+    assert plan_for(72, 512, causal=True) is MEDIUM
+    assert plan_for(136, 512, causal=True) is WIDE
+    for plan in (NARROW, NARROW_AND_LONG, MEDIUM, WIDE):
+        # the producer's 24 registers (32 beside three consumers) and the consumers' share one file of 64 K for 128 threads each
+        assert 128 * (plan.consumers * plan.registers + (24 if plan.consumers == 2 else 32)) <= 65536
+        for seq_len in (1, 64, 128, 129, 384, 1000):
+            for causal in (False, True):
+                assert tiles_of_all(plan, 3, seq_len, causal, programs=5) == {
+                    (head, block) for head in range(3) for block in range(-(-seq_len // plan.block_m))
+                }
+
+
+def tiles_of_all(plan: Plan, heads: int, seq_len: int, causal: bool, programs: int) -> set[tuple[int, int]]:
+    """The kernel's tiles_of_program and place_of, in Python: head and row block of each tile that has rows."""
+    blocks = -(-seq_len // plan.block_m)
+    programs = min(programs, plan.programs(heads, seq_len, causal=causal))
+    found: list[tuple[int, int]] = []
+    for program in range(programs):
+        hands = -(-blocks // 2) * heads if causal else blocks * heads
+        for t in range(-(-(hands - program) // programs) * (2 if causal else 1)):
+            if causal:
+                pairs = -(-blocks // 2)
+                head, pair = divmod((t // 2) * programs + program, pairs)
+                block = blocks - 1 - pair
+                if t % 2 == 1:
+                    block = pair if pair < block else blocks
+            else:
+                head, block = divmod(t * programs + program, blocks)
+            if block < blocks:
+                found.append((head, block))
+    assert len(found) == len(set(found))
+    return set(found)
