@@ -1,0 +1,48 @@
+"""The shipped records: whole, from named hardware and software, checked against the reference, and what the README says."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioaware.analysis.claims.hardware import as_asked
+from ioaware.sweep.evidence import observe, recorded_measurements
+from ioaware.traffic import BYTES_HOLD, Result
+
+RECORDED = recorded_measurements()
+PROVENANCE = {"gpu", "driver", "cuda", "torch", "triton", "ncu", "python", "ioaware", "commit", "max_sm_clock_mhz"}
+
+
+def test_the_studies_are_whole() -> None:
+    lengths = {(r.target, r.params["seq_len"], r.params["head_dim"], r.params["causal"]) for r in RECORDED}
+    assert lengths >= {
+        (target, 2**power, d, causal)
+        for target in ("standard", "flash1", "flash2")
+        for power in range(9, 17)
+        for d in (64, 128)
+        for causal in (False, True)
+    }
+    assert len(RECORDED) == 116
+
+
+@pytest.mark.parametrize("record", RECORDED, ids=lambda r: f"{r.target}-{r.params['seq_len']}-{r.params['head_dim']}")
+def test_every_record_says_where_it_is_from_and_was_checked(record: Result) -> None:
+    assert record.environment is not None
+    assert record.environment.keys() >= PROVENANCE
+    assert "dirty" not in record.environment["commit"]
+    assert record.status in BYTES_HOLD
+    assert record.check is not None
+    assert record.check.passed
+    assert record.telemetry is not None
+    assert record.telemetry["before"]["sm_clock_mhz"] > 0
+
+
+def test_counters_differ_from_the_closed_forms_by_less_than_a_thousandth_of_a_percent() -> None:
+    """What the README says of the points where nothing that the L1 holds is read again."""
+    clear = [seen for seen in map(observe, RECORDED) if as_asked(seen)]
+    assert len(clear) == 65
+    for seen in clear:
+        assert seen.observed.requested is not None
+        assert seen.predicted.requested is not None
+        for name in ("read_bytes", "write_bytes"):
+            measured, predicted = getattr(seen.observed.requested, name), getattr(seen.predicted.requested, name)
+            assert abs(measured - predicted) < 1e-5 * predicted, seen.where
