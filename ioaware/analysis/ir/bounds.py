@@ -7,6 +7,7 @@ are left. No proof means "not known", never "false".
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
 
@@ -15,15 +16,19 @@ from ioaware.analysis.ir.poly import Atom, Choice, Coefficient, Extreme, Floor, 
 DEPTH = 5
 CACHED = 20_000
 
+# How deep a proof may go that another one asks for on its way. Set by each step from its own depth alone, so that what is
+# found depends on the question and not on what was asked before.
+_allowed: ContextVar[int] = ContextVar("_allowed", default=100)
+
 
 def nonnegative(value: Poly, depth: int = DEPTH) -> bool:
     """Whether `value` >= 0 is certain; `depth` says after how many replacements to give up."""
-    return _prove(value, depth)
+    return _prove(value, min(depth, _allowed.get()))
 
 
 def positive(value: Poly) -> bool:
     """Whether the integer `value` is at least 1 for certain."""
-    return _prove(value - 1, DEPTH)
+    return nonnegative(value - 1)
 
 
 @lru_cache(maxsize=CACHED)
@@ -98,10 +103,14 @@ def _prove(value: Poly, depth: int) -> bool:
         return True
     if depth == 0 or len(value.terms) > 24:
         return False
-    ordered = _without_ordered_floors(value)
-    if ordered is not value:
-        return _prove(ordered, depth - 1)
-    return any(_prove_by(value, atom, depth) for atom in sorted(value.atoms, key=_rank))
+    token = _allowed.set(max(1, depth - 2))
+    try:
+        ordered = _without_ordered_floors(value)
+        if ordered is not value:
+            return _prove(ordered, depth - 1)
+        return any(_prove_by(value, atom, depth) for atom in sorted(value.atoms, key=_rank))
+    finally:
+        _allowed.reset(token)
 
 
 def _rank(atom: Atom) -> tuple[int, str]:
