@@ -34,6 +34,8 @@ def from_sympy(expr: Any) -> Poly:
             return reduce(lambda a, b: a + b, args)
         case sympy.Mul():
             return reduce(lambda a, b: a * b, args)
+        case Holds():
+            return at_least_zero(*args)
         case sympy.Max():
             return greatest(*args)
         case sympy.Min():
