@@ -28,7 +28,7 @@ from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
 from ioaware.instruments.intercept import Interceptor
 from ioaware.instruments.loading import failing_line
 from ioaware.instruments.operators import Operators
-from ioaware.instruments.symbolic import Decision, Symbols
+from ioaware.instruments.symbolic import Decision, ReadsDataError, Symbols
 from ioaware.instruments.target import Target, work_of
 from ioaware.traffic import ParamValue
 
@@ -263,7 +263,8 @@ def _user_error(target: Target, error: Exception) -> IoawareError:
         return error
     where = _where(error)
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode"):
-        return UsageError(
-            f"{target.name} reads a tensor's data on the host{where}, and a derivation has no data", "Use trace for this one."
+        return ReadsDataError(
+            f"the host function reads a tensor's data{where}, and a derivation has no data",
+            "Trace it, or give what it reads as a parameter.",
         )
     return UsageError(f"{target.name} raised {type(error).__name__}{where}: {error}", "The function must run by itself first.")

@@ -56,6 +56,10 @@ class Decision:
 NOTHING: Mapping[str, str] = {}
 
 
+class ReadsDataError(UsageError):
+    """The host function needs to know what is in a tensor."""
+
+
 class Symbols:
     """The parameters that are symbolic in one run, and every decision that the run took on them."""
 
@@ -109,14 +113,14 @@ class Symbols:
     def decide(self, expr: Any) -> Any:
         """The value of an expression that host code insists on: recorded, unless it is the same for all values."""
         outcome = expr.xreplace(self._hints)
+        if outcome.free_symbols:
+            raise ReadsDataError(
+                f"the host function reads a tensor's data at {asking()[0]}, and a derivation has no data",
+                "Trace it, or give what it reads as a parameter.",
+            )
         if not expr.free_symbols or _always(expr) is not None:
             return outcome
         where, inside_torch = asking()
-        if outcome.free_symbols:
-            raise UsageError(
-                f"the host function reads a tensor's data at {where}, and a derivation has no data",
-                "Trace it, or give what it reads as a parameter.",
-            )
         is_branch = outcome in (sympy.true, sympy.false)
         reason = f"{'branch' if is_branch else 'taken as a number'} at {where}"
         if (expr, reason) not in self.decisions:
