@@ -1,0 +1,145 @@
+"""`attention` on a real GPU against float64: both backends, every layout and shape, gradients, races, graph capture."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ioaware.instruments.correctness import relative_error
+from ioaware.instruments.poison import Poison
+from ioaware.kernels.attention.attention import BackendName, attention
+from ioaware.kernels.attention.hopper import hopper_forward
+from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
+
+AVAILABLE = torch.cuda.is_available()
+HOPPER = AVAILABLE and torch.cuda.get_device_capability()[0] == 9
+TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3}
+backends = pytest.mark.parametrize(
+    "backend",
+    [
+        pytest.param("hopper", marks=pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")),
+        "triton",
+    ],
+)
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not AVAILABLE, reason="torch sees no CUDA GPU")]
+
+
+def drawn(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Tensor:
+    batch, heads, rows, head_dim = shape
+    if heads_last:
+        return torch.randn(batch, rows, heads, head_dim, device="cuda", dtype=dtype).transpose(1, 2)
+    return torch.randn(shape, device="cuda", dtype=dtype)
+
+
+def reference(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O and the log-sum-exp in float64, with groups."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
+    s = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[3]) if scale is None else scale)
+    seen = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device)
+    if causal:
+        seen = seen.tril(k.shape[2] - q.shape[2])
+    weights = torch.softmax(s.masked_fill(~seen, -1e300), -1) * seen
+    return weights @ v, torch.logsumexp(s.masked_fill(~seen, -math.inf), -1)
+
+
+@backends
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(
+    ("batch", "heads", "kv_heads", "seq_len", "kv_len", "head_dim", "heads_last"),
+    [
+        (1, 1, 1, 128, 128, 64, False),
+        (2, 4, 2, 256, 256, 128, True),
+        (1, 2, 2, 200, 333, 40, False),
+        (3, 5, 1, 1, 77, 256, False),
+        (2, 2, 2, 640, 130, 72, True),  # causal: the first 510 rows see no key
+        (1, 4, 4, 1024, 1024, 256, False),
+        (2, 3, 3, 65, 1, 64, True),
+        (4, 8, 2, 700, 900, 96, True),
+        (40, 8, 2, 300, 450, 128, False),  # more tiles than processors
+        (2, 3, 3, 2300, 2100, 64, False),  # three consumers
+        (1, 2, 1, 8300, 8300, 64, True),
+        (6, 20, 20, 500, 500, 136, False),
+    ],
+)
+def test_agrees_with_float64(
+    backend: BackendName, dtype: torch.dtype, causal: bool, batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int,
+    head_dim: int, heads_last: bool,
+) -> None:  # fmt: skip
+    torch.manual_seed(0)
+    q = drawn(batch, heads, seq_len, head_dim, dtype=dtype, heads_last=heads_last)
+    k, v = (drawn(batch, kv_heads, kv_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
+    with Poison():
+        output = attention(q, k, v, causal, backend=backend)
+    assert attention.backend == (backend, "asked for")
+    assert output.stride() == q.stride()
+    assert relative_error(output, reference(q, k, v, causal)[0]) < TOLERANCE[dtype]
+
+
+@backends
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_hard_inputs(backend: BackendName, distribution: Distribution) -> None:
+    q, k, v = attention_inputs(2, 3, 320, 450, 128, dtype=torch.float16, device="cuda", distribution=distribution)
+    assert relative_error(attention(q, k, v, backend=backend), reference(q, k, v, False)[0]) < 2e-3
+
+
+@pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")
+def test_log_sum_exp() -> None:
+    q, k, v = attention_inputs(2, 3, 320, 250, 64, dtype=torch.float16, device="cuda")
+    _, lse = hopper_forward(q, k, v, causal=True, scale=0.2)
+    expected = reference(q, k, v, True, 0.2)[1]
+    sees = expected.isfinite()
+    assert (lse[sees] - expected[sees]).abs().max() < 1e-4
+    assert torch.equal(lse[~sees], torch.full_like(lse[~sees], -math.inf))
+
+
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # torch's own, at the first float64 matmul of a backward pass
+@backends
+@pytest.mark.parametrize("head_dim", [64, 96, 128, 256])
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_gradients(backend: BackendName, causal: bool, head_dim: int) -> None:
+    torch.manual_seed(0)
+    leaves = [drawn(2, heads, rows, head_dim, dtype=torch.bfloat16) for heads, rows in ((4, 300), (2, 270), (2, 270))]
+    exact = [leaf.double().requires_grad_() for leaf in leaves]
+    gradient = torch.randn_like(leaves[0])
+    reference(exact[0], exact[1], exact[2], causal)[0].backward(gradient.double())
+    grads: list[list[torch.Tensor]] = []
+    for _ in range(2):
+        inputs = [leaf.clone().requires_grad_() for leaf in leaves]
+        attention(inputs[0], inputs[1], inputs[2], causal, backend=backend).backward(gradient)
+        grads.append([leaf.grad for leaf in inputs if leaf.grad is not None])
+    for first, again, other in zip(*grads, exact, strict=True):
+        assert torch.equal(first, again)
+        assert other.grad is not None
+        assert relative_error(first, other.grad) < 2e-2
+
+
+@pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")
+@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 640), (64, 2300), (128, 900), (256, 500)])
+def test_a_thousand_launches_without_a_difference(head_dim: int, seq_len: int) -> None:
+    for causal in (False, True):
+        differences = torch.zeros((), dtype=torch.int64, device="cuda")
+        for _ in range(25):
+            q, k, v = (drawn(3, 20, seq_len, head_dim, dtype=torch.float16) for _ in range(3))
+            first = attention(q, k, v, causal, backend="hopper")
+            for _ in range(20):
+                differences += (attention(q, k, v, causal, backend="hopper") != first).sum()
+        assert differences.item() == 0
+
+
+@backends
+def test_a_cuda_graph_captures_it(backend: BackendName) -> None:
+    q, k, v = attention_inputs(2, 3, 512, 512, 128, dtype=torch.float16, device="cuda")
+    expected = attention(q, k, v, backend=backend)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = attention(q, k, v, backend=backend)
+    output.fill_(math.nan)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(output, expected)
