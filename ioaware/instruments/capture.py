@@ -23,9 +23,12 @@ from triton.backends.compiler import GPUTarget
 from ioaware.case import Work
 from ioaware.errors import IoawareError, UsageError
 from ioaware.instruments.allocations import Watch
-from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event, agree
+from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event, agree, tensor_of
 from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
+from ioaware.instruments.data import Reads, Written, recording, replaying
+from ioaware.instruments.free import Free
 from ioaware.instruments.intercept import Interceptor
+from ioaware.instruments.launch_traffic import kernel_traffic
 from ioaware.instruments.loading import failing_line
 from ioaware.instruments.operators import Operators
 from ioaware.instruments.symbolic import Decision, ReadsDataError, Symbols
@@ -92,7 +95,9 @@ def capture(
     tensor's data, or launches no Triton kernel.
     """
     runner = _Runner(target, dict(params), dict(autotune or {}), gpu)
-    plain = runner.run(_Free({}))
+    plain = runner.run(Free({}))
+    if plain.error is not None and isinstance(_user_error(target, plain.error), ReadsDataError):
+        plain = _with_data(target, runner)
     if plain.error is not None:
         raise _user_error(target, plain.error)
     if not any(isinstance(event, CapturedLaunch) for event in plain.events):
@@ -100,7 +105,7 @@ def capture(
             f"{target.name} launched no Triton kernel",
             "A target launches its kernels when called, or returns the callable that does.",
         )
-    free = _Free({name: value for name, value in params.items() if type(value) is int and value >= 1})
+    free = Free({name: value for name, value in params.items() if type(value) is int and value >= 1})
     while True:
         run = runner.run(free)
         if run.equality is not None:
@@ -117,41 +122,6 @@ def capture(
         free.pin(new)
 
 
-@dataclass
-class _Free:
-    """The parameters that are symbolic still, what became of the others, and why."""
-
-    values: dict[str, int]
-    same: dict[str, str] = field(default_factory=dict[str, str])
-    """Parameters that are the symbol of another one."""
-    equalities: list[str] = field(default_factory=list[str])
-    pinned: dict[str, str] = field(default_factory=dict[str, str])
-
-    def without(self, name: str) -> _Free:
-        """All but one of them."""
-        values = {other: value for other, value in self.values.items() if other != name}
-        return _Free(values, {one: other for one, other in self.same.items() if other != name})
-
-    def merge(self, decision: Decision) -> None:
-        """Two parameters become one symbol."""
-        kept, name = decision.equals or ("", "")
-        del self.values[name]
-        self.same = {one: kept if other == name else other for one, other in self.same.items()} | {name: kept}
-        self.equalities.append(decision.note)
-
-    def pin(self, reasons: Mapping[str, str]) -> None:
-        """Parameters, and those that are their symbol, become their given values."""
-        reasons = {**reasons, **{one: reasons[other] for one, other in self.same.items() if other in reasons}}
-        self.pinned |= reasons
-        self.values = {name: value for name, value in self.values.items() if name not in reasons}
-        self.same = {one: other for one, other in self.same.items() if one not in reasons}
-
-    @property
-    def suspects(self) -> list[str]:
-        """Parameters that were run as 2 because they are 1, else all of them."""
-        return [name for name, value in self.values.items() if value == 1] or list(self.values)
-
-
 class _Runner:
     """Runs the host function with some of its parameters symbolic."""
 
@@ -160,14 +130,32 @@ class _Runner:
         self._params = params
         self._autotune = autotune
         self._gpu = gpu
+        self._reads = Reads()
 
-    def run(self, free: _Free) -> _Run:
+    def read_data(self) -> None:
+        """Runs the function on tensors with data, to learn what it reads of them. Raises what the function raises."""
+        reads, written, symbols, events = Reads(), Written(), Symbols({}), list[Event]()
+
+        def launched(launch: CapturedLaunch, arguments: Mapping[str, Any]) -> None:
+            traffic = kernel_traffic(launch, {}, self._gpu)
+            touched = {access.tensor.partition("[")[0] for access in traffic.accesses if access.kind != "read"}
+            written.add(tensor_of(arguments[name]) for name in touched & arguments.keys())
+
+        interceptor = Interceptor(symbols, events, self._autotune, self._gpu, launched)
+        with _environment(), recording(reads, written), interceptor, written:
+            work = work_of(self._target.call(device="cuda", **self._params))
+            if work is not None:
+                work.run()
+        self._reads = reads
+
+    def run(self, free: Free) -> _Run:
         """With the parameters of `free` symbolic. What the function raises is in `error`; ioaware's own errors too."""
         run = _Run(Symbols(free.values, free.same))
         interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu)
         try:
             without_memory = FakeTensorMode(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
-            with _environment() as stand_in, without_memory, _RandomLike(), interceptor:
+            told = replaying(self._reads, run.symbols)
+            with _environment() as stand_in, without_memory, _RandomLike(), told, interceptor:
                 self._work(run, interceptor)
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:
@@ -190,7 +178,7 @@ class _Runner:
             outcome = watched(work.run)
         run.returned = interceptor.numbers(outcome)
 
-    def culprit(self, free: _Free, error: Exception) -> dict[str, str]:
+    def culprit(self, free: Free, error: Exception) -> dict[str, str]:
         """The parameter that the function cannot take as a symbol: the one without which it gets further, or all."""
         said = str(error)
         for name in sorted(free.values, key=lambda name: name not in said):
@@ -227,6 +215,15 @@ def _environment() -> Generator[Any]:
     with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, _WithoutGenerators():
         _random.manual_seed(0)
         yield stand_in
+
+
+def _with_data(target: Target, runner: _Runner) -> _Run:
+    """The plain run again, after the function was given data to read. Raises what it raises then."""
+    try:
+        runner.read_data()
+    except (Exception, SystemExit) as error:
+        raise _user_error(target, error if isinstance(error, Exception) else UsageError(f"{target.name} exits")) from error
+    return runner.run(Free({}))
 
 
 def _at(values: Mapping[str, int]) -> Callable[[Expr], Expr]:

@@ -118,6 +118,12 @@ def items_of(value: Any) -> tuple[Any, ...] | None:
     return tuple(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else None
 
 
+def tensor_of(value: Any) -> Any:
+    """The tensors behind an argument: under a descriptor, a reinterpretation, or in a tuple."""
+    items = items_of(value)
+    return [tensor_of(item) for item in items] if items is not None else getattr(value, "base", value)
+
+
 def is_tensor(value: Any) -> bool:
     """Whether an argument is a tensor, or one of Triton's reinterpretations of it."""
     return isinstance(getattr(value, "base", value), torch.Tensor) and not hasattr(value, "block_shape")

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, cast
 
 import sympy
-from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.evaluate import evaluate, free_symbols
-from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
+from ioaware.analysis.ir import Count, KernelTraffic
 from ioaware.analysis.ratio import Number
 from ioaware.errors import UsageError
 from ioaware.instruments.capture import DEFAULT_GPU, Capture, capture
-from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, DescriptorValue, Event, TensorValue, Value
-from ioaware.instruments.compile import chip_use, first_ir
+from ioaware.instruments.captured import CapturedOperator, Event
+from ioaware.instruments.compile import chip_use
 from ioaware.instruments.environment import software_environment
 from ioaware.instruments.floor import floor_of_launches
+from ioaware.instruments.launch_traffic import kernel_traffic
 from ioaware.instruments.operators import NOTE
 from ioaware.instruments.target import Target, compulsory_bytes
 from ioaware.traffic import Launch, ParamValue, Result, Traffic, total
@@ -168,26 +167,6 @@ def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bo
         notes=(*event.notes, *kernel.notes),
     )
     return _Part(launch, formulas, kernel)
-
-
-def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> KernelTraffic:
-    """The traffic of one captured launch; the same launch again comes from memory."""
-    ir = first_ir(launch, values, gpu)
-    return _analysed(ir.text, tuple(_argument(name, value) for name, value in ir.parameters), launch.grid)
-
-
-@lru_cache(maxsize=256)
-def _analysed(text: str, arguments: tuple[Argument, ...], grid: tuple[Expr, Expr, Expr]) -> KernelTraffic:
-    return analyse(text, arguments, grid)
-
-
-def _argument(name: str, value: Value) -> Argument:
-    """An argument of the kernel as the engine takes it."""
-    if isinstance(value, TensorValue):
-        return Pointer(name, name, value.offset * value.itemsize)
-    if isinstance(value, DescriptorValue):
-        return Descriptor(name, value.shape, value.strides, name)
-    return Scalar(name, cast("Expr | int | float | bool", value))
 
 
 def _operator(event: CapturedOperator, values: Mapping[str, int]) -> _Part:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +49,20 @@ def _told_device(tensor: Any) -> torch.device:
 class Interceptor:
     """Inside the `with` block every launch is appended to `events` and runs nothing."""
 
-    def __init__(self, symbols: Symbols, events: list[Event], wanted: Mapping[str, Any], gpu: GPUTarget) -> None:
+    def __init__(
+        self,
+        symbols: Symbols,
+        events: list[Event],
+        wanted: Mapping[str, Any],
+        gpu: GPUTarget,
+        launched: Callable[[CapturedLaunch, Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        """`launched` is told of each launch, with its arguments as the host code gave them."""
         self._symbols = symbols
         self._events = events
         self._wanted = wanted
         self._gpu = gpu
+        self._launched = launched
         self._notes: tuple[str, ...] = ()
         self._storages: dict[int, tuple[int, Any]] = {}
         self._patches = Patches()
@@ -112,7 +121,10 @@ class Interceptor:
         extents: list[Expr] = [self._symbols.expression(size) for size in (*sizes, 1, 1, 1)[:3]]
         notes, self._notes = self._notes, ()
         values = self._values(kernel, bound)
-        self._events.append(CapturedLaunch(kernel, values, (extents[0], extents[1], extents[2]), options, notes))
+        captured = CapturedLaunch(kernel, values, (extents[0], extents[1], extents[2]), options, notes)
+        self._events.append(captured)
+        if self._launched:
+            self._launched(captured, bound)
 
     def _compiled(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A warm-up: host code asks for the compiled kernel to learn what it uses, or to launch it."""

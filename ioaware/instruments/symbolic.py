@@ -31,8 +31,15 @@ SMALLEST = 2
 is 1 is run as 2, and what comes out for 1 is held against a run with plain integers."""
 
 TRIED_SIZES = 24
-SYMINT_FILES = (__file__, "torch/__init__.py", "fx/experimental/sym_node.py", "symbolic_shapes.py", "recording.py")
-"""Where the code of `SymInt` is: what lies between host code that asks it something and the answer."""
+SYMINT_FILES = (
+    __file__,
+    "instruments/data.py",
+    "torch/__init__.py",
+    "fx/experimental/sym_node.py",
+    "symbolic_shapes.py",
+    "recording.py",
+)
+"""Where the code of `SymInt` and of reading data is: what lies between host code that asks something and the answer."""
 
 _sympy: Any = sympy
 
@@ -109,6 +116,10 @@ class Symbols:
         note = f"{use} is {plain_value} at {at}, and the formulas are for that"
         self.decisions[expr, use] = Decision(note, use, names, None, pins=expr in self._named)
         return plain_value
+
+    def assume(self, note: str) -> None:
+        """Something else that the formulas take for granted."""
+        self.decisions.setdefault((None, note), Decision(note, note, frozenset(), None, pins=False))
 
     def decide(self, expr: Any) -> Any:
         """The value of an expression that host code insists on: recorded, unless it is the same for all values."""

@@ -85,7 +85,7 @@ def test_a_configuration_is_chosen(said) -> None:
         (("flash2", "--gpu", "h200"), "no GPU 'h200'"),
         ((f"{TARGETS}:idle",), "launched no Triton kernel"),
         ((f"{TARGETS}:broken",), "does not compile for cuda:90"),
-        ((f"{TARGETS}:peeks",), "reads a tensor's data"),
+        ((f"{TARGETS}:looks_back",), "reads what a kernel computed"),
         (("no/such/file.py:f",), "there is no file"),
         ((f"{TARGETS}:tuned", "--config", "BLOCK=7"), "no configuration"),
     ],

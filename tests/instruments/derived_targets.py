@@ -222,3 +222,21 @@ def interpreted(n: int = 16):
 
 def idle(n: int = 16):
     return torch.ones(n, device="cuda")
+
+
+def looks_up(n: int = 100):
+    """Lengths that only data tell: an index tensor decides how much is done."""
+    lengths = torch.arange(1, 4, device="cuda") * 10
+    longest = int(lengths.max())
+    x = torch.ones(n, device="cuda")
+    if torch.equal(lengths, torch.tensor([10, 20, 30], device="cuda")):
+        x = scale(x, 1.0, 32)
+    for length in lengths.tolist():
+        scale(x[:length], 1.0)
+    return scale(x, float(longest))
+
+
+def looks_back(n: int = 100):
+    """Decides on what a kernel computed."""
+    x = scale(torch.ones(n, device="cuda"), 2.0)
+    return scale(x, 1.0) if (x + 1).sum().item() > 3 else x

@@ -132,7 +132,7 @@ def test_the_floor_is_every_input_and_output_once(name: str, floor: tuple[int, i
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("peeks", ("reads a tensor's data", "derived_targets.py:")),
+        ("looks_back", ("reads what a kernel computed", "derived_targets.py:")),
         ("broken", ("broken_kernel does not compile for cuda:90", "undefined", "line 2")),
         ("misspelt", ("scale_kernel", "BLOK")),
         ("incomplete", ("missing a required argument", "derived_targets.py:")),
@@ -144,6 +144,17 @@ def test_bad_targets_end_in_one_sentence(name: str, words: tuple[str, ...]) -> N
         derived(name)
     assert all(word in str(caught.value) for word in words), caught.value
     assert caught.value.exit_code == 2
+
+
+def test_data_that_no_kernel_computed_is_looked_up_and_said() -> None:
+    result = derived("looks_up", n=100)
+    triton = [launch for launch in result.launches if launch.origin == "triton"]
+    assert [launch.requested.read_bytes for launch in triton if launch.requested] == [400, 40, 80, 120, 400]
+    assert result.requested is not None
+    assert result.requested.read_formula == "8*n + 240"
+    for words in ("data is 30", "data is True", "data is [10, 20, 30]"):
+        assert noted(result, "assumes that", words, "derived_targets.py:")
+    assert len([launch for launch in derived("peeks").launches if launch.origin == "triton"]) == 1
 
 
 SAME = (
