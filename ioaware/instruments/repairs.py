@@ -4,6 +4,7 @@
 - bfloat16 is held as its 16 bits, and arithmetic is done on those bits as if they were integers.
 - A conversion from float32 to bfloat16 drops bits where hardware rounds to nearest even.
 - Reductions through a tensor descriptor are missing.
+- A float argument stays a Python float, whose type gives way to a tensor's; compiled, it is a float32 like any other.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def repair(patches: Patches) -> None:
     patches.set(tl.tensor, "__index__", _index)
     _repair_casts(builder, patches)
     _repair_arithmetic(builder, patches)
+    _repair_float_arguments(patches)
     if not hasattr(builder, "create_descriptor_reduce"):
         patches.set(builder, "create_descriptor_reduce", _descriptor_reduce(builder))
 
@@ -92,6 +94,15 @@ def _repair_arithmetic(builder: Any, patches: Patches) -> None:
         return plain_dot(_widened(lhs), _widened(rhs), *rest)
 
     plain_dot: Callable[..., Handle] = patches.set(builder, "create_dot", dot)
+
+
+def _repair_float_arguments(patches: Patches) -> None:
+    def converted(argument: Any) -> Any:
+        if isinstance(argument, float):
+            return tl.tensor(interpreter.TensorHandle(np.array([argument], np.float32), tl.float32), tl.float32)
+        return plain(argument)
+
+    plain: Callable[[Any], Any] = patches.set(interpreter, "_implicit_cvt", converted)
 
 
 def _descriptor_reduce(builder: Any) -> Callable[..., None]:

@@ -73,3 +73,20 @@ def test_reductions_through_a_descriptor_stay_inside_it() -> None:
     assert torch.equal(out[:16], 2 * values)
     assert torch.equal(out[16:24], values[:8].clamp(min=0))
     assert not out[24:].any()
+
+
+@triton.jit
+def float_argument_kernel(x_ptr, out_ptr, eps, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    tl.store(out_ptr + lanes, x + eps)  # float16 and float32: computed in float32
+    tl.store(out_ptr + BLOCK + lanes, x.to(tl.float32) + eps.to(tl.float16).to(tl.float32))
+
+
+def test_a_float_argument_is_a_float32_as_the_compiler_has_it() -> None:
+    torch.manual_seed(0)
+    x, out = torch.randn(32).half(), torch.empty(2, 32)
+    with interpreted():
+        float_argument_kernel[(1,)](x, out, 1e-4, BLOCK=32)
+    eps = torch.tensor(1e-4)
+    assert torch.equal(out, torch.stack([x.float() + eps, x.float() + eps.half().float()]))
