@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ioaware.errors import DataError, MachineError
+from ioaware.files import whole_file
 from ioaware.traffic import SCHEMA, Result
 
 MAX_BYTES = 64 * 2**20
@@ -65,13 +66,10 @@ def read_jsonl(path: Path) -> Iterator[Result]:
 
 
 def write_jsonl(path: Path, results: Iterable[Result]) -> None:
-    """Writes beside the file and renames, so that a reader never sees half a file."""
-    temporary = path.with_name(path.name + ".partial")
+    """Writes a JSONL file that appears whole. Raises `DataError` when it cannot be written."""
     try:
-        with temporary.open("w", encoding="utf-8") as file:
+        with whole_file(path) as place, place.open("w", encoding="utf-8") as file:
             for result in results:
                 file.write(encode(result) + "\n")
-        temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(f"{path}: cannot be written ({error.strerror})", "Check the path and the space left.") from error

@@ -8,6 +8,7 @@ import click
 
 from ioaware.cli.options import output_option, verb
 from ioaware.cli.output import progress
+from ioaware.errors import UsageError
 
 
 @verb
@@ -24,6 +25,8 @@ def export(path: Path, format_: str | None, output: Path) -> None:
     from ioaware.sweep.export import export as write
     from ioaware.sweep.store import Store
 
+    if output.exists() and path.exists() and output.samefile(path):
+        raise UsageError(f"-o {output} is the store itself", "Name another file: the records would replace the store.")
     with Store(path, readonly=True) as store:
         results = store.results()
     write(results, output, format_)

@@ -13,6 +13,7 @@ import click
 from ioaware.cli.options import settings
 from ioaware.cli.text import printable
 from ioaware.errors import UsageError
+from ioaware.files import whole_file
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -66,10 +67,8 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
 
 
 def _write(path: Path, document: str) -> None:
-    """Beside the file and renamed, so that a reader never sees half of it."""
-    temporary = path.with_name(path.name + ".partial")
     try:
-        temporary.write_text(document, encoding="utf-8")
-        temporary.replace(path)
+        with whole_file(path) as place:
+            place.write_text(document, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror})", "Choose another path for -o.") from error

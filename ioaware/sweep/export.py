@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ioaware.errors import DataError, UsageError
+from ioaware.files import whole_file
 from ioaware.params import STANDARD_PARAMS
 from ioaware.record import encode
 from ioaware.traffic import Result
@@ -36,18 +37,15 @@ def export(results: Iterable[Result], path: Path, format: str | None = None) -> 
     parquet = _import_parquet() if chosen == "parquet" else None
     if path.is_dir():
         raise UsageError(f"{path}: a directory", "Name a file in it.")
-    partial = path.with_name(path.name + ".partial")
     try:
-        if parquet is not None:
-            _write_parquet(parquet, ordered, partial)
-        else:
-            with partial.open("w", encoding="utf-8", newline="") as file:
-                (write_csv if chosen == "csv" else _write_jsonl)(ordered, file)
-        partial.replace(path)
+        with whole_file(path) as place:
+            if parquet is not None:
+                _write_parquet(parquet, ordered, place)
+            else:
+                with place.open("w", encoding="utf-8", newline="") as file:
+                    (write_csv if chosen == "csv" else _write_jsonl)(ordered, file)
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror})", "Check the path and the space left.") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def write_csv(results: Iterable[Result], file: TextIO) -> None:

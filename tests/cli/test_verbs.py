@@ -274,6 +274,29 @@ def test_export(ending: str, said, study: Path, tmp_path: Path) -> None:
     assert sorted(sizes) == [64, 128, 192]
 
 
+def test_export_never_replaces_the_store(said, study: Path, tmp_path: Path) -> None:
+    store, link = tmp_path / "points.db", tmp_path / "link.csv"
+    said("sweep", study, "--store", store)
+    link.symlink_to(store)
+    before = store.read_bytes()
+    for output in (store, link):
+        said("export", "--store", store, "-o", output, "--format", "csv", code=2)
+    assert store.read_bytes() == before
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("verb", [PREDICTED, ["export", "--store"]], ids=["predict", "export"])
+def test_what_is_no_file_is_written_and_not_replaced(verb: list[str], said, study: Path, tmp_path: Path) -> None:
+    if verb[0] == "export":
+        said("sweep", study, "--store", tmp_path / "points.db")
+        verb = [*verb, tmp_path / "points.db", "--format", "csv"]
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+    said(*verb, "-o", null)
+    assert null.is_symlink()
+    assert Path("/dev/null").is_char_device()
+
+
 def test_export_refuses_what_is_no_store(said, tmp_path: Path) -> None:
     (tmp_path / "noise.db").write_bytes(b"noise" * 100)
     said("export", "--store", tmp_path / "noise.db", "-o", tmp_path / "out.csv", code=6)
