@@ -102,6 +102,14 @@ def test_the_structure_of_the_page(page: Page) -> None:
         assert text in page.text, text
 
 
+def test_the_order_of_the_three_counts_is_stated_with_its_exception(built: Path) -> None:
+    """A measured point may lie below the floor by what was not yet written back; the page must not deny it."""
+    page = built.read_text(encoding="utf-8")
+    stated = [line for line in page.splitlines() if "compulsory ≤ HBM ≤ requested" in line]
+    assert len(stated) == 1
+    assert "but for writes that the L2 still holds" in stated[0]
+
+
 def test_failed_and_unstable_points_are_listed_with_their_reasons(page: Page) -> None:
     assert "out of memory" in page.text
     assert "SM clock fell during the point" in page.text
