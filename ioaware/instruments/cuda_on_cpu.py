@@ -178,9 +178,7 @@ class _Stream:
 
 
 def _refusal(what: str) -> UsageError:
-    return UsageError(
-        f"the host function {what}, which has no meaning without a GPU", "Leave timing to ioaware measure."
-    )
+    return UsageError(f"the host function {what}, which has no meaning without a GPU", "Leave timing to ioaware measure.")
 
 
 def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
