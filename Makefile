@@ -5,11 +5,11 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 
 BIN := .venv/bin
-# What is installed and by which Python. The stamp holds its hash and is written last: an interrupted set-up is redone.
+# What is installed and by which Python (an activated .venv is that of its base). The stamp holds its hash and is written last: an interrupted set-up is redone.
 STAMP := .venv/inputs.sha256
 HASH := import hashlib, pathlib, sys; \
   inputs = [pathlib.Path(name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]; \
-  print(hashlib.sha256(b"\0".join([*inputs, sys.version.encode(), sys.executable.encode()])).hexdigest())
+  print(hashlib.sha256(b"\0".join([*inputs, sys.version.encode(), sys.base_prefix.encode()])).hexdigest())
 INPUTS := $(shell $(PYTHON) -c '$(HASH)')
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
