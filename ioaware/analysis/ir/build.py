@@ -237,7 +237,7 @@ def at_least_zero(value: Poly) -> Poly:
         return ONE
     common = gcd(*(int(c) if isinstance(c, int) else 1 for monomial, c in value.terms.items() if monomial))
     if common > 1:
-        value = Poly({m: c if m else c // common for m, c in ((m, c // common) for m, c in value.terms.items()) if c})
+        value = Poly({m: c // common for m, c in value.terms.items() if m or c // common})
     return poly(Test(value, equal=False))
 
 
