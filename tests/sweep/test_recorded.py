@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import pytest
 
-from ioaware.analysis.claims.hardware import as_asked
+from ioaware.analysis.claims.hardware import as_asked, l1_savings_bytes
 from ioaware.cases import CASES
 from ioaware.instruments.derive import derive
 from ioaware.instruments.target import load_target
@@ -69,3 +71,16 @@ def test_the_hopper_kernel_moved_what_is_derived_from_its_ir(head_dim: int) -> N
     assert record.requested is not None
     assert record.requested.read_bytes == pytest.approx(derived.requested.read_bytes, rel=1e-3)
     assert record.requested.write_bytes == pytest.approx(derived.requested.write_bytes, rel=1e-3)
+
+
+def test_the_readme_beside_the_records_lists_every_point_that_the_l1_can_serve() -> None:
+    text = (files("ioaware") / "recorded" / "README.md").read_text(encoding="utf-8")
+    for seen in map(observe, RECORDED):
+        assert seen.observed.requested is not None
+        assert seen.predicted.requested is not None
+        measured, predicted = seen.observed.requested.read_bytes, seen.predicted.requested.read_bytes
+        assert measured is not None
+        assert predicted is not None
+        mask, values = "causal" if seen.causal else "full", seen.values
+        row = f"| {seen.target} | {mask} | {values['d']} | {values['N']:,} | {measured / predicted:.5f} |"
+        assert (row in text) == (l1_savings_bytes(seen) > 0), row
