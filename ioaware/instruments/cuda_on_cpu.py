@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.autograd as autograd
+from torch._library.triton import set_wrap_triton_enabled
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as _torch_device
 
@@ -79,10 +80,13 @@ class StandIn:
 
 @contextmanager
 def cuda_on_cpu() -> Generator[StandIn]:
-    """Host code inside the block sees one GPU; every tensor it makes is on the CPU. Restores everything on leaving."""
+    """Host code inside the block sees one GPU; every tensor it makes is on the CPU. Restores everything on leaving.
+
+    Kernels wrapped for torch.compile (`torch.library.wrap_triton`) are launched as they are.
+    """
     stand_in = StandIn()
     mode = _Redirect()
-    with Patches() as patches, mode:
+    with Patches() as patches, mode, set_wrap_triton_enabled(False):
         for name, value in _torch_cuda(stand_in).items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, value)

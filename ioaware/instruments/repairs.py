@@ -3,7 +3,7 @@
 - Triton 3.6 turns a loop bound held in a tensor into an integer in a way that numpy 2.4 and later refuse.
 - bfloat16 is held as its 16 bits, and arithmetic is done on those bits as if they were integers.
 - A conversion from float32 to bfloat16 drops bits where hardware rounds to nearest even.
-- Reductions through a tensor descriptor are missing.
+- Reductions through a tensor descriptor are missing, and so are bfloat16 constants.
 - A float argument stays a Python float, whose type gives way to a tensor's; compiled, it is a float32 like any other.
 """
 
@@ -31,6 +31,8 @@ def repair(patches: Patches) -> None:
     _repair_casts(builder, patches)
     _repair_arithmetic(builder, patches)
     _repair_float_arguments(patches)
+    if not hasattr(builder, "get_bf16"):
+        patches.set(builder, "get_bf16", lambda value: interpreter.TensorHandle(narrow(np.array([value])), tl.bfloat16))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     if not hasattr(builder, "create_descriptor_reduce"):
         patches.set(builder, "create_descriptor_reduce", _descriptor_reduce(builder))
 

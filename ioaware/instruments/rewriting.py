@@ -13,6 +13,8 @@ from typing import Any
 import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
 
+from ioaware.instruments.libdevice import on_numpy
+
 interpreter: Any = _interpreter
 tl: Any = _tl
 
@@ -23,7 +25,7 @@ def rewritten(source: Any) -> Callable[..., Any]:
     Its globals are a copy: the module's, what the function closes over, and the two names that the rewriting needs.
     """
     names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
-    names = {name: _bound_to_interpreter(value) for name, value in names.items()}
+    names = {name: _bound_to_interpreter(on_numpy(value)) for name, value in names.items()}
     for name in ("interpreter_semantic", "_InterpreterComparison"):  # the second since Triton 3.9
         if hasattr(interpreter, name):
             names[name] = getattr(interpreter, name)
@@ -59,7 +61,10 @@ def _bare(definition: ast.FunctionDef) -> None:
 
 
 def _bound_to_interpreter(value: Any) -> Any:
-    """A builtin imported by name (`from triton.language import load`) as its interpreted form; anything else as it is."""
+    """A builtin imported by name (`from triton.language import load`) as its interpreted form, a module's constexpr as its
+    value, which alone multiplies with a tensor; anything else as it is."""
+    if isinstance(value, tl.constexpr):
+        return value.value
     if not callable(value) or isinstance(value, type) or not tl.core.is_builtin(value):
         return value
 

@@ -1,0 +1,97 @@
+"""CUDA's mathematical library (`triton.language.extra.libdevice`) on numpy: what Triton's interpreter has no form of.
+
+The compiler swaps the stubs of that module for the target's functions; interpreted, a stub would return nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch as _torch
+import triton.language as _tl
+from triton.runtime import interpreter as _interpreter
+
+from ioaware.errors import UsageError
+
+interpreter: Any = _interpreter
+tl: Any = _tl
+torch: Any = _torch
+Function = Callable[..., Any]
+
+MODULES = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
+ROUNDING_MODES = ("_rn", "_rz", "_rd", "_ru")
+"""They change the last bit, which no address should depend on."""
+
+
+def _exp10(x: Any) -> Any:
+    return torch.pow(10.0, x)
+
+
+def _fma(x: Any, y: Any, z: Any) -> Any:
+    return x * y + z
+
+
+# libdevice's names, without the `fast_` and the `f` of its approximate forms and without the rounding mode.
+SAME = (
+    *("abs", "add", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "div"),
+    *("erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "fmod", "hypot", "isinf", "isnan", "lgamma", "log", "log10"),
+    *("log1p", "log2", "mul", "nextafter", "pow", "remainder", "round", "rsqrt", "sin", "sinh", "sqrt", "sub", "tan", "tanh"),
+    "trunc",
+)
+FUNCTIONS: dict[str, Function] = {
+    **{name: getattr(torch, name) for name in SAME},
+    "divide": torch.div,
+    "exp10": _exp10,
+    "fma": _fma,
+    "nearbyint": torch.round,
+    "rcp": torch.reciprocal,
+    "rint": torch.round,
+}
+
+
+def on_numpy(value: Any) -> Any:
+    """A function of libdevice, or the module, in the form that the interpreter can call; anything else as it is."""
+    if isinstance(value, ModuleType):
+        return _Module(value) if value.__name__ in MODULES else value
+    if callable(value) and getattr(value, "__module__", None) in MODULES:
+        return _interpreted(value.__name__)
+    return value
+
+
+class _Module:
+    """Stands for the module where a kernel names it."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return on_numpy(getattr(self._module, name))
+
+
+def _interpreted(name: str) -> Function:
+    """The function of that name on tensors of the interpreter, elementwise, broadcast as Triton does."""
+
+    def call(*arguments: Any, **_: Any) -> Any:
+        function = _function(name)
+        tensors = [value if isinstance(value, tl.tensor) else interpreter._implicit_cvt(value) for value in arguments]
+        result = function(*(torch.from_numpy(tensor.handle.data) for tensor in tensors))
+        kind = tl.int32 if result.dtype is torch.bool else tensors[0].type.scalar
+        data = result.numpy().astype(interpreter._get_np_dtype(kind))
+        blocks = any(tensor.type.is_block() for tensor in tensors)
+        return tl.tensor(interpreter.TensorHandle(data, kind), tl.block_type(kind, list(data.shape)) if blocks else kind)
+
+    return call
+
+
+def _function(name: str) -> Function:
+    """Torch's function for libdevice's. Raises `UsageError` where there is none."""
+    plain = name.removeprefix("fast_").removesuffix("f") if name.startswith("fast_") else name
+    for mode in ROUNDING_MODES:
+        plain = plain.removesuffix(mode)
+    if plain not in FUNCTIONS:
+        raise UsageError(
+            f"the kernel calls libdevice.{name}, which cannot be run on a CPU", "Derive it, or measure it on a GPU."
+        )
+    return FUNCTIONS[plain]
