@@ -107,7 +107,8 @@ def _matmul_of_9(kernel: str, host: str, size: tuple[int, int, int], device: str
     one_configuration(getattr(tutorial, kernel))
     a, b = normal(m, k, device=device, dtype=HALF), normal(n, k, device=device, dtype=HALF)
 
-    def allocated(size: int, _alignment: int, _stream: int | None) -> torch.Tensor:
+    def allocated(size: int, alignment: int, stream: int | None) -> torch.Tensor:
+        del alignment, stream
         return torch.empty(size, device=device, dtype=torch.int8)
 
     triton.set_allocator(allocated)
