@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from ioaware.errors import UsageError
 from ioaware.kernels.attention.checks import check_attention
-from ioaware.kernels.attention.hopper import hopper_forward, refusal
+from ioaware.kernels.attention.hopper import PLAIN, REMEMBERED_AT_MOST, hopper_forward, refusal
 from ioaware.kernels.attention.portable import portable_forward
 from ioaware.kernels.attention.portable_backward import attention_backward
 
@@ -59,9 +59,7 @@ class Attention:
         The backward pass is plain Triton's and deterministic.
         Raises UsageError for tensors that cannot work, and where the backend asked for cannot do it.
         """
-        _check(q, k, v, scale)
-        factor = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-        chosen = choose(q, k, v, factor, backend)
+        chosen, factor = _settled(q, k, v, scale, backend)
         if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
             o = cast("torch.Tensor", _Differentiable.apply(q, k, v, causal, factor, chosen.name))
         else:
@@ -72,6 +70,34 @@ class Attention:
 
 attention = Attention()
 """attention(q, k, v, causal=False, scale=None, *, backend=None) -> o; see Attention.__call__."""
+
+
+_SETTLED: dict[tuple[object, ...], tuple[Backend, float]] = {}
+
+
+def _settled(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, asked: BackendName | None
+) -> tuple[Backend, float]:
+    """The checks, the choice and the scale, remembered by all that they look at: they cost as much as the launch."""
+    if not {type(q), type(k), type(v)} <= PLAIN or not (scale is None or type(scale) is float):
+        return _settle(q, k, v, scale, asked)
+    layout = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype)
+    aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % 16 == 0
+    key = (*layout, q.device, k.device, v.device, aligned, scale, asked)
+    settled = _SETTLED.get(key)
+    if settled is None:
+        if len(_SETTLED) >= REMEMBERED_AT_MOST:
+            _SETTLED.clear()
+        settled = _SETTLED[key] = _settle(q, k, v, scale, asked)
+    return settled
+
+
+def _settle(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, asked: BackendName | None
+) -> tuple[Backend, float]:
+    _check(q, k, v, scale)
+    factor = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
+    return choose(q, k, v, factor, asked), factor
 
 
 def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, asked: BackendName | None) -> Backend:

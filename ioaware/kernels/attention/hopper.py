@@ -10,9 +10,13 @@ from typing import Any
 
 import torch
 
-from ioaware.kernels.attention.launch import launching
+from ioaware.kernels.attention.relaunch import Launch, same_view
 
 LOG2_E = 1.4426950408889634
+PLAIN = {torch.Tensor, torch.nn.Parameter}
+"""Tensors whose shapes are numbers and not symbols."""
+REMEMBERED_AT_MOST = 4096
+"""Shapes that are remembered before all are forgotten: what a call costs the first time is paid again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +90,63 @@ def hopper_forward(
     """softmax(scale Q K^T) V and its natural log-sum-exp, where refusal() is None. q [batch, heads, seq_len, head_dim],
     k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads. Returns o like q and lse
     [batch, heads, seq_len] in float32."""
-    from ioaware.kernels.attention.hopper_forward import hopper_forward_kernel
+    if not {type(q), type(k), type(v)} <= PLAIN:
+        return Prepared.of(q, k, v, causal, scale)(q, k, v)
+    key = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), q.dtype, q.device.index, causal, scale)
+    prepared = _PREPARED.get(key)
+    if prepared is None:
+        if len(_PREPARED) >= REMEMBERED_AT_MOST:
+            _PREPARED.clear()
+        prepared = _PREPARED[key] = Prepared.of(q, k, v, causal, scale)
+    return prepared(q, k, v)
 
-    batch, heads, seq_len, head_dim = q.shape
-    kv_heads, kv_len = k.shape[1], k.shape[2]
-    width = padded_head_dim(head_dim)
-    plan = plan_for(head_dim, seq_len, causal=causal)
-    o = torch.empty_like(q)
-    if not _suits_tma(o):
-        o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    lse = torch.empty((batch, heads, seq_len), dtype=torch.float32, device=q.device)
-    programs = min(plan.programs(batch * heads, seq_len, causal=causal), _processors(q.device.index or 0))
-    with launching("attention", q.device):
-        hopper_forward_kernel[(programs,)](
-            _descriptor(q, 64, width), _descriptor(k, plan.block_n, width), _descriptor(v, plan.block_n, width),
-            _descriptor(o, 64, width), lse, seq_len, kv_len, heads, batch * heads, heads // kv_heads, scale * LOG2_E,
-            **plan.constants(causal=causal, mask=causal or kv_len % plan.block_n != 0), num_warps=4, enable_fp_fusion=True,
+
+_PREPARED: dict[tuple[object, ...], Prepared] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything about a call that its shapes, strides, dtype, device, mask and scale determine."""
+
+    launch: Launch
+    views: tuple[Any, Any, Any, Any]
+    numbers: tuple[float, ...]
+    o_strides: tuple[int, ...]
+    lse_shape: tuple[int, int, int]
+
+    @staticmethod
+    def of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> Prepared:
+        """Descriptors and numbers for the first call with such tensors."""
+        from ioaware.kernels.attention.hopper_forward import hopper_forward_kernel
+
+        batch, heads, seq_len, head_dim = q.shape
+        kv_heads, kv_len = k.shape[1], k.shape[2]
+        width = padded_head_dim(head_dim)
+        plan = plan_for(head_dim, seq_len, causal=causal)
+        o = torch.empty_like(q, device="meta")
+        if not _suits_tma(o):
+            o = torch.empty(q.shape, dtype=q.dtype, device="meta")
+        programs = min(plan.programs(batch * heads, seq_len, causal=causal), _processors(q.device.index or 0))
+        constants = plan.constants(causal=causal, mask=causal or kv_len % plan.block_n != 0)
+        return Prepared(
+            launch=Launch(
+                "attention", hopper_forward_kernel, (programs,), q.device, constants, num_warps=4, enable_fp_fusion=True
+            ),
+            views=(
+                _view(q, 64, width), _view(k, plan.block_n, width), _view(v, plan.block_n, width), _view(o, 64, width),
+            ),
+            numbers=(seq_len, kv_len, heads, batch * heads, heads // kv_heads, scale * LOG2_E),
+            o_strides=o.stride(),
+            lse_shape=(batch, heads, seq_len),
         )  # fmt: skip
-    return o, lse
+
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Launches for tensors that have what this was prepared from."""
+        o = torch.empty_strided(q.shape, self.o_strides, dtype=q.dtype, device=q.device)
+        lse = torch.empty(self.lse_shape, dtype=torch.float32, device=q.device)
+        views = map(same_view, self.views, (q, k, v, o))
+        self.launch(*views, lse, *self.numbers)
+        return o, lse
 
 
 def _suits_tma(tensor: torch.Tensor) -> bool:
@@ -113,14 +156,16 @@ def _suits_tma(tensor: torch.Tensor) -> bool:
     return aligned and tensor.stride(3) == 1 and tensor.data_ptr() % 16 == 0
 
 
-def _descriptor(tensor: torch.Tensor, rows: int, width: int) -> Any:
-    """TMA's view of [batch, heads, rows, head_dim], in boxes of `rows` rows of one head."""
+def _view(tensor: torch.Tensor, rows: int, width: int) -> Any:
+    """TMA's view of [batch, heads, rows, head_dim], in boxes of `rows` rows of one head, of a tensor like this one."""
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
     # A dimension of one element has any stride in torch, while TMA checks it.
     strides = [stride if size > 1 else 8 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)]
     box = [1, 1, rows, width]
-    return TensorDescriptor(tensor, list(tensor.shape), [*strides[:3], 1], box, layout(rows, width, tensor.dtype))
+    view: Any = TensorDescriptor(tensor, list(tensor.shape), [*strides[:3], 1], box, layout(rows, width, tensor.dtype))
+    view.base = None  # the tensor itself is not kept
+    return view
 
 
 @lru_cache
