@@ -26,6 +26,7 @@ from ioaware.instruments.allocations import Watch
 from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event, agree, tensor_of
 from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
 from ioaware.instruments.data import Reads, Written, recording, replaying
+from ioaware.instruments.extremes import symbolic_extremes
 from ioaware.instruments.free import Free
 from ioaware.instruments.intercept import Interceptor
 from ioaware.instruments.launch_traffic import kernel_traffic
@@ -155,7 +156,7 @@ class _Runner:
         try:
             without_memory = FakeTensorMode(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
             told = replaying(self._reads, run.symbols)
-            with _environment() as stand_in, without_memory, _RandomLike(), told, interceptor:
+            with _environment() as stand_in, without_memory, _RandomLike(), told, interceptor, symbolic_extremes():
                 self._work(run, interceptor)
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:

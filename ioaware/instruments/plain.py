@@ -42,6 +42,15 @@ def plain(expr: Any, names: Mapping[Any, Symbol], known: Mapping[Any, Any] = EMP
     raise OpaqueExpressionError(kind.__name__)
 
 
+def has_plain_form(expr: Any) -> bool:
+    """Whether `plain` takes it, whatever its symbols are called."""
+    try:
+        plain(expr, {symbol: symbol for symbol in expr.free_symbols})
+    except OpaqueExpressionError:
+        return False
+    return True
+
+
 def floor_of(numerator: Any, denominator: Any) -> Any:
     """floor(a / b), as a ceiling where that is what was meant: (n + b - 1) // b and -(-n // b)."""
     numerator = _sympy.expand(numerator)

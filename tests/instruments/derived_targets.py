@@ -240,3 +240,40 @@ def looks_back(n: int = 100):
     """Decides on what a kernel computed."""
     x = scale(torch.ones(n, device="cuda"), 2.0)
     return scale(x, 1.0) if (x + 1).sum().item() > 3 else x
+
+
+@triton.jit
+def persistent_kernel(x, out, rows, columns, SMS: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr):
+    """A sum of tiles over the whole matrix, in groups of rows, as persistent kernels of matrix products visit them."""
+    high, wide = tl.cdiv(rows, BLOCK), tl.cdiv(columns, BLOCK)
+    for tile in tl.range(tl.program_id(0), high * wide, SMS):
+        first = tile // (GROUP * wide) * GROUP
+        height = min(high - first, GROUP)
+        i = (first + tile % height) * BLOCK + tl.arange(0, BLOCK)
+        j = tile % (GROUP * wide) // height * BLOCK + tl.arange(0, BLOCK)
+        inside = (i < rows)[:, None] & (j < columns)[None, :]
+        at = i[:, None] * columns + j[None, :]
+        tl.store(out + at, tl.load(x + at, inside) * 2, inside)
+
+
+def persistent(rows: int = 40, columns: int = 100, sms: int = 5, block: int = 16):
+    """A grid of as many programs as there are processors, or as there are tiles where those are fewer."""
+    x = torch.randn(rows, columns, device="cuda")
+    grid = (min(sms, triton.cdiv(rows, block) * triton.cdiv(columns, block)),)
+    persistent_kernel[grid](x, x, rows, columns, SMS=sms, GROUP=3, BLOCK=block)
+    return x
+
+
+def shares(rows: int = 40, columns: int = 100, programs: int = 6):
+    """Every program has the same number of rows, the last ones what is left."""
+    x = torch.randn(rows, columns, device="cuda")
+    shares_kernel[(max(1, programs),)](x, rows, columns, triton.cdiv(rows, programs), BLOCK=128)
+    return x
+
+
+@triton.jit
+def shares_kernel(x, rows, columns, each, BLOCK: tl.constexpr):
+    start = tl.program_id(0) * each
+    lanes = tl.arange(0, BLOCK)
+    for row in range(start, min(start + each, rows)):
+        tl.store(x + row * columns + lanes, tl.load(x + row * columns + lanes, lanes < columns), lanes < columns)

@@ -187,6 +187,23 @@ def test_what_depends_on_data_is_not_guessed(name: str) -> None:
     assert any("zoo.py:" in note for launch in result.launches for note in launch.notes)
 
 
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [("persistent", "4*columns*rows"), ("shares", "4*rows*min(128, columns)")],
+)
+def test_a_smallest_or_largest_of_symbols_is_no_branch(name: str, reads: str) -> None:
+    """The grid `min(processors, tiles)` holds on both sides, and whoever visits which tile, all are visited once."""
+    target = load_target(f"{TARGETS}:{name}")
+    result = derive(target, target.resolve({}), machine_code=False)
+    assert formulas(result)[-1] == (reads, reads)
+    assert not noted(result, "assumes")
+    for rows, columns in ((1, 1), (16, 80), (33, 17), (65, 100)):
+        seen = trace(target, target.resolve({"rows": rows, "columns": columns})).requested
+        assert seen is not None
+        found = result.evaluate(rows=rows, columns=columns)
+        assert (found["read_bytes"], found["write_bytes"]) == (seen.read_bytes, seen.write_bytes), (rows, columns)
+
+
 COUNTS = {"standard": standard.counts, "flash1": flash1.counts, "flash2": flash2.counts}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 
 from ioaware.analysis.ir.bounds import nonnegative, positive
@@ -189,7 +189,7 @@ def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
     """The least or greatest, without the arguments that another one always beats."""
     flat: dict[Poly, None] = {}
     for arg in args:
-        flat.update(dict.fromkeys(_flattened(arg, is_least)))
+        flat.update(dict.fromkeys(_flattened(_absorbed(arg), is_least)))
     common = _common_factor(flat)
     if common.terms != ONE.terms:
         return common * _extreme(is_least, [_divide(arg, common)[0] for arg in flat])
@@ -199,7 +199,34 @@ def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
             continue
         kept = [other for other in kept if not _beats(arg, other, is_least)]
         kept.append(arg)
-    return kept[0] if len(kept) == 1 else poly(Extreme(is_least, kept))
+    if len(kept) == 1:
+        return kept[0]
+    return (_clipped(kept) if is_least else None) or poly(Extreme(is_least, kept))
+
+
+def _clipped(args: Sequence[Poly]) -> Poly | None:
+    """min(c max(0, a), b) as max(0, min(c a, b)) for b not negative: the form of a clip that sums over tiles know."""
+    for at, arg in enumerate(args):
+        ((factors, scale),) = arg.terms.items() if len(arg.terms) == 1 else (((), 0),)
+        atom = factors[0] if len(factors) == 1 and scale > 0 else None
+        others = [other for k, other in enumerate(args) if k != at]
+        if isinstance(atom, Extreme) and not atom.least and ZERO in atom.args and all(map(nonnegative, others)):
+            inner = greatest(*(other for other in atom.args if other != ZERO))
+            return greatest(ZERO, least(inner * scale, *others))
+    return None
+
+
+def _absorbed(arg: Poly) -> Poly:
+    """min(a, b) + x as min(a + x, b + x), for as much of x as one of the arguments cancels."""
+    for factors, coefficient in arg.terms.items():
+        atom = factors[0] if len(factors) == 1 else None
+        if not isinstance(atom, Extreme) or coefficient != 1:
+            continue
+        shared = {m: c for m, c in arg.terms.items() if m and any(inner.terms.get(m) == -c for inner in atom.args)}
+        if shared:
+            rest = Poly({m: c for m, c in arg.terms.items() if m != factors and m not in shared})
+            return _extreme(atom.least, [inner + Poly(shared) for inner in atom.args]) + rest
+    return arg
 
 
 def _flattened(arg: Poly, is_least: bool) -> list[Poly]:

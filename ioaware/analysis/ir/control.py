@@ -15,8 +15,9 @@ from ioaware.analysis.ir.build import choice, decided, floor_div, greatest, is_z
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Test, Unknown, poly
 from ioaware.analysis.ir.record import Condition, Loop
-from ioaware.analysis.ir.summation import linear, sum_over
+from ioaware.analysis.ir.summation import sum_over
 from ioaware.analysis.ir.text import Operation, split_top
+from ioaware.analysis.ir.tiles import linear
 from ioaware.analysis.ir.values import Value, chosen
 
 Body: TypeAlias = Callable[[Sequence[Value]], list[Value]]

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ioaware.analysis.ir.build import decided
-from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Poly, Symbol, Test, Unknown, parts, poly
+from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Poly, Symbol, Test, Unknown, monomial, parts, poly, total
 from ioaware.analysis.ir.record import Condition, Loop, Scope
-from ioaware.analysis.ir.summation import simplified, sum_over
+from ioaware.analysis.ir.reindex import join_pairs
+from ioaware.analysis.ir.simplify import simplified
+from ioaware.analysis.ir.summation import sum_over
 from ioaware.analysis.ir.values import lane_symbol
 
 
@@ -20,10 +22,18 @@ class Programs:
     sizes: tuple[Poly, Poly, Poly]
 
     def sum(self, per_program: Poly) -> Poly:
-        """Over the whole grid, the last axis first."""
-        for index, size in zip(reversed(self.indices), reversed(self.sizes), strict=True):
-            per_program = sum_over(per_program, index, ZERO, size)
-        return simplified(per_program)
+        """Over the whole grid, the last axis first; axes that a term uses as one index are one."""
+        groups: dict[tuple[tuple[Symbol, ...], tuple[Poly, ...]], list[Poly]] = {}
+        for factors, coefficient in per_program.terms.items():
+            term, indices, sizes = join_pairs(monomial(factors, coefficient), self.indices, self.sizes)
+            groups.setdefault((tuple(indices), tuple(sizes)), []).append(term)
+        return simplified(total(_over(total(terms), *axes) for axes, terms in groups.items()))
+
+
+def _over(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> Poly:
+    for index, size in zip(reversed(indices), reversed(sizes), strict=True):
+        body = sum_over(body, index, ZERO, size)
+    return body
 
 
 def active_lanes(mask: Poly, shape: Sequence[int]) -> Poly:

@@ -14,7 +14,7 @@ from ioaware.analysis.ir.interpret import Interpreter, function_parameters
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly, total
 from ioaware.analysis.ir.record import Condition, Scope, Touch
 from ioaware.analysis.ir.sector_totals import SectorTotal, sector_total
-from ioaware.analysis.ir.summation import simplified
+from ioaware.analysis.ir.simplify import simplified
 from ioaware.analysis.ir.sweep import Placed, placed
 from ioaware.analysis.ir.symbolic import from_sympy, to_sympy
 from ioaware.analysis.ir.text import Operation, parse

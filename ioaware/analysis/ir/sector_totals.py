@@ -10,8 +10,8 @@ from ioaware.analysis.ir.counts import Programs, repeated
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Sum, Symbol, poly
 from ioaware.analysis.ir.record import Condition, Scope, Touch
 from ioaware.analysis.ir.sectors import alignment, has_unknown, multiples, sectors_of
-from ioaware.analysis.ir.summation import extent
 from ioaware.analysis.ir.sweep import Rewriting
+from ioaware.analysis.ir.tiles import extent
 
 
 @dataclass(frozen=True, slots=True)

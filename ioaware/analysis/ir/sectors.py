@@ -18,7 +18,7 @@ from ioaware.analysis.ir.bounds import nonnegative, positive
 from ioaware.analysis.ir.build import at_least_zero, choice, decided, floor_div, greatest, is_zero, least, mod, substitute
 from ioaware.analysis.ir.poly import ONE, ZERO, Choice, Extreme, Floor, Poly, Sum, Symbol, Test, Unknown, parts, poly
 from ioaware.analysis.ir.record import Touch
-from ioaware.analysis.ir.summation import extent, linear
+from ioaware.analysis.ir.tiles import extent, linear
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
 from ioaware.analysis.ir.values import lane_symbol
 

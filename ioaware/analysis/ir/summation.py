@@ -6,30 +6,29 @@ Every rule is an identity of integers for any bounds. What no rule closes stays 
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
-from math import comb, gcd
+from math import gcd, lcm
 
-from ioaware.analysis.ir.bounds import nonnegative, positive, replace_atom
+from ioaware.analysis.ir.bounds import positive
 from ioaware.analysis.ir.build import at_least_zero, decided, floor_div, greatest, least, substitute
 from ioaware.analysis.ir.poly import (
     ONE,
     ZERO,
-    Atom,
     Choice,
     Coefficient,
     Extreme,
-    Floor,
     Monomial,
     Poly,
     Sum,
     Symbol,
     Test,
     monomial,
-    parts,
     poly,
     total,
     whole,
 )
+from ioaware.analysis.ir.reindex import by_digits, turned
+from ioaware.analysis.ir.simplify import divided, size
+from ioaware.analysis.ir.tiles import extent, linear, one_tile, power_sum, tiles
 
 READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
 MOST_SPLITS = 5
@@ -40,10 +39,16 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
     body = decided(body)
     if index.key not in body.free:
         return body * extent(low, high)
-    digits = _by_digits(body, index, low, high, splits)
-    if digits is not None:
-        return digits
-    remainder = _one_tile(body, index, low, high)
+    turn = turned(body, index, low, high)
+    if turn is not None:
+        moved, remainder, length, times = turn
+        return times * sum_over(moved, remainder, ZERO, length, splits)
+    for digits in by_digits(body, index, low, high):
+        inner = sum_over(digits.body, digits.ones, ZERO, digits.length, splits)
+        result = sum_over(inner, digits.tens, ZERO, digits.quotient, splits)
+        if digits.exact or not has_sum(result):
+            return result
+    remainder = one_tile(body, index, low, high)
     if remainder is not None:
         return remainder
     groups: dict[Monomial, dict[Monomial, Coefficient]] = {}
@@ -52,20 +57,12 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
         outside = tuple(atom for atom in factors if index.key not in atom.free)
         groups.setdefault(inside, {})[outside] = coefficient
     sums = {inside: _sum_product(inside, index, low, high, splits) for inside in groups}
-    result = total(Poly(outside) * sums[inside] for inside, outside in groups.items())
+    closed = {inside: value for inside, value in sums.items() if not has_sum(value)}
+    open_terms = total(Poly(outside) * monomial(inside) for inside, outside in groups.items() if inside not in closed)
+    result = total(Poly(groups[inside]) * value for inside, value in closed.items())
+    result = result + _left(open_terms, index, low, high) if open_terms.terms else result
     plain = _left(body, index, low, high)
-    too_long = size(result) > max(READABLE, LONGER * size(plain))
-    return plain if too_long or any(map(has_sum, sums.values())) else result
-
-
-def size(value: Poly) -> int:
-    """How many parts a reader has to take in."""
-    return sum(1 + sum(_atom_size(atom) for atom in factors) for factors in value.terms)
-
-
-@lru_cache(maxsize=20_000)
-def _atom_size(atom: Atom) -> int:
-    return 1 + sum(size(part) for part in parts(atom))
+    return plain if size(result) > max(READABLE, LONGER * size(plain)) else result
 
 
 def _left(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
@@ -76,16 +73,11 @@ def _left(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
         atom for atom in dict.fromkeys(next(iter(moving.terms)))
         if index.key not in atom.free and all(atom in factors for factors in moving.terms)
     ]  # fmt: skip
-    coefficients = list(moving.terms.values())
-    common = gcd(*(int(c) for c in coefficients)) if all(isinstance(c, int) for c in coefficients) else 1
+    coefficients = [Fraction(c) for c in moving.terms.values()]
+    common = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
     common = -common if all(c < 0 for c in coefficients) else common
-    inner = Poly({_divided(m, tuple(shared)) or (): whole(Fraction(c) / common) for m, c in moving.terms.items()})
-    return still * extent(low, high) + monomial(tuple(shared), common) * poly(Sum(inner, index, low, high))
-
-
-def extent(low: Poly, high: Poly) -> Poly:
-    """How many integers there are from low up to high, exclusive."""
-    return greatest(ZERO, high - low)
+    inner = Poly({divided(m, tuple(shared)) or (): whole(Fraction(c) / common) for m, c in moving.terms.items()})
+    return still * extent(low, high) + monomial(tuple(shared), whole(common)) * poly(Sum(inner, index, low, high))
 
 
 def _sum_product(factors: Monomial, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly:
@@ -101,10 +93,10 @@ def _sum_product(factors: Monomial, index: Symbol, low: Poly, high: Poly, splits
         if isinstance(atom, Choice):
             return sum_over(rest * (atom.condition * (atom.then - atom.other) + atom.other), index, low, high, splits)
     if all(isinstance(atom, Symbol) for atom in factors):
-        return _power_sum(len(factors), low, greatest(low, high))
-    tiles = _tiles(factors, index, low, high)
-    if tiles is not None:
-        return tiles
+        return power_sum(len(factors), low, greatest(low, high))
+    covered = tiles(factors, index, low, high)
+    if covered is not None:
+        return covered
     if splits:
         for at, atom in enumerate(factors):
             if isinstance(atom, Extreme):
@@ -112,21 +104,6 @@ def _sum_product(factors: Monomial, index: Symbol, low: Poly, high: Poly, splits
                 if split is not None:
                     return split
     return poly(Sum(monomial(factors), index, low, high))
-
-
-def linear(value: Poly, index: Symbol) -> tuple[Poly, Poly] | None:
-    """(a, b) with value = a index + b, where neither changes with the index."""
-    slope: dict[Monomial, Coefficient] = {}
-    rest: dict[Monomial, Coefficient] = {}
-    for factors, coefficient in value.terms.items():
-        inside = [atom for atom in factors if index.key in atom.free]
-        if not inside:
-            rest[factors] = coefficient
-        elif inside == [index]:
-            slope[tuple(atom for atom in factors if atom != index)] = coefficient
-        else:
-            return None
-    return Poly(slope), Poly(rest)
 
 
 def _narrowed(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly:
@@ -154,73 +131,6 @@ def _clip(test: Test, rest: Poly, index: Symbol, low: Poly, high: Poly, splits: 
     else:
         return None
     return _narrowed(rest, index, low, high, splits)
-
-
-def _power_sum(power: int, low: Poly, high: Poly) -> Poly:
-    """The sum of index**power, low <= high: Faulhaber's polynomial at both ends."""
-    coefficients = _faulhaber(power)
-
-    def at(end: Poly) -> Poly:
-        result, running = ZERO, ONE
-        for coefficient in coefficients:
-            result, running = result + running * coefficient, running * end
-        return result
-
-    return at(high) - at(low)
-
-
-@lru_cache(maxsize=16)
-def _faulhaber(power: int) -> tuple[Fraction, ...]:
-    """Coefficients of the polynomial S with S(n) = 0**p + 1**p + .. + (n - 1)**p, from S(n + 1) - S(n) = n**p."""
-    left = [Fraction(0)] * power + [Fraction(1)]
-    found = [Fraction(0)] * (power + 2)
-    for degree in range(power, -1, -1):
-        found[degree + 1] = left[degree] / (degree + 1)
-        for lower in range(degree + 1):
-            left[lower] -= found[degree + 1] * comb(degree + 1, lower)
-    return tuple(found)
-
-
-def _tiles(factors: Monomial, index: Symbol, low: Poly, high: Poly) -> Poly | None:
-    """Tiles of size c that cover a length: sum max(0, min(c, A - c index)) = max(0, min(c (high - low), A - c low))."""
-    if len(factors) != 1 or not isinstance(factors[0], Extreme):
-        return None
-    outer = factors[0]
-    clipped = not outer.least
-    tile: Atom | None = outer
-    if clipped:
-        others = [arg for arg in outer.args if arg != ZERO]
-        if len(others) != 1 or len(outer.args) != 2:
-            return None
-        tile = others[0].atom
-    if not isinstance(tile, Extreme) or not tile.least:
-        return None
-    moving = [arg for arg in tile.args if index.key in arg.free]
-    if len(moving) != 1:
-        return None
-    found = linear(moving[0], index)
-    size = least(*(arg for arg in tile.args if arg is not moving[0]))
-    if found is None or not nonnegative(size):
-        return None
-    slope, offset = found
-    high = greatest(low, high)
-    if slope == size:  # the tiles ascend: count the index from the other end
-        slope, offset = -slope, offset + slope * (low + high - 1)
-    if slope != -size:
-        return None
-    if not clipped and not nonnegative(offset + slope * (high - 1)) and not nonnegative(moving[0]):
-        return None
-    return greatest(ZERO, least(size * (high - low), offset + slope * low))
-
-
-def _one_tile(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly | None:
-    """The sum of A - c index, known to lie between 0 and c: what is left of a length after its whole tiles."""
-    found = linear(body, index)
-    if found is None or not nonnegative(-found[0]) or not nonnegative(body) or not nonnegative(-found[0] - body):
-        return None
-    slope, offset = found
-    high = greatest(low, high)
-    return greatest(ZERO, least(-slope * (high - low), offset + slope * low))
 
 
 def _split(atom: Extreme, rest: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:
@@ -251,83 +161,6 @@ def _split(atom: Extreme, rest: Poly, index: Symbol, low: Poly, high: Poly, spli
     return None
 
 
-def _by_digits(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:
-    """An index used through floor(index / D) and its remainder is two indices; the last of the higher ones may be short."""
-    if low.terms:
-        return None
-    divisors = {atom.denominator for atom in _floors(body) if atom.numerator == poly(index)}
-    for divisor in sorted(divisors, key=lambda d: (-len(d.terms), -len(d.key), d.key)):
-        if not positive(divisor):
-            continue
-        exact = _exact_quotient(high, divisor)
-        quotient = exact if exact is not None else floor_div(high + divisor - 1, divisor)
-        tens = Symbol(f"{index.name}_quotient", ZERO, quotient - 1)
-        length = divisor if exact is not None else least(divisor, high - divisor * poly(tens))
-        ones = Symbol(f"{index.name}_rest", ZERO, length - 1)
-        spread = substitute(body, {index.key: divisor * poly(tens) + poly(ones)})
-        result = sum_over(sum_over(spread, ones, ZERO, length, splits), tens, ZERO, quotient, splits)
-        if exact is not None or not has_sum(result):
-            return result
-    return None
-
-
 def has_sum(value: Poly) -> bool:
     """Whether a sum stays in it."""
     return "sum(" in value.key
-
-
-def _exact_quotient(a: Poly, b: Poly) -> Poly | None:
-    quotient = floor_div(a, b)
-    return quotient if (quotient * b) == a else None
-
-
-def _floors(value: Poly) -> list[Floor]:
-    """Every floor inside, the inner ones first."""
-    found: list[Floor] = []
-    for atom in value.atoms:
-        found += [floor for part in parts(atom) for floor in _floors(part)]
-        if isinstance(atom, Floor):
-            found.append(atom)
-    return found
-
-
-def simplified(value: Poly) -> Poly:
-    """c min(a, b) + c x as c min(a + x, b + x) wherever that cancels terms."""
-    for factors, coefficient in value.terms.items():
-        for atom in factors:
-            if not isinstance(atom, Extreme):
-                continue
-            others = tuple(a for a in factors if a != atom)
-            beside = {m: left for m in value.terms if atom not in m and (left := _divided(m, others)) is not None}
-            shared = Poly({left: whole(Fraction(value.terms[m]) / coefficient) for m, left in beside.items()})
-            if not _cancels(atom, shared) or any(not isinstance(c, int) for c in shared.terms.values()):
-                continue
-            merged = (least if atom.least else greatest)(*(simplified(arg + shared) for arg in atom.args))
-            kept = Poly({m: c for m, c in value.terms.items() if m != factors and m not in beside})
-            candidate = kept + monomial(others, coefficient) * merged
-            if len(candidate.key) < len(value.key):
-                return simplified(candidate)
-    return value
-
-
-def _cancels(atom: Extreme, shared: Poly) -> bool:
-    """Whether adding `shared` removes a term from an argument, or from one of a minimum or maximum inside."""
-    for arg in atom.args:
-        if any(m and arg.terms.get(m) == -c for m, c in shared.terms.items()):
-            return True
-        inner = arg.atom
-        if isinstance(inner, Extreme) and _cancels(inner, shared):
-            return True
-    return False
-
-
-def _divided(factors: Monomial, by: Monomial) -> Monomial | None:
-    left = list(factors)
-    for atom in by:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-__all__ = ["extent", "linear", "replace_atom", "simplified", "sum_over"]
