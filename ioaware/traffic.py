@@ -91,7 +91,7 @@ class Launch:
     """One kernel launch of the work, in launch order. `origin` tells Triton kernels from torch's own operators.
 
     `local_bytes` is the local memory of a thread: registers spilled there travel through the L1 and the L2, so counters
-    see them and no formula does.
+    see them and no formula does. `conditions` are what the formulas are for, as relations between parameters.
     """
 
     kernel: str
@@ -106,6 +106,7 @@ class Launch:
     local_bytes: int | None = None
     exact: bool = True
     notes: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class Result:
     exact: bool = True
     status: Status = "ok"
     notes: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
     launches: tuple[Launch, ...] = ()
     check: Check | None = None
     timing: Timing | None = None

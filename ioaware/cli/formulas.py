@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sympy import Expr
 
     from ioaware.analysis.ir import Count
+    from ioaware.instruments.conditions import Condition
     from ioaware.instruments.derive import Derived, Formulas
 
 READABLE = 300
@@ -29,10 +30,18 @@ Show = Callable[["Expr"], str]
 
 def latex(expr: Expr) -> str:
     """A formula for a paper, parameters upright."""
+    from sympy import Function
+    from sympy.core.function import AppliedUndef
     from sympy.printing.latex import latex as typeset
 
     names = {symbol: rf"\mathrm{{{str(symbol).replace('_', chr(92) + '_')}}}" for symbol in expr.free_symbols}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
-    return str(typeset(expr, symbol_names=names))  # pyright: ignore[reportUnknownArgumentType]
+    functions = {
+        call.func: Function(rf"\mathrm{{{str(call.func).replace('_', chr(92) + '_')}}}") for call in expr.atoms(AppliedUndef)
+    }
+    found: Any = expr
+    for known, named in functions.items():
+        found = found.replace(known, named)
+    return str(typeset(found, symbol_names=names))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def brief(expr: Expr, write: Show = show, *, verbose: bool = False) -> str:
@@ -42,6 +51,12 @@ def brief(expr: Expr, write: Show = show, *, verbose: bool = False) -> str:
         return text
     names = ", ".join(sorted(str(symbol) for symbol in expr.free_symbols))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
     return f"a formula of {names or 'no parameter'} in {len(text)} characters (-v shows it)"
+
+
+def condition_text(condition: Condition, write: Show = show) -> str:
+    """What a formula is for, as text or, with `latex` to write it, for a paper."""
+    expr = condition.expr
+    return str(condition) if write is show or expr is None else write(expr)
 
 
 def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = False) -> Iterator[RenderableType]:
@@ -54,12 +69,15 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
         return brief(expr, typeset, verbose=verbose)
 
     yield Text(printable(f"derive {result.target}  {assignments(result.params)}"))
-    kernels = [(launch, kernel) for launch, kernel in zip(result.launches, result.kernels, strict=True) if kernel]
-    for launch, kernel in kernels:
+    parts = zip(result.launches, result.kernels, result.holds, strict=True)
+    kernels = [(launch, kernel, holds) for launch, kernel, holds in parts if kernel]
+    for launch, kernel, holds in kernels:
         yield Text(printable(f"\n{launch.kernel}  grid {' x '.join(map(str, launch.grid))}"))
-        yield facts(_rows(formulas_of(kernel), launch.requested, launch.flops, write))
+        rows = _rows(formulas_of(kernel), launch.requested, launch.flops, write)
+        yield facts([*rows, *_held(holds, typeset)])
         yield facts(_chip(launch))
-    yield from _total(result, write, several=len(kernels) > 1)
+    held = result.validity.conditions if result.validity else ()
+    yield from _total(result, write, [*_held(held, typeset)] if len(kernels) > 1 else None)
     yield Text("")
     yield from remarks(result)
 
@@ -71,11 +89,18 @@ def remarks(result: Derived) -> Iterator[RenderableType]:
         yield Text(printable(f"note: {note}"))
 
 
-def _total(result: Derived, write: Show, *, several: bool) -> Iterator[RenderableType]:
-    """All kernels together, what torch's own operators move beside them, and the floor."""
+def _held(conditions: Sequence[Condition], write: Show) -> Iterator[Row]:
+    """What the formulas above it are for."""
+    if conditions:
+        yield "for", "", " and ".join(condition_text(condition, write) for condition in conditions)
+
+
+def _total(result: Derived, write: Show, held: Sequence[Row] | None) -> Iterator[RenderableType]:
+    """All kernels together where there are several (`held` is not None), what torch's own operators move beside them, and
+    the floor."""
     rows: list[Row] = []
-    if several and result.formulas:
-        rows += _rows(result.formulas, result.requested, result.flops, write)
+    if held is not None and result.formulas:
+        rows += [*_rows(result.formulas, result.requested, result.flops, write), *held]
     if result.assumed:
         rows += [
             ("assumed (torch) reads", _bytes(result.assumed.read_bytes), f"= {result.assumed.read_formula}"),

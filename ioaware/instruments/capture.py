@@ -23,7 +23,7 @@ from triton.backends.compiler import GPUTarget
 from ioaware.case import Work
 from ioaware.errors import IoawareError, UsageError
 from ioaware.instruments.allocations import Watch
-from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event, agree, tensor_of
+from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event, agree, anonymous, tensor_of
 from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
 from ioaware.instruments.data import Reads, Written, recording, replaying
 from ioaware.instruments.extremes import symbolic_extremes
@@ -34,6 +34,7 @@ from ioaware.instruments.loading import failing_line
 from ioaware.instruments.operators import Operators
 from ioaware.instruments.symbolic import Decision, ReadsDataError, Symbols
 from ioaware.instruments.target import Target, work_of
+from ioaware.instruments.validity import Validity, validity
 from ioaware.traffic import ParamValue
 
 _random: Any = torch.random
@@ -50,6 +51,8 @@ class Capture:
     notes: tuple[str, ...] = ()
     returned: frozenset[int] = frozenset()
     """The storages of what the work returned."""
+    validity: Validity | None = None
+    """For which other values the launches are the same."""
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -118,20 +121,60 @@ def capture(
         if not new and not agree(run.events, plain.events, _at(free.values)):
             new = dict.fromkeys(free.suspects, "the launches depend on it in another way than symbols show")
         if not new:
-            notes = (*plain.notes, *_pins(free.pinned, params), *free.equalities, *_assumptions(run))
-            return Capture(run.events, free.values, notes, run.returned)
+            return _settled(runner, free, run, plain)
         free.pin(new)
+
+
+def _settled(runner: _Runner, free: Free, run: _Run, plain: _Run) -> Capture:
+    """What a run of both kinds agrees on, and where that holds."""
+    decisions = run.symbols.decisions.values()
+    read = tuple(dict.fromkeys(decision.note for decision in decisions if decision.condition is None))
+    holds = validity(
+        runner.name,
+        free.values,
+        [decision.condition for decision in decisions if decision.condition],
+        run.symbols.unsaid.values(),
+        reads_data=bool(read),
+        same_at=lambda point: runner.same_at(point, free, run.events),
+    )
+    assumed = dict.fromkeys(f"assumes {condition} ({condition.reason})" for condition in holds.conditions)
+    notes = (*plain.notes, *_pins(free.pinned, runner.params), *free.equalities, *read, *assumed)
+    return Capture(run.events, free.values, notes, run.returned, holds)
 
 
 class _Runner:
     """Runs the host function with some of its parameters symbolic."""
 
     def __init__(self, target: Target, params: dict[str, Any], autotune: dict[str, Any], gpu: GPUTarget) -> None:
+        self.params = params
         self._target = target
-        self._params = params
         self._autotune = autotune
         self._gpu = gpu
         self._reads = Reads()
+
+    @property
+    def name(self) -> str:
+        """The target's."""
+        return self._target.name
+
+    def same_at(self, point: Mapping[str, int], free: Free, events: list[Event]) -> bool:
+        """Whether with the symbols at this point the function reads the same data and launches the kernels of `events`."""
+        others = {name: point[kept] for name, kept in free.same.items()}
+        there = _Runner(self._target, {**self.params, **point, **others}, self._autotune, self._gpu)
+        if self._reads.values:
+            try:
+                there.read_data()
+            except (Exception, SystemExit):  # whatever the user's function raises there
+                return False
+            if repr(there._reads.values) != repr(self._reads.values):
+                return False
+        plain = there.run(Free({}))
+        if plain.error is not None:
+            return False
+        ours, theirs = (
+            [anonymous(event) for event in run if isinstance(event, CapturedLaunch)] for run in (events, plain.events)
+        )
+        return agree(ours, theirs, _at(point))
 
     def read_data(self) -> None:
         """Runs the function on tensors with data, to learn what it reads of them. Raises what the function raises."""
@@ -144,7 +187,7 @@ class _Runner:
 
         interceptor = Interceptor(symbols, events, self._autotune, self._gpu, launched)
         with _environment(), recording(reads, written), interceptor, written:
-            work = work_of(self._target.call(device="cuda", **self._params))
+            work = work_of(self._target.call(device="cuda", **self.params))
             if work is not None:
                 work.run()
         self._reads = reads
@@ -172,7 +215,7 @@ class _Runner:
             with Operators(run.events, described):
                 return function()
 
-        outcome = watched(lambda: self._target.call(device="cuda", **{**self._params, **run.symbols.ints}))
+        outcome = watched(lambda: self._target.call(device="cuda", **{**self.params, **run.symbols.ints}))
         work: Work | None = work_of(outcome)
         if work is not None:
             interceptor.forget()
@@ -248,11 +291,6 @@ def _where(error: Exception) -> str:
 
 def _pins(pinned: Mapping[str, str], params: Mapping[str, ParamValue]) -> tuple[str, ...]:
     return tuple(f"{name} specialised to {params[name]} ({reason})" for name, reason in pinned.items())
-
-
-def _assumptions(run: _Run) -> tuple[str, ...]:
-    """What the formulas take for granted about the parameters that stayed symbolic, each once."""
-    return tuple(dict.fromkeys(decision.note for decision in run.symbols.decisions.values()))
 
 
 def _user_error(target: Target, error: Exception) -> IoawareError:

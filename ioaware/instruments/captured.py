@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import torch
 from sympy import Expr
+
+from ioaware.instruments.conditions import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class CapturedLaunch:
     grid: tuple[Expr, Expr, Expr]
     options: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    """What its constexprs take for granted of the parameters."""
 
     @property
     def name(self) -> str:
@@ -82,6 +87,7 @@ def _same(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
             and one.arguments.keys() == other.arguments.keys()
             and tuple(map(at, one.grid)) == other.grid
             and all(_same_value(value, other.arguments[name], at) for name, value in one.arguments.items())
+            and all(_close(one.arguments.get(name), other.arguments.get(name)) for name in _constants(one.kernel))
             and one.options == other.options
         )
     if isinstance(one, CapturedOperator) and isinstance(other, CapturedOperator):
@@ -90,7 +96,7 @@ def _same(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
 
 
 def _same_value(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
-    """Floats are not compared: no address, mask or loop bound is one."""
+    """Floats are not compared: no address, mask or loop bound is one, unless it is a constexpr."""
     if isinstance(one, Expr) and isinstance(other, Expr):
         return _equal(at(one), other)
     if isinstance(one, TensorValue) and isinstance(other, TensorValue):
@@ -109,8 +115,42 @@ def _same_value(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
     return type(one) is type(other) and (one is other or _equal(one, other))
 
 
+def _constants(kernel: Any) -> Iterator[str]:
+    return (param.name for param in kernel.params if param.is_constexpr)
+
+
+def _close(one: Any, other: Any) -> bool:
+    """Anything but floats was compared before."""
+    return not isinstance(one, float) or math.isclose(one, other)
+
+
 def _equal(one: Any, other: Any) -> bool:
     return bool(one == other)
+
+
+def substituted(value: Value, symbols: Mapping[Any, Any]) -> Value:
+    """An argument with expressions in the place of symbols."""
+    if isinstance(value, Expr):
+        return cast(Any, value).xreplace(symbols)
+    if isinstance(value, TensorValue):
+        return replace(value, offset=substituted(value.offset, symbols))  # pyright: ignore[reportArgumentType]
+    if isinstance(value, DescriptorValue):
+        shape, strides = (tuple(substituted(size, symbols) for size in sizes) for sizes in (value.shape, value.strides))
+        return replace(value, shape=shape, strides=strides)  # pyright: ignore[reportArgumentType]
+    items = items_of(value)
+    return value if items is None else tuple(substituted(item, symbols) for item in items)
+
+
+def anonymous(value: Any) -> Any:
+    """A launch or an argument of it, whichever memory its tensors are: no bytes depend on that."""
+    if isinstance(value, CapturedLaunch):
+        return replace(value, arguments={name: anonymous(one) for name, one in value.arguments.items()})
+    if isinstance(value, TensorValue):
+        return replace(value, storage=0)
+    if isinstance(value, DescriptorValue):
+        return replace(value, base=anonymous(value.base))
+    items = items_of(value)
+    return value if items is None else tuple(map(anonymous, items))
 
 
 def items_of(value: Any) -> tuple[Any, ...] | None:

@@ -14,13 +14,15 @@ from ioaware.analysis.ir import Count, KernelTraffic
 from ioaware.analysis.ratio import Number
 from ioaware.errors import UsageError
 from ioaware.instruments.capture import DEFAULT_GPU, Capture, capture
-from ioaware.instruments.captured import CapturedOperator, Event
+from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event
 from ioaware.instruments.compile import chip_use
+from ioaware.instruments.conditions import Condition, Known, known
 from ioaware.instruments.environment import software_environment
 from ioaware.instruments.floor import floor_of_launches
 from ioaware.instruments.launch_traffic import kernel_traffic
 from ioaware.instruments.operators import NOTE
 from ioaware.instruments.target import Target, compulsory_bytes
+from ioaware.instruments.validity import Validity
 from ioaware.traffic import Launch, ParamValue, Result, Traffic, total
 
 
@@ -67,11 +69,15 @@ class Derived(Result):
     kernels: tuple[KernelTraffic | None, ...] = ()
     symbols: Mapping[str, int] | None = None
     """The parameters that stayed symbolic, with their given values."""
+    holds: tuple[tuple[Condition, ...], ...] = ()
+    """Launch by launch what the formulas are for."""
+    validity: Validity | None = None
 
     def evaluate(self, **values: Number) -> dict[str, Number]:
         """Bytes and FLOPs of the work at other values of the symbolic parameters: ints, or int64 arrays of many points.
 
-        Parameters that are not given keep their value. Raises `UsageError` for a name that is no symbolic parameter.
+        Parameters that are not given keep their value. Raises `UsageError` for a name that is no symbolic parameter, and
+        where a condition of the formulas fails (a constexpr would be another one, the host code would branch the other way).
         """
         symbols, formulas = dict(self.symbols or {}), cast(Formulas, self.formulas)
         if unknown := values.keys() - symbols.keys():
@@ -79,9 +85,12 @@ class Derived(Result):
                 f"{self.target} has no symbolic parameter {', '.join(sorted(unknown))}",
                 f"Symbolic here: {', '.join(symbols) or 'none'}. The notes say why others were specialised.",
             )
+        point: dict[str, Number] = {**symbols, **values}
+        if self.validity:
+            self.validity.check(point)
         counts = {"read_bytes": formulas.read_bytes, "write_bytes": formulas.write_bytes}
         counts |= {"atomic_bytes": formulas.atomic_bytes, "flops": formulas.flops}
-        return {name: count.evaluate({**symbols, **values}) for name, count in counts.items()}
+        return {name: count.evaluate(point) for name, count in counts.items()}
 
     def _repr_html_(self) -> str:
         """The table that every result is in a notebook, and the formulas typeset."""
@@ -90,12 +99,13 @@ class Derived(Result):
         rows = [(kernel.kernel, kernel.read_bytes.expr, kernel.write_bytes.expr) for kernel in self.kernels if kernel]
         if len(rows) > 1 and self.formulas:
             rows.append(("total", self.formulas.read_bytes.expr, self.formulas.write_bytes.expr))
-        return Result._repr_html_(self) + formulas_html(rows)  # pyright: ignore[reportPrivateUsage]
+        conditions = [str(condition) for condition in self.validity.conditions] if self.validity else []
+        return Result._repr_html_(self) + formulas_html(rows, conditions)  # pyright: ignore[reportPrivateUsage]
 
     def to_dict(self) -> dict[str, Any]:
         """As every result's."""
         data = Result.to_dict(self)
-        for name in ("formulas", "kernels", "symbols"):
+        for name in ("formulas", "kernels", "symbols", "holds", "validity"):
             data.pop(name, None)
         return data
 
@@ -117,7 +127,10 @@ def derive(
     """
     values = target.resolve(params)
     found = capture(target, values, autotune=autotune, gpu=gpu)
-    parts = [_derive_event(event, found, gpu, machine_code) for event in found.events]
+    validity = found.validity
+    given = validity.conditions if validity else ()
+    facts = known(given)
+    parts = [_derive_event(event, found, gpu, machine_code, facts) for event in found.events]
     launches = [part.launch for part in parts if part.launch.origin == "triton"]
     floor, floor_notes = compulsory_bytes(target.name, values), ()
     if floor is None:
@@ -133,11 +146,14 @@ def derive(
         flops=_sum_known([launch.flops for launch in launches]),
         exact=all(launch.exact for launch in launches),
         notes=(*found.notes, *floor_notes),
+        conditions=tuple(map(str, given)),
         launches=tuple(part.launch for part in parts),
         environment=software_environment() | {"compiled_for": f"{gpu.backend}:{gpu.arch}"},
         formulas=formulas,
         kernels=tuple(part.traffic for part in parts),
         symbols=found.values,
+        holds=tuple(part.holds for part in parts),
+        validity=validity,
     )
 
 
@@ -148,13 +164,15 @@ class _Part:
     launch: Launch
     formulas: Formulas
     traffic: KernelTraffic | None = None
+    holds: tuple[Condition, ...] = ()
 
 
-def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bool) -> _Part:
+def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bool, facts: Known) -> _Part:
     if isinstance(event, CapturedOperator):
         return _operator(event, found.values)
-    kernel = kernel_traffic(event, found.values, gpu)
+    kernel = kernel_traffic(event, found.values, gpu, facts)
     formulas = formulas_of(kernel)
+    holds = conditions_of(event, found)
     used = chip_use(event, found.values, gpu) if machine_code else None
     launch = Launch(
         kernel=event.name,
@@ -165,8 +183,16 @@ def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bo
         registers=used.registers if used else None,
         exact=kernel.exact,
         notes=(*event.notes, *kernel.notes),
+        conditions=tuple(map(str, holds)),
     )
-    return _Part(launch, formulas, kernel)
+    return _Part(launch, formulas, kernel, holds)
+
+
+def conditions_of(launch: CapturedLaunch, found: Capture) -> tuple[Condition, ...]:
+    """What the formulas of one launch are for: branches of the host code, and the launch's own constexprs."""
+    constants = {condition.holds for condition in launch.conditions}
+    given = found.validity.conditions if found.validity else ()
+    return tuple(c for c in given if c.holds in constants or not c.reason.startswith("constexpr"))
 
 
 def _operator(event: CapturedOperator, values: Mapping[str, int]) -> _Part:

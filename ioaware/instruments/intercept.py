@@ -120,8 +120,10 @@ class Interceptor:
         sizes: Any = grid(dict(bound)) if callable(grid) else grid
         extents: list[Expr] = [self._symbols.expression(size) for size in (*sizes, 1, 1, 1)[:3]]
         notes, self._notes = self._notes, ()
+        before = len(self._symbols.constants)
         values = self._values(kernel, bound)
-        captured = CapturedLaunch(kernel, values, (extents[0], extents[1], extents[2]), options, notes)
+        conditions = tuple(self._symbols.constants[before:])
+        captured = CapturedLaunch(kernel, values, (extents[0], extents[1], extents[2]), options, notes, conditions)
         self._events.append(captured)
         if self._launched:
             self._launched(captured, bound)

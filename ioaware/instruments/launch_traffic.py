@@ -2,27 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
-from ioaware.analysis.ir import Argument, Descriptor, KernelTraffic, Pointer, Scalar, analyse
-from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value
+from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
+from ioaware.analysis.ranges import within
+from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value, substituted
 from ioaware.instruments.compile import first_ir
+from ioaware.instruments.conditions import ANYTHING, Known
 
 
-def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> KernelTraffic:
-    """The traffic of one captured launch; the same launch again comes from memory."""
+def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget, known: Known = ANYTHING) -> KernelTraffic:
+    """The traffic of one captured launch; the same launch again comes from memory. Formulas are as simple as what is `known`
+    of the parameters lets them be."""
     ir = first_ir(launch, values, gpu)
-    return _analysed(ir.text, tuple(_argument(name, value) for name, value in ir.parameters), launch.grid)
+    coarse: Any = {symbol: factor * symbol for symbol, factor in known.multiples.items()}
+    fine: Any = {symbol: symbol / factor for symbol, factor in known.multiples.items()}
+    arguments = tuple(_argument(name, substituted(value, coarse)) for name, value in ir.parameters)
+    width, height, depth = (_exchanged(extent, coarse) for extent in launch.grid)
+    traffic = _analysed(ir.text, arguments, (width, height, depth))
+    if known == ANYTHING:
+        return traffic
+    return _with_formulas(traffic, lambda expr: within(_exchanged(expr, fine), known.ranges))
+
+
+def _exchanged(expr: Any, symbols: Any) -> Expr:
+    return expr.xreplace(symbols)
 
 
 @lru_cache(maxsize=256)
 def _analysed(text: str, arguments: tuple[Argument, ...], grid: tuple[Expr, Expr, Expr]) -> KernelTraffic:
     return analyse(text, arguments, grid)
+
+
+def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr]) -> KernelTraffic:
+    """The same traffic, its formulas changed."""
+
+    def count(one: Count) -> Count:
+        return Count(change(one.expr))
+
+    def maybe(one: Count | None) -> Count | None:
+        return None if one is None else count(one)
+
+    accesses = tuple(
+        replace(access, elements=count(access.elements), executions=count(access.executions), sectors=maybe(access.sectors))
+        for access in kernel.accesses
+    )
+    return replace(
+        kernel,
+        accesses=accesses,
+        read_bytes=count(kernel.read_bytes),
+        write_bytes=count(kernel.write_bytes),
+        atomic_bytes=count(kernel.atomic_bytes),
+        read_sector_bytes=maybe(kernel.read_sector_bytes),
+        write_sector_bytes=maybe(kernel.write_sector_bytes),
+        flops=count(kernel.flops),
+    )
 
 
 def _argument(name: str, value: Value) -> Argument:

@@ -31,6 +31,8 @@ def plain(expr: Any, names: Mapping[Any, Symbol], known: Mapping[Any, Any] = EMP
         return names[expr]
     if isinstance(expr, (sympy.Rational, BooleanAtom)):
         return expr
+    if isinstance(expr, sympy.Float) and float(expr).is_integer():  # what an integer became on its way past a float
+        return sympy.Integer(int(expr))
     args = [plain(argument, names, known) for argument in expr.args]
     kind: Any = expr.func
     if kind in known:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,11 +21,12 @@ from sympy import Expr, Symbol
 from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-from ioaware.analysis.formula import show
 from ioaware.analysis.integers import positive_symbols
 from ioaware.errors import UsageError
+from ioaware.instruments.conditions import Condition
 from ioaware.instruments.loading import is_library
 from ioaware.instruments.plain import OpaqueExpressionError, plain
+from ioaware.instruments.powers import BitLength, recognised
 
 SMALLEST = 2
 """Symbols stand for integers from here on: 0 and 1 are cases of their own to torch (broadcasting, contiguity). A parameter that
@@ -58,6 +60,8 @@ class Decision:
     """Two parameters that turned out to be the same number, where that is what was asked."""
     pins: bool
     """Whether only the given values lead here again: `int(n)`, the true branch of `n == 64`, a constexpr that is one."""
+    condition: Condition | None = None
+    """The same for other values; None for what is read of data, which no value of a parameter tells."""
 
 
 NOTHING: Mapping[str, str] = {}
@@ -76,6 +80,10 @@ class Symbols:
         self.ints: dict[str, Any] = {}
         """What host code is given, by parameter."""
         self.decisions: dict[tuple[Any, str], Decision] = {}
+        self.constants: list[Condition] = []
+        """What constexprs came to be, in the order that they were asked for."""
+        self.unsaid: dict[Any, Condition] = {}
+        """Conditions that nobody needs to be told: of torch's own, and those that can fail at 1 alone."""
         self._values = values
         self.given = {name: max(value, SMALLEST) for name, value in values.items()}
         """The values that decisions are taken at."""
@@ -111,10 +119,18 @@ class Symbols:
         if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return value
         expr, plain_value = _of(value), self.value(value)
-        names = self._names(expr)
-        at = ", ".join(f"{name} = {self._values[name]}" for name in sorted(names))
-        note = f"{use} is {plain_value} at {at}, and the formulas are for that"
-        self.decisions[expr, use] = Decision(note, use, names, None, pins=expr in self._named)
+        if expr in self._named:
+            note = f"{use} is {plain_value} at {self._named[expr]} = {plain_value}, and the formulas are for that"
+            self.decisions[expr, use] = Decision(note, use, self._names(expr), None, pins=True)
+            return plain_value
+        named = recognised(expr.xreplace(self._named))
+        if isinstance(value, torch.SymBool):
+            holds = named if plain_value else sympy.Not(named)
+        else:
+            holds = _sympy.Eq(named, plain_value, evaluate=False)
+        condition = Condition(holds, use)
+        self.constants.append(condition)
+        self.decisions[expr, use] = Decision(f"assumes {condition} ({use})", use, self._names(expr), None, False, condition)
         return plain_value
 
     def assume(self, note: str) -> None:
@@ -129,53 +145,40 @@ class Symbols:
                 f"the host function reads a tensor's data at {asking()[0]}, and a derivation has no data",
                 "Trace it, or give what it reads as a parameter.",
             )
-        if not expr.free_symbols or _always(expr) is not None:
+        if not expr.free_symbols:
+            return outcome
+        is_branch = outcome in (sympy.true, sympy.false)
+        holds: Any = sympy.Not(expr) if outcome == sympy.false else expr
+        if is_branch and holds in self.unsaid:
             return outcome
         where, inside_torch = asking()
-        is_branch = outcome in (sympy.true, sympy.false)
+        sides = self._sides(holds)
+        if is_branch and (_always(holds) or (inside_torch and not sides and _ordinary(holds))):
+            self.unsaid[holds] = Condition(holds.xreplace(self._named), "")
+            return outcome
         reason = f"{'branch' if is_branch else 'taken as a number'} at {where}"
         if (expr, reason) not in self.decisions:
-            holds = sympy.Not(expr) if outcome == sympy.false else expr
-            sides = [str(self._named[side]) for side in holds.args if side in self._named] if holds.func is sympy.Eq else []
-            sides.sort(key=list(self.given).index)
             equals = (sides[0], sides[1]) if len(sides) == 2 else None
+            condition = Condition(recognised(holds.xreplace(self._named)), reason)
             pins = not is_branch or len(sides) == 1
-            if pins or equals or not (inside_torch and _ordinary(holds)):
-                note = f"assumes {self._text(holds)} ({reason})"
-                self.decisions[expr, reason] = Decision(note, reason, self._names(expr), equals, pins)
+            note = f"assumes {condition} ({reason})"
+            self.decisions[expr, reason] = Decision(
+                note, reason, self._names(expr), equals, pins, condition if is_branch else None
+            )
         return outcome
+
+    def _sides(self, holds: Any) -> list[str]:
+        """Of an equality the sides that are parameters, in the order that these were given."""
+        sides = [str(self._named[side]) for side in holds.args if side in self._named] if holds.func is sympy.Eq else []
+        return sorted(sides, key=list(self.given).index)
 
     def _names(self, expr: Any) -> frozenset[str]:
         return frozenset(str(self._named[symbol]) for symbol in expr.free_symbols if symbol in self._named)
 
-    def _text(self, expr: Any) -> str:
-        """Relations as Python writes them; an expression that sympy has no plain form of, by what it depends on."""
-        try:
-            shown = plain(expr, self._named, {_BitLength: _sympy.Function("bit_length")})
-        except OpaqueExpressionError:
-            return f"a condition on {', '.join(sorted(self._names(expr)))}"
-        if isinstance(shown, (sympy.Eq, sympy.Ne)):
-            left, right = (show(side) for side in shown.args)  # pyright: ignore[reportArgumentType]
-            return f"{left} {'==' if isinstance(shown, sympy.Eq) else '!='} {right}"
-        return show(shown)
-
-
-class _BitLength(sympy.Function):
-    """`int.bit_length`, for the powers of two that blocks are rounded up to."""
-
-    is_integer = True
-    is_nonnegative = True
-
-    @classmethod
-    def eval(cls, *args: Any) -> Any:
-        """sympy's protocol: the value for a number, None for anything else."""
-        (value,) = args
-        return sympy.Integer(int(value).bit_length()) if value.is_Integer else None
-
 
 def bit_length(value: Any) -> Any:
     """`SymInt.bit_length` without pinning, which torch's own does; the powers of two of kernels' blocks come from it."""
-    expr = _BitLength(_of(value))
+    expr = BitLength(_of(value))
     return value.node.shape_env.create_symintnode(expr, hint=None)
 
 
@@ -226,6 +229,8 @@ def _always(expr: Any) -> bool | None:
     """What a condition says for every value of its symbols from `SMALLEST` on; None where that depends."""
     lifted = {symbol: _sympy.Dummy(integer=True, positive=True) + (SMALLEST - 1) for symbol in expr.free_symbols}
     known: Any = expr.xreplace(lifted)
+    with suppress(OpaqueExpressionError):
+        known = plain(known, {symbol: symbol for symbol in known.free_symbols})
     if known.is_Relational:
         left, right = known.args
         known = known.func(_sympy.expand(left - right), 0)

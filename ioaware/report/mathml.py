@@ -28,10 +28,12 @@ def mathml(expr: Expr) -> str:
     return f"<math>{text}</math>" if len(text) <= LONGEST else f"a formula in {len(text)} characters of MathML"
 
 
-def formulas_html(rows: Iterable[tuple[str, Expr, Expr]]) -> str:
-    """A table of names with the formulas of their reads and writes."""
+def formulas_html(rows: Iterable[tuple[str, Expr, Expr]], conditions: Iterable[str] = ()) -> str:
+    """A table of names with the formulas of their reads and writes, and below it what they are for."""
     cells = (
         f"<tr><th>{escape(clean(name))}</th><td>{mathml(reads)}</td><td>{mathml(writes)}</td></tr>"
         for name, reads, writes in rows
     )
-    return f"<table><tr><th></th><th>reads</th><th>writes</th></tr>{''.join(cells)}</table>"
+    table = f"<table><tr><th></th><th>reads</th><th>writes</th></tr>{''.join(cells)}</table>"
+    held = ", ".join(f"<code>{escape(clean(condition))}</code>" for condition in conditions)
+    return f"{table}<p>for {held}</p>" if held else table

@@ -57,8 +57,9 @@ def test_a_host_loop_pins_its_count_and_nothing_else() -> None:
 
 def test_a_power_of_two_leaves_its_parameter_symbolic_and_says_what_it_was() -> None:
     result = derived("rounded_up", rows=20, columns=100)
-    assert formulas(result)[1:] == [("4*rows*min(128, columns)", "4*rows*min(128, columns)")]
-    assert noted(result, "constexpr BLOCK is 128 at columns = 100")
+    assert formulas(result)[1:] == [("4*columns*rows", "4*columns*rows")]
+    assert result.conditions == result.launches[-1].conditions == ("next_power_of_2(columns) == 128",)
+    assert noted(result, "assumes next_power_of_2(columns) == 128 (constexpr BLOCK)")
 
 
 def test_branches_pin_or_are_assumed() -> None:
@@ -96,9 +97,9 @@ def test_the_configuration_is_named_and_can_be_chosen() -> None:
     first, second = derived("tuned"), derived("tuned", autotune={"BLOCK": 128})
     assert "derived with BLOCK: 32" in first.launches[-1].notes[0]
     assert "derived with BLOCK: 128" in second.launches[-1].notes[0]
-    assert formulas(first)[-1] == ("64*ceil(n/32)", "2*n")
-    assert formulas(second)[-1] == ("256*ceil(n/128)", "2*n")
-    assert noted(first, "constexpr EVEN is True at n = 256")
+    assert formulas(first)[-1] == ("2*n", "2*n")
+    assert formulas(second)[-1] == ("2*n", "2*n")
+    assert noted(first, "assumes n % 32 == 0 (constexpr EVEN)")
     with pytest.raises(UsageError, match="no configuration"):
         derived("tuned", autotune={"BLOCK": 7})
 

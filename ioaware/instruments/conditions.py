@@ -1,0 +1,129 @@
+"""What a formula holds for: every decision that host code took on the parameters, to be checked where it is evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+from sympy import Symbol
+
+from ioaware.analysis.formula import show
+from ioaware.analysis.ranges import Range, follows, ranges
+from ioaware.analysis.ratio import Number
+from ioaware.instruments.plain import OpaqueExpressionError, plain
+from ioaware.instruments.pointwise import compute
+from ioaware.instruments.powers import BitLength, NextPowerOfTwo
+
+_sympy: Any = sympy
+SHOWN_AS: Mapping[Any, Any] = {
+    BitLength: _sympy.Function("bit_length"),
+    NextPowerOfTwo: _sympy.Function("next_power_of_2", positive=True, integer=True),
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something that host code took for granted of its parameters: a branch it went, or what a constexpr came to be."""
+
+    holds: Any
+    """In torch's functions and the user's names."""
+    reason: str
+    """`branch at file.py:12`, `constexpr HEAD_DIM`; empty for what torch asks itself, such as whether a size is 1."""
+
+    def met(self, values: Mapping[str, Number]) -> bool | NDArray[np.bool_]:
+        """Whether it is so at these values, at one point or at many."""
+        found: Any = compute(self.holds, values)
+        return np.asarray(found, bool) if isinstance(found, np.ndarray) else bool(found)
+
+    @property
+    def _symbols(self) -> frozenset[Any]:
+        holds: Any = self.holds
+        return frozenset[Any](holds.free_symbols)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that it is about."""
+        return frozenset(map(str, self._symbols))
+
+    @property
+    def expr(self) -> Any:
+        """In sympy's functions; None where it has no such form."""
+        try:
+            return plain(self.holds, {symbol: symbol for symbol in self._symbols}, SHOWN_AS)
+        except OpaqueExpressionError:
+            return None
+
+    def __str__(self) -> str:
+        """As Python writes it; what has no plain form, by what it is about."""
+        expr = self.expr
+        if expr is None:
+            return f"a condition on {', '.join(sorted(self.names))}"
+        if isinstance(expr, (sympy.Eq, sympy.Ne)):
+            left, right = (show(side) for side in cast("tuple[Any, Any]", expr.args))
+            return f"{left} {'==' if isinstance(expr, sympy.Eq) else '!='} {right}"
+        return show(expr)
+
+
+def needed(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+    """Those that do not follow from the equalities among them, each once: of a known block, that it is not too large."""
+    distinct = {condition.holds: condition for condition in conditions}
+    equal = {holds.args[0]: holds.args[1] for holds in distinct if isinstance(holds, sympy.Eq)}
+    given = known(condition for condition in distinct.values() if isinstance(condition.holds, sympy.Eq))
+
+    def says_more(condition: Condition) -> bool:
+        if isinstance(condition.holds, sympy.Eq):
+            return True
+        rest = Condition(condition.holds.xreplace(equal), "").expr
+        return rest is None or not follows(rest, given.ranges)
+
+    return tuple(filter(says_more, distinct.values()))
+
+
+@dataclass(frozen=True)
+class Known:
+    """What conditions leave to each parameter: an interval, and a number that it is a multiple of."""
+
+    ranges: Mapping[Symbol, Range]
+    multiples: Mapping[Symbol, int]
+
+
+ANYTHING = Known({}, {})
+
+
+def known(conditions: Iterable[Condition]) -> Known:
+    """What all of them together say of single parameters."""
+    exprs = [condition.expr for condition in conditions]
+    multiples = _multiples(exprs)
+    relations = [relation for expr in exprs for relation in _relations(expr)]
+    relations += [_sympy.Ge(symbol, factor, evaluate=False) for symbol, factor in multiples.items()]
+    return Known(ranges(relations), multiples)
+
+
+def _multiples(exprs: Iterable[Any]) -> dict[Symbol, int]:
+    """From `n % 128 == 0`."""
+    found: dict[Symbol, int] = {}
+    for expr in exprs:
+        if isinstance(expr, sympy.Eq) and expr.args[1] == 0 and isinstance(expr.args[0], sympy.Mod):
+            number, divisor = cast("tuple[Any, Any]", expr.args[0].args)
+            if isinstance(number, Symbol) and divisor.is_Integer:
+                found[number] = math.lcm(found.get(number, 1), int(divisor))
+    return found
+
+
+def _relations(expr: Any) -> Iterator[Any]:
+    """A relation without roundings, or those that an equality of a rounding means."""
+    if not isinstance(expr, sympy.Eq):
+        yield expr
+        return
+    rounded, value = cast("tuple[Any, Any]", expr.args)
+    if rounded.func is SHOWN_AS[NextPowerOfTwo] and value > 1:
+        yield from (rounded.args[0] > value / 2, rounded.args[0] <= value)
+    elif isinstance(rounded, sympy.ceiling):
+        yield from (rounded.args[0] > value - 1, rounded.args[0] <= value)
+    elif isinstance(rounded, sympy.floor):
+        yield from (rounded.args[0] >= value, rounded.args[0] < value + 1)
