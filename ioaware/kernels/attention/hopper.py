@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import Any
 
 import torch
 
 from ioaware.kernels.attention.relaunch import Launch, same_view
+from ioaware.kernels.attention.tma_views import capability, processors, suits_tma, tma_view
 
 LOG2_E = 1.4426950408889634
 PLAIN = {torch.Tensor, torch.nn.Parameter}
@@ -74,13 +74,13 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> 
     if scale <= 0:
         return f"it takes the maximum before it scales, which needs a positive scale, not {scale}"
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if not _suits_tma(tensor):
+        if not suits_tma(tensor):
             return f"its loads take rows of adjacent elements that begin at multiples of 16 bytes; {name} has {tensor.stride()}"
     if q.device.type != "cuda" or not torch.cuda.is_available():
         return "there is no GPU"
-    capability = _capability(q.device.index or 0)
-    if capability[0] != 9:
-        return f"this GPU has compute capability {capability[0]}.{capability[1]}, not 9.0"
+    major, minor = capability(q.device.index or 0)
+    if major != 9:
+        return f"this GPU has compute capability {major}.{minor}, not 9.0"
     return None
 
 
@@ -124,16 +124,17 @@ class Prepared:
         width = padded_head_dim(head_dim)
         plan = plan_for(head_dim, seq_len, causal=causal)
         o = torch.empty_like(q, device="meta")
-        if not _suits_tma(o):
+        if not suits_tma(o):
             o = torch.empty(q.shape, dtype=q.dtype, device="meta")
-        programs = min(plan.programs(batch * heads, seq_len, causal=causal), _processors(q.device.index or 0))
+        programs = min(plan.programs(batch * heads, seq_len, causal=causal), processors(q.device.index or 0))
         constants = plan.constants(causal=causal, mask=causal or kv_len % plan.block_n != 0)
         return Prepared(
             launch=Launch(
                 "attention", hopper_forward_kernel, (programs,), q.device, constants, num_warps=4, enable_fp_fusion=True
             ),
             views=(
-                _view(q, 64, width), _view(k, plan.block_n, width), _view(v, plan.block_n, width), _view(o, 64, width),
+                tma_view(q, 64, width), tma_view(k, plan.block_n, width),
+                tma_view(v, plan.block_n, width), tma_view(o, 64, width),
             ),
             numbers=(seq_len, kv_len, heads, batch * heads, heads // kv_heads, scale * LOG2_E),
             o_strides=o.stride(),
@@ -147,42 +148,3 @@ class Prepared:
         views = map(same_view, self.views, (q, k, v, o))
         self.launch(*views, lse, *self.numbers)
         return o, lse
-
-
-def _suits_tma(tensor: torch.Tensor) -> bool:
-    """Rows of adjacent elements, everything at multiples of 16 bytes, no dimension that repeats itself."""
-    strides = [stride for stride, size in zip(tensor.stride()[:3], tensor.shape[:3], strict=True) if size > 1]
-    aligned = all(stride > 0 and stride * tensor.element_size() % 16 == 0 for stride in strides)
-    return aligned and tensor.stride(3) == 1 and tensor.data_ptr() % 16 == 0
-
-
-def _view(tensor: torch.Tensor, rows: int, width: int) -> Any:
-    """TMA's view of [batch, heads, rows, head_dim], in boxes of `rows` rows of one head, of a tensor like this one."""
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-
-    # A dimension of one element has any stride in torch, while TMA checks it.
-    strides = [stride if size > 1 else 8 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)]
-    box = [1, 1, rows, width]
-    view: Any = TensorDescriptor(tensor, list(tensor.shape), [*strides[:3], 1], box, layout(rows, width, tensor.dtype))
-    view.base = None  # the tensor itself is not kept
-    return view
-
-
-@lru_cache
-def layout(rows: int, width: int, dtype: torch.dtype) -> Any:
-    """The swizzled layout in shared memory of a tile that TMA fills and wgmma reads."""
-    from triton.experimental.gluon import language as gl
-
-    element = gl.float16 if dtype == torch.float16 else gl.bfloat16
-    return gl.NVMMASharedLayout.get_default_for([1, 1, rows, width], element)
-
-
-@lru_cache
-def _capability(device: int) -> tuple[int, int]:
-    return torch.cuda.get_device_capability(device)
-
-
-@lru_cache
-def _processors(device: int) -> int:
-    cuda: Any = torch.cuda
-    return int(cuda.get_device_properties(device).multi_processor_count)

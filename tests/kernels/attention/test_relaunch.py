@@ -17,8 +17,8 @@ from triton.compiler import CompiledKernel
 
 from ioaware.instruments.launch_log import watch_launches
 from ioaware.kernels.attention import relaunch
-from ioaware.kernels.attention.hopper import _view
 from ioaware.kernels.attention.relaunch import Launch, same_view
+from ioaware.kernels.attention.tma_views import tma_view
 
 GPU = torch.device("cuda", 0)
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_launched_again_is_not_kept(monkeypatch: pytest.MonkeyPat
 
 def test_a_view_of_another_tensor_keeps_neither() -> None:
     first, second = (torch.zeros(2, 3, 40, 64, dtype=torch.float16) for _ in range(2))
-    template = _view(first, 64, 64)
+    template = tma_view(first, 64, 64)
     view = same_view(template, second)
     assert view.base is second
     assert template.base is None
