@@ -39,6 +39,7 @@ VERBS: Mapping[str, Verb] = {
     "explain": Verb("ioaware.cli.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."),
     "trace": Verb("ioaware.cli.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
     "measure": Verb("ioaware.cli.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
+    "bench": Verb("ioaware.cli.bench", "The speed of attention against every other back end, in one interleaved run."),
     "sweep": Verb("ioaware.cli.sweep", "Runs a study into a store; interrupted, goes on where it stopped."),
     "verify": Verb("ioaware.cli.verify", "Theorems as executable checks: verdict and evidence."),
     "report": Verb("ioaware.cli.report", "The HTML report with its figures."),

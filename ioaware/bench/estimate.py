@@ -1,0 +1,32 @@
+"""How long a race will take, said before it begins. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioaware.bench.contestants import BackEnd
+from ioaware.bench.points import Point
+from ioaware.bench.rounds import SAMPLE_NS
+
+START_S = 10.0
+COMPILE_S = 2.0
+"""A point of a back end that compiles, with all cores at it."""
+PREPARE_S = 0.15
+"""Checking, capturing and asking the host's cost, a back end and point."""
+SLOW_FLOPS_PER_S = 2e14
+"""What the slower back ends reach."""
+
+
+def seconds(points: Sequence[Point], ends: Sequence[BackEnd], rounds: int, processes: int) -> float:
+    """Within a factor of two on an H200, where the constants are from."""
+    present = [end for end in ends if end.present]
+    compiling = sum(end.compiles for end in present) * len(points) * COMPILE_S / processes
+    samples = sum(max(SAMPLE_NS * 1e-9, point.flops / SLOW_FLOPS_PER_S) for point in points) * (rounds + 3)
+    return START_S + compiling + len(present) * (len(points) * PREPARE_S + samples)
+
+
+def estimate(points: Sequence[Point], ends: Sequence[BackEnd], rounds: int, processes: int = 8) -> str:
+    """One line for the person who waits."""
+    names = ", ".join(end.name for end in ends if end.present)
+    about = seconds(points, ends, rounds, processes)
+    return f"{len(points)} points, {rounds} rounds of {names}: about {about:.0f} s"

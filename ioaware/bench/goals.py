@@ -1,0 +1,111 @@
+"""What the records amount to: the geometric mean, the worst point and the share of the ceilings, each beside its goal. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ioaware.bench.contestants import OWN, PLAIN, TUTORIAL
+from ioaware.bench.points import Pass
+from ioaware.bench.record import Entry, Record
+from ioaware.bench.statistics import Spread, geometric_mean, paired_ratio, spread
+
+LONG = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A figure of merit over some points. `value` None: no point to judge it by."""
+
+    name: str
+    value: float | None
+    at_least: float
+    points: int
+    worst: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.value is None else self.value >= self.at_least
+
+
+def own_entry(record: Record) -> Entry | None:
+    """Ours, where it ran."""
+    entry = record.entry(OWN)
+    return entry if entry and entry.status == "ok" else None
+
+
+def best_other(record: Record) -> Entry | None:
+    """The fastest back end that is not ours."""
+    others = [entry for entry in record.entries if entry.status == "ok" and entry.name not in (OWN, PLAIN)]
+    return min(others, key=lambda entry: spread(entry.times_ns).median, default=None)
+
+
+def ratio(record: Record) -> Spread | None:
+    """How many times faster than the best other: its time over ours, in each round."""
+    ours, other = own_entry(record), best_other(record)
+    return paired_ratio(other.times_ns, ours.times_ns) if ours and other else None
+
+
+def plain_ratio(record: Record) -> Spread | None:
+    """The tutorial's time over that of our plain Triton path."""
+    ours, other = record.entry(PLAIN), record.entry(TUTORIAL)
+    if ours is None or other is None or not ours.status == other.status == "ok":
+        return None
+    return paired_ratio(other.times_ns, ours.times_ns)
+
+
+def speed(record: Record, entry: Entry) -> Spread:
+    """FLOP/s, or where bytes bind, compulsory bytes a second."""
+    amount = record.point.compulsory_bytes if record.point.bound_by_bytes else record.point.flops
+    return spread([amount / (time_ns * 1e-9) for time_ns in entry.times_ns])
+
+
+def share(record: Record, entry: Entry) -> float | None:
+    """Of the ceiling that was measured between the back ends: the matmul's rate, or the copy's."""
+    ceiling = record.copy_bytes_per_s if record.point.bound_by_bytes else record.matmul_flops_per_s
+    return speed(record, entry).median / spread(ceiling).median if ceiling else None
+
+
+def goals(records: Sequence[Record]) -> list[Goal]:
+    """Each goal that has a point among the records."""
+    judged = [
+        *_against_others("forward", records, 1.05, 1.00),
+        *_against_others("backward", records, 1.05, 0.97),
+        _least(
+            f"forward, head_dim 128 and 256, seq_len from {LONG}: share of the matmul ceiling",
+            [(r, s) for r in records if _long(r) and (e := own_entry(r)) and (s := share(r, e)) is not None],
+            0.85,
+        ),
+        _least(
+            "decode: share of the copy ceiling",
+            [(r, s) for r in records if r.point.what == "decode" and (e := own_entry(r)) and (s := share(r, e)) is not None],
+            0.90,
+        ),
+        _least(
+            "plain Triton against the tutorial's design: worst point",
+            [(r, found.median) for r in records if (found := plain_ratio(r))],
+            1.00,
+        ),
+    ]
+    return [goal for goal in judged if goal.value is not None]
+
+
+def _against_others(what: Pass, records: Iterable[Record], mean: float, worst: float) -> list[Goal]:
+    found = [(record, each.median) for record in records if record.point.what == what and (each := ratio(record))]
+    average = geometric_mean(value for _, value in found) if found else None
+    return [
+        Goal(f"{what}, against the best other: geometric mean", average, mean, len(found)),
+        _least(f"{what}, against the best other: worst point", found, worst),
+    ]
+
+
+def _least(name: str, found: Sequence[tuple[Record, float]], at_least: float) -> Goal:
+    if not found:
+        return Goal(name, None, at_least, 0)
+    record, value = min(found, key=lambda pair: pair[1])
+    return Goal(name, value, at_least, len(found), record.point.label)
+
+
+def _long(record: Record) -> bool:
+    point = record.point
+    return point.what == "forward" and point.head_dim in (128, 256) and point.seq_len >= LONG

@@ -1,0 +1,173 @@
+"""The GPU of the race: calls captured in CUDA graphs, timed by events, with the two ceilings as contestants of their own."""
+
+# torch.cuda has no complete types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioaware.bench.rounds import calls_in_sample
+from ioaware.instruments.nvml import Gpu, Snapshot
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MATMUL, COPY = "matmul ceiling", "copy ceiling"
+MATMUL_SIDE = 8192
+COPY_BYTES = 2**29
+
+POISONED = 8
+HOST_CALLS = 10
+HOST_WAIT_NS = 3e8
+"""Host cost is the least of three batches of calls, of fewer where the GPU would take this long over them."""
+
+Run = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Something to time again and again: `play` does the work of `calls` calls. `captured`: in a CUDA graph; otherwise
+    `reason` says why not, and what the host costs is in the time."""
+
+    play: Run
+    calls: int
+    captured: bool
+    reason: str = ""
+
+
+class GpuClock:
+    """Times samples by CUDA events on the current stream, and asks NVML while they run."""
+
+    def __init__(self, samples: Mapping[str, Sample], gpu: Gpu) -> None:
+        import torch
+
+        self.cuda: Any = torch.cuda
+        self.samples = samples
+        self.gpu = gpu
+        self.snapshots: list[Snapshot] = []
+
+    def queue(self, name: str) -> Callable[[], float]:
+        start, end = self.cuda.Event(enable_timing=True), self.cuda.Event(enable_timing=True)
+        sample = self.samples[name]
+        start.record()
+        sample.play()
+        end.record()
+        return lambda: start.elapsed_time(end) * 1e6 / sample.calls
+
+    def look(self) -> None:
+        self.snapshots.append(self.gpu.snapshot())
+
+    def settle(self) -> None:
+        self.cuda.synchronize()
+
+
+class Device:
+    """Device 0 of this process, with one side stream on which everything is prepared, as capturing wants it."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch: Any = torch
+        self.stream: Any = torch.cuda.Stream()
+
+    def aside(self) -> AbstractContextManager[object]:
+        """Work queued in the block runs on the side stream."""
+        self.torch.cuda.synchronize()
+        return self.torch.cuda.stream(self.stream)
+
+    def one_ns(self, run: Run) -> float:
+        """About how long a call takes, of a work that has run before."""
+        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.torch.cuda.synchronize()
+        start.record()
+        run()
+        end.record()
+        self.torch.cuda.synchronize()
+        return start.elapsed_time(end) * 1e6
+
+    def sample(self, runs: Sequence[Run]) -> Sample:
+        """As many calls as make a sample, going round the runs, which have all run before; inside `aside`."""
+        calls = calls_in_sample(self.one_ns(runs[0]))
+
+        def every() -> None:
+            for i in range(calls):
+                runs[i % len(runs)]()
+
+        graph = self.torch.cuda.CUDAGraph()
+        self.torch.cuda.synchronize()
+        try:
+            graph.capture_begin()
+            try:
+                every()
+            finally:
+                graph.capture_end()
+        except RuntimeError as error:
+            self.torch.cuda.synchronize()
+            return Sample(every, calls, captured=False, reason=f"no CUDA graph: {_first_line(error)}")
+        graph.replay()
+        self.torch.cuda.synchronize()
+        return Sample(graph.replay, calls, captured=True)
+
+    def host_us(self, run: Run) -> float:
+        """Microseconds until a call returns with its work queued: the least of a few batches."""
+        one = self.one_ns(run)
+        calls = max(2, min(HOST_CALLS, int(HOST_WAIT_NS / 10 / max(one, 1.0))))
+        best = float("inf")
+        for _ in range(3):
+            self.torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(calls):
+                run()
+            best = min(best, (time.perf_counter() - start) / calls)
+        self.torch.cuda.synchronize()
+        return best * 1e6
+
+    def poison(self, size_bytes: int) -> None:
+        """Fills with NaN the blocks that the next allocations of this size will get, on the current stream."""
+        blocks = [self.torch.empty(size_bytes, dtype=self.torch.uint8, device="cuda") for _ in range(POISONED)]
+        for block in blocks:
+            block.fill_(255)  # all bits set is a NaN in every float type
+
+    def lost(self) -> bool:
+        """Whether an error has taken the CUDA context with it: nothing can be measured in this process any more."""
+        try:
+            self.torch.cuda.synchronize()
+        except RuntimeError:
+            return True
+        return False
+
+    def ceilings(self) -> dict[str, Sample]:
+        """A bf16 matmul of 8192^3 and a copy of 512 MB, each what the library does best on random numbers."""
+        torch = self.torch
+        a, b = (torch.randn(MATMUL_SIDE, MATMUL_SIDE, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+        c = torch.empty_like(a)
+        source = torch.randint(0, 256, (COPY_BYTES,), dtype=torch.uint8, device="cuda")
+        target = torch.empty_like(source)
+        runs: dict[str, Run] = {MATMUL: lambda: torch.mm(a, b, out=c), COPY: lambda: target.copy_(source)}
+        with self.aside():
+            for run in runs.values():
+                run()
+            return {name: self.sample([run]) for name, run in runs.items()}
+
+    def inputs(self, shapes: Sequence[tuple[int, ...]], dtype: str, seed: int) -> list[Tensor]:
+        """Normal random tensors, the same for the same seed."""
+        self.torch.manual_seed(seed)
+        return [self.torch.randn(shape, dtype=getattr(self.torch, dtype), device="cuda") for shape in shapes]
+
+
+def matmul_rate(times_ns: Sequence[float]) -> tuple[float, ...]:
+    """FLOP/s of the matmul's samples."""
+    return tuple(2 * MATMUL_SIDE**3 / (time_ns * 1e-9) for time_ns in times_ns)
+
+
+def copy_rate(times_ns: Sequence[float]) -> tuple[float, ...]:
+    """Bytes read and written a second by the copy's samples."""
+    return tuple(2 * COPY_BYTES / (time_ns * 1e-9) for time_ns in times_ns)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

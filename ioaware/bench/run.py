@@ -1,0 +1,145 @@
+"""The run: for each point, prepare every back end, check it, let them race, and hand over the record."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioaware.bench.contestants import BackEnd, UnsupportedError
+from ioaware.bench.gpu import COPY, MATMUL, Device, GpuClock, Sample, copy_rate, matmul_rate
+from ioaware.bench.points import Point
+from ioaware.bench.record import Entry, Record, Status
+from ioaware.bench.reference import Reference, tolerance
+from ioaware.bench.rounds import race
+from ioaware.bench.works import sets, shapes, work
+from ioaware.errors import MachineError
+from ioaware.instruments.nvml import Gpu, Snapshot
+from ioaware.instruments.stability import throttled_reasons, unstable_reasons
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NOT_FINITE_ERROR = sys.float_info.max
+"""What a record says of an output with NaN in it: JSON has no infinity."""
+
+Verdicts = Mapping[tuple[Point, str], tuple[Status, str]]
+"""What compiling found out beforehand: back ends that are not to be tried at a point, and why."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """What every point shares: the GPU from torch's side and from NVML's, the ceilings, and who was there before."""
+
+    device: Device
+    gpu: Gpu
+    ceilings: Mapping[str, Sample]
+    own_processes: frozenset[int]
+    environment: Mapping[str, Any]
+
+
+def measure(point: Point, ends: Sequence[BackEnd], track: Track, rounds: int, verdicts: Verdicts) -> Record:
+    """One point. A back end that fails is an entry that says so; a lost CUDA context raises `MachineError`."""
+    inputs = [track.device.inputs(shapes(point), point.dtype, seed) for seed in range(sets(point))]
+    reference = Reference(point, inputs[0])
+    entries: list[Entry] = []
+    samples: dict[str, Sample] = dict(track.ceilings)
+    for end in ends:
+        entry, sample = _prepare(point, end, inputs, reference, track.device, verdicts)
+        entries.append(entry)
+        if sample is not None:
+            samples[end.name] = sample
+    clock = GpuClock(samples, track.gpu)
+    race(list(samples), 1, clock)  # raises the clock, and brings everything into its place
+    clock.snapshots.clear()
+    times = race(list(samples), rounds, clock)
+    return Record(
+        point,
+        tuple(timed(entry, times.get(entry.name)) for entry in entries),
+        matmul_rate(times[MATMUL]),
+        copy_rate(times[COPY]),
+        telemetry(track.gpu, clock.snapshots, track.own_processes),
+        track.environment,
+    )
+
+
+def timed(entry: Entry, times_ns: Sequence[float] | None) -> Entry:
+    """The entry with its times, if it took part."""
+    if times_ns is None:
+        return entry
+    return Entry(entry.name, "ok", entry.ran, entry.reason, tuple(times_ns), entry.host_us, entry.graph, entry.relative_error)
+
+
+def _prepare(
+    point: Point, end: BackEnd, inputs: list[list[Tensor]], reference: Reference, device: Device, verdicts: Verdicts
+) -> tuple[Entry, Sample | None]:
+    """The entry without times, and what to time, if its output is right."""
+    if not end.present:
+        return Entry(end.name, "absent", reason=f"{end.needs} is not installed"), None
+    if (point, end.name) in verdicts:
+        status, reason = verdicts[point, end.name]
+        return Entry(end.name, status, reason=reason), None
+    try:
+        contestant = end.enter(point)
+        with device.aside(), contestant.within():
+            first = work(point, contestant, inputs[0])
+            device.poison(inputs[0][0].nbytes)
+            error = reference.error(first())
+            ran = contestant.ran()
+            if not error <= tolerance(point):
+                told = f"relative error {error:.2g}, allowed {tolerance(point):.2g}"
+                return Entry(end.name, "wrong", ran, told, relative_error=min(error, NOT_FINITE_ERROR)), None
+            runs = [first, *(work(point, contestant, one) for one in inputs[1:])]
+            for run in runs:
+                run()
+            host_us = device.host_us(first)
+            sample = device.sample(runs)
+    except UnsupportedError as refusal:
+        return Entry(end.name, "unsupported", reason=str(refusal)), None
+    except Exception as error:  # a back end may raise anything
+        if device.lost():
+            raise MachineError(
+                f"{end.name} at {point.label} took the CUDA context with it ({describe(error)})",
+                f"The points before it are kept; leave {end.name} out with --backends, or report this.",
+            ) from error
+        return Entry(end.name, "failed", reason=describe(error)), None
+    return Entry(end.name, "ok", ran, sample.reason, (), host_us, sample.captured, error), sample
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line of bounded length."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+
+
+def telemetry(gpu: Gpu, snapshots: Sequence[Snapshot], own_processes: frozenset[int]) -> dict[str, Any]:
+    """Clocks, power and temperature while the rounds ran, and every reason to mistrust them."""
+    seen: dict[str, Any] = {}
+    for name in ("sm_clock_mhz", "memory_clock_mhz", "power_mw", "temperature_c"):
+        values = [value for one in snapshots if (value := getattr(one, name)) is not None]
+        if values:
+            seen[name] = {"min": min(values), "median": statistics.median(values), "max": max(values)}
+    return seen | {
+        "throttled": throttled_reasons(gpu.limits, snapshots),
+        "unstable": unstable_reasons(gpu.limits, snapshots, own_processes, None),
+    }
+
+
+def run(
+    points: Sequence[Point],
+    ends: Sequence[BackEnd],
+    track: Track,
+    *,
+    rounds: int,
+    verdicts: Verdicts,
+    enough: Callable[[], bool],
+    done: Callable[[Record], None],
+) -> list[Point]:
+    """The points in turn; those that were left when `enough` said so are returned. `done` gets each record."""
+    for number, point in enumerate(points):
+        if enough():
+            return list(points[number:])
+        done(measure(point, ends, track, rounds, verdicts))
+    return []

@@ -1,0 +1,188 @@
+"""Compiling before the race, in processes side by side: the disk keeps what they compile, and a crash is theirs alone.
+
+A process reads jobs, one JSON object a line, from stdin, and writes for each of its points what came of it to stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+from ioaware.bench.contestants import BackEnd, UnsupportedError, back_ends
+from ioaware.bench.points import Point
+from ioaware.bench.record import Status
+
+PATIENCE_S = 180.0
+"""A point that takes longer to compile and run once hangs."""
+
+Verdict = tuple[Status, str]
+Group = tuple[str, list[Point]]
+
+
+def groups(points: Sequence[Point], ends: Sequence[BackEnd]) -> list[Group]:
+    """What shares its kernels goes to one process: a back end, a pass, a head_dim and a mask."""
+    found: dict[tuple[object, ...], list[Point]] = defaultdict(list)
+    for end in ends:
+        if end.compiles and end.present:
+            for point in points:
+                found[end.name, point.what, point.head_dim, point.causal].append(point)
+    return [(str(key[0]), group) for key, group in found.items()]
+
+
+def warm(
+    points: Sequence[Point],
+    ends: Sequence[BackEnd],
+    tutorial: Path | None,
+    *,
+    processes: int | None = None,
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,  # noqa: ARG005
+    command: Sequence[str] = (sys.executable, "-m", "ioaware.bench.warm"),
+    patience_s: float = PATIENCE_S,
+) -> dict[tuple[Point, str], Verdict]:
+    """Runs every back end that compiles once at every point. Returns those that cannot take part, and why."""
+    waiting: queue.SimpleQueue[Group] = queue.SimpleQueue()
+    every = groups(points, ends)
+    for group in every:
+        waiting.put(group)
+    total, count = sum(len(group) for _, group in every), 0
+    verdicts: dict[tuple[Point, str], Verdict] = {}
+    lock = threading.Lock()
+
+    def note(name: str, point: Point, verdict: Verdict) -> None:
+        nonlocal count
+        with lock:
+            count += 1
+            if verdict[0] != "ok":
+                verdicts[point, name] = verdict
+            progress(count, total, f"{name} {point.label}")
+
+    helpers = [_Helper(waiting, tutorial, command, patience_s, note) for _ in range(min(processes or _cores(), len(every)))]
+    for helper in helpers:
+        helper.start()
+    try:
+        for helper in helpers:
+            helper.join()
+    finally:
+        for helper in helpers:
+            helper.stop()
+    return verdicts
+
+
+def _cores() -> int:
+    return min(16, len(os.sched_getaffinity(0)))
+
+
+class _Helper(threading.Thread):
+    """One process at a time, and a new one in place of each that dies."""
+
+    def __init__(
+        self,
+        waiting: queue.SimpleQueue[Group],
+        tutorial: Path | None,
+        command: Sequence[str],
+        patience_s: float,
+        note: Callable[[str, Point, Verdict], None],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.waiting, self.tutorial, self.command, self.patience_s, self.note = waiting, tutorial, command, patience_s, note
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self) -> None:
+        while True:
+            try:
+                name, points = self.waiting.get_nowait()
+            except queue.Empty:
+                self.stop()
+                return
+            while points:
+                points = self._points(name, points)
+
+    def _points(self, name: str, points: list[Point]) -> list[Point]:
+        """Asks the process for these points; returns those after one that it did not survive."""
+        process = self._started()
+        job = {"name": name, "tutorial": self.tutorial and str(self.tutorial), "points": [point.to_dict() for point in points]}
+        questions, answers = cast("tuple[IO[str], IO[str]]", (process.stdin, process.stdout))
+        try:
+            questions.write(json.dumps(job) + "\n")
+            questions.flush()
+        except BrokenPipeError:
+            pass  # it reads as a death below
+        for number, point in enumerate(points):
+            alarm = threading.Timer(self.patience_s, process.kill)
+            alarm.start()
+            line = answers.readline()
+            alarm.cancel()
+            if not line:
+                code = process.wait()
+                self.stop()
+                why = f"died by signal {-code}" if code < 0 else f"ended with code {code}"
+                self.note(name, point, ("failed", f"its process {why} while it compiled or first ran"))
+                return points[number + 1 :]
+            said: Any = json.loads(line)
+            self.note(name, point, (said["status"], said["reason"]))
+        return []
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(  # noqa: S603 - our own module
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+        return self.process
+
+    def stop(self) -> None:
+        """Ends the process, if there is one."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+def main() -> int:
+    """One process: jobs from stdin until there are no more."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    for line in sys.stdin:
+        job: Any = json.loads(line)
+        end = back_ends(Path(job["tutorial"]) if job["tutorial"] else None)[job["name"]]
+        for data in job["points"]:
+            status, reason, lost = _once(end, Point.of(data))
+            answers.write(json.dumps({"status": status, "reason": reason}) + "\n")
+            answers.flush()
+            if lost:
+                return 1
+    return 0
+
+
+def _once(end: BackEnd, point: Point) -> tuple[Status, str, bool]:
+    """Compiles and runs it, and whether this process is of no more use."""
+    from ioaware.bench.gpu import Device
+    from ioaware.bench.run import describe
+    from ioaware.bench.works import shapes, work
+
+    device = Device()
+    try:
+        contestant = end.enter(point)
+        inputs = device.inputs(shapes(point), point.dtype, 0)
+        with device.aside(), contestant.within():
+            work(point, contestant, inputs)()
+        device.torch.cuda.synchronize()
+    except UnsupportedError as refusal:
+        return "unsupported", str(refusal), False
+    except Exception as error:  # a back end may raise anything
+        return "failed", describe(error), device.lost()
+    return "ok", "", False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
