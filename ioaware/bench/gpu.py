@@ -26,6 +26,7 @@ HOST_WAIT_NS = 3e8
 """Host cost is the least of three batches of calls, of fewer where the GPU would take this long over them."""
 
 Run = Callable[[], object]
+Compute = Callable[[], "tuple[Tensor, ...]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +90,45 @@ class Device:
         self.torch.cuda.synchronize()
         return start.elapsed_time(end) * 1e6
 
-    def sample(self, runs: Sequence[Run]) -> Sample:
-        """As many calls as make a sample, going round the runs, which have all run before; inside `aside`."""
+    def sample(self, runs: Sequence[Compute], right: Callable[[Sequence[Tensor]], bool]) -> Sample:
+        """As many calls as make a sample, going round the runs, which have all run before, and ending with the first of
+        them; inside `aside`. A graph is used only if it writes outputs that are `right` for the first run's inputs:
+        work that went to another stream is not in it, and would be taken for free."""
         calls = calls_in_sample(self.one_ns(runs[0]))
 
-        def every() -> None:
-            for i in range(calls):
-                runs[i % len(runs)]()
+        def every() -> tuple[Tensor, ...]:
+            outputs: tuple[Tensor, ...] = ()
+            for left in reversed(range(calls)):
+                outputs = runs[left % len(runs)]()
+            return outputs
 
         graph = self.torch.cuda.CUDAGraph()
         self.torch.cuda.synchronize()
         try:
             graph.capture_begin()
             try:
-                every()
+                outputs = every()
             finally:
                 graph.capture_end()
         except RuntimeError as error:
             self.torch.cuda.synchronize()
             return Sample(every, calls, captured=False, reason=f"no CUDA graph: {_first_line(error)}")
+        for output in outputs:
+            output.fill_(float("nan"))
         graph.replay()
-        self.torch.cuda.synchronize()
+        if not right(outputs):
+            return Sample(every, calls, captured=False, reason="no CUDA graph: its replay does not write the output")
         return Sample(graph.replay, calls, captured=True)
+
+    def plain_sample(self, run: Run, reason: str = "") -> Sample:
+        """The same without a graph."""
+        calls = calls_in_sample(self.one_ns(run))
+
+        def every() -> None:
+            for _ in range(calls):
+                run()
+
+        return Sample(every, calls, captured=False, reason=reason)
 
     def host_us(self, run: Run) -> float:
         """Microseconds until a call returns with its work queued: the least of a few batches."""
@@ -140,18 +158,21 @@ class Device:
             return True
         return False
 
+    def clock(self, samples: Mapping[str, Sample], gpu: Gpu) -> GpuClock:
+        return GpuClock(samples, gpu)
+
     def ceilings(self) -> dict[str, Sample]:
-        """A bf16 matmul of 8192^3 and a copy of 512 MB, each what the library does best on random numbers."""
+        """A bf16 matmul of 8192^3 and a copy of 512 MB, of random numbers. Both are long beside a launch, and as nodes of
+        a graph copies were a third slower (2.8 against 4.2 TB/s on an H200)."""
         torch = self.torch
         a, b = (torch.randn(MATMUL_SIDE, MATMUL_SIDE, dtype=torch.bfloat16, device="cuda") for _ in range(2))
         c = torch.empty_like(a)
         source = torch.randint(0, 256, (COPY_BYTES,), dtype=torch.uint8, device="cuda")
         target = torch.empty_like(source)
         runs: dict[str, Run] = {MATMUL: lambda: torch.mm(a, b, out=c), COPY: lambda: target.copy_(source)}
-        with self.aside():
-            for run in runs.values():
-                run()
-            return {name: self.sample([run]) for name, run in runs.items()}
+        for run in runs.values():
+            run()
+        return {name: self.plain_sample(run) for name, run in runs.items()}
 
     def inputs(self, shapes: Sequence[tuple[int, ...]], dtype: str, seed: int) -> list[Tensor]:
         """Normal random tensors, the same for the same seed."""

@@ -22,8 +22,8 @@ class Clock(Protocol):
 
 
 def order(names: Sequence[str], number: int) -> list[str]:
-    """Who runs when in round `number`: each round begins one further on, every second one goes backwards."""
-    start = number % len(names)
+    """Who runs when in round `number`: each pair of rounds begins one further on, its second goes backwards."""
+    start = number // 2 % len(names)
     turned = [*names[start:], *names[:start]]
     return turned[::-1] if number % 2 else turned
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioaware.bench.contestants import BackEnd, UnsupportedError
-from ioaware.bench.gpu import COPY, MATMUL, Device, GpuClock, Sample, copy_rate, matmul_rate
+from ioaware.bench.gpu import COPY, MATMUL, Device, Sample, copy_rate, matmul_rate
 from ioaware.bench.points import Point
 from ioaware.bench.record import Entry, Record, Status
 from ioaware.bench.reference import Reference, tolerance
@@ -51,7 +51,7 @@ def measure(point: Point, ends: Sequence[BackEnd], track: Track, rounds: int, ve
         entries.append(entry)
         if sample is not None:
             samples[end.name] = sample
-    clock = GpuClock(samples, track.gpu)
+    clock = track.device.clock(samples, track.gpu)
     race(list(samples), 1, clock)  # raises the clock, and brings everything into its place
     clock.snapshots.clear()
     times = race(list(samples), rounds, clock)
@@ -95,7 +95,7 @@ def _prepare(
             for run in runs:
                 run()
             host_us = device.host_us(first)
-            sample = device.sample(runs)
+            sample = device.sample(runs, lambda outputs: reference.error(outputs) <= tolerance(point))
     except UnsupportedError as refusal:
         return Entry(end.name, "unsupported", reason=str(refusal)), None
     except Exception as error:  # a back end may raise anything

@@ -70,6 +70,8 @@ def warm(
     try:
         for helper in helpers:
             helper.join()
+            if helper.error is not None:
+                raise helper.error
     finally:
         for helper in helpers:
             helper.stop()
@@ -94,20 +96,23 @@ class _Helper(threading.Thread):
         super().__init__(daemon=True)
         self.waiting, self.tutorial, self.command, self.patience_s, self.note = waiting, tutorial, command, patience_s, note
         self.process: subprocess.Popen[str] | None = None
+        self.error: Exception | None = None
 
     def run(self) -> None:
-        while True:
-            try:
+        try:
+            while True:
                 name, points = self.waiting.get_nowait()
-            except queue.Empty:
-                self.stop()
-                return
-            while points:
-                points = self._points(name, points)
+                while points:
+                    points = self._points(name, points)
+        except queue.Empty:
+            self.stop()
+        except Exception as error:  # told by whoever joins this thread
+            self.stop()
+            self.error = error
 
     def _points(self, name: str, points: list[Point]) -> list[Point]:
         """Asks the process for these points; returns those after one that it did not survive."""
-        process = self._started()
+        process = self._living()
         job = {"name": name, "tutorial": self.tutorial and str(self.tutorial), "points": [point.to_dict() for point in points]}
         questions, answers = cast("tuple[IO[str], IO[str]]", (process.stdin, process.stdout))
         try:
@@ -130,7 +135,7 @@ class _Helper(threading.Thread):
             self.note(name, point, (said["status"], said["reason"]))
         return []
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _living(self) -> subprocess.Popen[str]:
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

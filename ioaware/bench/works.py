@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ENOUGH_BYTES = 2**30
 """Inputs of all sets together, at least: what an L2 of 60 MB keeps of a set is then gone before its next turn."""
+MOST_SETS = 16
 
 
 def shapes(point: Point) -> list[tuple[int, ...]]:
@@ -26,7 +27,7 @@ def shapes(point: Point) -> list[tuple[int, ...]]:
 
 def sets(point: Point) -> int:
     """How many sets of inputs to go round; one where arithmetic binds and no cache can serve what is read again."""
-    return -(-ENOUGH_BYTES // point.compulsory_bytes) if point.bound_by_bytes else 1
+    return min(MOST_SETS, -(-ENOUGH_BYTES // point.compulsory_bytes)) if point.bound_by_bytes else 1
 
 
 def work(point: Point, contestant: Contestant, inputs: list[Tensor]) -> Callable[[], tuple[Tensor, ...]]:
