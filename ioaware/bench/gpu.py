@@ -163,7 +163,7 @@ class Device:
 
     def ceilings(self) -> dict[str, Sample]:
         """A bf16 matmul of 8192^3 and a copy of 512 MB, of random numbers. Both are long beside a launch, and as nodes of
-        a graph copies were a third slower (2.8 against 4.2 TB/s on an H200)."""
+        a graph copies were a third slower (2.7 against 4.2 TB/s on an H200)."""
         torch = self.torch
         a, b = (torch.randn(MATMUL_SIDE, MATMUL_SIDE, dtype=torch.bfloat16, device="cuda") for _ in range(2))
         c = torch.empty_like(a)

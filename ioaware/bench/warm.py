@@ -25,6 +25,8 @@ PATIENCE_S = 180.0
 
 Verdict = tuple[Status, str]
 Group = tuple[str, list[Point]]
+News = tuple[str, Point, Verdict] | Exception | None
+"""What a helper tells: what came of a point, an error of its own, or that it is done."""
 
 
 def groups(points: Sequence[Point], ends: Sequence[BackEnd]) -> list[Group]:
@@ -54,24 +56,24 @@ def warm(
         waiting.put(group)
     total, count = sum(len(group) for _, group in every), 0
     verdicts: dict[tuple[Point, str], Verdict] = {}
-    lock = threading.Lock()
-
-    def note(name: str, point: Point, verdict: Verdict) -> None:
-        nonlocal count
-        with lock:
-            count += 1
-            if verdict[0] != "ok":
-                verdicts[point, name] = verdict
-            progress(count, total, f"{name} {point.label}")
-
-    helpers = [_Helper(waiting, tutorial, command, patience_s, note) for _ in range(min(processes or _cores(), len(every)))]
+    news: queue.SimpleQueue[News] = queue.SimpleQueue()
+    helpers = [_Helper(waiting, tutorial, command, patience_s, news) for _ in range(min(processes or _cores(), len(every)))]
     for helper in helpers:
         helper.start()
     try:
-        for helper in helpers:
-            helper.join()
-            if helper.error is not None:
-                raise helper.error
+        running = len(helpers)
+        while running:
+            told = news.get()
+            if told is None:
+                running -= 1
+            elif isinstance(told, Exception):
+                raise told
+            else:
+                name, point, verdict = told
+                if verdict[0] != "ok":
+                    verdicts[point, name] = verdict
+                count += 1
+                progress(count, total, f"{name} {point.label}")
     finally:
         for helper in helpers:
             helper.stop()
@@ -91,12 +93,11 @@ class _Helper(threading.Thread):
         tutorial: Path | None,
         command: Sequence[str],
         patience_s: float,
-        note: Callable[[str, Point, Verdict], None],
+        news: queue.SimpleQueue[News],
     ) -> None:
         super().__init__(daemon=True)
-        self.waiting, self.tutorial, self.command, self.patience_s, self.note = waiting, tutorial, command, patience_s, note
+        self.waiting, self.tutorial, self.command, self.patience_s, self.news = waiting, tutorial, command, patience_s, news
         self.process: subprocess.Popen[str] | None = None
-        self.error: Exception | None = None
 
     def run(self) -> None:
         try:
@@ -105,10 +106,10 @@ class _Helper(threading.Thread):
                 while points:
                     points = self._points(name, points)
         except queue.Empty:
-            self.stop()
-        except Exception as error:  # told by whoever joins this thread
-            self.stop()
-            self.error = error
+            self.news.put(None)
+        except Exception as error:  # raised again by whoever reads the news
+            self.news.put(error)
+        self.stop()
 
     def _points(self, name: str, points: list[Point]) -> list[Point]:
         """Asks the process for these points; returns those after one that it did not survive."""
@@ -129,10 +130,10 @@ class _Helper(threading.Thread):
                 code = process.wait()
                 self.stop()
                 why = f"died by signal {-code}" if code < 0 else f"ended with code {code}"
-                self.note(name, point, ("failed", f"its process {why} while it compiled or first ran"))
+                self.news.put((name, point, ("failed", f"its process {why} while it compiled or first ran")))
                 return points[number + 1 :]
             said: Any = json.loads(line)
-            self.note(name, point, (said["status"], said["reason"]))
+            self.news.put((name, point, (said["status"], said["reason"])))
         return []
 
     def _living(self) -> subprocess.Popen[str]:

@@ -46,10 +46,15 @@ def observe(result: Result) -> Observation:
     return Observation(result, predicted, find_case(result.target).values(result.params))
 
 
-def recorded_measurements() -> list[Result]:
-    """Every record of ioaware/recorded/*.jsonl."""
+def recorded() -> list[Result]:
+    """Every record of ioaware/recorded/*.jsonl: measurements, and derivations beside them."""
     folder = Path(str(files("ioaware"))) / "recorded"
     return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
+
+
+def recorded_measurements() -> list[Result]:
+    """The measurements among the records."""
+    return [result for result in recorded() if result.source == "measure"]
 
 
 def _ask(points: Sequence[Point], progress: Progress | None, workers: int | None) -> list[Result]:

@@ -16,6 +16,12 @@ def answer(source: Source, target: str, params: Params, *, timeout_s: float = 30
         from ioaware.prediction import predict
 
         return predict(target, **cast("dict[str, Any]", params))  # no parameter is called machine
+    if source == "derive":
+        from ioaware.instruments.derive import derive
+        from ioaware.instruments.target import load_target
+
+        found = load_target(target)
+        return derive(found, found.resolve(params), machine_code=False)
     if source == "trace":
         from ioaware.instruments.target import load_target
         from ioaware.instruments.trace import trace

@@ -16,7 +16,7 @@ from ioaware.errors import UsageError
 from ioaware.params import resolve
 from ioaware.traffic import Params, ParamValue, Source
 
-SOURCES: tuple[Source, ...] = ("predict", "trace", "measure")
+SOURCES: tuple[Source, ...] = ("predict", "derive", "trace", "measure")
 """The sources a study can ask, in the order a sweep runs them: cheap ones first."""
 
 _MODULE_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")

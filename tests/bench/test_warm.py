@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,10 @@ def asked(*names: str, patience_s: float = 30.0):
         processes=2,
         command=command,
         patience_s=patience_s,
-        progress=lambda *what: seen.append(what),
+        progress=lambda *what: seen.append((*what, threading.get_ident())),
     )
-    assert sorted(done for done, _, _ in seen) == list(range(1, len(names) * len(POINTS) + 1))
+    assert sorted(done for done, *_ in seen) == list(range(1, len(names) * len(POINTS) + 1))
+    assert {thread for *_, thread in seen} == {threading.get_ident()}  # a progress bar belongs to its thread
     return found
 
 
