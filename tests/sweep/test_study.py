@@ -91,7 +91,7 @@ def test_every_measured_point_is_predicted_by_the_default_study() -> None:
         (GRID + "param = {}", "s.toml, grid 1: unknown key 'param'\n  Did you mean params?"),
         (
             GRID.replace("predict", "guess"),
-            "s.toml, grid 1: sources has 'guess'\n  Sources of a study: predict, trace, measure.",
+            "s.toml, grid 1: sources has 'guess'\n  Sources of a study: predict, derive, trace, measure.",
         ),
         (GRID.replace('["predict"]', "[]"), "s.toml, grid 1: sources must be a list of names"),
         (
