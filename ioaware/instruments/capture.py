@@ -16,13 +16,10 @@ from typing import Any
 import sympy
 import torch
 from sympy import Expr
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.overrides import TorchFunctionMode
 from triton.backends.compiler import GPUTarget
 
 from ioaware.case import Work
 from ioaware.errors import IoawareError, UsageError
-from ioaware.instruments.allocations import Watch
 from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event, agree, anonymous, tensor_of
 from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
 from ioaware.instruments.data import Reads, Written, recording, replaying
@@ -31,6 +28,7 @@ from ioaware.instruments.free import Free
 from ioaware.instruments.intercept import Interceptor
 from ioaware.instruments.launch_traffic import kernel_traffic
 from ioaware.instruments.loading import failing_line
+from ioaware.instruments.memoryless import Memoryless, RandomLike, WithoutGenerators
 from ioaware.instruments.operators import Operators
 from ioaware.instruments.symbolic import Decision, ReadsDataError, Symbols
 from ioaware.instruments.target import Target, work_of
@@ -197,9 +195,9 @@ class _Runner:
         run = _Run(Symbols(free.values, free.same))
         interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu)
         try:
-            without_memory = FakeTensorMode(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
+            without_memory = Memoryless(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
             told = replaying(self._reads, run.symbols)
-            with _environment() as stand_in, without_memory, _RandomLike(), told, interceptor, symbolic_extremes():
+            with _environment() as stand_in, without_memory, RandomLike(), told, interceptor, symbolic_extremes():
                 self._work(run, interceptor)
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:
@@ -233,30 +231,10 @@ class _Runner:
         return dict.fromkeys(free.values, reason)
 
 
-class _WithoutGenerators(TorchFunctionMode):
-    """Random tensors have no data here, and torch cannot draw them of symbolic sizes from a generator of the user's."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return func(*args, **{name: value for name, value in (kwargs or {}).items() if name != "generator"})
-
-
-class _RandomLike(Watch):
-    """`randn_like` of symbolic sizes fails inside torch for 16-bit dtypes; of tensors without data any other tensor will do."""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func is torch.ops.aten.randn_like.default:
-            func = torch.ops.aten.empty_like.default
-        return func(*args, **(kwargs or {}))
-
-
 @contextmanager
 def _environment() -> Generator[Any]:
     """Host code sees a GPU, prints to stderr, and leaves the random state as it was."""
-    with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, _WithoutGenerators():
+    with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, WithoutGenerators():
         _random.manual_seed(0)
         yield stand_in
 

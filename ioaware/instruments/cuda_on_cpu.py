@@ -96,15 +96,15 @@ def cuda_on_cpu() -> Generator[StandIn]:
         yield stand_in
 
 
-def _here(value: Any) -> Any:
+def on_cpu(value: Any) -> Any:
     """A device of the GPU as the CPU; everything else unchanged."""
     return CPU if isinstance(value, torch.device) and value.type == "cuda" else value
 
 
-def _named_here(value: Any) -> Any:
-    """As `_here`, where a string or an index can only be a device."""
+def _named_on_cpu(value: Any) -> Any:
+    """As `on_cpu`, where a string or an index can only be a device."""
     names_cuda = isinstance(value, str) and value.partition(":")[0] == "cuda"
-    return CPU if names_cuda or type(value) is int else _here(value)
+    return CPU if names_cuda or type(value) is int else on_cpu(value)
 
 
 Call = Callable[..., Any]
@@ -135,11 +135,11 @@ class _Redirect(TorchFunctionMode):
             return args[0]
         if func is torch.device:
             return func(*args, **(kwargs or {}))
-        named = {name: _named_here(value) if name == "device" else _here(value) for name, value in (kwargs or {}).items()}
+        named = {name: _named_on_cpu(value) if name == "device" else on_cpu(value) for name, value in (kwargs or {}).items()}
         named.pop("pin_memory", None)
         if func in torch_device._device_constructors():  # else a default device from outside would apply, below this mode
             named["device"] = named.get("device") or CPU
-        convert = _named_here if func is _Tensor.to else _here
+        convert = _named_on_cpu if func is _Tensor.to else on_cpu
         return func(*map(convert, args), **named)
 
 
@@ -148,7 +148,7 @@ class _Generator(torch.Generator):
 
     def __new__(cls, device: Any = CPU) -> Any:
         new: Any = super().__new__  # its stub has no device
-        return new(cls, _named_here(device))
+        return new(cls, _named_on_cpu(device))
 
 
 def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:

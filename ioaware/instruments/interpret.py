@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 import triton.language as _tl
+from triton.compiler import code_generator as _code_generator
 from triton.compiler import compiler as _compiler
 from triton.runtime import autotuner as _autotuner
 from triton.runtime import interpreter as _interpreter
@@ -37,6 +38,9 @@ tl: Any = _tl
 autotuner: Any = _autotuner
 jit: Any = _jit
 compiler: Any = _compiler
+
+COMPILER_OF_KERNELS: Any = _code_generator
+"""Loaded before anything is replaced: on import it keeps the language's `min` and `max` as it finds them."""
 
 Around = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
 """Entered around the programs of a launch, given the kernel's name, its grid and notes about how it was chosen."""

@@ -4,6 +4,7 @@
 - bfloat16 is held as its 16 bits, and arithmetic is done on those bits as if they were integers.
 - A conversion from float32 to bfloat16 drops bits where hardware rounds to nearest even.
 - Reductions through a tensor descriptor are missing, and so are bfloat16 constants.
+- Matrix products with scales are missing.
 - A float argument stays a Python float, whose type gives way to a tensor's; compiled, it is a float32 like any other.
 """
 
@@ -17,6 +18,7 @@ import triton.language as tl
 from numpy.typing import NDArray
 from triton.runtime import interpreter as _interpreter
 
+from ioaware.instruments import scaled_dot
 from ioaware.instruments.patching import Patches
 
 interpreter: Any = _interpreter
@@ -31,6 +33,7 @@ def repair(patches: Patches) -> None:
     _repair_casts(builder, patches)
     _repair_arithmetic(builder, patches)
     _repair_float_arguments(patches)
+    scaled_dot.install(patches)
     if not hasattr(builder, "get_bf16"):
         patches.set(builder, "get_bf16", lambda value: interpreter.TensorHandle(narrow(np.array([value])), tl.bfloat16))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     if not hasattr(builder, "create_descriptor_reduce"):

@@ -14,6 +14,7 @@ import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
 
 from ioaware.instruments.libdevice import on_numpy
+from ioaware.instruments.loop_index import loop_range
 
 interpreter: Any = _interpreter
 tl: Any = _tl
@@ -26,6 +27,7 @@ def rewritten(source: Any) -> Callable[..., Any]:
     """
     names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
     names = {name: _bound_to_interpreter(on_numpy(value)) for name, value in names.items()}
+    names.setdefault("range", loop_range)
     for name in ("interpreter_semantic", "_InterpreterComparison"):  # the second since Triton 3.9
         if hasattr(interpreter, name):
             names[name] = getattr(interpreter, name)

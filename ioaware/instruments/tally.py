@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -66,8 +66,9 @@ class Tally:
 
 
 def _array(handle: Any) -> Any:
-    """The numpy array of a mask, which block pointers and descriptors pass bare and everything else as a handle."""
-    return cast(Any, handle) if isinstance(handle, np.ndarray) else handle.data
+    """The numpy array of a mask, which block pointers and descriptors pass bare and everything else as a handle. As truth
+    values: what a kernel's arithmetic made of them may be integers, which numpy would take for places."""
+    return np.asarray(handle if isinstance(handle, np.ndarray) else handle.data, bool)
 
 
 def _width(pointers: Any) -> int:

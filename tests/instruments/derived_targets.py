@@ -277,3 +277,33 @@ def shares_kernel(x, rows, columns, each, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     for row in range(start, min(start + each, rows)):
         tl.store(x + row * columns + lanes, tl.load(x + row * columns + lanes, lanes < columns), lanes < columns)
+
+
+@torch.library.triton_op("ioaware_tests::scaled", mutates_args=())
+def scaled_operator(x: torch.Tensor, factor: float) -> torch.Tensor:
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    n = x.numel()
+    torch.library.wrap_triton(scale_kernel)[(triton.cdiv(n, 64),)](x, out, n, factor, BLOCK=64)
+    return out
+
+
+class Scaler(torch.autograd.Function):
+    """A custom operator each way, whose shape function asks its operand where it is."""
+
+    @staticmethod
+    def forward(context, x: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
+        return scaled_operator(x, 2.0)
+
+    @staticmethod
+    def backward(context, gradient: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
+        return scaled_operator(gradient, 2.0)
+
+
+def custom_operator(n: int = 100):
+    x = torch.randn(n, device="cuda", requires_grad=True)
+
+    def work():
+        y = Scaler.apply(x)
+        return torch.autograd.grad(y, x, torch.ones_like(y))
+
+    return work

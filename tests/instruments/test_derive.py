@@ -93,6 +93,13 @@ def test_forward_and_backward_with_the_operators_between() -> None:
     assert (result.assumed.read_bytes, result.assumed.read_formula) == (800, "8*n")  # gradient * x reads both
 
 
+def test_custom_operators_allocate_where_their_operands_are() -> None:
+    result = derived("custom_operator", n=100)
+    assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * 2
+    assert result.requested is not None
+    assert result.requested.read_formula == "8*n"
+
+
 def test_the_configuration_is_named_and_can_be_chosen() -> None:
     first, second = derived("tuned"), derived("tuned", autotune={"BLOCK": 128})
     assert "derived with BLOCK: 32" in first.launches[-1].notes[0]

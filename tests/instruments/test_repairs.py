@@ -1,4 +1,4 @@
-"""bfloat16 in the interpreter against torch's own conversion and arithmetic, bit by bit."""
+"""The interpreter's repairs: bfloat16 against torch's own, bit by bit; loop indices, descriptors and masks as compiled."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import triton.language as tl
 
 from ioaware.instruments.interpret import interpreted
 from ioaware.instruments.repairs import narrow, widen
+from ioaware.instruments.tally import Tally, counting
 
 
 def bits_of(values: torch.Tensor) -> np.ndarray:
@@ -90,3 +91,30 @@ def test_a_float_argument_is_a_float32_as_the_compiler_has_it() -> None:
         float_argument_kernel[(1,)](x, out, 1e-4, BLOCK=32)
     eps = torch.tensor(1e-4)
     assert torch.equal(out, torch.stack([x.float() + eps, x.float() + eps.half().float()]))
+
+
+@triton.jit
+def index_kernel(x_ptr, out_ptr, n, STEPS: tl.constexpr):
+    lanes = tl.arange(0, 16)
+    for i in range(1, tl.cdiv(n, 16)):
+        at = (i * 16 - 16).to(tl.int64) + lanes
+        inside = (lanes < 16) & ((i * 16 - 16) < n)
+        tl.store(out_ptr + at, tl.load(x_ptr + at, inside) + (-i).to(tl.float32), inside)
+    for i in tl.static_range(STEPS):
+        tl.store(out_ptr + 64 + i, i)
+
+
+def test_a_loop_index_can_be_converted() -> None:
+    x, out = torch.zeros(64), torch.zeros(80)
+    with interpreted():
+        index_kernel[(1,)](x, out, 64, STEPS=3)
+    assert torch.equal(out[:48], -torch.arange(1, 4).repeat_interleave(16).float())
+    assert torch.equal(out[64:68], torch.tensor([0.0, 1.0, 2.0, 0.0]))
+
+
+def test_a_mask_of_integers_masks() -> None:
+    """numpy takes an array of zeros and ones for places, and all lanes would lie in one sector."""
+    tally, x, out = Tally(), torch.zeros(64), torch.zeros(80)
+    with interpreted(), counting(tally):
+        index_kernel[(1,)](x, out, 64, STEPS=0)
+    assert (tally.read_bytes, tally.read_sectors) == (3 * 64, 3 * 64 // 32)

@@ -1,0 +1,41 @@
+"""Tensors without memory: torch's fake tensors, told what they need to know of a GPU that is not there and of chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+
+from ioaware.instruments.allocations import Watch
+from ioaware.instruments.cuda_on_cpu import on_cpu
+
+
+class Memoryless(FakeTensorMode):
+    """Every tensor is one without memory on the CPU, also those that a custom operator's shape function makes: it runs below
+    all other modes, and its `device=x.device` names the GPU."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        named = {name: on_cpu(value) for name, value in (kwargs or {}).items()}
+        return super().__torch_dispatch__(func, types, tuple(map(on_cpu, args)), named)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+
+class WithoutGenerators(TorchFunctionMode):
+    """Random tensors have no data here, and torch cannot draw them of symbolic sizes from a generator of the user's."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **{name: value for name, value in (kwargs or {}).items() if name != "generator"})
+
+
+class RandomLike(Watch):
+    """`randn_like` of symbolic sizes fails inside torch for 16-bit dtypes; of tensors without data any other tensor will do."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.ops.aten.randn_like.default:
+            func = torch.ops.aten.empty_like.default
+        return func(*args, **(kwargs or {}))
