@@ -24,6 +24,8 @@ def report(output: Path) -> None:
     from ioaware.instruments.environment import software_environment
     from ioaware.report.assemble import complete
     from ioaware.report.build import build_report
+    from ioaware.report.kernels import pairs
+    from ioaware.sweep.evidence import recorded
     from ioaware.sweep.verify import verify
 
     progress("tracing")
@@ -44,6 +46,7 @@ def report(output: Path) -> None:
         claims,
         live=measured.live,
         roofs=roofs(measured.results),
+        kernels=pairs(recorded()),
         missing=measured.missing,
         environment=software_environment(),
         progress=progress,

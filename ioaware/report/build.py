@@ -19,6 +19,8 @@ from ioaware.report.figures.exponents import exponents
 from ioaware.report.figures.memory import memory
 from ioaware.report.figures.roofline import Roofs, roofline
 from ioaware.report.figures.traffic import traffic
+from ioaware.report.figures.units import units
+from ioaware.report.kernels import Pair
 from ioaware.report.page import render_page
 from ioaware.report.points import Points
 from ioaware.report.summary import summarise
@@ -36,7 +38,7 @@ SUBTITLE = (
 )
 SHORT = {
     "traffic": "Traffic, full", "traffic_causal": "Traffic, causal", "blocks": "Block size and M", "memory": "Extra memory",
-    "roofline": "Roofline", "exponents": "Exponents",
+    "roofline": "Roofline", "units": "What binds on Hopper", "exponents": "Exponents",
 }  # fmt: skip
 MOST_ROWS = 600  # of a table: the page stays small enough to open anywhere
 MOST_ENVIRONMENTS = 6
@@ -50,6 +52,7 @@ def build_report(
     *,
     live: bool,
     roofs: Roofs | None = None,
+    kernels: Sequence[Pair] = (),
     missing: Sequence[str] = (),
     environment: Mapping[str, Any] | None = None,
     now: datetime | None = None,
@@ -57,15 +60,16 @@ def build_report(
 ) -> Path:
     """Writes `report.html` and a PNG per figure into `out_dir`, and returns the HTML file's path.
 
+    `kernels` are measured points of targets that are no case, beside what was derived of them; always recorded ones.
     `live` says whether the measured results were taken by this run or come recorded. `missing` is said in the report, one
     sentence each, `environment` describes the machine of this run. A file is replaced only by its finished successor.
 
     Raises `UsageError` without plotly and `DataError` where the files cannot be written.
     """
     points = Points(results)
-    figures = draw_figures(points, claims, roofs)
+    figures = draw_figures(points, claims, roofs, kernels)
     progress("writing the page")
-    page = _page(points, results, claims, figures, live, missing, environment, now or datetime.now(UTC))
+    page = _page(points, results, claims, kernels, figures, live, missing, environment, now or datetime.now(UTC))
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
         for figure in figures:
@@ -80,7 +84,7 @@ def build_report(
     return path
 
 
-def draw_figures(points: Points, claims: Sequence[Claim], roofs: Roofs | None) -> list[Figure]:
+def draw_figures(points: Points, claims: Sequence[Claim], roofs: Roofs | None, kernels: Sequence[Pair] = ()) -> list[Figure]:
     """Every figure that the data supports, in reading order."""
     found = (
         traffic(points, causal=False),
@@ -88,6 +92,7 @@ def draw_figures(points: Points, claims: Sequence[Claim], roofs: Roofs | None) -
         blocks(points),
         memory(points),
         roofline(points, roofs),
+        units(kernels),
         exponents(claims),
     )
     return [figure for figure in found if figure is not None]
@@ -110,6 +115,7 @@ def _page(
     points: Points,
     results: Sequence[Result],
     claims: Sequence[Claim],
+    kernels: Sequence[Pair],
     figures: Sequence[Figure],
     live: bool,
     missing: Sequence[str],
@@ -118,12 +124,14 @@ def _page(
 ) -> str:
     measured = [result for result in results if result.source == "measure"]
     problems, seen = tables.problems(results, points), tables.environments(measured)
+    paired = {id(pair.measured) for pair in kernels}
+    others = [result for result in points.others if id(result) not in paired]
     graphs = {f"{figure.name}-{index}": draw_html(cell) for figure in figures for index, cell in enumerate(figure.cells)}
     here = {"written": now.strftime("%Y-%m-%d %H:%M UTC"), "ioaware": __version__, **(environment or {})}
     values: dict[str, Any] = {
         "title": TITLE,
         "subtitle": SUBTITLE,
-        "summary": summarise(points, claims),
+        "summary": summarise(points, claims, kernels),
         "live": live,
         "provenance": _provenance(results, live, seen),
         "missing": [clean(text) for text in missing],
@@ -134,8 +142,10 @@ def _page(
         "tables": _tables(points),
         "problems": [_with_tone(row) for row in problems[:MOST_ROWS]],
         "problems_found": _shown(len(problems), "points"),
-        "others": [_other(result) for result in points.others[:MOST_ROWS]],
-        "others_found": _shown(len(points.others), "results"),
+        "kernel_columns": tables.KERNEL_COLUMNS,
+        "kernels": tables.kernel_rows(kernels),
+        "others": [_other(result) for result in others[:MOST_ROWS]],
+        "others_found": _shown(len(others), "results"),
         "accuracy": tables.accuracy(points),
         "environments": seen[:MOST_ENVIRONMENTS],
         "environments_left": max(0, len(seen) - MOST_ENVIRONMENTS),

@@ -12,8 +12,9 @@ from typing import Literal
 
 Quantity = Literal["size", "bytes", "time", "ratio", "factor", "intensity", "rate", "number"]
 Mark = Literal[
-    "predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "whole", "theory"
-]
+    "predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "whole", "theory",
+    "in turn",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

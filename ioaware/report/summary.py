@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ioaware.report.figures.labels import over_compulsory
+from ioaware.report.kernels import Pair, worst_ratio
 from ioaware.report.points import Point, Points, Slice
 from ioaware.report.text import claim_title
 from ioaware.report.units import bytes_text, percent_text, times_text
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 CLOSE = 0.001  # measured requested bytes are expected within 0.1 % of the prediction
 
 
-def summarise(points: Points, claims: Sequence[Claim]) -> list[str]:
-    """Three to six sentences: verdicts, agreement, what FlashAttention saves, what reaches HBM, memory."""
-    return [*_verdicts(claims), *_agreement(points), *_saving(points), *_memory(points), *_hbm(points)]
+def summarise(points: Points, claims: Sequence[Claim], kernels: Sequence[Pair] = ()) -> list[str]:
+    """Three to seven sentences: verdicts, agreement, what FlashAttention saves, what reaches HBM, memory."""
+    return [*_verdicts(claims), *_agreement(points), *_kernels(kernels), *_saving(points), *_memory(points), *_hbm(points)]
 
 
 def _verdicts(claims: Sequence[Claim]) -> Iterator[str]:
@@ -62,6 +63,17 @@ def _agreement(points: Points) -> Iterator[str]:
     else:
         sentence += f", the largest deviation being {percent_text(max(close))}"
     yield sentence + "."
+
+
+def _kernels(kernels: Sequence[Pair]) -> Iterator[str]:
+    """How far the counters are from what derivation reads from the kernels' IR."""
+    worst = worst_ratio(kernels)
+    if worst is not None:
+        names = _list(sorted({pair.name for pair in kernels}))
+        yield (
+            f"Of the Hopper kernels ({names}), which have no closed form, measured requested bytes are within "
+            f"{percent_text(worst)} of what derivation reads from their IR, at all {len(kernels)} points."
+        )
 
 
 def _deviations(points: Points, seen: Sequence[Point]) -> list[tuple[Point, float]]:

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, cast
 
 from ioaware.report.figures.labels import over_compulsory, rate_tflops
+from ioaware.report.kernels import Pair
 from ioaware.report.points import Point, Points
 from ioaware.report.text import clean
 from ioaware.report.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
@@ -58,6 +59,42 @@ def _row(points: Points, point: Point) -> tuple[Field, ...]:
         Field(UNKNOWN if rate is None else significant(rate, padded=True), rate),
         Field(UNKNOWN if error is None else f"{error:.1e}", error),
     )
+
+
+KERNEL_COLUMNS = (
+    "kernel", "parameters", "reads, derived", "measured ÷ derived", "writes, derived", "measured ÷ derived", "HBM",
+    "÷ compulsory", "time", "TFLOP/s issued", "FLOP per clock and SM", "status",
+)  # fmt: skip
+
+
+def kernel_rows(kernels: Iterable[Pair]) -> list[tuple[str, ...]]:
+    """One row per measured point of a kernel without a closed form, in the order of the columns above."""
+    return [_kernel_row(pair) for pair in kernels]
+
+
+def _kernel_row(pair: Pair) -> tuple[str, ...]:
+    said, floor = (pair.derived.requested, pair.derived.compulsory) if pair.derived else (None, None)
+    compulsory = floor.total_bytes if floor else None
+    steady = pair.measured.status == "ok"
+    rate = pair.flops_per_clock_and_sm if steady else None
+    return (
+        clean(pair.name),
+        params_text(pair.measured),
+        bytes_text(said and said.read_bytes),
+        _ratio(pair.ratio("read_bytes")),
+        bytes_text(said and said.write_bytes),
+        _ratio(pair.ratio("write_bytes")),
+        bytes_text(pair.hbm_bytes),
+        times_text(pair.hbm_bytes / compulsory) if pair.hbm_bytes and compulsory else UNKNOWN,
+        time_text(pair.time_ns) if steady else UNKNOWN,
+        significant(pair.flops / pair.time_ns / 1e3) if steady and pair.flops and pair.time_ns else UNKNOWN,
+        significant(rate) if rate else UNKNOWN,
+        pair.measured.status,
+    )
+
+
+def _ratio(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.5f}"
 
 
 @dataclass(frozen=True, slots=True)
