@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import torch
 from torch.autograd.function import once_differentiable
 
 from ioaware.errors import UsageError
 from ioaware.kernels.attention.checks import check_attention
+from ioaware.kernels.attention.decode import decode_forward
 from ioaware.kernels.attention.hopper import PLAIN, REMEMBERED_AT_MOST, hopper_forward, refusal
 from ioaware.kernels.attention.portable import portable_forward
 from ioaware.kernels.attention.portable_backward import attention_backward
+from ioaware.kernels.attention.split import decode_refusal
 
-BackendName = Literal["hopper", "triton"]
+BackendName = Literal["hopper", "triton", "decode"]
+
+
+FORWARD = {"hopper": hopper_forward, "triton": portable_forward, "decode": decode_forward}
 
 
 class Backend(NamedTuple):
@@ -55,7 +60,8 @@ class Attention:
         q [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim], where kv_heads divides heads: heads that
         follow one another share a key head. float16, bfloat16 or float32; any strides, without copies. causal aligns the last
         query with the last key; a row that sees no key gives zeros. scale is 1/sqrt(head_dim) unless given.
-        backend "hopper" or "triton" asks for one of the kernels; without it, `attention.backend` tells which ran and why.
+        backend "hopper", "triton" or "decode" (seq_len up to 16) asks for one of the kernels; without it, `attention.backend`
+        tells which ran and why.
         The backward pass is plain Triton's and deterministic.
         Raises UsageError for tensors that cannot work, and where the backend asked for cannot do it.
         """
@@ -102,10 +108,17 @@ def _settle(
 
 def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, asked: BackendName | None) -> Backend:
     """The backend for these tensors. Raises UsageError if `asked` names none or one that cannot work on them."""
-    if asked not in (None, "hopper", "triton"):
-        raise UsageError(f"attention: there is no backend {asked!r}", "Ask for 'hopper' or 'triton', or leave it out.")
+    if asked not in (None, *get_args(BackendName)):
+        known = ", ".join(map(repr, get_args(BackendName)))
+        raise UsageError(f"attention: there is no backend {asked!r}", f"Ask for one of {known}, or leave it out.")
     if asked == "triton":
         return Backend("triton", "asked for")
+    if asked in (None, "decode"):
+        no_decode = decode_refusal(q)
+        if no_decode is None:
+            return Backend("decode", "asked for" if asked else f"{q.shape[2]} queries a head: its programs split the keys")
+        if asked == "decode":
+            raise UsageError(f"attention: decode cannot do this: {no_decode}", "Leave out backend to take the one that can.")
     why_not = refusal(q, k, v, scale)
     if why_not is None:
         return Backend("hopper", "asked for" if asked else "the fastest on this GPU")
@@ -131,8 +144,7 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | Non
 def _forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, backend: BackendName
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    run = hopper_forward if backend == "hopper" else portable_forward
-    return run(q, k, v, causal=causal, scale=scale)
+    return FORWARD[backend](q, k, v, causal=causal, scale=scale)
 
 
 class _Differentiable(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""Launching on a tensor's device: how much shared memory there is, and what Triton's refusals mean."""
+"""Launching on a tensor's device: what the GPU has, and what Triton's refusals mean."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from ioaware.errors import MachineError, UsageError
 
 HOPPER_SHARED_BYTES = 227 * 1024
+HOPPER_PROCESSORS = 132
 
 
 def shared_memory_bytes(device: torch.device) -> int:
@@ -19,6 +20,14 @@ def shared_memory_bytes(device: torch.device) -> int:
         cuda: Any = torch.cuda  # its properties have no types
         return int(cuda.get_device_properties(device).shared_memory_per_block_optin)
     return HOPPER_SHARED_BYTES
+
+
+def processors(device: torch.device) -> int:
+    """Streaming multiprocessors of this GPU; an H200's where the kernels are compiled or traced without one."""
+    if device.type == "cuda" and torch.cuda.is_available():
+        cuda: Any = torch.cuda
+        return int(cuda.get_device_properties(device).multi_processor_count)
+    return HOPPER_PROCESSORS
 
 
 @contextmanager

@@ -22,3 +22,30 @@ def hopper(
         reference=lambda: attention_reference(q, k, v, causal=causal),
         tolerance=tolerance("hopper", q.dtype),
     )
+
+
+def decode(
+    batch: int = 1,
+    heads: int = 32,
+    kv_heads: int = 8,
+    seq_len: int = 1,
+    kv_len: int = 32768,
+    head_dim: int = 128,
+    causal: bool = False,
+    device: str = "cuda",
+) -> Work:
+    """Decode on random fp16 inputs, q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
+    q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
+    _, k, v = attention_inputs(batch, kv_heads, 1, kv_len, head_dim, dtype=torch.float16, device=device, seed=1)
+    group = heads // kv_heads
+    return Work(
+        lambda: attention(q, k, v, causal=causal, backend="decode"),
+        inputs=(q, k, v),
+        reference=lambda: attention_reference(q, _shared(k, group), _shared(v, group), causal=causal),
+        tolerance=tolerance("decode", q.dtype),
+    )
+
+
+def _shared(x: torch.Tensor, group: int) -> torch.Tensor:
+    """Each key head once for each query head that uses it."""
+    return x.repeat_interleave(group, 1)

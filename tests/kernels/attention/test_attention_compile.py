@@ -12,17 +12,28 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from ioaware.kernels.attention.decode import decode_kernel
 from ioaware.kernels.attention.flash1 import flash1_kernel
 from ioaware.kernels.attention.flash2 import flash2_kernel
 from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
 from ioaware.kernels.attention.limits import flash1_options, flash2_options, softmax_options, standard_options
+from ioaware.kernels.attention.split import plan_splits
 from ioaware.kernels.attention.standard import standard_output, standard_scores, standard_softmax
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 FLOAT32 = ("S", "L", "M", "Lse")
+INTEGERS = ("group", "splits")
 
 
-def compiled(kernel: Any, dtype: str, options: dict[str, int], *, contiguous: bool = True, **constants: Any) -> Any:
+def compiled(
+    kernel: Any,
+    dtype: str,
+    options: dict[str, int],
+    *,
+    contiguous: bool = True,
+    float32: tuple[str, ...] = FLOAT32,
+    **constants: Any,
+) -> Any:
     """The kernel for contiguous tensors whose sizes are multiples of 16, as the study's are, or for any tensors."""
     signature: dict[str, str] = {}
     attributes: dict[tuple[int, ...], list[list[object]]] = {}
@@ -34,9 +45,9 @@ def compiled(kernel: Any, dtype: str, options: dict[str, int], *, contiguous: bo
         elif name.startswith("scale"):
             signature[name] = "fp32"
         else:
-            pointer = "*fp32" if name in FLOAT32 else f"*{dtype}"
-            signature[name] = "i32" if name.startswith("stride") or name.endswith("_len") else pointer
-            if contiguous:
+            pointer = "*fp32" if name in float32 else f"*{dtype}"
+            signature[name] = "i32" if name in INTEGERS or name.startswith("stride") or name.endswith("_len") else pointer
+            if contiguous and name not in INTEGERS:
                 attributes[(position,)] = [["tt.divisibility", 16]]
     source = ASTSource(kernel, signature, constants, attributes)
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={**options, "enable_fp_fusion": True})
@@ -116,3 +127,26 @@ def test_what_flash1_stores_is_loaded_only_after_a_barrier() -> None:
     # O, l, m are plain loads of the inner loop, K and V plain loads before it; only Q is fetched ahead, and Q never changes
     assert len(re.findall(r"tt\.load", ttgir[inner:])) == 3
     assert len(re.findall(r"tt\.load", ttgir[outer:inner])) == 2
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "rows", "dtype"),
+    [
+        (64, 4, "fp16"),
+        (128, 4, "bf16"),
+        (128, 20, "fp16"),
+        (256, 4, "fp16"),
+        (256, 64, "bf16"),
+        (64, 1, "fp32"),
+        (256, 16, "fp32"),
+    ],
+)
+def test_decode_keeps_to_its_registers_and_loads_ahead(tmp_path: Path, head_dim: int, rows: int, dtype: str) -> None:
+    element_bytes = 4 if dtype == "fp32" else 2
+    plan = plan_splits(8, rows, 32768, head_dim, element_bytes, processors=132, shared_bytes=HOPPER_SHARED_BYTES)
+    constants = {"CAUSAL": False, "HEAD_DIM": head_dim, "WIDTH": plan.width, "ROWS": plan.rows, "BLOCK_N": plan.block_n}
+    options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
+    kernel = compiled(decode_kernel, dtype, options, float32=("O", "Lse"), ALIGNMENT=16, **constants)
+    assert spilled_bytes(kernel, tmp_path) <= 16  # once, not in the loop
+    assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
+    assert "cp.async.cg.shared.global" in kernel.asm["ptx"]

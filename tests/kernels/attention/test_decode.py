@@ -1,0 +1,158 @@
+"""Decode in Triton's interpreter against float64: any split of the keys, groups, masks, layouts, gradients, and its plans."""
+
+# torch's own functions have partial types.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ioaware.errors import UsageError
+from ioaware.instruments.correctness import relative_error
+from ioaware.instruments.interpret import interpreted
+from ioaware.instruments.poison import Poison
+from ioaware.kernels.attention.attention import attention
+from ioaware.kernels.attention.decode import decode_forward
+from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
+from ioaware.kernels.attention.split import SplitPlan, even_splits, plan_splits, row_alignment
+
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-6}
+
+
+def draw(
+    heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, dtype: torch.dtype, batch: int = 2, spread: float = 1
+) -> Tensors:
+    """q [batch, heads, seq_len, head_dim]; k and v stored [batch, kv_len, kv_heads, head_dim], as caches are."""
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn((batch, heads, seq_len, head_dim), generator=generator).to(dtype)
+    k, v = (torch.randn((batch, kv_len, kv_heads, head_dim), generator=generator).to(dtype) for _ in range(2))
+    return q * spread, k.transpose(1, 2), v.transpose(1, 2)
+
+
+def reference(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """O and its log-sum-exp in float64, with groups."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
+    s = q @ k.mT * scale
+    seen = torch.ones(s.shape[-2:], dtype=torch.bool)
+    if causal:
+        seen = seen.tril(k.shape[2] - q.shape[2])
+    weights = torch.softmax(s.masked_fill(~seen, -1e300), -1) * seen
+    return weights @ v, torch.logsumexp(s.masked_fill(~seen, -math.inf), -1)
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "seq_len", "kv_len", "head_dim", "causal", "splits", "dtype"),
+    [
+        (4, 2, 1, 300, 64, False, 2, torch.float16),  # 3 column blocks in 2 splits
+        (8, 1, 5, 700, 40, True, 4, torch.bfloat16),  # 6 column blocks in 4 splits, 40 rows, head_dim padded
+        (2, 2, 16, 9, 72, True, 5, torch.float32),  # fewer keys than queries and than splits: 7 rows see none
+        (2, 1, 7, 130, 96, True, 2, torch.float16),  # the last keys, masked, in a split of their own
+        (2, 2, 1, 500, 256, True, None, torch.float16),
+        (6, 1, 13, 200, 128, False, 3, torch.float32),  # 78 rows: five tiles
+        (3, 3, 3, 1, 24, False, None, torch.bfloat16),
+        (2, 2, 2, 129, 17, True, 2, torch.float16),  # no stride a multiple of 8
+    ],
+)
+def test_agrees_with_float64(
+    heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool, splits: int | None, dtype: torch.dtype
+) -> None:
+    q, k, v = draw(heads, kv_heads, seq_len, kv_len, head_dim, dtype)
+    with interpreted(), Poison():
+        o, lse = decode_forward(q, k, v, causal=causal, scale=0.3, splits=splits)
+    expected, expected_lse = reference(q, k, v, causal, 0.3)
+    assert (o.shape, o.dtype, o.stride()) == (q.shape, q.dtype, q.stride())
+    assert relative_error(o, expected) < TOLERANCE[dtype]
+    sees = expected_lse.isfinite()
+    assert (lse[sees] - expected_lse[sees]).abs().max() < 1e-4
+    assert torch.equal(lse[~sees], torch.full_like(lse[~sees], -math.inf))
+    assert torch.equal(o[~sees], torch.zeros_like(o[~sees]))
+
+
+def test_logits_that_overflow_without_their_maximum() -> None:
+    q, k, v = draw(2, 2, 2, 400, 32, torch.float32, spread=60)
+    with interpreted(), Poison():
+        o, lse = decode_forward(q, k, v, causal=True, scale=1.0, splits=4)
+    expected, expected_lse = reference(q, k, v, True, 1.0)
+    assert float(expected_lse.max()) > 400
+    assert relative_error(o, expected) < 1e-5
+    assert relative_error(lse, expected_lse) < 1e-6
+
+
+def test_gradients_flow_through_it() -> None:
+    q, k, v = draw(4, 2, 3, 150, 16, torch.float32)
+    exact = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    expected, _ = reference(exact[0], exact[1], exact[2], True, 0.25)
+    expected.sum().backward()
+    leaves = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
+    with interpreted(), Poison():
+        attention(leaves[0], leaves[1], leaves[2], causal=True).sum().backward()
+    assert attention.backend == ("decode", "3 queries a head: its programs split the keys")
+    for leaf, other in zip(leaves, exact, strict=True):
+        assert leaf.grad is not None
+        assert other.grad is not None
+        assert relative_error(leaf.grad, other.grad) < 1e-5
+
+
+def test_it_is_taken_and_refused_openly() -> None:
+    few, many = draw(2, 2, 16, 20, 16, torch.float32), draw(2, 2, 17, 20, 16, torch.float32)
+    with interpreted():
+        attention(*few)
+        assert attention.backend == ("decode", "16 queries a head: its programs split the keys")
+        attention(*few, backend="decode")
+        assert attention.backend == ("decode", "asked for")
+        attention(*few, backend="triton")
+        assert attention.backend == ("triton", "asked for")
+        attention(*many)
+        assert attention.backend is not None
+        assert attention.backend.name == "triton"
+        with pytest.raises(UsageError, match="up to 16 queries a head, not 17"):
+            attention(*many, backend="decode")
+
+
+def plan(key_heads: int, kv_len: int, rows: int = 4, head_dim: int = 128, element_bytes: int = 2, shared: int = 0) -> SplitPlan:
+    shared_bytes = shared or HOPPER_SHARED_BYTES
+    return plan_splits(key_heads, rows, kv_len, head_dim, element_bytes, processors=132, shared_bytes=shared_bytes)
+
+
+@pytest.mark.parametrize("head_dim", [16, 40, 64, 128, 256])
+@pytest.mark.parametrize("element_bytes", [2, 4])
+@pytest.mark.parametrize("rows", [1, 20, 128])
+@pytest.mark.parametrize("shared", [64 * 1024, 99 * 1024, HOPPER_SHARED_BYTES])
+def test_tiles_fit(head_dim: int, element_bytes: int, rows: int, shared: int) -> None:
+    it = plan(8, 8192, rows, head_dim, element_bytes, shared)
+    assert it.tiles * it.rows >= rows
+    assert it.width >= head_dim
+    assert it.rows <= 64
+    pair = 2 * it.block_n * it.width * element_bytes
+    assert 2 * pair <= 2 / 3 * shared or it.block_n == 16
+
+
+@pytest.mark.parametrize(
+    ("key_heads", "kv_len"), [(1, 131072), (8, 131072), (64, 32768), (100, 8192), (128, 8192), (140, 8192)]
+)
+def test_an_h200_is_full_and_evenly(key_heads: int, kv_len: int) -> None:
+    splits = plan(key_heads, kv_len).splits
+    waves = key_heads * splits / 132
+    assert waves / math.ceil(waves) >= 0.9
+    assert waves <= 1 or key_heads in (100, 140)
+
+
+def test_as_many_splits_as_pay() -> None:
+    assert even_splits(8, 132) == 16
+    assert even_splits(64, 132) == 2
+    assert even_splits(100, 132) == 5
+    assert even_splits(1000, 132) == 1
+    assert even_splits(2000, 132) == 1
+    assert plan(1, 200).splits == 2  # no split without keys
+
+
+def test_alignment() -> None:
+    assert row_alignment(torch.empty(2, 3, 5, 64)) == 16
+    assert row_alignment(torch.empty(2, 3, 5, 64), torch.empty(2, 3, 5, 40)) == 8
+    assert row_alignment(torch.empty(2, 3, 5, 68)[..., :64]) == 1
