@@ -25,6 +25,11 @@ Env: TypeAlias = Mapping[str, Number]
 Node: TypeAlias = Callable[[Env], Ratio]
 Condition: TypeAlias = Callable[[Env], bool | Array]
 
+
+class OutsideFormulaError(ValueError):
+    """No branch of a formula applies at these values: for them it says nothing."""
+
+
 SUM_CHUNK = 2**18  # terms of a Sum held at once
 
 
@@ -202,7 +207,7 @@ def _compile_piecewise(expr: Any) -> Node:
             for value, condition in branches:
                 if condition(env):
                     return value(env)
-            raise ValueError(f"no branch applies at these values: {expr}")
+            raise OutsideFormulaError(f"no branch applies at these values: {expr}")
         numerator, denominator = np.zeros(size, object), np.ones(size, object)
         pending = np.arange(size)
         for value, condition in branches:
@@ -211,7 +216,7 @@ def _compile_piecewise(expr: Any) -> Node:
             if chosen.size:
                 numerator[chosen], denominator[chosen] = value(_take(env, chosen))
         if pending.size:
-            raise ValueError(f"no branch applies at {pending.size} of the points: {expr}")
+            raise OutsideFormulaError(f"no branch applies at {pending.size} of the points: {expr}")
         return ratio.narrow(numerator), ratio.narrow(denominator)
 
     return choose

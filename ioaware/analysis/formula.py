@@ -41,10 +41,11 @@ class _Printer(StrPrinter):
         return f"[{self._text(above)} >= {self._text(-sum(below))}]"
 
     def _print_Piecewise(self, expr: Any) -> str:  # noqa: N802
-        *cases, (last, _) = expr.args
-        return (
-            "(" + "".join(f"{self._text(value)} if {self._text(when)} else " for value, when in cases) + f"{self._text(last)})"
-        )
+        *cases, (last, always) = expr.args
+        if always != True:  # noqa: E712 - sympy's own
+            cases, last = expr.args, "unknown"
+        text = "".join(f"{self._text(value)} if {self._text(when)} else " for value, when in cases)
+        return f"({text}{last if isinstance(last, str) else self._text(last)})"
 
     def _print_Mod(self, expr: Any) -> str:  # noqa: N802
         printer: Any = self

@@ -9,7 +9,7 @@ from typing import Any, cast
 import sympy
 from triton.backends.compiler import GPUTarget
 
-from ioaware.analysis.evaluate import evaluate, free_symbols
+from ioaware.analysis.evaluate import OutsideFormulaError, evaluate, free_symbols
 from ioaware.analysis.ir import Count, KernelTraffic
 from ioaware.analysis.ratio import Number
 from ioaware.errors import UsageError
@@ -243,10 +243,13 @@ def _sum(one: Count | None, other: Count | None) -> Count | None:
 
 
 def _value(count: Count | None, values: Mapping[str, int]) -> int | None:
-    """The count at these values; None where it names something that only memory could tell."""
+    """The count at these values; None where it names something that only memory could tell, or does not hold for them."""
     if count is None or _names(count) - values.keys():
         return None
-    return int(cast(int, count.evaluate(values)))
+    try:
+        return int(cast(int, count.evaluate(values)))
+    except OutsideFormulaError:
+        return None
 
 
 def _names(count: Count) -> frozenset[str]:

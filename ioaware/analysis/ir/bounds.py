@@ -154,6 +154,8 @@ def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
                 return True
             divisor = atom.denominator.constant
             if divisor is None or divisor <= 0:
+                if sign < 0 and _prove_floor_below(value, atom, depth):
+                    return True
                 return _prove_by_product(value, atom, sign, depth) or (sign < 0 and _prove_by_range(value, atom, depth))
             if _prove_by_finer_floor(value, atom, int(divisor), sign, depth):
                 return True
@@ -177,6 +179,19 @@ def _prove_floor_alone(value: Poly, atom: Floor, depth: int) -> bool:
         return False
     least = -((constant / Fraction(coefficient)).__floor__())
     return positive(atom.denominator) and _prove(atom.numerator - least * atom.denominator, depth - 1)
+
+
+def _prove_floor_below(value: Poly, atom: Floor, depth: int) -> bool:
+    """r - c floor(n / d) >= 0 says floor(n / d) <= m, m = floor(r / c), which for integers is n <= (m + 1) d - 1."""
+    from ioaware.analysis.ir.build import floor_div
+
+    coefficient = -value.terms.get((atom,), 0)
+    rest = value + poly(atom) * coefficient
+    whole = all(isinstance(c, int) for c in value.terms.values())
+    if not whole or coefficient <= 0 or atom.key in rest.key or not positive(atom.denominator):
+        return False
+    most = floor_div(rest, poly(coefficient))
+    return _prove((most + 1) * atom.denominator - 1 - atom.numerator, depth - 1)
 
 
 def _prove_by_finer_floor(value: Poly, atom: Floor, divisor: int, sign: int, depth: int) -> bool:

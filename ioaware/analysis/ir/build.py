@@ -23,6 +23,8 @@ from ioaware.analysis.ir.poly import (
     poly,
 )
 
+PATIENT = 7  # how deep the proof of a sign may go that many later rules depend on
+
 
 def floor_div(a: Poly, b: Poly) -> Poly:
     """floor(a / b), b not 0."""
@@ -35,8 +37,8 @@ def floor_div(a: Poly, b: Poly) -> Poly:
     shared = _floor_by_symbols(a, b)
     if shared is not None:
         return shared
-    if positive(b) and nonnegative(rest):
-        if nonnegative(b - rest - 1):
+    if positive(b) and nonnegative(rest, PATIENT):
+        if nonnegative(b - rest - 1, PATIENT):
             return quotient
         one = _floor_of_distributed(rest, b)
         if one is not None:
@@ -161,14 +163,14 @@ def mod(a: Poly, b: Poly) -> Poly:
 
 
 def truncated_div(a: Poly, b: Poly) -> Poly:
-    """a / b rounded towards zero, as C and the IR have it."""
-    if nonnegative(b):
-        if nonnegative(a):
+    """a / b rounded towards zero, as C and the IR have it. The signs are worth a long proof: without them all is a choice."""
+    if nonnegative(b, PATIENT):
+        if nonnegative(a, PATIENT):
             return floor_div(a, b)
-        if nonnegative(-a):
+        if nonnegative(-a, PATIENT):
             return -floor_div(-a, b)
         return choice(at_least_zero(a), floor_div(a, b), -floor_div(-a, b))
-    if nonnegative(-b):
+    if nonnegative(-b, PATIENT):
         return -truncated_div(a, -b)
     return choice(
         at_least_zero(b),

@@ -8,18 +8,17 @@ from dataclasses import replace
 from sympy import Expr
 
 from ioaware.analysis.ir import control, gluon, memory, operations
-from ioaware.analysis.ir.build import choice, decided
+from ioaware.analysis.ir.build import decided
 from ioaware.analysis.ir.counts import Programs, active_lanes, at_most, repeated, unknowns
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly, total
 from ioaware.analysis.ir.record import Condition, Scope, Touch
-from ioaware.analysis.ir.sector_totals import SectorTotal, sector_total
+from ioaware.analysis.ir.sector_totals import SectorTotal, sector_bytes, sector_total
 from ioaware.analysis.ir.simplify import simplified
 from ioaware.analysis.ir.sweep import Placed, placed
 from ioaware.analysis.ir.symbolic import from_sympy, to_sympy
 from ioaware.analysis.ir.text import Operation, parse
 from ioaware.analysis.ir.traffic import (
-    SECTOR_BYTES,
     Access,
     AccessKind,
     Argument,
@@ -124,7 +123,8 @@ class _Counting:
         for product in self.walk.record.products:
             where = placed((poly(product.flops),), self.scopes(product.scopes)[0], self.programs)
             products.append((repeated(where.values[0], where.scopes), where.programs))
-        reads, writes = (self.sector_bytes(sectors[kind]) for kind in ("read", "write"))
+        bytes_read, bytes_written = (sector_bytes(sectors[kind]) for kind in ("read", "write"))
+        reads, writes = (None if expr is None else Count(expr) for expr in (bytes_read, bytes_written))
         exact = self.exact and all(access.exact for access in accesses)
         return KernelTraffic(
             kernel,
@@ -140,17 +140,6 @@ class _Counting:
             notes=tuple(dict.fromkeys([*self.notes, *(note for access in accesses for note in access.notes)])),
         )
 
-    def sector_bytes(self, parts: Sequence[SectorTotal | None]) -> Count | None:
-        """One condition for all accesses; where it does not hold each one has its own."""
-        known = [part for part in parts if part is not None]
-        if len(known) != len(parts):
-            return None
-        condition = ONE
-        for part in known:
-            condition = condition * part.condition
-        together = choice(condition, simplified(total(p.aligned for p in known)), total(p.count for p in known))
-        return Count(to_sympy(together * SECTOR_BYTES))
-
     def access(self, touch: Touch, where: Placed, lanes: Poly, sector: SectorTotal | None, notes: tuple[str, ...]) -> Access:
         """The access with its totals over all programs."""
         argument = self.arguments.get(touch.target.argument)
@@ -165,7 +154,7 @@ class _Counting:
             elements=over_grid([(lanes, where.programs)]),
             element_bytes=touch.element_bytes,
             executions=over_grid([(repeated(ONE, where.scopes), where.programs)]),
-            sectors=None if sector is None else Count(to_sympy(sector.count)),
+            sectors=None if sector is None else Count(sector.count),
             frames=touch.frames,
             exact=not notes,
             sectors_exact=not notes and not doubts,

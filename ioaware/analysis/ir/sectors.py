@@ -7,24 +7,19 @@ the row before. Where lengths are multiples of a sector all rows are alike, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import gcd, prod
 
-import numpy as np
-
-from ioaware.analysis.ir.bounds import nonnegative, positive
-from ioaware.analysis.ir.build import at_least_zero, choice, decided, floor_div, greatest, is_zero, least, mod, substitute
-from ioaware.analysis.ir.poly import ONE, ZERO, Choice, Extreme, Floor, Poly, Sum, Symbol, Test, Unknown, parts, poly
+from ioaware.analysis.ir.alignment import has_unknown
+from ioaware.analysis.ir.bounds import nonnegative, positive, replace_atom
+from ioaware.analysis.ir.build import at_least_zero, decided, floor_div, greatest, least, mod, negated, substitute
+from ioaware.analysis.ir.lanes import enumerated, spread
+from ioaware.analysis.ir.poly import ONE, ZERO, Choice, Floor, Poly, Symbol, Test, poly, total
 from ioaware.analysis.ir.record import Touch
-from ioaware.analysis.ir.tiles import extent, linear
+from ioaware.analysis.ir.rows import PATIENT, SECTOR, Sectors, rows_of_a_mask, run_sectors, summed
+from ioaware.analysis.ir.tiles import linear
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
 from ioaware.analysis.ir.values import lane_symbol
-
-SECTOR = poly(SECTOR_BYTES)
-LARGEST_ENUMERATION = 1 << 16
-PATIENT = 7  # a proof that rows do not overlap decides between a number and a bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,79 +37,42 @@ class Axis:
         return greatest(ZERO, self.high - self.low)
 
 
-@dataclass(frozen=True, slots=True)
-class Sectors:
-    """Sectors of one execution; with doubts it is the most that there can be."""
-
-    count: Poly
-    doubts: tuple[str, ...] = ()
-
-
 def sectors_of(touch: Touch) -> Sectors | None:
     """Sectors of one execution of an access, in terms of what is around it; None where its shape has no rule."""
+    touch = spread(touch)
     mask, address = decided(touch.mask), touch.target.offset
     if mask == ZERO:
         return Sectors(ZERO)
-    by_lanes = _enumerated(touch, mask, address)
+    by_lanes = enumerated(touch, mask, address)
     if by_lanes is not None:
         return Sectors(by_lanes)
-    if len(mask.terms) != 1:
+    branch = next((a for a in address.atoms if isinstance(a, Choice)), None)
+    if branch is not None:
+        return _of_branches(touch, mask, branch)
+    if len(mask.terms) != 1 or mask.terms[next(iter(mask.terms))] != 1:
         return None
     found = _axes(touch.shape, mask, address)
     if found is None:
-        return None
+        return rows_of_a_mask(touch, mask, address)
     axes, guard = found
     counted = _sum_of_rows(address, axes, touch.element_bytes)
     return None if counted is None else Sectors(guard * counted.count, counted.doubts)
 
 
-def _enumerated(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
-    """Counted lane by lane, where mask and address within a sector depend on the lanes alone."""
-    lanes = {lane_symbol(d, size).key: d for d, size in enumerate(touch.shape) if size > 1}
-    inside = Poly({m: c for m, c in address.terms.items() if any(atom.free & lanes.keys() for atom in m)})
-    rest = address - inside
-    start = mod(rest, SECTOR).constant
-    free = inside.free | mask.free
-    if start is None or free - lanes.keys() or prod(touch.shape) > LARGEST_ENUMERATION:
-        return None
-    grid = np.indices(touch.shape or (1,))
-    values = {key: grid[d] for key, d in lanes.items()}
-    active = np.broadcast_to(numeric(mask, values) != 0, touch.shape or (1,))
-    bytes_ = np.broadcast_to(numeric(inside, values) + int(start), touch.shape or (1,))[active]
-    touched = np.concatenate((bytes_ // SECTOR_BYTES, (bytes_ + touch.element_bytes - 1) // SECTOR_BYTES))
-    return poly(int(np.unique(touched).size))
-
-
-def numeric(value: Poly, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """An expression at arrays of its symbols."""
-    result = np.asarray(0)
-    for factors, coefficient in value.terms.items():
-        term = np.asarray(int(coefficient))
-        for atom in factors:
-            inner = [numeric(part, values) for part in parts(atom)]
-            term = term * _numeric_atom(atom, inner, values)
-        result = result + term
-    return result
-
-
-def _numeric_atom(atom: object, inner: Sequence[np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    match atom:
-        case Symbol():
-            return values[atom.key]
-        case Floor():
-            return inner[0] // inner[1]
-        case Extreme():
-            fold = np.minimum if atom.least else np.maximum
-            result = inner[0]
-            for other in inner[1:]:
-                result = fold(result, other)
-            return result
-        case Test():
-            return (inner[0] == 0 if atom.equal else inner[0] >= 0).astype(np.int64)
-        case Choice():
-            return np.where(inner[0] != 0, inner[1], inner[2])
-        case _:
-            raise TypeError(f"no value of {atom!r}")
+def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
+    """Of lanes whose address is one of two: those of each, which may have sectors in common."""
+    cases = (branch.condition, branch.then), (negated(branch.condition), branch.other)
+    found: list[Sectors] = []
+    for condition, value in cases:
+        active = decided(mask * condition)
+        target = replace(touch.target, offset=replace_atom(touch.target.offset, branch, value))
+        each = sectors_of(replace(touch, mask=active, target=target)) if active != ZERO else None
+        if each is None and active != ZERO:
+            return None
+        found += [each] if each is not None else []
+    both = ("lanes of two branches may share sectors",) if len(found) > 1 else ()
+    doubts = dict.fromkeys((*(doubt for each in found for doubt in each.doubts), *both))
+    return Sectors(total(each.count for each in found), tuple(doubts))
 
 
 def _axes(shape: Sequence[int], mask: Poly, address: Poly) -> tuple[list[Axis], Poly] | None:
@@ -234,7 +192,7 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
     if run is not None:
         base, count, stride = base + run.low * run.stride, run.count, run.stride
     span = stride * (count - 1) + width
-    each = _run(base, span, stride, count)
+    each = run_sectors(base, span, stride, count)
     if each is None:
         return None
     doubts: list[str] = []
@@ -246,21 +204,10 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
         each = decided(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, SECTOR))
     for axis in sorted(rows, key=lambda a: (a.stride.constant is None, int(a.stride.constant or 0), len(a.stride.key))):
         shared = _shared(base, span, axis, doubts)
-        each = _added(each, axis.lane, axis.low, axis.high) - shared
+        each = summed(each, axis.lane, axis.low, axis.high) - shared
         span = span + axis.stride * (axis.count - 1)
         base = substitute(base, {axis.lane.key: axis.low})
     return Sectors(each, tuple(doubts))
-
-
-def _run(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | None:
-    """Sectors of one row: without gaps as long as a step is no longer than a sector."""
-    present = decided(at_least_zero(count - 1))
-    dense = present * (floor_div(start + span - 1, SECTOR) - floor_div(start, SECTOR) + 1)
-    if nonnegative(SECTOR_BYTES - stride):
-        return dense
-    if nonnegative(stride - SECTOR_BYTES):
-        return count
-    return choice(at_least_zero(stride - SECTOR_BYTES), count, dense) if positive(stride) else None
 
 
 def _shared(base: Poly, span: Poly, axis: Axis, doubts: list[str]) -> Poly:
@@ -285,42 +232,4 @@ def _shared(base: Poly, span: Poly, axis: Axis, doubts: list[str]) -> Poly:
         return ZERO
     before = substitute(base, {axis.lane.key: poly(axis.lane) - 1}) + span - 1
     same = at_least_zero(floor_div(before, SECTOR) - floor_div(base, SECTOR))
-    return _added(same, axis.lane, axis.low + 1, axis.high)
-
-
-def _added(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
-    """The sum over rows: of rows that differ in how they lie in sectors, term by term."""
-    if index.key not in body.free:
-        return body * extent(low, high)
-    return poly(Sum(body, index, low, high))
-
-
-def alignment(address: Poly) -> dict[Symbol, int]:
-    """For each parameter, of what it must be a multiple so that every product it is a factor of is whole sectors."""
-    needed: dict[Symbol, int] = {}
-    for factors, coefficient in address.terms.items():
-        if not isinstance(coefficient, int) or coefficient % SECTOR_BYTES == 0:
-            continue
-        parameters = [a for a in factors if isinstance(a, Symbol) and a.upper is None]
-        multiple = SECTOR_BYTES // gcd(coefficient, SECTOR_BYTES)
-        if parameters and not any(needed.get(p, 1) >= multiple for p in parameters):
-            needed[parameters[-1]] = max(multiple, needed.get(parameters[-1], 1))
-    return needed
-
-
-def multiples(needed: Mapping[Symbol, int]) -> tuple[dict[str, Poly], dict[str, Poly], Poly]:
-    """Each parameter as so many times a new one; the way back; and the condition under which that is right."""
-    forth: dict[str, Poly] = {}
-    back: dict[str, Poly] = {}
-    condition = ONE
-    for symbol, multiple in needed.items():
-        unit = Symbol(f"{symbol.name}/{multiple}", symbol.lower)
-        forth[symbol.key] = poly(unit) * multiple
-        back[unit.key] = poly(symbol) * Fraction(1, multiple)
-        condition = condition * is_zero(mod(poly(symbol), poly(multiple)))
-    return forth, back, condition
-
-
-def has_unknown(value: Poly) -> bool:
-    """Whether memory decides some part of it."""
-    return any(isinstance(a, Unknown) or any(has_unknown(p) for p in parts(a)) for a in value.atoms)
+    return summed(same, axis.lane, axis.low + 1, axis.high)

@@ -101,6 +101,12 @@ def to_sympy(value: Poly) -> Expr:
     return _to_sympy(value, inside=False)
 
 
+def only_where(condition: Poly, value: Poly) -> Expr:
+    """The value where the condition is 1; a formula without a value anywhere else."""
+    found: Any = _sympy.Piecewise((to_sympy(value), _truth(condition)), evaluate=False)
+    return found
+
+
 def _to_sympy(value: Poly, *, inside: bool) -> Expr:
     terms: list[Any] = []
     for factors, coefficient in value.terms.items():
