@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ioaware.analysis.ir.poly import Atom, Choice, Coefficient, Extreme, Floor, Monomial, Poly, Sum, Symbol, Test, Unknown, poly
+from ioaware.analysis.ir.refute import refuted
 
 DEPTH = 5
 CACHED = 20_000
@@ -101,7 +102,7 @@ def _prove(value: Poly, depth: int) -> bool:
     low = floor_of(value)
     if low is not None and low >= 0:
         return True
-    if depth == 0 or len(value.terms) > 24:
+    if depth == 0 or len(value.terms) > 24 or refuted(value):
         return False
     token = _allowed.set(max(1, depth - 2))
     try:

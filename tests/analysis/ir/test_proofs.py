@@ -12,6 +12,7 @@ from ioaware.analysis.evaluate import compile_expression, evaluate
 from ioaware.analysis.ir.bounds import nonnegative
 from ioaware.analysis.ir.build import PATIENT, floor_div, greatest, least, mod
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, poly
+from ioaware.analysis.ir.refute import refuted
 from ioaware.analysis.ir.symbolic import to_sympy
 
 M, N = poly(Symbol("M", ONE)), poly(Symbol("N", ONE))
@@ -57,3 +58,19 @@ def test_a_tile_of_a_swizzle_lies_in_the_tensor() -> None:
     assert nonnegative(128 * units - 1 - column, PATIENT)
     assert not nonnegative(128 * units - 2 - column, PATIENT)
     assert mod(column, 128 * units) == column
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(data=st.data(), group=st.integers(1, 5))
+def test_what_always_holds_is_not_refuted(data: st.DataObject, group: int) -> None:
+    """And what never holds is: remainders are not negative, a clip is never more than its size."""
+    high, wide = floor_div(M + 7, poly(8)), floor_div(N + 7, poly(8))
+    place, lane = Symbol("t", ZERO, high * wide - 1), Symbol("lane0", ZERO, poly(7))
+    any_number = data.draw(expressions(poly(place), poly(lane), group, wide, high))
+    size = poly(data.draw(st.integers(0, 9)))
+    for always in (
+        mod(any_number, N), N - 1 - mod(any_number, N), greatest(ZERO, any_number), size - least(size, any_number),
+        any_number * any_number, high * wide - 1 - poly(place),
+    ):  # fmt: skip
+        assert not refuted(always), always
+        assert refuted(-always - 1), always
