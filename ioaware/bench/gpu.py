@@ -32,12 +32,15 @@ Compute = Callable[[], "tuple[Tensor, ...]"]
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Something to time again and again: `play` does the work of `calls` calls. `captured`: in a CUDA graph; otherwise
-    `reason` says why not, and what the host costs is in the time."""
+    `reason` says why not, and what the host costs is in the time. `check` plays once more into spoilt outputs and says
+    whether they are right again. `keep` is what must live as long: a graph reads the memory of tensors that it does not own."""
 
     play: Run
     calls: int
     captured: bool
     reason: str = ""
+    check: Callable[[], bool] = lambda: True
+    keep: object = None
 
 
 class GpuClock:
@@ -112,13 +115,21 @@ class Device:
                 graph.capture_end()
         except RuntimeError as error:
             self.torch.cuda.synchronize()
-            return Sample(every, calls, captured=False, reason=f"no CUDA graph: {_first_line(error)}")
-        for output in outputs:
-            output.fill_(float("nan"))
-        graph.replay()
-        if not right(outputs):
-            return Sample(every, calls, captured=False, reason="no CUDA graph: its replay does not write the output")
-        return Sample(graph.replay, calls, captured=True)
+            return self._uncaptured(every, calls, right, f"no CUDA graph: {_first_line(error)}")
+
+        def check() -> bool:
+            for output in outputs:
+                output.fill_(float("nan"))
+            graph.replay()
+            return right(outputs)
+
+        if not check():
+            return self._uncaptured(every, calls, right, "no CUDA graph: its replay does not write the output")
+        return Sample(graph.replay, calls, captured=True, check=check, keep=(runs, outputs))
+
+    @staticmethod
+    def _uncaptured(every: Compute, calls: int, right: Callable[[Sequence[Tensor]], bool], reason: str) -> Sample:
+        return Sample(every, calls, captured=False, reason=reason, check=lambda: right(every()))
 
     def plain_sample(self, run: Run, reason: str = "") -> Sample:
         """The same without a graph."""

@@ -55,9 +55,11 @@ def measure(point: Point, ends: Sequence[BackEnd], track: Track, rounds: int, ve
     race(list(samples), 1, clock)  # raises the clock, and brings everything into its place
     clock.snapshots.clear()
     times = race(list(samples), rounds, clock)
+    with track.device.aside():
+        spoilt = {name for name, sample in samples.items() if not sample.check()}
     return Record(
         point,
-        tuple(timed(entry, times.get(entry.name)) for entry in entries),
+        tuple(finished(entry, times.get(entry.name), entry.name in spoilt) for entry in entries),
         matmul_rate(times[MATMUL]),
         copy_rate(times[COPY]),
         telemetry(track.gpu, clock.snapshots, track.own_processes),
@@ -65,10 +67,12 @@ def measure(point: Point, ends: Sequence[BackEnd], track: Track, rounds: int, ve
     )
 
 
-def timed(entry: Entry, times_ns: Sequence[float] | None) -> Entry:
-    """The entry with its times, if it took part."""
+def finished(entry: Entry, times_ns: Sequence[float] | None, spoilt: bool) -> Entry:
+    """The entry with its times, if it took part and still computes what it computed before."""
     if times_ns is None:
         return entry
+    if spoilt:
+        return Entry(entry.name, "wrong", entry.ran, "after the race its output was not right any more")
     return Entry(entry.name, "ok", entry.ran, entry.reason, tuple(times_ns), entry.host_us, entry.graph, entry.relative_error)
 
 

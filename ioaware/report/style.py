@@ -16,6 +16,13 @@ COLORS: Mapping[str, tuple[str, str]] = {
     "flash1": ("#0072b2", "#5cb8f5"),
     "flash2": ("#00825f", "#35c79a"),
     "hopper": ("#8a6500", "#e3bb4d"),
+    "ioaware": ("#b3261e", "#ff7b72"),
+    "ioaware-triton": ("#c77f00", "#f0b24c"),
+    "cudnn": ("#00825f", "#35c79a"),
+    "flash": ("#0072b2", "#5cb8f5"),
+    "efficient": ("#6b7280", "#9aa3b2"),
+    "flex": ("#a4508b", "#e08cc8"),
+    "tutorial": ("#5b4bb7", "#a99bff"),
     "other": ("#a4508b", "#e08cc8"),
     "neutral": ("#6b7280", "#9aa3b2"),
     "ink": ("#1c2128", "#e6e9ef"),
@@ -23,7 +30,7 @@ COLORS: Mapping[str, tuple[str, str]] = {
     "grid": ("#e3e6ea", "#2c323b"),
     "paper": ("#ffffff", "#14181d"),
 }
-"""Light and dark value of each colour token. CSS has them as custom properties of the same names."""
+"""Light and dark value of each colour token: algorithms, then back ends. They are CSS custom properties of the same names."""
 
 ALGORITHMS: Mapping[str, str] = {"standard": "standard", "flash1": "FlashAttention-1", "flash2": "FlashAttention-2"}
 """Names for readers."""

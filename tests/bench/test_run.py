@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from fakes import FakeNvml
@@ -62,6 +64,24 @@ def test_a_record_has_times_of_who_was_right_and_reasons_of_who_was_not(point: P
     assert record.matmul_flops_per_s[0] == pytest.approx(MATMUL_FLOPS_PER_S / 1.01)  # the first round is thrown away
     assert record.copy_bytes_per_s[0] == pytest.approx(COPY_BYTES_PER_S / 1.01)
     assert device.poisoned == (4 if point.what == "backward" else 5)  # one crashes in the forward pass before
+
+
+def test_who_is_right_at_first_and_not_after_the_race_has_no_time() -> None:
+    """As a graph is whose tensors were freed: what it read before is somebody else's memory now."""
+    calls = 0
+
+    def decaying(point: Point):
+        def forward(q, k, v):
+            nonlocal calls
+            calls += 1
+            return exact(point).forward(q, k, v) * (1.0 if calls < 5 else 0.9)
+
+        return replace(exact(point), forward=forward)
+
+    record = measure(SMALL, ends(ioaware=exact, flex=decaying), track(FakeDevice({"ioaware": 1.0, "flex": 0.1})), 5, {})
+    assert [entry.status for entry in record.entries] == ["ok", "wrong"]
+    assert record.entries[1].times_ns == ()
+    assert "after the race" in record.entries[1].reason
 
 
 def test_what_compiling_found_out_is_not_tried_again() -> None:

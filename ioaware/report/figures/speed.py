@@ -1,0 +1,105 @@
+"""The speed of attention, back end against back end, from the records of a race: a line each over the sequence length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ioaware.bench.contestants import OWN, PLAIN
+from ioaware.bench.goals import goals, ratio, share, speed
+from ioaware.bench.points import Pass
+from ioaware.bench.record import Entry, Record
+from ioaware.bench.statistics import spread
+from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
+from ioaware.report.units import significant, time_text
+
+LENGTH = Axis("sequence length N (rows)", "size")
+CACHE = Axis("length of the cache N_k (rows)", "size")
+NAMES = {OWN: "ioaware", PLAIN: "ioaware, plain Triton", "tutorial": "Triton's tutorial"}
+"""Names for readers, of back ends whose own name says too little."""
+
+
+def speeds(records: Sequence[Record]) -> list[Figure]:
+    """One figure per pass that was raced."""
+    return [figure for what in ("forward", "backward", "decode") if (figure := _figure(what, records))]
+
+
+def _figure(what: Pass, records: Sequence[Record]) -> Figure | None:
+    seen = [record for record in records if record.point.what == what and any(entry.status == "ok" for entry in record.entries)]
+    if not seen:
+        return None
+    unit, ceiling = ("TB/s", "a plain copy") if what == "decode" else ("TFLOP/s", "a matmul of 8192³")
+    top = max(y for record in seen for y in (_ceiling(record), *_rates(record)) if y is not None)
+    axis = Axis(f"{what} ({unit})", "rate", log=False, limits=(0.0, 1.06 * top))
+    rounds = max(len(entry.times_ns) for entry in seen[0].entries)
+    cells = [_cell(title, group, axis) for title, group in _groups(seen)]
+    merits = " ".join(f"{goal.name}: {goal.value:.3f}." for goal in goals(seen) if goal.value is not None)
+    return Figure(
+        f"speed_{what}",
+        f"Speed, {what}: every back end in one interleaved run, {unit}",
+        f"Each back end ran once a round at each point, the grey line, {ceiling}, between them: what the power limit does to "
+        f"the clock it does to all. Median of {rounds} rounds; {seen[0].point.dtype}. {merits} "
+        "Recorded by ioaware bench attention, in which every output was first found equal to float64.",
+        tuple(cells),
+        columns=3,
+    )
+
+
+def _groups(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
+    """What one cell shows: a head_dim and a mask, or a head_dim and the rows of a decode step."""
+    found: dict[tuple[object, ...], list[Record]] = {}
+    for record in records:
+        point = record.point
+        if point.what == "decode":
+            group = point.heads // point.kv_heads
+            rows = "1 row" if point.seq_len == 1 else f"{point.seq_len} rows"
+            heads = "1 head" if group == 1 else f"{group} heads"
+            found.setdefault((point.seq_len, group, point.head_dim, f"d = {point.head_dim}, {rows} of {heads}"), []).append(
+                record
+            )
+        else:
+            mask = "causal" if point.causal else "full"
+            found.setdefault((point.causal, 0, point.head_dim, f"d = {point.head_dim}, {mask}"), []).append(record)
+    return [(str(key[-1]), sorted(found[key], key=_length)) for key in sorted(found, key=str)]
+
+
+def _cell(title: str, records: Sequence[Record], axis: Axis) -> Cell:
+    names = list(dict.fromkeys(entry.name for record in records for entry in record.entries if entry.status == "ok"))
+    rows = [(float(_length(record)), _ceiling(record), "") for record in records]
+    series: list[Series] = list(series_of("ceiling", "neutral", "ceiling", rows))
+    for name in names:
+        line = [
+            (float(_length(record)), speed(record, entry).median / 1e12, _describe(record, entry))
+            for record in records
+            if (entry := record.entry(name)) and entry.status == "ok"
+        ]
+        series += series_of(f"{name} path", name, "path", line, NAMES.get(name, name))
+        series += series_of(f"{name} measure", name, "measure", line)
+    return Cell(title, CACHE if records[0].point.what == "decode" else LENGTH, (Panel(axis, tuple(series), 1.5),))
+
+
+def _length(record: Record) -> int:
+    return record.point.kv_len
+
+
+def _ceiling(record: Record) -> float | None:
+    rates = record.copy_bytes_per_s if record.point.bound_by_bytes else record.matmul_flops_per_s
+    return spread(rates).median / 1e12 if rates else None
+
+
+def _rates(record: Record) -> list[float]:
+    return [speed(record, entry).median / 1e12 for entry in record.entries if entry.status == "ok"]
+
+
+def _describe(record: Record, entry: Entry) -> str:
+    """Everything worth knowing of a back end at a point, one fact a line."""
+    time, unit = spread(entry.times_ns), "TB/s" if record.point.bound_by_bytes else "TFLOP/s"
+    of_ceiling = share(record, entry)
+    lines = [
+        f"{NAMES.get(entry.name, entry.name)}, {record.point.label}",
+        f"{significant(speed(record, entry).median / 1e12)} {unit}, {time_text(time.median)} ±{time.relative:.1%}",
+    ]
+    lines += [f"{of_ceiling:.0%} of the ceiling"] * (of_ceiling is not None)
+    lines += [f"host {significant(entry.host_us)} us a call" if entry.host_us else ""]
+    ahead = ratio(record) if entry.name == OWN else None
+    lines += [f"{ahead.median:.3f} of the best other" if ahead else ""]
+    return "\n".join(line for line in lines if line)
