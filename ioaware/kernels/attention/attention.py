@@ -17,6 +17,7 @@ from ioaware.errors import UsageError
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.decode import decode_forward
 from ioaware.kernels.attention.hopper import PLAIN, REMEMBERED_AT_MOST, hopper_forward, refusal
+from ioaware.kernels.attention.hopper_gradients import hopper_backward, is_fused
 from ioaware.kernels.attention.portable import portable_forward
 from ioaware.kernels.attention.portable_backward import attention_backward
 from ioaware.kernels.attention.split import decode_refusal
@@ -45,6 +46,11 @@ class Attention:
         """What this thread's last call ran and why; None before the first."""
         return cast("Backend | None", getattr(self._last, "backend", None))
 
+    @property
+    def backward_backend(self) -> Backend | None:
+        """What computes the gradients of this thread's last call that had any, and why; None before the first."""
+        return cast("Backend | None", getattr(self._last, "backward", None))
+
     def __call__(
         self,
         q: torch.Tensor,
@@ -54,6 +60,7 @@ class Attention:
         scale: float | None = None,
         *,
         backend: BackendName | None = None,
+        deterministic: bool | None = None,
     ) -> torch.Tensor:
         """softmax(scale Q K^T) V, like q, with gradients for q, k and v.
 
@@ -62,12 +69,16 @@ class Attention:
         query with the last key; a row that sees no key gives zeros. scale is 1/sqrt(head_dim) unless given.
         backend "hopper", "triton" or "decode" (seq_len up to 16) asks for one of the kernels; without it, `attention.backend`
         tells which ran and why.
-        The backward pass is plain Triton's and deterministic.
+        deterministic asks for gradients with the same bits every time, as torch.use_deterministic_algorithms does where it is
+        left out: the Hopper kernel for head_dims up to 128 adds to q's gradient in any order otherwise.
+        `attention.backward_backend` tells what computes the gradients. The output has the same bits every time in any case.
         Raises UsageError for tensors that cannot work, and where the backend asked for cannot do it.
         """
         chosen, factor = _settled(q, k, v, scale, backend)
         if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-            o = cast("torch.Tensor", _Differentiable.apply(q, k, v, causal, factor, chosen.name))
+            in_order = torch.are_deterministic_algorithms_enabled() if deterministic is None else deterministic
+            o = cast("torch.Tensor", _Differentiable.apply(q, k, v, causal, factor, chosen.name, in_order))
+            self._last.backward = gradients_by(chosen, q.shape[3], deterministic=in_order)
         else:
             o, _ = _forward(q, k, v, causal, factor, chosen.name)
         self._last.backend = chosen
@@ -129,6 +140,15 @@ def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, aske
     return Backend("triton", f"the Hopper kernel cannot do this: {why_not}")
 
 
+def gradients_by(chosen: Backend, head_dim: int, *, deterministic: bool) -> Backend:
+    """What computes the gradients after a forward pass by `chosen`."""
+    if chosen.name != "hopper":
+        return Backend("triton", "the forward pass was not the Hopper kernel's; deterministic")
+    if is_fused(head_dim, deterministic=deterministic):
+        return Backend("hopper", "one kernel, which adds to q's gradient in any order")
+    return Backend("hopper", "asked to be deterministic" if head_dim <= 128 else "deterministic")
+
+
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> None:
     head_of_each_group = q
     if q.dim() == k.dim() == 4 and 0 < k.shape[1] < q.shape[1]:
@@ -149,14 +169,18 @@ def _forward(
 
 class _Differentiable(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q, k, v, causal: bool, scale: float, backend: BackendName) -> torch.Tensor:
+    def forward(ctx: Any, q, k, v, causal: bool, scale: float, backend: BackendName, deterministic: bool) -> torch.Tensor:
         o, lse = _forward(q, k, v, causal, scale, backend)
         ctx.save_for_backward(q, k, v, o, lse)
-        ctx.causal, ctx.scale = causal, scale
+        ctx.causal, ctx.scale, ctx.backend, ctx.deterministic = causal, scale, backend, deterministic
         return o
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, do: torch.Tensor) -> Any:
         q, k, v, o, lse = ctx.saved_tensors
-        return (*attention_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale), None, None, None)
+        if ctx.backend == "hopper":
+            grads = hopper_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale, deterministic=ctx.deterministic)
+        else:
+            grads = attention_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale)
+        return (*grads, None, None, None, None)

@@ -1,0 +1,240 @@
+"""Attention's gradients on Hopper in one kernel: a producer warpgroup loads, two consumer warpgroups of 64 keys each compute.
+
+Dao 2023, arXiv 2307.08691, Algorithm 2, for one column block and its row blocks i; transposed, so that keys are rows of wgmma,
+and P^T and dS^T go from the accumulators of one matmul straight into the operands of the next:
+    start S^T = K Q_i^T;  start dP^T = V dO_i^T                both consumers, for their own 64 keys
+    wait for S^T;  P^T = exp(S^T - lse_i)                      while dP^T runs
+    start dV += P^T dO_i
+    wait for dP^T;  dS^T = P^T * (dP^T - D_i)                  while dV runs
+    dS^T -> shared memory;  the consumers meet                 dQ sums over the keys of both
+    start dQ_i = dS K, half of it each;  start dK += dS^T Q_i
+    wait for dQ_i;  add it to the sums in global memory        while dK runs
+dQ's sums are float32 in global memory, to which all column blocks add (so its last bits vary), in the order in which an
+accumulator's registers lie: each instruction adds 512 adjacent bytes, and nothing is shuffled. hopper_ends.py has the rest.
+"""
+
+# The names are the paper's, and parameters of a Gluon function have no Python types.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
+# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false, reportAssignmentType=false
+# pyright: reportGeneralTypeIssues=false
+from __future__ import annotations
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
+from ioaware.kernels.attention.hopper_columns import SIDE, column_tile, column_tiles, masked_columns, rows_that_see
+
+BLOCK_N = gl.constexpr(128)
+"""Keys of a program: 64 for each of two consumers."""
+PIECE = gl.constexpr(4096)
+"""Numbers of dQ that a consumer adds for a row block: 64 rows by 64 columns."""
+MEET = gl.constexpr("bar.sync 9, 256;\nmov.b32 $0, $1;")
+"""Named barrier 9, which Triton does not use, for the 256 threads of both consumers."""
+# Four registers of an accumulator at the address of the first; every output of an asm must be written.
+ADD = gl.constexpr("red.global.add.v4.f32 [$4], {$8, $9, $10, $11};\n" + "".join(f"mov.b32 ${i}, 0;\n" for i in range(4)))
+
+
+@gluon.jit
+def produce(
+    Q, K, V, dO, Rows, memory, signals, sizes, group, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr
+):
+    """Keeps the tiles in shared memory filled: Q, dO and the rows' numbers turn round STAGES slots."""
+    q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, _, _ = memory
+    q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty = signals
+    _, _, heads, _ = sizes
+    lanes = gl.arange(0, BLOCK_M, gl.BlockedLayout([1], [32], [4], [0]))
+    loaded = 0  # row blocks so far
+    for t in range(column_tiles(sizes, CAUSAL, BLOCK_N)):
+        batch, kv_head, col = column_tile(t, sizes, CAUSAL, BLOCK_N)
+        first, end = rows_that_see(col, sizes, CAUSAL, BLOCK_M)
+        mbarrier.wait(kv_empty, (t + 1) & 1)  # both consumers' matmuls have read the K and V of the tile before
+        mbarrier.expect(k_full, K.block_type.nbytes)
+        tma_load(K, [batch, kv_head, col, 0], k_full, k_tiles.index(0))
+        for member in range(group):
+            head = kv_head * group + member
+            rows = Rows + (batch * heads * group + head).to(gl.int64) * end * (2 * BLOCK_M) + lanes
+            for i in range(first, end):
+                slot = loaded % STAGES
+                mbarrier.wait(row_block_empty.index(slot), (loaded // STAGES + 1) & 1)  # both consumers are done with it
+                mbarrier.expect(q_full.index(slot), Q.block_type.nbytes)
+                tma_load(Q, [batch, head, i * BLOCK_M, 0], q_full.index(slot), q_tiles.index(slot))
+                if (member == 0) & (i == first):
+                    mbarrier.expect(v_full, V.block_type.nbytes)
+                    tma_load(V, [batch, kv_head, col, 0], v_full, v_tiles.index(0))
+                mbarrier.expect(do_full.index(slot), dO.block_type.nbytes)
+                tma_load(dO, [batch, head, i * BLOCK_M, 0], do_full.index(slot), do_tiles.index(slot))
+                row_tiles.index(2 * slot).store(gl.load(rows + i * (2 * BLOCK_M)))
+                row_tiles.index(2 * slot + 1).store(gl.load(rows + i * (2 * BLOCK_M) + BLOCK_M))
+                mbarrier.arrive(rows_full.index(slot))  # the log-sum-exp and D are there
+                loaded += 1
+
+
+@gluon.jit
+def start_transposed(a, b, BLOCK_M: gl.constexpr):
+    """Starts A B^T."""
+    S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
+    return warpgroup_mma(a, b.permute((1, 0)), gl.zeros([SIDE, BLOCK_M], gl.float32, S), use_acc=False, is_async=True)
+
+
+@gluon.jit
+def start_dq(C: gl.constexpr, ds_tile, k, BLOCK_M: gl.constexpr):
+    """Starts dQ = dS K of 64 rows or, where a block has no more rows, of 64 columns."""
+    HALF: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    if BLOCK_M == 2 * SIDE:
+        ds_tile = ds_tile.slice(C * SIDE, SIDE, dim=1)
+    else:
+        k = k.slice(C * 64, 64, dim=1)
+    return warpgroup_mma(ds_tile.permute((1, 0)), k, gl.zeros([SIDE, 64], gl.float32, HALF), use_acc=False, is_async=True)
+
+
+@gluon.jit
+def add(sums, dq):
+    """Adds dQ's 64 by 64 to its piece of the sums, whose order is that of dQ's registers (hopper_ends.finish_kernel)."""
+    row = gl.arange(0, 64, gl.SliceLayout(1, dq.type.layout))
+    col = gl.arange(0, 64, gl.SliceLayout(0, dq.type.layout))
+    of_row = ((row >> 4) * 128 + (row & 7) * 16 + ((row >> 3) & 1) * 2).to(gl.int64) * 4
+    of_col = (((col >> 1) & 3) * 4 + (col & 1)).to(gl.int64) * 4 + (col >> 3).to(gl.int64) * 2048
+    where = (sums.to(gl.int64) + of_row)[:, None] + of_col[None, :]
+    gl.inline_asm_elementwise(ADD, "=r,=r,=r,=r,l,l,l,l,r,r,r,r", [where, dq], gl.int32, is_pure=False, pack=4)
+
+
+@gluon.jit
+def write(x, X, tile, batch, head, row):
+    """Writes 64 rows of a gradient through a tile of shared memory."""
+    tma_store_wait(0)  # the last store has read the tile
+    warpgroup_barrier()  # ... which every warp must know
+    tile.reshape(x.shape).store(x.to(tile.dtype))
+    fence_async_shared()  # what was stored to the tile, before TMA reads it
+    warpgroup_barrier()
+    tma_store(X, [batch, head, row, 0], tile)
+
+
+@gluon.jit
+def consume(
+    C: gl.constexpr, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2,
+    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """dK and dV of keys 64 C to 64 C + 63 of each tile, and half of what the tile adds to dQ."""
+    q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, ds_tiles, out_tiles = memory
+    q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty = signals
+    _, _, heads, _ = sizes
+    HEAD_DIM: gl.constexpr = q_tiles.shape[4]
+    BLOCK: gl.constexpr = BLOCK_M * HEAD_DIM
+    S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
+    ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
+    P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
+    done = gl.to_tensor(0)  # row blocks so far
+    for t in range(column_tiles(sizes, CAUSAL, BLOCK_N)):
+        batch, kv_head, col = column_tile(t, sizes, CAUSAL, BLOCK_N)
+        first, end = rows_that_see(col, sizes, CAUSAL, BLOCK_M)
+        key = col + C * SIDE
+        dk = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)
+        dv = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)
+        sums = Sums + ((batch * heads + kv_head) * group * end + first).to(gl.int64) * BLOCK + C * PIECE
+        i = first
+        mbarrier.wait(k_full, t & 1)  # K has landed
+        mbarrier.wait(v_full, t & 1)  # V has landed
+        for _block in range((end - first) * group):
+            # Zero, which the compiler does not know: descriptors of tiles that never change would be kept in registers.
+            zero = done >> 30
+            k_both = k_tiles.index(zero).reshape([BLOCK_N, HEAD_DIM])
+            k = k_both.slice(C * SIDE, SIDE, dim=0)
+            v = v_tiles.index(zero).reshape([BLOCK_N, HEAD_DIM]).slice(C * SIDE, SIDE, dim=0)
+            slot, phase = done % STAGES, (done // STAGES) & 1
+            q = q_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
+            do = do_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
+            ds_tile = ds_tiles.index(done % 2)
+
+            mbarrier.wait(q_full.index(slot), phase)  # Q_i has landed
+            s = start_transposed(k, q, BLOCK_M)
+            mbarrier.wait(do_full.index(slot), phase)  # dO_i has landed
+            dp = start_transposed(v, do, BLOCK_M)
+            s = warpgroup_mma_wait(1, [s])
+            if MASK:
+                s = masked_columns(s, key, i * BLOCK_M, sizes, CAUSAL)
+            mbarrier.wait(rows_full.index(slot), phase)  # the log-sum-exp and D are there
+            lse = row_tiles.index(2 * slot).load(gl.SliceLayout(0, S))
+            p = gl.exp2(s * scale_log2 - lse[None, :])
+            p_operand = gl.convert_layout(p.to(q_tiles.dtype), P)  # the registers of an accumulator are those of the operand
+            delta = row_tiles.index(2 * slot + 1).load(gl.SliceLayout(0, S))
+            dp = warpgroup_mma_wait(0, [dp])
+            dv = warpgroup_mma(p_operand, do, dv, is_async=True)
+            ds = (p * (dp - delta[None, :])).to(q_tiles.dtype)
+
+            ds_tile.slice(C * SIDE, SIDE, dim=0).store(ds)
+            fence_async_shared()  # what was stored of dS, before the tensor cores read it
+            # Both halves of dS are there. Each consumer has waited for its last dQ, so the other dS tile is free as well.
+            gl.inline_asm_elementwise(MEET, "=r,r", [done], gl.int32, is_pure=False, pack=1)
+            dq = start_dq(C, ds_tile, k_both, BLOCK_M)
+            dk = warpgroup_mma(gl.convert_layout(ds, P), q, dk, is_async=True)
+            dv, dq = warpgroup_mma_wait(1, [dv, dq])
+            add(sums, dq)
+            dk = warpgroup_mma_wait(0, [dk])
+            mbarrier.arrive(row_block_empty.index(slot))  # all matmuls have read Q_i and dO_i, and lse and D are used
+            done += 1
+            i += 1
+            sums += BLOCK
+            if i == end:  # on to the next head of the group
+                i = first
+                sums += first * BLOCK
+        mbarrier.arrive(kv_empty)  # all matmuls have read K and V
+        zero = done >> 30  # so that what follows is computed here, and not kept in registers through the loop
+        batch, kv_head, col = column_tile(t + zero, sizes, CAUSAL, BLOCK_N)
+        write(dv, dV, out_tiles.index(C + zero), batch, kv_head, col + C * SIDE)
+        write(dk * scale, dK, out_tiles.index(C + zero), batch, kv_head, col + C * SIDE)
+    tma_store_wait(0)  # shared memory outlives its readers
+
+
+@gluon.jit(do_not_specialize=["seq_len", "kv_len", "heads", "batch_heads", "group"])
+def hopper_backward_kernel(
+    Q, K, V, dO, dK, dV, Rows, Sums, seq_len, kv_len, heads, batch_heads, group, scale, scale_log2,
+    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """dK and dV of column blocks of 128, dealt over the programs, and what they add to dQ. Q, K, V, dO, dK, dV: descriptors of
+    [batch, heads, rows, head_dim], with boxes of BLOCK_M rows (Q, dO), 128 (K, V) and 64 (dK, dV); heads and batch_heads count
+    key heads, each of `group` query heads. Rows [batch heads, row blocks, 2, BLOCK_M] and Sums [batch heads, row blocks,
+    BLOCK_M HEAD_DIM] in float32, as hopper_ends.prepare_kernel leaves them. BLOCK_M HEAD_DIM is twice PIECE."""
+    HEAD_DIM: gl.constexpr = Q.block_shape[3]
+    q_tiles = gl.allocate_shared_memory(Q.dtype, [STAGES, 1, 1, BLOCK_M, HEAD_DIM], Q.layout)
+    do_tiles = gl.allocate_shared_memory(dO.dtype, [STAGES, 1, 1, BLOCK_M, HEAD_DIM], dO.layout)
+    row_tiles = gl.allocate_shared_memory(gl.float32, [2 * STAGES, BLOCK_M], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    k_tiles = gl.allocate_shared_memory(K.dtype, [1, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
+    v_tiles = gl.allocate_shared_memory(V.dtype, [1, 1, 1, BLOCK_N, HEAD_DIM], V.layout)
+    DS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BLOCK_N, BLOCK_M], Q.dtype)
+    ds_tiles = gl.allocate_shared_memory(Q.dtype, [2, BLOCK_N, BLOCK_M], DS)
+    out_tiles = gl.allocate_shared_memory(dK.dtype, [2, 1, 1, SIDE, HEAD_DIM], dK.layout)
+    q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    rows_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    row_block_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    k_full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    v_full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    kv_empty = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(STAGES):
+        mbarrier.init(q_full.index(i), 1)  # the producer, when its bytes have landed
+        mbarrier.init(do_full.index(i), 1)
+        mbarrier.init(rows_full.index(i), 1)
+        mbarrier.init(row_block_empty.index(i), 2)  # both consumers
+    mbarrier.init(k_full, 1)
+    mbarrier.init(v_full, 1)
+    mbarrier.init(kv_empty, 2)
+    fence_async_shared()  # the barriers' first state, before TMA arrives at them
+    memory = (q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, ds_tiles, out_tiles)
+    signals = (q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty)
+    sizes = (seq_len, kv_len, heads, batch_heads)
+    gl.warp_specialize(
+        [
+            (produce, (Q, K, V, dO, Rows, memory, signals, sizes, group, CAUSAL, BLOCK_M, STAGES)),
+            (consume, (0, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES)),
+            (consume, (1, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES)),
+        ],
+        [4, 4], [REGISTERS, REGISTERS],
+    )  # fmt: skip
