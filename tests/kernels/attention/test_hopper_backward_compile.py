@@ -1,0 +1,100 @@
+"""The Hopper backward kernels compiled for sm_90a without a GPU, and their machine code read: nothing spilled where it costs,
+no wgmma serialised, additions to dQ of four numbers at once, and no uniform register read on a path that never wrote it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+from machine_code import Code, ptxas_says, undefined_reads
+from triton.backends.compiler import GPUTarget
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
+
+from ioaware.kernels.attention.hopper_backward import hopper_backward_kernel
+from ioaware.kernels.attention.hopper_dkdv import dkdv_kernel
+from ioaware.kernels.attention.hopper_dq import dq_kernel
+from ioaware.kernels.attention.hopper_gradients import FUSED, FUSED_ROWS, KEYS_VALUES, QUERIES
+from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
+
+
+def compiled(kernel: Any, boxes: Mapping[str, int], width: int, dtype: str, constants: Mapping[str, Any]) -> Any:
+    """The kernel as `hopper_backward` launches it, with boxes of so many rows."""
+    element = {"fp16": gl.float16, "bf16": gl.bfloat16}[dtype]
+
+    def descriptor(rows: int) -> str:
+        layout = gl.NVMMASharedLayout.get_default_for([1, 1, rows, width], element)
+        return f"tensordesc<{dtype}[1, 1, {rows}, {width}],{layout!r}>"
+
+    tensors = {name: descriptor(rows) for name, rows in boxes.items()}
+    others = {"Rows": "*fp32", "Sums": "*fp32", "scale": "fp32", "scale_log2": "fp32", **dict.fromkeys(constants, "constexpr")}
+    signature = {name: {**tensors, **others}.get(name, "i32") for name in kernel.arg_names}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name in ("Rows", "Sums")}
+    source = GluonASTSource(kernel, signature, dict(constants), aligned)
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "enable_fp_fusion": True})
+
+
+def read(kernel: Any, folder: Path) -> Code:
+    """Its machine code, which keeps the rules of all of them."""
+    assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
+    report = ptxas_says(kernel, folder)
+    assert not re.search(r"C75\d\d", report), report  # wgmma serialised, setmaxnreg ignored
+    assert "Used 168 registers" in report
+    code = Code.of(kernel, folder)
+    assert undefined_reads(code) == []
+    return code
+
+
+def matmul_loops(code: Code) -> list[list[str]]:
+    loops = code.matmul_loops()
+    assert len(loops) == 2  # one for each consumer
+    for loop in loops:
+        assert not [x for x in loop if re.search(r"\b(STL|LDL)\b", x)]
+    return loops
+
+
+def count(pattern: str, instructions: list[str]) -> int:
+    return sum(bool(re.search(pattern, x)) for x in instructions)
+
+
+@pytest.mark.parametrize(("width", "dtype", "causal"), [(64, "bf16", False), (64, "fp16", True), (128, "bf16", True)])
+def test_all_gradients_at_once(tmp_path: Path, width: int, dtype: str, causal: bool) -> None:
+    block_m = FUSED_ROWS[width]
+    constants = {"CAUSAL": causal, "MASK": causal, "BLOCK_M": block_m, **FUSED}
+    boxes = {"Q": block_m, "dO": block_m, "K": 128, "V": 128, "dK": 64, "dV": 64}
+    code = read(compiled(hopper_backward_kernel, boxes, width, dtype, constants), tmp_path)
+    for loop in matmul_loops(code):
+        # S and dP in steps of 16 columns, dV and dK in steps of 16 rows, dQ in steps of 16 of the 128 keys
+        assert count("HGMMA", loop) == 2 * width // 16 + 2 * block_m // 16 + 128 // 16
+        assert count(r"MUFU\.EX2", loop) == block_m // 2
+        assert count(r"RED.*ADD\.F32x4.*\.GPU", loop) == 64 * 64 // (128 * 4)
+        assert count(r"\b(RED|ATOM)", loop) == 64 * 64 // (128 * 4)
+
+
+@pytest.mark.parametrize(("width", "causal"), [(256, True), (128, False)])
+def test_each_gradient_by_one_writer(tmp_path: Path, width: int, causal: bool) -> None:
+    constants: dict[str, Any] = {"CAUSAL": causal, "MASK": causal, **KEYS_VALUES}
+    boxes = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), 64)
+    code = read(compiled(dkdv_kernel, boxes, width, "bf16", constants), tmp_path)
+    for loop in matmul_loops(code):
+        matmuls, waits = ([i for i, x in enumerate(loop) if re.search(p, x)] for p in ("HGMMA", "DEPBAR.LE gsb0"))
+        assert len(matmuls) == width // 16 + 64 // 16
+        assert max(matmuls) < min(waits)  # both start before either is waited for
+
+    constants = {"CAUSAL": causal, "MASK": causal, **QUERIES[width]}
+    block_n = QUERIES[width]["BLOCK_N"]
+    boxes = {"Q": 64, "dO": 64, "dQ": 64, "K": block_n, "V": block_n}
+    for loop in matmul_loops(read(compiled(dq_kernel, boxes, width, "fp16", constants), tmp_path)):
+        assert count("HGMMA", loop) == 2 * width // 16 + block_n // 16
+        assert count(r"MUFU\.EX2", loop) == block_n // 2
+
+
+def test_a_kernel_with_too_many_accumulators_is_seen(tmp_path: Path) -> None:
+    constants = {"CAUSAL": False, "MASK": False, "BLOCK_M": 64, "STAGES": 1, "REGISTERS": 240}
+    boxes = {"Q": 64, "dO": 64, "K": 128, "V": 128, "dK": 64, "dV": 64}
+    starved = compiled(hopper_backward_kernel, boxes, 256, "bf16", constants)
+    assert [x for x in Code.of(starved, tmp_path).instructions if re.search(r"\b(STL|LDL)\b", x)]

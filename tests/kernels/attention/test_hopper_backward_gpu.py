@@ -1,0 +1,166 @@
+"""Gradients of `attention` on a real GPU against float64: both backends, every layout and shape, races, graph capture."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from ioaware.instruments.correctness import relative_error
+from ioaware.instruments.poison import Poison
+from ioaware.kernels.attention.attention import BackendName, attention
+
+AVAILABLE = torch.cuda.is_available()
+HOPPER = AVAILABLE and torch.cuda.get_device_capability()[0] == 9
+TOLERANCE = {torch.float16: 1.5e-3, torch.bfloat16: 1e-2}
+on_hopper = pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not AVAILABLE, reason="torch sees no CUDA GPU"),
+    pytest.mark.filterwarnings(
+        "ignore:Attempting to run cuBLAS"
+    ),  # torch's own, at the first float64 matmul of a backward pass
+]
+Tensors = tuple[torch.Tensor, ...]
+
+
+def drawn(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Tensor:
+    batch, heads, rows, head_dim = shape
+    if heads_last:
+        return torch.randn(batch, rows, heads, head_dim, device="cuda", dtype=dtype).transpose(1, 2)
+    return torch.randn(shape, device="cuda", dtype=dtype)
+
+
+def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> Tensors:
+    """dQ, dK and dV in float64, with groups."""
+    leaves = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    group = q.shape[1] // k.shape[1]
+    keys, values = (x.repeat_interleave(group, 1) for x in leaves[1:])
+    s = leaves[0] @ keys.transpose(-1, -2) / math.sqrt(q.shape[3])
+    seen = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device)
+    if causal:
+        seen = seen.tril(k.shape[2] - q.shape[2])
+    output = (torch.softmax(s.masked_fill(~seen, -1e300), -1) * seen) @ values
+    return torch.autograd.grad(output, leaves, do.double())
+
+
+def gradients(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool, backend: BackendName,
+    deterministic: bool = False,
+) -> Tensors:  # fmt: skip
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    output = attention(leaves[0], leaves[1], leaves[2], causal, backend=backend, deterministic=deterministic)
+    assert attention.backward_backend is not None
+    assert attention.backward_backend.name == backend
+    return torch.autograd.grad(output, leaves, do)
+
+
+def errors(found: Tensors, expected: Tensors) -> list[float]:
+    """Relative errors; absolute ones where the gradient is zero but for rounding."""
+    small = 1e-3
+    return [
+        relative_error(one, other) if other.norm() > small * math.sqrt(other.numel()) else float((one - other).abs().max())
+        for one, other in zip(found, expected, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("backend", "deterministic"),
+    [pytest.param("hopper", False, marks=on_hopper), pytest.param("hopper", True, marks=on_hopper), ("triton", True)],
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(
+    ("batch", "heads", "kv_heads", "seq_len", "kv_len", "head_dim", "heads_last"),
+    [
+        (1, 1, 1, 128, 128, 64, False),
+        (2, 4, 2, 256, 256, 128, True),
+        (1, 2, 2, 200, 333, 40, False),
+        (3, 5, 1, 1, 77, 256, False),
+        (2, 2, 2, 640, 130, 72, True),  # causal: the first 510 rows see no key
+        (1, 4, 4, 1024, 1024, 256, False),
+        (2, 3, 3, 65, 1, 64, True),
+        (2, 3, 3, 65, 1, 256, False),
+        (4, 8, 2, 700, 900, 96, True),
+        (4, 8, 2, 300, 450, 128, False),
+        (9, 16, 4, 300, 450, 64, True),  # more tiles than processors
+        (3, 20, 20, 500, 500, 136, False),
+    ],
+)
+def test_agrees_with_float64(
+    backend: BackendName, deterministic: bool, dtype: torch.dtype, causal: bool, batch: int, heads: int, kv_heads: int,
+    seq_len: int, kv_len: int, head_dim: int, heads_last: bool,
+) -> None:  # fmt: skip
+    torch.manual_seed(0)
+    q, do = (drawn(batch, heads, seq_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
+    k, v = (drawn(batch, kv_heads, kv_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
+    with Poison():
+        found = gradients(q, k, v, do, causal, backend, deterministic)
+    assert [x.stride() for x in found] == [x.stride() for x in (q, k, v)]
+    assert max(errors(found, exact(q, k, v, do, causal))) < TOLERANCE[dtype]
+    if deterministic:
+        again = gradients(q, k, v, do, causal, backend, deterministic)
+        assert all(torch.equal(one, other) for one, other in zip(found, again, strict=True))
+
+
+@on_hopper
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("size", [1.0, 8.0], ids=["normal", "large"])  # scores of some hundreds: one weight is nearly all
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_at_most_twice_the_error_of_cudnn(head_dim: int, size: float, causal: bool, deterministic: bool) -> None:
+    torch.manual_seed(0)
+    q, k, v, do = (drawn(2, 4, 1024, head_dim, dtype=torch.bfloat16) for _ in range(4))
+    q, k = q * size, k * size
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        theirs = torch.autograd.grad(scaled_dot_product_attention(*leaves, is_causal=causal), leaves, do)
+    expected = exact(q, k, v, do, causal)
+    ours = errors(gradients(q, k, v, do, causal, "hopper", deterministic), expected)
+    for one, other in zip(ours, errors(theirs, expected), strict=True):
+        assert one < 2 * other + 1e-6
+
+
+@on_hopper
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_a_gradient_of_any_layout(head_dim: int) -> None:
+    q, k, v = (drawn(2, 3, 300, head_dim, dtype=torch.float16) for _ in range(3))
+    for do in (
+        torch.ones((), device="cuda", dtype=torch.float16).expand(q.shape),  # what a sum gives
+        drawn(2, 3, head_dim, 300, dtype=torch.float16).transpose(2, 3),
+        torch.randn(q.numel() + 1, device="cuda", dtype=torch.float16)[1:].view(q.shape),
+    ):
+        assert max(errors(gradients(q, k, v, do, True, "hopper"), exact(q, k, v, do, True))) < TOLERANCE[torch.float16]
+
+
+@on_hopper
+@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 640), (128, 900), (256, 500)])
+def test_many_launches_without_a_race(head_dim: int, seq_len: int) -> None:
+    for causal in (False, True):
+        wrong = torch.zeros((), dtype=torch.int64, device="cuda")
+        for _ in range(10):
+            q, k, v, do = (drawn(3, 20, seq_len, head_dim, dtype=torch.float16) for _ in range(4))
+            dq, dk, dv = gradients(q, k, v, do, causal, "hopper")
+            for _ in range(20):
+                dq_again, dk_again, dv_again = gradients(q, k, v, do, causal, "hopper")
+                wrong += (dk != dk_again).sum() + (dv != dv_again).sum()  # one program computes each of their blocks
+                wrong += ((dq - dq_again).abs() > 2e-3 * dq.abs().max()).sum()  # sums in another order
+        assert wrong.item() == 0
+
+
+@on_hopper
+@pytest.mark.parametrize("head_dim", [128, 256])
+def test_a_cuda_graph_captures_it(head_dim: int) -> None:
+    q, k, v, do = (drawn(2, 3, 512, head_dim, dtype=torch.float16) for _ in range(4))
+    expected = gradients(q, k, v, do, True, "hopper", deterministic=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = gradients(q, k, v, do, True, "hopper", deterministic=True)
+    for one in found:
+        one.fill_(math.nan)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
