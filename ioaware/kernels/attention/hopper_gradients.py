@@ -37,7 +37,7 @@ def hopper_backward(
 ) -> Gradients:  # fmt: skip
     """dQ, dK and dV of what hopper_forward returned as o and lse [batch, heads, seq_len]. q, o, do [batch, heads, seq_len,
     head_dim]; k, v [batch, kv_heads, kv_len, head_dim]. do has any strides, though such as TMA cannot take cost a copy."""
-    do = do if suits_tma(do) else do.contiguous()
+    do = do if suits_tma(do) else do.clone(memory_format=torch.contiguous_format)
     if not {type(tensor) for tensor in (q, k, v, do)} <= PLAIN:
         return Prepared.of(q, k, v, o, do, causal, scale, deterministic)(q, k, v, o, lse, do)
     layout = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), o.stride(), do.stride())
