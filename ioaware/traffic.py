@@ -91,7 +91,8 @@ class Launch:
     """One kernel launch of the work, in launch order. `origin` tells Triton kernels from torch's own operators.
 
     `local_bytes` is the local memory of a thread: registers spilled there travel through the L1 and the L2, so counters
-    see them and no formula does. `conditions` are what the formulas are for, as relations between parameters.
+    see them and no formula does. `conditions` are what the formulas are for, as relations between parameters. `counters` are
+    what else a GPU counts, as counted or as foretold, by their own names.
     """
 
     kernel: str
@@ -107,6 +108,7 @@ class Launch:
     exact: bool = True
     notes: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
+    counters: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
