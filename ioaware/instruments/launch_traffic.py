@@ -11,9 +11,12 @@ from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
+from ioaware.analysis.ir.counts import Programs
+from ioaware.analysis.ir.kernel import touches
+from ioaware.analysis.ir.record import Touch
 from ioaware.analysis.ranges import within
 from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value, substituted
-from ioaware.instruments.compile import first_ir
+from ioaware.instruments.compile import first_ir, integer_at
 from ioaware.instruments.conditions import ANYTHING, Known
 
 
@@ -29,6 +32,26 @@ def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTa
     if known == ANYTHING:
         return traffic
     return _with_formulas(traffic, lambda expr: within(_exchanged(expr, fine), known.ranges))
+
+
+def launch_touches(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[list[Touch], Programs]:
+    """The instructions of one captured launch that touch memory, at the given values: no symbols but indices are left."""
+    ir = first_ir(launch, values, gpu)
+    arguments = [_at(_argument(name, value), values) for name, value in ir.parameters]
+    return touches(ir.text, arguments, [integer_at(size, values) for size in launch.grid])
+
+
+def _at(argument: Argument, values: Mapping[str, int]) -> Argument:
+    """The argument with numbers for symbols."""
+
+    def number(value: Expr | int) -> int:
+        return integer_at(value, values) if isinstance(value, Expr) else value
+
+    if isinstance(argument, Pointer):
+        return replace(argument, offset_bytes=number(argument.offset_bytes))
+    if isinstance(argument, Descriptor):
+        return replace(argument, shape=tuple(map(number, argument.shape)), strides=tuple(map(number, argument.strides)))
+    return replace(argument, value=number(argument.value)) if isinstance(argument.value, Expr) else argument
 
 
 def _exchanged(expr: Any, symbols: Any) -> Expr:
