@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioaware.analysis.ir.counts import Programs
+from ioaware.analysis.ir.lanes import numeric
 from ioaware.analysis.ir.poly import Poly, Test
 from ioaware.analysis.ir.record import Condition, Touch
-from ioaware.analysis.ir.sectors import numeric
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
 from ioaware.analysis.ir.values import lane_symbol
 

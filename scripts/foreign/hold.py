@@ -1,0 +1,304 @@
+"""Recorded counters of foreign kernels held against what `derive` says of the same launches, term by term, as a document.
+
+    PYTHONPATH=. python scripts/foreign/hold.py ioaware/recorded/foreign -o docs/derive-on-h200.md [--derive]
+
+The folder holds `measured.jsonl`, of `measure.py`, and `derived.jsonl`, which `--derive` makes anew; that takes the libraries'
+checkouts and the Triton that the kernels were measured with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ioaware.record import read_jsonl, write_jsonl
+from ioaware.traffic import BYTES_HOLD, Launch, ParamValue, Result
+
+TOLERANCE = 0.005
+SHOWN = 0.0005
+"""Terms smaller than this share of the elements are left out of the tables, not of the sums."""
+SECTOR_BYTES = 32
+
+SECTORS = "l1tex__t_sectors_pipe_lsu_mem_{}.sum"
+READ_SECTORS, WRITE_SECTORS = SECTORS.format("global_op_ld"), SECTORS.format("global_op_st")
+READ_DATA, COPY_DATA, WRITE_DATA = (f"sm__sass_data_bytes_mem_global_op_{way}.sum" for way in ("ld", "ldgsts", "st"))
+TMA_READS = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
+TMA_WRITES = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum"
+PREDICTED = (READ_SECTORS, WRITE_SECTORS, TMA_READS, TMA_WRITES)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Reads or writes of a launch, in bytes: derived, derived to be asked of the L1, and what counters made of that."""
+
+    elements: int
+    sectors: int | None
+    """Of whole tiles, each access for itself; None where derive knows no exact number."""
+    asked: int
+    """Of the L1 and of TMA, instruction by instruction, as derived."""
+    asked_counted: int
+    hits: int
+    """What the L1 did not pass on: for reads counted, for writes the rest."""
+    spills: int
+    atomics: int
+    passed: int
+    """Between the L1s and the L2: the counter of requested bytes."""
+
+    @property
+    def ratio(self) -> float:
+        return self.passed / self.elements if self.elements else 1.0
+
+    @property
+    def equal(self) -> bool:
+        """The counter of requested bytes is derive's number."""
+        return abs(self.ratio - 1) <= TOLERANCE
+
+    @property
+    def alone(self) -> bool:
+        """Neither hits nor spills nor atomics: the L1 had no part in it."""
+        return not (self.hits or self.spills or self.atomics)
+
+    @property
+    def rest(self) -> int:
+        """What the terms do not add up to."""
+        return self.passed - (self.asked - self.hits + self.spills + self.atomics)
+
+    @property
+    def closed(self) -> bool:
+        """What was asked was counted to the last sector, and the terms add up."""
+        return self.asked == self.asked_counted and abs(self.rest) <= TOLERANCE * (self.asked + self.spills)
+
+    @property
+    def whole(self) -> bool:
+        """No access was put together with another: what merged in the L1 is of one access of a tile."""
+        least = self.elements if self.sectors is None else self.sectors
+        return self.passed - self.spills - self.atomics >= least - TOLERANCE * (least + self.spills)
+
+    def why(self, merged: str, tma: bool) -> str:
+        """The terms between derive's number and the counter, as shares of the former."""
+        if self.equal and abs(self.asked - self.elements) <= TOLERANCE * self.elements:
+            return ""
+        if self.sectors is None:
+            asked = [("sectors of instructions", self.asked - self.elements)]
+        else:
+            again = "whole boxes" if tma else "narrow or repeated instructions"
+            first = "partial sectors" if self.sectors >= self.elements else "lanes that share an element"
+            asked = [(first, self.sectors - self.elements), (again, self.asked - self.sectors)]
+        terms = [*asked, (merged, -self.hits), ("spilled registers", self.spills), ("atomics", self.atomics)]
+        shown = [(name, bytes_ / self.elements) for name, bytes_ in terms]
+        return ", ".join(f"{name} {share:+.1%}" for name, share in shown if abs(share) >= SHOWN).replace("%", " %")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One launch."""
+
+    target: str
+    params: Mapping[str, ParamValue]
+    kernel: str
+    reads: Side
+    writes: Side
+    data: tuple[float, ...]
+    """Bytes that active threads ask for, counted over derived: reads and writes."""
+    tma: bool
+
+    @property
+    def closed(self) -> bool:
+        return self.reads.closed and self.writes.closed and self.writes.whole
+
+
+def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
+    """Launch beside launch. Raises `ValueError` where a record has no counterpart or another kernel or grid."""
+    known = {_point(result): result for result in derived}
+    found: list[Row] = []
+    for result in measured:
+        if result.status not in BYTES_HOLD:
+            raise ValueError(f"{result.target}: {result.status}")
+        there = [launch for launch in known[_point(result)].launches if launch.origin == "triton"]
+        for counted, said in zip(result.launches, there, strict=True):
+            if (counted.kernel, counted.grid) != (said.kernel, said.grid):
+                raise ValueError(
+                    f"{result.target}: measured {counted.kernel} {counted.grid}, derived {said.kernel} {said.grid}"
+                )
+            found.append(_row(result, counted, said))
+    return found
+
+
+def _point(result: Result) -> tuple[str, frozenset[tuple[str, ParamValue]]]:
+    return result.target, frozenset((name, value) for name, value in result.params.items() if value is not None)
+
+
+def _row(result: Result, counted: Launch, said: Launch) -> Row:
+    seen, expected = counted.counters or {}, said.counters or {}
+    requested, moved = said.requested, counted.requested
+    if requested is None or moved is None or requested.read_bytes is None or requested.write_bytes is None:
+        raise ValueError(f"{result.target}: {said.kernel} has no bytes")
+
+    def sectors(name: str, counters: Mapping[str, int] = seen) -> int:
+        return SECTOR_BYTES * counters[SECTORS.format(name)]
+
+    returned = sectors("global_op_atom")
+    reads = Side(
+        elements=requested.read_bytes,
+        sectors=requested.read_sector_bytes,
+        asked=SECTOR_BYTES * expected[READ_SECTORS] + expected[TMA_READS],
+        asked_counted=SECTOR_BYTES * seen[READ_SECTORS] + seen[TMA_READS],
+        hits=sectors("global_op_ld_lookup_hit"),
+        spills=sectors("local_op_ld") - sectors("local_op_ld_lookup_hit"),
+        atomics=returned,
+        passed=moved.read_bytes or 0,
+    )
+    writes = Side(
+        elements=requested.write_bytes,
+        sectors=requested.write_sector_bytes,
+        asked=SECTOR_BYTES * expected[WRITE_SECTORS] + expected[TMA_WRITES],
+        asked_counted=SECTOR_BYTES * seen[WRITE_SECTORS] + seen[TMA_WRITES],
+        hits=0,
+        spills=sectors("local_op_st"),
+        atomics=returned + sectors("global_op_red"),
+        passed=moved.write_bytes or 0,
+    )
+    writes = replace(writes, hits=max(0, -writes.rest))  # stores that the L1 put together: no counter has them alone
+    data = (
+        _over(seen[READ_DATA] + seen[COPY_DATA], expected[READ_DATA]),
+        _over(seen[WRITE_DATA], expected[WRITE_DATA]),
+    )
+    return Row(result.target, result.params, counted.kernel, reads, writes, data, expected[TMA_READS] > 0)
+
+
+def _over(one: int, other: int) -> float:
+    return one / other if other else 1.0
+
+
+def document(found: Sequence[Row], environment: Mapping[str, object]) -> str:
+    """The tables in Markdown."""
+    libraries: dict[str, list[Row]] = {}
+    for row in found:
+        libraries.setdefault(row.target.rpartition(":")[0].rpartition("/")[2].removesuffix(".py"), []).append(row)
+    parts = [INTRODUCTION.format(**environment), summary(found)]
+    for library, its in libraries.items():
+        parts.append(f"## {library.replace('_', ' ')}\n\n{HEADER}\n" + "\n".join(map(_markdown, its)))
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(found: Sequence[Row]) -> str:
+    """What the rows come to, in sentences."""
+    sides = [side for row in found for side in (row.reads, row.writes)]
+    alone = [side for side in sides if side.alone and side.asked == side.elements]
+    kernels = {(row.target, row.kernel) for row in found}
+    exact = sum(side.asked == side.asked_counted for side in sides)
+    data = [share for row in found for share in row.data]
+    farthest = max(abs(side.rest) / (side.asked + side.spills) for side in sides if side.asked)
+    return (
+        f"{len(kernels)} kernels, {len(found)} launches, {len(sides)} totals of reads or of writes.\n\n"
+        "- Nothing between derive and the L2 (every sector asked for once and whole, no hits, spills or atomics): "
+        f"{len(alone)} totals, of which {sum(side.passed == side.elements for side in alone)} equal derive's bytes to the byte "
+        f"and {sum(side.equal for side in alone)} within {TOLERANCE:.1%}.\n"
+        f"- Asked of the L1 and of TMA, derived against counted: {exact} of {len(sides)} equal to the last sector.\n"
+        "- Bytes that active threads ask for, derived against counted: "
+        f"{sum(share == 1 for share in data)} of {len(data)} equal, "
+        f"the farthest {max(abs(share - 1) for share in data):.2%} apart.\n"
+        f"- Passed between L1 and L2: the terms add up within {TOLERANCE:.1%} of what was asked for at "
+        f"{sum(row.closed for row in found)} of {len(found)} launches; the farthest is {farthest:.2%} off."
+    ).replace("%", " %")
+
+
+INTRODUCTION = """# Foreign kernels on an H200
+
+Kernels of other libraries, derived without a GPU and then run on an {gpu} (Triton {triton}) at two sizes each, most often one
+with rows of whole sectors and one without. Requested bytes are those between an SM's L1 and the L2. Made by
+`scripts/foreign/hold.py` from `ioaware/recorded/foreign/`; each term in it is derived or counted, none is fitted:
+
+1. *Elements*: the bytes that the kernel's accesses ask for under their masks, derive's formulas.
+2. *Partial sectors*: an access moves whole sectors of 32 bytes, each once, be it for many lanes. Derive's sector formulas: each
+   access of a tile for itself.
+3. *Narrow or repeated instructions*: a tile is accessed by many instructions of many warps. Those that share a sector ask
+   for it more than once: rows that are not aligned take narrow loads, every warp loads the same scalar, a compiler loads a
+   tile once for each layout that it wants it in. `ioaware/instruments/warps.py` works that out from the compiled kernel's
+   layouts, and the counters `l1tex__t_sectors_pipe_lsu_mem_global_op_ld` and `_st` must say the same. *Whole boxes*: TMA copies
+   what lies outside a tensor too, and rows of 128 bytes at most.
+4. *L1 hits*, counted: sectors that the L1 had, be it of a neighbouring instruction or of a weight that an earlier program on
+   this SM loaded. Of stores no counter says how many were put together: *merged* is what is missing, and never more than makes
+   each access whole.
+5. *Spilled registers* and *atomics*, counted: what the compiler keeps in local memory, and what atomics send and return.
+
+The columns *counter* are the requested bytes, by `l1tex__m_xbar2l1tex_read_bytes` and `l1tex__m_l1tex2xbar_write_bytes`, over
+derive's elements; the terms behind are shares of derive's elements and add up to the difference. No terms: nothing comes
+between."""
+
+HEADER = (
+    "| kernel | size | reads, derived | counter | terms | writes, derived | counter | terms | closed |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def _markdown(row: Row) -> str:
+    size = " ".join(f"{name}={_spelled(value)}" for name, value in row.params.items() if value is not None)
+    cells = [
+        *(f"{row.target.rpartition(':')[2]}: `{row.kernel}`", size),
+        *(f"{row.reads.elements:,}", f"{row.reads.ratio:.5f}", row.reads.why("L1 hits", row.tma)),
+        *(f"{row.writes.elements:,}", f"{row.writes.ratio:.5f}", row.writes.why("merged", row.tma)),
+        "yes" if row.closed else "no",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _spelled(value: ParamValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+def derive_all(measured: Iterable[Result]) -> list[Result]:
+    """The same points derived, each launch with the counters that its compiled form makes it have."""
+    from ioaware.instruments.capture import DEFAULT_GPU, capture
+    from ioaware.instruments.derive import derive
+    from ioaware.instruments.target import load_target
+    from ioaware.instruments.warps import launch_asks
+
+    found: list[Result] = []
+    for result in measured:
+        target = load_target(result.target)
+        params = target.resolve(result.params)
+        plain = derive(target, params, machine_code=False)
+        captured = capture(target, params)
+        captured_launches = iter(captured.launches)
+        launches: list[Launch] = []
+        for launch in plain.launches:
+            if launch.origin != "triton":
+                continue
+            its = launch_asks(next(captured_launches), captured.values, DEFAULT_GPU)
+            counters = {
+                READ_SECTORS: its.read_sectors,
+                WRITE_SECTORS: its.write_sectors,
+                READ_DATA: its.read_bytes,
+                WRITE_DATA: its.write_bytes,
+                TMA_READS: its.tma_read_bytes,
+                TMA_WRITES: its.tma_write_bytes,
+            }
+            launches.append(replace(launch, counters=counters))
+        fields = {name: getattr(plain, name) for name in ("target", "params", "requested", "exact", "notes", "environment")}
+        found.append(Result("derive", **fields, launches=tuple(launches)))
+        print(result.target, file=sys.stderr)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when every launch closes, 1 otherwise."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", type=Path, help="the folder of measured.jsonl and derived.jsonl")
+    parser.add_argument("--derive", action="store_true", help="make derived.jsonl anew")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the document")
+    given = parser.parse_args(arguments)
+    measured = list(read_jsonl(given.records / "measured.jsonl"))
+    if given.derive:
+        write_jsonl(given.records / "derived.jsonl", derive_all(measured))
+    found = rows(measured, read_jsonl(given.records / "derived.jsonl"))
+    given.output.write_text(document(found, measured[0].environment or {}), encoding="utf-8")
+    print(summary(found), file=sys.stderr)
+    return 0 if all(row.closed for row in found) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,131 @@
+"""The recorded counters of foreign kernels and what derive says of them: every term, and the document made of both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ioaware.instruments.loading import load_file
+from ioaware.record import read_jsonl
+from ioaware.traffic import Launch, Result, total
+
+ROOT = Path(__file__).parents[2]
+RECORDS = Path(str(files("ioaware"))) / "recorded" / "foreign"
+
+
+@pytest.fixture(scope="module")
+def hold() -> ModuleType:
+    return load_file(ROOT / "scripts" / "foreign" / "hold.py")
+
+
+@cache
+def recorded(name: str) -> list[Result]:
+    return list(read_jsonl(RECORDS / f"{name}.jsonl"))
+
+
+def edited(change: Callable[[Launch], Launch]) -> list[Result]:
+    """The measurements, the first launch of the first one changed."""
+    first, *others = recorded("measured")
+    return [replace(first, launches=(change(first.launches[0]), *first.launches[1:])), *others]
+
+
+def counting(**more: int) -> Callable[[Launch], Launch]:
+    """A change of counters, by the last words of their names."""
+
+    def change(launch: Launch) -> Launch:
+        counters = dict(launch.counters or {})
+        for ending, by in more.items():
+            (name,) = (name for name in counters if name.endswith(f"{ending}.sum"))
+            counters[name] += by
+        return replace(launch, counters=counters)
+
+    return change
+
+
+def test_the_document_is_of_the_records(hold: ModuleType) -> None:
+    measured = recorded("measured")
+    found = hold.rows(measured, recorded("derived"))
+    text = (ROOT / "docs" / "derive-on-h200.md").read_text(encoding="utf-8")
+    assert hold.document(found, measured[0].environment) == text
+
+
+def test_enough_kernels_at_two_sizes_each(hold: ModuleType) -> None:
+    points = {(row.target, row.kernel, str(row.params)) for row in hold.rows(recorded("measured"), recorded("derived"))}
+    sizes = Counter((target, kernel) for target, kernel, _ in points)
+    assert len(sizes) >= 20
+    assert set(sizes.values()) == {2}
+
+
+def test_every_launch_closes_and_every_sector_is_accounted_for(hold: ModuleType) -> None:
+    found = hold.rows(recorded("measured"), recorded("derived"))
+    assert [row.kernel for row in found if not row.closed] == []
+    sides = [side for row in found for side in (row.reads, row.writes)]
+    assert all(side.asked == side.asked_counted for side in sides)
+    alone = [side for side in sides if side.alone and side.asked == side.elements]
+    assert len(alone) > 60
+    assert all(side.passed == side.elements for side in alone)
+
+
+@pytest.mark.parametrize("more", [{"global_op_ld": 1}, {"global_op_st": 1}, {"op_tma_ld": 32}, {"op_tma_st": 32}])
+def test_one_sector_more_is_noticed(hold: ModuleType, more: dict[str, int]) -> None:
+    if "global_op_ld" in more:  # the SASS counter's name ends alike
+        more = {"lsu_mem_global_op_ld": 1}
+    if "global_op_st" in more:
+        more = {"lsu_mem_global_op_st": 1}
+    found = hold.rows(edited(counting(**more)), recorded("derived"))
+    assert not found[0].closed
+    assert all(row.closed for row in found[1:])
+
+
+def test_hits_that_nobody_counted_are_noticed(hold: ModuleType) -> None:
+    """1 % fewer bytes passed than the terms say; for writes, fewer than make each access whole."""
+
+    def less(name: str) -> Callable[[Launch], Launch]:
+        def change(launch: Launch) -> Launch:
+            assert launch.requested is not None
+            moved = getattr(launch.requested, name)
+            return replace(launch, requested=replace(launch.requested, **{name: moved * 99 // 100}))
+
+        return change
+
+    for name in ("read_bytes", "write_bytes"):
+        assert not hold.rows(edited(less(name)), recorded("derived"))[0].closed
+
+
+def test_another_grid_or_kernel_is_not_compared(hold: ModuleType) -> None:
+    for change in (lambda launch: replace(launch, grid=(1, 1, 1)), lambda launch: replace(launch, kernel="other")):
+        with pytest.raises(ValueError, match=r"measured .* derived"):
+            hold.rows(edited(change), recorded("derived"))
+    with pytest.raises(ValueError, match="failed"):
+        hold.rows([replace(recorded("measured")[0], status="failed")], recorded("derived"))
+
+
+def test_terms_are_shares_of_what_is_derived(hold: ModuleType) -> None:
+    side: Any = hold.Side(
+        elements=1000, sectors=1100, asked=1600, asked_counted=1600, hits=700, spills=50, atomics=0, passed=950
+    )
+    assert side.why("L1 hits", False) == (
+        "partial sectors +10.0 %, narrow or repeated instructions +50.0 %, L1 hits -70.0 %, spilled registers +5.0 %"
+    )
+    assert side.rest == 0
+    assert side.closed
+    unknown = replace(side, sectors=None)
+    assert unknown.why("merged", True) == "sectors of instructions +60.0 %, merged -70.0 %, spilled registers +5.0 %"
+    shared = replace(side, sectors=500, asked=500, hits=0, spills=0, passed=500)
+    assert shared.why("L1 hits", False) == "lanes that share an element -50.0 %"
+    assert replace(side, sectors=1000, asked=1000, hits=0, spills=0, passed=1000).why("merged", False) == ""
+
+
+def test_measured_records_hold_bytes_alone() -> None:
+    for result in recorded("measured"):
+        assert result.status == "ok"
+        assert result.time_ns is None
+        assert result.requested == total(launch.requested for launch in result.launches)
