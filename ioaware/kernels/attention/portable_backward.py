@@ -1,11 +1,11 @@
-"""Attention's gradients in plain Triton: one kernel for dK and dV, one for dQ, no atomics, hence the same bits every time.
+"""Attention's gradients in plain Triton: a kernel for dQ, and one for dK and dV; no atomics, hence the same bits every time.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2, its loop split in two so that every block of a gradient has one writer:
-    D = rowsum(dO * O)
-    for each column block j:     for each row block i:     P = exp(S - lse);  dV_j += P^T dO_i
-                                                           dS = P * (dO_i V_j^T - D_i);  dK_j += dS^T Q_i
-    for each row block i:        for each column block j:  P and dS again;  dQ_i += dS K_j
-Seven matmuls a pair of blocks instead of five buy determinism and no float32 copy of dQ.
+    for each row block i:        D_i = rowsum(dO_i * O_i)
+                                 for each column block j:  P = exp(S - L);  dS = P * (dO_i V_j^T - D_i);  dQ_i += dS K_j
+    for each column block j:     for each row block i:     P^T and dS^T again;  dV_j += P^T dO_i;  dK_j += dS^T Q_i
+Seven matmuls a pair of blocks instead of five buy determinism and no float32 copy of dQ. P^T and dS^T come out of their matmuls
+transposed, as those for dV and dK take them.
 """
 
 # The names are the paper's, and parameters of a Triton function have no Python types.
@@ -20,130 +20,165 @@ import triton
 import triton.language as tl
 
 from ioaware.kernels.attention.launch import launching
-from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
-
-LOG2_E = tl.constexpr(1.4426950408889634)
-
-
-@triton.jit
-def weights(q, k, do, v, lse, delta, row, col, seq_len, kv_len, scale_log2, CAUSAL: tl.constexpr):
-    """P and dS of one pair of blocks [B_r, B_c]; zero where a row does not see a key."""
-    rows = row + tl.arange(0, q.shape[0])[:, None]
-    cols = col + tl.arange(0, k.shape[0])[None, :]
-    seen = cols < kv_len
-    if CAUSAL:
-        seen &= cols <= rows + (kv_len - seq_len)
-    s = tl.dot(q, k.T, input_precision="ieee") * scale_log2
-    p = tl.where(seen, tl.math.exp2(s - lse[:, None]), 0.0)
-    ds = tl.where(seen, p * (tl.dot(do, v.T, input_precision="ieee") - delta[:, None]), 0.0)
-    return p, ds
+from ioaware.kernels.attention.limits import padded
+from ioaware.kernels.attention.portable import LOG2_E, keys_of_rows
+from ioaware.kernels.attention.portable_plan import BackwardBlocks, Blocks, backward_blocks, use_tma
+from ioaware.kernels.attention.rows import described, head_of, load_tile, store_tile, tile_offsets
 
 
 @triton.jit
-def load_rows(X, row, seq_len, BLOCK_M: tl.constexpr):
-    """float32 numbers of B_r rows, zeros beyond seq_len."""
-    lanes = tl.arange(0, tile_side(BLOCK_M))
-    return tl.load(X + row + lanes, mask=(lanes < BLOCK_M) & (row + lanes < seq_len), other=0.0)
-
-
-@triton.jit
-def delta_kernel(
-    O, dO, Delta, stride_ob, stride_oh, stride_on, stride_od, stride_gb, stride_gh, stride_gn, stride_gd, seq_len,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr,
+def add_dq(
+    dq, q, do, lse_log2, delta, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, first, end, keys_seen, kv_len,
+    scale_log2, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
-    """D = rowsum(dO * O): grid (row blocks, heads, batch)."""
-    row, head, batch = tl.program_id(0) * BLOCK_M, tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
-    O += batch * stride_ob + head * stride_oh
-    dO += batch * stride_gb + head * stride_gh
-    o = load_block(O, row, 0, seq_len, HEAD_DIM, stride_on, stride_od, BLOCK_M, HEAD_DIM)
-    do = load_block(dO, row, 0, seq_len, HEAD_DIM, stride_gn, stride_gd, BLOCK_M, HEAD_DIM)
-    lanes = tl.arange(0, tile_side(BLOCK_M))
-    delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
-    Delta += (batch * tl.num_programs(1) + head) * seq_len
-    tl.store(Delta + row + lanes, delta, mask=(lanes < BLOCK_M) & (row + lanes < seq_len))
-
-
-@triton.jit
-def dkdv_kernel(
-    Q, K, V, dO, dK, dV, Lse, Delta,
-    stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
-    stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gn, stride_gd,
-    stride_dkb, stride_dkh, stride_dkn, stride_dkd, stride_dvb, stride_dvh, stride_dvn, stride_dvd,
-    seq_len, kv_len, group, scale,
-    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """dK and dV of one column block of one key head: grid (column blocks, key heads, batch)."""
-    col, kv_head, batch = tl.program_id(0) * BLOCK_N, tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
-    K += batch * stride_kb + kv_head * stride_kh
-    V += batch * stride_vb + kv_head * stride_vh
-    k = load_block(K, col, 0, kv_len, HEAD_DIM, stride_kn, stride_kd, BLOCK_N, HEAD_DIM)  # [B_c, d]
-    v = load_block(V, col, 0, kv_len, HEAD_DIM, stride_vn, stride_vd, BLOCK_N, HEAD_DIM)  # [B_c, d]
-    dk = tl.zeros([tile_side(BLOCK_N), tile_side(HEAD_DIM)], tl.float32)
-    dv = tl.zeros([tile_side(BLOCK_N), tile_side(HEAD_DIM)], tl.float32)
-    first = 0
-    if CAUSAL:
-        first = tl.maximum(col - (kv_len - seq_len), 0) // BLOCK_M  # the first row block that sees a key of this one
-    for member in range(group):
-        head = kv_head * group + member
-        rows = (batch * tl.num_programs(1) * group + head) * seq_len
-        q_head = Q + batch * stride_qb + head * stride_qh
-        do_head = dO + batch * stride_gb + head * stride_gh
-        for i in range(first, tl.cdiv(seq_len, BLOCK_M)):
-            row = i * BLOCK_M
-            q = load_block(q_head, row, 0, seq_len, HEAD_DIM, stride_qn, stride_qd, BLOCK_M, HEAD_DIM)  # [B_r, d]
-            do = load_block(do_head, row, 0, seq_len, HEAD_DIM, stride_gn, stride_gd, BLOCK_M, HEAD_DIM)  # [B_r, d]
-            lse = load_rows(Lse + rows, row, seq_len, BLOCK_M) * LOG2_E
-            delta = load_rows(Delta + rows, row, seq_len, BLOCK_M)
-            p, ds = weights(q, k, do, v, lse, delta, row, col, seq_len, kv_len, scale * LOG2_E, CAUSAL)
-            dv = tl.dot(p.to(do.dtype).T, do, dv, input_precision="ieee")
-            dk = tl.dot(ds.to(q.dtype).T, q, dk, input_precision="ieee")
-    dK += batch * stride_dkb + kv_head * stride_dkh
-    dV += batch * stride_dvb + kv_head * stride_dvh
-    store_block(dk * scale, dK, col, 0, kv_len, HEAD_DIM, stride_dkn, stride_dkd, BLOCK_N, HEAD_DIM)
-    store_block(dv, dV, col, 0, kv_len, HEAD_DIM, stride_dvn, stride_dvd, BLOCK_N, HEAD_DIM)
+    """dQ after the column blocks [first, end). keys_seen: of each row [B_r]. FULL: every row sees all keys of them."""
+    for j in range(first, end):
+        col = j * BLOCK_N
+        k = load_tile(K, batch, kv_head, col, kv_len, k_offsets, stride_kn, BLOCK_N, WIDTH, HEAD_DIM, TMA, FULL)  # [B_c, d]
+        s = tl.dot(q, k.T, input_precision="ieee")  # [B_r, B_c]
+        p = tl.math.exp2(s * scale_log2 - lse_log2[:, None])
+        if not FULL:
+            p = tl.where(col + tl.arange(0, BLOCK_N)[None, :] < keys_seen[:, None], p, 0.0)
+        v = load_tile(V, batch, kv_head, col, kv_len, v_offsets, stride_vn, BLOCK_N, WIDTH, HEAD_DIM, TMA, FULL)  # [B_c, d]
+        ds = p * (tl.dot(do, v.T, input_precision="ieee") - delta[:, None])
+        dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")  # [B_r, d]
+    return dq
 
 
 @triton.jit
 def dq_kernel(
-    Q, K, V, dO, dQ, Lse, Delta,
+    Q, K, V, O, dO, dQ, Lse, Lse_log2, Delta,
+    stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
+    stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
+    stride_gb, stride_gh, stride_gn, stride_gd, stride_dqb, stride_dqh, stride_dqn, stride_dqd,
+    heads, group, seq_len, kv_len, scale,
+    CAUSAL: tl.constexpr, RAGGED: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr,
+):  # fmt: skip
+    """dQ of one row block of one head, and what dkdv_kernel needs of its rows: D, and L in units of log 2, where a row that
+    sees no key has +inf, so that its P is 0. Grid (row blocks, heads, batch)."""
+    i, head, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    if CAUSAL:
+        i = tl.num_programs(0) - 1 - i  # the longest first
+    kv_head, row = head // group, i * BLOCK_M
+    Q = head_of(Q, batch, head, stride_qb, stride_qh, TMA)
+    O = head_of(O, batch, head, stride_ob, stride_oh, TMA)
+    dO = head_of(dO, batch, head, stride_gb, stride_gh, TMA)
+    K = head_of(K, batch, kv_head, stride_kb, stride_kh, TMA)
+    V = head_of(V, batch, kv_head, stride_vb, stride_vh, TMA)
+    q_offsets = tile_offsets(stride_qn, stride_qd, BLOCK_M, WIDTH)
+    o_offsets = tile_offsets(stride_on, stride_od, BLOCK_M, WIDTH)
+    do_offsets = tile_offsets(stride_gn, stride_gd, BLOCK_M, WIDTH)
+    k_offsets = tile_offsets(stride_kn, stride_kd, BLOCK_N, WIDTH)
+    v_offsets = tile_offsets(stride_vn, stride_vd, BLOCK_N, WIDTH)
+    o = load_tile(O, batch, head, row, seq_len, o_offsets, stride_on, BLOCK_M, WIDTH, HEAD_DIM, TMA)
+    do = load_tile(dO, batch, head, row, seq_len, do_offsets, stride_gn, BLOCK_M, WIDTH, HEAD_DIM, TMA)
+    q = load_tile(Q, batch, head, row, seq_len, q_offsets, stride_qn, BLOCK_M, WIDTH, HEAD_DIM, TMA)
+
+    rows = row + tl.arange(0, BLOCK_M)
+    lanes = (batch.to(tl.int64) * heads + head) * seq_len + rows
+    delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
+    lse = tl.load(Lse + lanes, mask=rows < seq_len, other=0.0)
+    lse_log2 = tl.where(lse == float("-inf"), float("inf"), lse * LOG2_E)
+    tl.store(Delta + lanes, delta, mask=rows < seq_len)
+    tl.store(Lse_log2 + lanes, lse_log2, mask=rows < seq_len)
+
+    dq = tl.zeros([BLOCK_M, WIDTH], tl.float32)
+    keys_seen, by_first, by_last = keys_of_rows(row, seq_len, kv_len, CAUSAL, BLOCK_M)
+    full = by_first // BLOCK_N
+    dq = add_dq(
+        dq, q, do, lse_log2, delta, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, 0, full, keys_seen,
+        kv_len, scale * LOG2_E, HEAD_DIM, WIDTH, BLOCK_N, TMA, True,
+    )  # fmt: skip
+    if CAUSAL or RAGGED:
+        dq = add_dq(
+            dq, q, do, lse_log2, delta, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, full,
+            tl.cdiv(by_last, BLOCK_N), keys_seen, kv_len, scale * LOG2_E, HEAD_DIM, WIDTH, BLOCK_N, TMA, False,
+        )  # fmt: skip
+    store_tile(
+        dq * scale, dQ, batch, head, row, seq_len, stride_dqb, stride_dqh, stride_dqn, stride_dqd, BLOCK_M, WIDTH, HEAD_DIM
+    )
+
+
+@triton.jit
+def add_dkdv(
+    dk, dv, k, v, Q, dO, Lse_log2, Delta, batch, head, q_offsets, do_offsets, stride_qn, stride_gn, first, end, col, seq_len,
+    kv_len, scale_log2, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    DK: tl.constexpr, DV: tl.constexpr, TMA: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """dK and dV after the row blocks [first, end) of one head. MASKED: some of their rows do not see some key."""
+    for i in range(first, end):
+        row = i * BLOCK_M
+        rows = row + tl.arange(0, BLOCK_M)
+        q = load_tile(Q, batch, head, row, seq_len, q_offsets, stride_qn, BLOCK_M, WIDTH, HEAD_DIM, TMA)  # [B_r, d]
+        lse_log2 = tl.load(Lse_log2 + rows, mask=rows < seq_len, other=float("inf"))  # no row: P = 0
+        s = tl.dot(k, q.T, input_precision="ieee")  # [B_c, B_r]
+        p = tl.math.exp2(s * scale_log2 - lse_log2[None, :])
+        if MASKED:
+            p = tl.where((col + tl.arange(0, BLOCK_N))[:, None] <= rows[None, :] + (kv_len - seq_len), p, 0.0)
+        do = load_tile(dO, batch, head, row, seq_len, do_offsets, stride_gn, BLOCK_M, WIDTH, HEAD_DIM, TMA)  # [B_r, d]
+        if DV:
+            dv = tl.dot(p.to(k.dtype), do, dv, input_precision="ieee")  # [B_c, d]
+        if DK:
+            delta = tl.load(Delta + rows, mask=rows < seq_len, other=0.0)
+            ds = p * (tl.dot(v, do.T, input_precision="ieee") - delta[None, :])
+            dk = tl.dot(ds.to(k.dtype), q, dk, input_precision="ieee")  # [B_c, d]
+    return dk, dv
+
+
+@triton.jit
+def dkdv_kernel(
+    Q, K, V, dO, dK, dV, Lse_log2, Delta,
     stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gn, stride_gd,
-    stride_dqb, stride_dqh, stride_dqn, stride_dqd,
-    seq_len, kv_len, group, scale,
-    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    stride_dkb, stride_dkh, stride_dkn, stride_dkd, stride_dvb, stride_dvh, stride_dvn, stride_dvd,
+    heads, group, seq_len, kv_len, scale,
+    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    DK: tl.constexpr, DV: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """dQ of one row block of one head: grid (row blocks, heads, batch)."""
-    row, head, batch = tl.program_id(0) * BLOCK_M, tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
-    K += batch * stride_kb + head // group * stride_kh
-    V += batch * stride_vb + head // group * stride_vh
-    q = load_block(Q + batch * stride_qb + head * stride_qh, row, 0, seq_len, HEAD_DIM, stride_qn, stride_qd, BLOCK_M, HEAD_DIM)
-    do = load_block(
-        dO + batch * stride_gb + head * stride_gh, row, 0, seq_len, HEAD_DIM, stride_gn, stride_gd, BLOCK_M, HEAD_DIM
-    )
-    rows = (batch * tl.num_programs(1) + head) * seq_len
-    lse = load_rows(Lse + rows, row, seq_len, BLOCK_M) * LOG2_E
-    delta = load_rows(Delta + rows, row, seq_len, BLOCK_M)
-    dq = tl.zeros([tile_side(BLOCK_M), tile_side(HEAD_DIM)], tl.float32)
-    keys = kv_len
-    if CAUSAL:
-        keys = tl.maximum(tl.minimum(row + BLOCK_M, seq_len) + (kv_len - seq_len), 0)
-    for j in range(tl.cdiv(keys, BLOCK_N)):
-        col = j * BLOCK_N
-        k = load_block(K, col, 0, kv_len, HEAD_DIM, stride_kn, stride_kd, BLOCK_N, HEAD_DIM)  # [B_c, d]
-        v = load_block(V, col, 0, kv_len, HEAD_DIM, stride_vn, stride_vd, BLOCK_N, HEAD_DIM)  # [B_c, d]
-        _, ds = weights(q, k, do, v, lse, delta, row, col, seq_len, kv_len, scale * LOG2_E, CAUSAL)
-        dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
-    dQ += batch * stride_dqb + head * stride_dqh
-    store_block(dq * scale, dQ, row, 0, seq_len, HEAD_DIM, stride_dqn, stride_dqd, BLOCK_M, HEAD_DIM)
-
-
-def backward_options(head_dim: int) -> dict[str, int]:
-    """Blocks, warps and stages that fit without spilling on sm_90."""
-    if head_dim <= 64:
-        return {"BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4, "num_stages": 2}
-    if head_dim <= 128:
-        return {"BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 8, "num_stages": 2}
-    return {"BLOCK_M": 32, "BLOCK_N": 32, "num_warps": 4, "num_stages": 1}
+    """dK where DK, dV where DV, of one column block of one key head: grid (column blocks, key heads, batch)."""
+    col, kv_head, batch = tl.program_id(0) * BLOCK_N, tl.program_id(1), tl.program_id(2)
+    K = head_of(K, batch, kv_head, stride_kb, stride_kh, TMA)
+    V = head_of(V, batch, kv_head, stride_vb, stride_vh, TMA)
+    q_offsets = tile_offsets(stride_qn, stride_qd, BLOCK_M, WIDTH)
+    do_offsets = tile_offsets(stride_gn, stride_gd, BLOCK_M, WIDTH)
+    k_offsets = tile_offsets(stride_kn, stride_kd, BLOCK_N, WIDTH)
+    v_offsets = tile_offsets(stride_vn, stride_vd, BLOCK_N, WIDTH)
+    k = load_tile(K, batch, kv_head, col, kv_len, k_offsets, stride_kn, BLOCK_N, WIDTH, HEAD_DIM, TMA)  # [B_c, d]
+    v = k
+    if DK:
+        v = load_tile(V, batch, kv_head, col, kv_len, v_offsets, stride_vn, BLOCK_N, WIDTH, HEAD_DIM, TMA)  # [B_c, d]
+    dk = tl.zeros([BLOCK_N, WIDTH], tl.float32)
+    dv = tl.zeros([BLOCK_N, WIDTH], tl.float32)
+    first, full, end = 0, 0, tl.cdiv(seq_len, BLOCK_M)
+    if CAUSAL:  # the first row block that sees a key of this column block, and the first that sees all of them
+        behind = kv_len - seq_len
+        first = tl.minimum(tl.maximum(col - behind, 0) // BLOCK_M, end)
+        full = tl.minimum(tl.cdiv(tl.maximum(col + BLOCK_N - 1 - behind, 0), BLOCK_M), end)
+    for member in range(group):
+        head = kv_head * group + member
+        Q_head = head_of(Q, batch, head, stride_qb, stride_qh, TMA)
+        dO_head = head_of(dO, batch, head, stride_gb, stride_gh, TMA)
+        lanes = (batch.to(tl.int64) * heads + head) * seq_len
+        if CAUSAL:
+            dk, dv = add_dkdv(
+                dk, dv, k, v, Q_head, dO_head, Lse_log2 + lanes, Delta + lanes, batch, head, q_offsets, do_offsets, stride_qn,
+                stride_gn, first, full, col, seq_len, kv_len, scale * LOG2_E, HEAD_DIM, WIDTH, BLOCK_M, BLOCK_N, DK, DV, TMA,
+                True,
+            )  # fmt: skip
+        dk, dv = add_dkdv(
+            dk, dv, k, v, Q_head, dO_head, Lse_log2 + lanes, Delta + lanes, batch, head, q_offsets, do_offsets, stride_qn,
+            stride_gn, full, end, col, seq_len, kv_len, scale * LOG2_E, HEAD_DIM, WIDTH, BLOCK_M, BLOCK_N, DK, DV, TMA, False,
+        )  # fmt: skip
+    if DV:
+        store_tile(
+            dv, dV, batch, kv_head, col, kv_len, stride_dvb, stride_dvh, stride_dvn, stride_dvd, BLOCK_N, WIDTH, HEAD_DIM
+        )
+    if DK:
+        store_tile(
+            dk * scale, dK, batch, kv_head, col, kv_len, stride_dkb, stride_dkh, stride_dkn, stride_dkd,
+            BLOCK_N, WIDTH, HEAD_DIM,
+        )  # fmt: skip
 
 
 def attention_backward(
@@ -156,27 +191,40 @@ def attention_backward(
     *,
     causal: bool,
     scale: float,
+    tma: bool | None = None,
+    blocks: BackwardBlocks | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """dQ, dK and dV. q, o, do [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim], kv_heads a
-    divisor of heads; lse [batch, heads, seq_len], contiguous, float32, natural. Any strides; deterministic."""
+    divisor of heads; lse [batch, heads, seq_len], contiguous, float32, natural. Any strides; deterministic.
+    Whether by TMA and in which blocks is chosen unless given."""
     batch, heads, seq_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1], k.shape[2]
+    width = padded(head_dim)
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    delta = torch.empty_like(lse)
-    options = backward_options(head_dim)
-    sizes = (seq_len, kv_len, heads // kv_heads, scale)
-    with launching("attention", q.device):
-        delta_kernel[(triton.cdiv(seq_len, 64), heads, batch)](
-            o, do, delta, *o.stride(), *do.stride(), seq_len, HEAD_DIM=head_dim, BLOCK_M=64
-        )
-        dkdv_kernel[(triton.cdiv(kv_len, options["BLOCK_N"]), kv_heads, batch)](
-            q, k, v, do, dk, dv, lse, delta,
+    lse_log2, delta = torch.empty_like(lse), torch.empty_like(lse)
+    by_tma = use_tma(q, k, v, o, do) if tma is None else tma
+    blocks = blocks or backward_blocks(head_dim, q.element_size(), seq_len, tma=by_tma)
+    sizes = (heads, heads // kv_heads, seq_len, kv_len, scale)
+
+    def launch_dkdv(part: Blocks, *, want_dk: bool, want_dv: bool) -> None:
+        rows = ((q, part.block_m), (k, part.block_n), (v, part.block_n), (do, part.block_m))
+        dkdv_kernel[(triton.cdiv(kv_len, part.block_n), kv_heads, batch)](
+            *described(by_tma, width, *rows), dk, dv, lse_log2, delta,
             *q.stride(), *k.stride(), *v.stride(), *do.stride(), *dk.stride(), *dv.stride(), *sizes,
-            CAUSAL=causal, HEAD_DIM=head_dim, **options,
+            CAUSAL=causal, HEAD_DIM=head_dim, WIDTH=width, DK=want_dk, DV=want_dv, TMA=by_tma,
+            **part.constants, enable_fp_fusion=True,
         )  # fmt: skip
-        dq_kernel[(triton.cdiv(seq_len, options["BLOCK_M"]), heads, batch)](
-            q, k, v, do, dq, lse, delta,
-            *q.stride(), *k.stride(), *v.stride(), *do.stride(), *dq.stride(), *sizes,
-            CAUSAL=causal, HEAD_DIM=head_dim, **options,
+
+    with launching("attention", q.device):
+        part = blocks.dq
+        rows = ((q, part.block_m), (k, part.block_n), (v, part.block_n), (o, part.block_m), (do, part.block_m))
+        dq_kernel[(triton.cdiv(seq_len, part.block_m), heads, batch)](
+            *described(by_tma, width, *rows), dq, lse, lse_log2, delta,
+            *q.stride(), *k.stride(), *v.stride(), *o.stride(), *do.stride(), *dq.stride(), *sizes,
+            CAUSAL=causal, RAGGED=kv_len % part.block_n != 0, HEAD_DIM=head_dim, WIDTH=width, TMA=by_tma,
+            **part.constants, enable_fp_fusion=True,
         )  # fmt: skip
+        launch_dkdv(blocks.dkdv, want_dk=blocks.dk is None, want_dv=True)
+        if blocks.dk is not None:
+            launch_dkdv(blocks.dk, want_dk=True, want_dv=False)
     return dq, dk, dv

@@ -30,8 +30,8 @@ def compiled(
     dtype: str,
     options: dict[str, int],
     *,
-    contiguous: bool = True,
-    float32: tuple[str, ...] = FLOAT32,
+    contiguous: Any = True,
+    float32: Any = FLOAT32,
     **constants: Any,
 ) -> Any:
     """The kernel for contiguous tensors whose sizes are multiples of 16, as the study's are, or for any tensors."""

@@ -1,0 +1,79 @@
+"""Rows of one head as a tile, by pointers or by TMA: what the portable kernels load with.
+
+TMA takes a descriptor of the whole tensor [batch, heads, rows, head_dim] and fills what lies beyond it with zeros; it costs a
+program one instruction a tile. Pointers do the same on any GPU and for any strides, with masks where something lies beyond.
+"""
+
+# Parameters of a Triton function have no Python types.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
+# pyright: reportCallIssue=false, reportArgumentType=false
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def head_of(X, batch, head, stride_b, stride_h, TMA: tl.constexpr):
+    """Where one head begins; a descriptor stays what it is."""
+    if not TMA:
+        X += batch.to(tl.int64) * stride_b + head.to(tl.int64) * stride_h
+    return X
+
+
+@triton.jit
+def tile_offsets(stride_n, stride_d, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    """Elements from the first of a tile to each of it [ROWS, WIDTH]."""
+    return tl.arange(0, ROWS).to(tl.int64)[:, None] * stride_n + tl.arange(0, WIDTH)[None, :] * stride_d
+
+
+@triton.jit
+def tile_mask(row, num_rows, ROWS: tl.constexpr, WIDTH: tl.constexpr, HEAD_DIM: tl.constexpr):
+    """True where the tile at `row` lies inside the head's num_rows x HEAD_DIM."""
+    return (row + tl.arange(0, ROWS) < num_rows)[:, None] & (tl.arange(0, WIDTH) < HEAD_DIM)[None, :]
+
+
+@triton.jit
+def load_tile(
+    X, batch, head, row, num_rows, offsets, stride_n,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr, HEAD_DIM: tl.constexpr, TMA: tl.constexpr, FULL: tl.constexpr = False,
+):  # fmt: skip
+    """Rows [row, row + ROWS) of X = head_of(...), zeros beyond num_rows and HEAD_DIM. FULL: all of the rows exist."""
+    if TMA:
+        tile = X.load([batch, head, row, 0]).reshape(ROWS, WIDTH)
+    else:
+        pointers = X + row.to(tl.int64) * stride_n + offsets
+        if FULL and HEAD_DIM == WIDTH:
+            tile = tl.load(pointers)
+        else:
+            tile = tl.load(pointers, mask=tile_mask(row, num_rows, ROWS, WIDTH, HEAD_DIM), other=0.0)
+    return tile
+
+
+@triton.jit
+def store_tile(
+    tile, X, batch, head, row, num_rows, stride_b, stride_h, stride_n, stride_d,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr, HEAD_DIM: tl.constexpr,
+):  # fmt: skip
+    """Writes rows [row, row + ROWS) by pointers, in X's dtype, and nothing beyond num_rows and HEAD_DIM."""
+    X = head_of(X, batch, head, stride_b, stride_h, False) + row.to(tl.int64) * stride_n
+    mask = tile_mask(row, num_rows, ROWS, WIDTH, HEAD_DIM)
+    tl.store(X + tile_offsets(stride_n, stride_d, ROWS, WIDTH), tile.to(X.dtype.element_ty), mask=mask)
+
+
+def described(tma: bool, width: int, *tensors_and_rows: tuple[torch.Tensor, int]) -> list[Any]:
+    """What load_tile takes for each tensor: itself, or TMA's view of it in boxes of so many rows of one head."""
+    if not tma:
+        return [tensor for tensor, _ in tensors_and_rows]
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    views: list[Any] = []
+    for tensor, rows in tensors_and_rows:
+        # A dimension of one element has any stride in torch, while TMA checks it.
+        strides = [stride if size > 1 else 8 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)]
+        views.append(TensorDescriptor(tensor, list(tensor.shape), [*strides[:3], 1], [1, 1, rows, width]))
+    return views
