@@ -7,6 +7,7 @@ import torch
 from ioaware.case import Work
 from ioaware.kernels.attention.attention import attention
 from ioaware.kernels.attention.inputs import attention_inputs
+from ioaware.kernels.attention.portable_backward import attention_backward
 from ioaware.kernels.attention.reference import attention_reference
 from ioaware.kernels.attention.work import tolerance
 
@@ -49,3 +50,47 @@ def decode(
 def _shared(x: torch.Tensor, group: int) -> torch.Tensor:
     """Each key head once for each query head that uses it."""
     return x.repeat_interleave(group, 1)
+
+
+def portable(
+    batch: int = 1,
+    heads: int = 16,
+    kv_heads: int = 16,
+    seq_len: int = 4096,
+    kv_len: int | None = None,
+    head_dim: int = 128,
+    causal: bool = False,
+    device: str = "cuda",
+) -> Work:
+    """The portable forward kernel on random fp16 inputs, kv_len as long as seq_len unless given."""
+    keys = seq_len if kv_len is None else kv_len
+    q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
+    _, k, v = attention_inputs(batch, kv_heads, 1, keys, head_dim, dtype=torch.float16, device=device, seed=1)
+    group = heads // kv_heads
+    return Work(
+        lambda: attention(q, k, v, causal=causal, backend="triton"),
+        inputs=(q, k, v),
+        reference=lambda: attention_reference(q, _shared(k, group), _shared(v, group), causal=causal),
+        tolerance=tolerance("portable", q.dtype),
+    )
+
+
+def portable_backward(
+    batch: int = 1,
+    heads: int = 16,
+    kv_heads: int = 16,
+    seq_len: int = 4096,
+    kv_len: int | None = None,
+    head_dim: int = 128,
+    causal: bool = False,
+    device: str = "cuda",
+) -> Work:
+    """The portable backward kernels on random fp16 inputs, kv_len as long as seq_len unless given: returns dQ."""
+    keys = seq_len if kv_len is None else kv_len
+    q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
+    _, k, v = attention_inputs(batch, kv_heads, 1, keys, head_dim, dtype=torch.float16, device=device, seed=1)
+    o, do, _ = attention_inputs(batch, heads, seq_len, seq_len, head_dim, dtype=torch.float16, device=device, seed=2)
+    lse = torch.full((batch, heads, seq_len), 6.0, device=device)  # any will do: the gradients are linear in exp(-L)
+    return Work(
+        lambda: attention_backward(q, k, v, o, lse, do, causal=causal, scale=head_dim**-0.5)[0], inputs=(q, k, v, o, lse, do)
+    )
