@@ -96,7 +96,11 @@ def test_backward(tmp_path: Path, head_dim: int, seq_len: int, spilled: int) -> 
         compiled(dkdv_kernel, "fp16", head_dim, blocks.dkdv, tma=True, CAUSAL=True, DK=both, DV=True), tmp_path, spilled=spilled
     )
     if blocks.dk is not None:
-        check(compiled(dkdv_kernel, "fp16", head_dim, blocks.dk, tma=True, CAUSAL=True, DK=True, DV=False), tmp_path)
+        check(
+            compiled(dkdv_kernel, "fp16", head_dim, blocks.dk, tma=True, CAUSAL=True, DK=True, DV=False),
+            tmp_path,
+            spilled=spilled,
+        )
 
 
 def test_pointers_are_of_64_bits() -> None:
