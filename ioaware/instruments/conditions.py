@@ -54,9 +54,13 @@ class Condition:
     def expr(self) -> Any:
         """In sympy's functions; None where it has no such form."""
         try:
-            return plain(self.holds, {symbol: symbol for symbol in self._symbols}, SHOWN_AS)
+            expr = plain(self.holds, {symbol: symbol for symbol in self._symbols}, SHOWN_AS)
         except OpaqueExpressionError:
             return None
+        if isinstance(expr, sympy.Eq) and expr.args[1] == 0:  # 2*(n % 8) == 0, of 2*n % 16
+            factor, rest = cast(Any, expr.args[0]).as_coeff_Mul()
+            return expr if factor == 1 else _sympy.Eq(rest, 0, evaluate=False)
+        return expr
 
     def __str__(self) -> str:
         """As Python writes it; what has no plain form, by what it is about."""

@@ -1,8 +1,9 @@
 """Every foreign target derived and traced, each in a process of its own; the outcome as a table of kernels.
 
-    python scripts/foreign/coverage.py --triton PATH --liger PATH ... [-o docs/derive-coverage.md]
+    python scripts/foreign/coverage.py --triton PATH --liger PATH ... -o docs/derive-coverage.md
 
-A library without a path is left out.
+A library without a path is left out. With `--keep FILE` what was found is kept there, target by target, and a second call does
+only what is missing in it.
 """
 
 from __future__ import annotations
@@ -16,20 +17,68 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from examine import Row, examined, line
 
 HERE = Path(__file__).parent
-TIMEOUT_S = 300
+TIMEOUT_S = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A library: its file of targets, its name, where it is from, and the commit that the committed table was made from."""
+
+    file: str
+    title: str
+    address: str
+    commit: str
+
+
 LIBRARIES = {
-    "triton": ("triton_tutorials.py", "Triton's tutorials"),
-    "liger": ("liger.py", "Liger-Kernel"),
-    "fla": ("flash_linear_attention.py", "flash-linear-attention"),
-    "unsloth": ("unsloth.py", "Unsloth"),
-    "lightllm": ("lightllm.py", "LightLLM"),
-    "flash_attention": ("flash_attention.py", "FlashAttention's Triton operators"),
-    "attention_gym": ("attention_gym.py", "attention-gym"),
+    "triton": Source(
+        "triton_tutorials.py",
+        "Triton's tutorials",
+        "https://github.com/triton-lang/triton-cpu",  # whose copies of them are Triton's, but for the first
+        "910ba2e98deb5180a5fb8f204f57cd6e71d2436a",
+    ),
+    "liger": Source(
+        "liger.py",
+        "Liger-Kernel",
+        "https://github.com/linkedin/Liger-Kernel",
+        "ead96b618e5c67bddc6a6e9bcb99bfe6b5ab661c",
+    ),
+    "fla": Source(
+        "flash_linear_attention.py",
+        "flash-linear-attention",
+        "https://github.com/fla-org/flash-linear-attention",
+        "bc3b101dcb713ddc5bd8924b66754eb68b5ccf89",
+    ),
+    "unsloth": Source(
+        "unsloth.py",
+        "Unsloth",
+        "https://github.com/unslothai/unsloth",
+        "015bdef0d94a241bcd94eec7a405b1700632180d",
+    ),
+    "lightllm": Source(
+        "lightllm.py",
+        "LightLLM",
+        "https://github.com/ModelTC/lightllm",
+        "fc72ffab9a3455cfb571f22d45ab777cc29de0de",
+    ),
+    "flash_attention": Source(
+        "flash_attention.py",
+        "FlashAttention's Triton operators",
+        "https://github.com/Dao-AILab/flash-attention",
+        "0251105a2fb19d2957484b7f023cd8c115286ced",
+    ),
+    "attention_gym": Source(
+        "attention_gym.py",
+        "attention-gym",
+        "https://github.com/meta-pytorch/attention-gym",
+        "7fdb85d0b96668397adee48de54b6f1036497717",
+    ),
 }
-LONGEST_FORMULA = 120
 
 # Differences somebody has looked into, by target and kernel.
 EXPLAINED = {
@@ -38,162 +87,130 @@ EXPLAINED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One kernel of one target. Without a kernel, the target was refused: `reason` says why."""
-
-    target: str
-    kernel: str = ""
-    reads: str = ""
-    writes: str = ""
-    exact: bool = False
-    traced: str = ""
-    """equal, or how derived and traced differ, or why there is no trace."""
-    reason: str = ""
-
-    @property
-    def equal(self) -> bool:
-        """Whether the trace counts the same bytes."""
-        return self.traced == "equal"
-
-
 def targets_of(file: Path) -> list[str]:
     """The public functions of a file of targets, in order."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
 
 
-def examined(spec: str) -> list[Row]:
-    """Derives and traces one target, in this process."""
-    import ioaware
-    from ioaware.errors import IoawareError
-
+def run(spec: str, environment: Mapping[str, str]) -> list[Row]:
+    """The rows of one target, in a process with a time limit."""
     name = Path(spec).name
+    command = [sys.executable, str(Path(__file__)), "--one", spec]
     try:
-        derived = ioaware.derive(spec)
-    except IoawareError as error:
-        return [Row(name, reason=_line(str(error)))]
-    launches = [launch for launch in derived.launches if launch.origin == "triton"]
-    trace_error, traced = "", None
-    try:
-        traced = [launch for launch in ioaware.trace(spec).launches if launch.origin == "triton"]
-    except IoawareError as error:
-        trace_error = f"no trace: {_line(str(error))}"
-    rows: dict[str, Row] = {}
-    for at, launch in enumerate(launches):
-        outcome = trace_error or (compared(launch, traced[at]) if traced and len(traced) == len(launches) else "other launches")
-        row = Row(
-            name,
-            launch.kernel,
-            (launch.requested and launch.requested.read_formula) or "",
-            (launch.requested and launch.requested.write_formula) or "",
-            launch.exact,
-            outcome,
-            "" if launch.exact else _line(launch.notes[0] if launch.notes else ""),
-        )
-        known = rows.get(launch.kernel)
-        if known is None or (known.equal and not row.equal):  # of several launches the one that differs
-            rows[launch.kernel] = row
-    return list(rows.values())
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return [Row(name, reason=f"not done after {TIMEOUT_S} s")]
+    if done.returncode:
+        return [Row(name, reason=f"a crash: {line(done.stderr.strip().rpartition(chr(10))[2])}")]
+    return [Row(**row) for row in json.loads(done.stdout.strip().rpartition("\n")[2])]
 
 
-def compared(derived: Any, traced: Any) -> str:
-    """What a trace says of a derivation: the elements' bytes of reads, writes and atomics, and FLOPs."""
-    if derived.kernel != traced.kernel:
-        return f"the trace launches {traced.kernel}"
-    pairs = [
-        (name, getattr(derived.requested, f"{name}_bytes"), getattr(traced.requested, f"{name}_bytes"))
-        for name in ("read", "write", "atomic")
-    ]
-    pairs.append(("FLOPs", derived.flops, traced.flops))
-    if any(one is None for _, one, _ in pairs):
-        return "depends on data"
-    found = [f"{name} {one} against {other}" for name, one, other in pairs if one != other]
-    return "; ".join(found) or "equal"
-
-
-def _line(text: str) -> str:
-    """The first line, checkouts' paths cut down to file names."""
-    words = text.strip().partition("\n")[0].split(" ")
-    return " ".join(word.rpartition("/")[2] if word.startswith("/") else word for word in words)
-
-
-def run(file: str, names: Sequence[str], environment: Mapping[str, str]) -> list[Row]:
-    """The rows of one file of targets, each target in a process with a time limit."""
-    rows: list[Row] = []
-    for name in names:
-        spec = str(HERE / file) + f":{name}"
-        print(f"{file}:{name}", file=sys.stderr)
-        command = [sys.executable, str(Path(__file__)), "--one", spec]
-        try:
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # noqa: S603
-        except subprocess.TimeoutExpired:
-            rows.append(Row(f"{file}:{name}", reason=f"not done after {TIMEOUT_S} s"))
-            continue
-        if done.returncode:
-            rows.append(Row(f"{file}:{name}", reason=f"a crash: {_line(done.stderr.strip().rpartition(chr(10))[2])}"))
-            continue
-        rows += [Row(**row) for row in json.loads(done.stdout.strip().rpartition("\n")[2])]
-    return rows
+def run_all(specs: Sequence[str], environment: Mapping[str, str], keep: Path | None) -> dict[str, list[Row]]:
+    """The rows by target, in order; what `keep` has already is taken from there."""
+    kept: dict[str, list[dict[str, object]]] = json.loads(keep.read_text()) if keep and keep.exists() else {}
+    found: dict[str, list[Row]] = {}
+    for spec in specs:
+        name = Path(spec).name
+        if name not in kept:
+            print(name, file=sys.stderr)
+            kept[name] = [asdict(row) for row in run(spec, environment)]
+            if keep:
+                keep.write_text(json.dumps(kept))
+        found[name] = [Row(**row) for row in kept[name]]  # pyright: ignore[reportArgumentType]
+    return found
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """How many kernels, how many exact, equal to their trace, explained, and refused."""
+    """How many kernels, how many exact, equal to their trace here and elsewhere, explained, and refused."""
     rows = list(rows)
     kernels = [row for row in rows if row.kernel]
     exact = [row for row in kernels if row.exact]
     equal = [row for row in exact if row.equal]
-    explained = [row for row in exact if not row.equal and (row.target, row.kernel) in EXPLAINED]
     untraced = [row for row in exact if row.traced.startswith("no trace")]
+    explained = [row for row in exact if not row.equal and _explanation(row)]
     wrong = len(exact) - len(equal) - len(explained) - len(untraced)
     return (
         f"{len(kernels)} kernels: {len(exact)} exact, {len(kernels) - len(exact)} depend on data (the reason beside them). "
-        f"Of the exact ones {len(equal)} equal their trace, {len(explained)} differ with a known reason, "
-        f"{len(untraced)} cannot be traced, {wrong} differ without one. {len(rows) - len(kernels)} targets were refused."
+        f"Of the exact ones {len(equal)} equal their trace, {sum(bool(row.elsewhere) for row in equal)} of them with the same "
+        f"formula at other sizes too; {len(explained)} differ with a known reason, {len(untraced)} cannot be traced, "
+        f"{wrong} differ without one. {len(rows) - len(kernels)} targets were refused."
     )
 
 
-def document(libraries: Mapping[str, Sequence[Row]]) -> str:
-    """The tables in Markdown."""
+def _explanation(row: Row) -> str | None:
+    return EXPLAINED.get((row.target, row.kernel))
+
+
+INTRODUCTION = """\
+Derived from their compiled IR at the sizes in `scripts/foreign/`, symbols named as the targets' parameters, and held against
+the interpreter's count of the same launches: bytes read, written and updated atomically, 32-byte sectors of both directions
+where the engine knows them, FLOPs. The same formulas are then evaluated at other sizes and held against a trace there. `for`
+says what a formula takes for granted of the parameters; where that fails it is not evaluated."""
+
+HOW = """\
+Made by the following, which takes the libraries' checkouts, holds none of their code and imports none of their packages. It
+takes half an hour on two cores; a library without a path is left out.
+
+    python scripts/foreign/coverage.py {flags} -o docs/derive-coverage.md"""
+
+
+def document(libraries: Mapping[str, Sequence[Row]], commits: Mapping[str, str]) -> str:
+    """The tables in Markdown, by library; `commits` are those of the checkouts."""
     everything = [row for rows in libraries.values() for row in rows]
-    parts = [
-        "# Kernels nobody here wrote",
-        "Derived from their compiled IR at the sizes in `scripts/foreign/`, symbols named as the targets' parameters, and held "
-        "against the interpreter's count of the same launches (bytes read, written and updated atomically, FLOPs). Made by "
-        "`python scripts/foreign/coverage.py`, which takes the libraries' checkouts and holds none of their code.",
-        f"**{summary(everything)}**",
-    ]
-    for title, rows in libraries.items():
-        header = "| target | kernel | reads (bytes) | writes (bytes) | exact | traced |\n| --- | --- | --- | --- | --- | --- |"
-        parts.append(f"## {title}\n\n{header}\n" + "\n".join(map(_markdown, rows)))
+    flags = " ".join(f"--{library.replace('_', '-')} PATH" for library in libraries)
+    parts = ["# Kernels nobody here wrote", INTRODUCTION, f"**{summary(everything)}**", HOW.format(flags=flags)]
+    parts.append("\n".join(_source(library, commits) for library in libraries))
+    for library, rows in libraries.items():
+        header = (
+            "| target | kernel | reads (bytes) | writes (bytes) | for | exact | traced | at other sizes |\n"
+            + "| --- " * 8
+            + "|"
+        )
+        parts.append(f"## {LIBRARIES[library].title}\n\n{header}\n" + "\n".join(map(_markdown, rows)))
     return "\n\n".join(parts) + "\n"
+
+
+def _source(library: str, commits: Mapping[str, str]) -> str:
+    source = LIBRARIES[library]
+    return f"- [{source.title}]({source.address}), commit `{commits.get(library) or source.commit}`"
 
 
 def _markdown(row: Row) -> str:
     target = row.target.rpartition(":")[2]
     if not row.kernel:
-        return f"| {target} | | | | refused | {_cell(row.reason)} |"
+        return f"| {target} | | | | | refused | {_cell(row.reason)} | |"
     exact = "yes" if row.exact else f"no: {_cell(row.reason)}"
-    why = EXPLAINED.get((row.target, row.kernel))
+    why = _explanation(row)
     traced = f"{row.traced}: {why}" if why and not row.equal else row.traced
-    return f"| {target} | `{row.kernel}` | {_formula(row.reads)} | {_formula(row.writes)} | {exact} | {_cell(traced)} |"
-
-
-def _formula(text: str) -> str:
-    short = text if len(text) <= LONGEST_FORMULA else f"a formula of {len(text)} characters"
-    return f"`{short}`" if short == text else short
+    elsewhere = (
+        f"{'as here' if why and not row.equal else row.elsewhere} ({row.sizes})" if row.elsewhere else "no parameter is free"
+    )
+    conditions = f"`{row.conditions}`" if row.conditions else ""
+    cells = (target, f"`{row.kernel}`", row.reads, row.writes, conditions, exact, _cell(traced), _cell(elsewhere))
+    return f"| {' | '.join(cells)} |"
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def commit_of(checkout: str) -> str:
+    """The checkout's commit; empty where it is none of git's."""
+    command = ["git", "-C", checkout, "rev-parse", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when nothing exact differs from its trace without a reason, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for library, (_, title) in LIBRARIES.items():
-        parser.add_argument(f"--{library.replace('_', '-')}", metavar="PATH", help=f"a checkout of {title}")
+    for library, source in LIBRARIES.items():
+        parser.add_argument(
+            f"--{library.replace('_', '-')}", metavar="PATH", help=f"a checkout of {source.title}, {source.address}"
+        )
     parser.add_argument("-o", "--output", type=Path, help="write the tables here instead of to stdout")
+    parser.add_argument("--keep", type=Path, help="keep what was found here, and go on from there")
     parser.add_argument("--one", metavar="SPEC", help=argparse.SUPPRESS)
     given = vars(parser.parse_args(arguments))
     if given["one"]:
@@ -206,9 +223,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE.parents[1]), os.environ.get("PYTHONPATH"))))
     libraries: dict[str, list[Row]] = {}
     for library in paths:
-        file, title = LIBRARIES[library]
-        libraries[title] = run(file, targets_of(HERE / file), environment)
-    text = document(libraries)
+        file = HERE / LIBRARIES[library].file
+        found = run_all([f"{file}:{name}" for name in targets_of(file)], environment, given["keep"])
+        libraries[library] = [row for rows in found.values() for row in rows]
+    text = document(libraries, {library: commit_of(path) for library, path in paths.items()})
     if given["output"]:
         given["output"].parent.mkdir(parents=True, exist_ok=True)
         given["output"].write_text(text, encoding="utf-8")

@@ -74,6 +74,7 @@ def test_a_function_without_a_rule_is_no_guess() -> None:
         (lambda n, m: (1 << bit_length(n - 1)) == 128, "next_power_of_2(n) == 128"),
         (lambda n, m: triton.next_power_of_2(n * m) < 2048, "next_power_of_2(m*n) < 2048"),
         (lambda n, m: n % m != 0, "n % m != 0"),
+        (lambda n, m: n * 2 % 16 == 0, "n % 8 == 0"),
         (lambda n, m: triton.cdiv(n, 132) == 1, "ceil(n/132) == 1"),
         (lambda n, m: (n & 1) == 0, "a condition on n"),
     ],

@@ -24,6 +24,11 @@ def coverage() -> ModuleType:
     return load_file(SCRIPTS / "coverage.py")
 
 
+@pytest.fixture(scope="module")
+def examine() -> ModuleType:
+    return load_file(SCRIPTS / "examine.py")
+
+
 LIBRARY = {
     "kernels/ops.py": """\
 import a_package_nobody_has
@@ -96,36 +101,81 @@ def test_a_checkout_that_is_not_there(
         checkout.Library("example").definitions("ops.py", "wanted")
 
 
-def _launch(kernel: str = "k", read: int | None = 10, write: int = 5, flops: int = 0) -> SimpleNamespace:
-    moved = SimpleNamespace(read_bytes=read, write_bytes=write, atomic_bytes=0)
-    return SimpleNamespace(kernel=kernel, requested=moved, flops=flops)
+class _Count:
+    """A count as the examination sees it: a number, or one that data decide."""
+
+    def __init__(self, value: int | None) -> None:
+        self.symbols = frozenset() if value is not None else frozenset({"labels"})
+        self.value = value
+
+    def evaluate(self, point: object) -> int | None:
+        assert point == {"n": 3}
+        return self.value
 
 
-def test_compared(coverage: ModuleType) -> None:
-    assert coverage.compared(_launch(), _launch()) == "equal"
-    assert coverage.compared(_launch(read=12, flops=3), _launch()) == "read 12 against 10; FLOPs 3 against 0"
-    assert coverage.compared(_launch(read=None), _launch()) == "depends on data"
-    assert coverage.compared(_launch("a"), _launch("b")) == "the trace launches b"
+def _kernel(read: int | None = 10, write: int = 5, flops: int = 0, sectors: int | None = None) -> SimpleNamespace:
+    counts = {"read_bytes": read, "write_bytes": write, "atomic_bytes": 0, "flops": flops}
+    found = {name: _Count(value) for name, value in counts.items()}
+    found["read_sector_bytes"] = found["write_sector_bytes"] = None if sectors is None else _Count(sectors)
+    return SimpleNamespace(**found, sectors_exact=True)
+
+
+def test_compared(examine: ModuleType) -> None:
+    moved = SimpleNamespace(read_bytes=10, write_bytes=5, atomic_bytes=0, read_sector_bytes=32, write_sector_bytes=32)
+    traced = SimpleNamespace(requested=moved, flops=0)
+    assert examine.compared(_kernel(), traced, {"n": 3}) == "equal"
+    assert examine.compared(_kernel(sectors=32), traced, {"n": 3}) == "equal"
+    assert examine.compared(_kernel(read=12, flops=3), traced, {"n": 3}) == "read 12 against 10; FLOPs 3 against 0"
+    assert examine.compared(_kernel(sectors=64), traced, {"n": 3}) == "read sectors 64 against 32; write sectors 64 against 32"
+    assert examine.compared(_kernel(read=None), traced, {"n": 3}) == "depends on data"
+
+
+VALIDITY = Path(__file__).parents[1] / "instruments" / "validity_targets.py"
+
+
+def test_a_target_is_examined_here_and_where_its_formulas_hold(examine: ModuleType) -> None:
+    (row,) = examine.examined(f"{VALIDITY}:frozen_share")
+    assert (row.kernel, row.exact, row.traced, row.elsewhere) == ("share_kernel", True, "equal", "equal")
+    assert row.conditions == "ceil(rows/132) == 2"
+    assert 132 < int(row.sizes.partition("=")[2]) <= 264
+    assert row.sizes != "rows=160"
+    (refused,) = examine.examined(f"{VALIDITY.with_name('derived_targets.py')}:broken")
+    assert "does not compile" in refused.reason
+
+
+def test_a_formula_that_is_wrong_elsewhere_is_found(examine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As derived before conditions were: right at the given size, and wrong without a word at any other."""
+    from ioaware.instruments.validity import Validity
+
+    monkeypatch.setattr(Validity, "check", lambda *_: None)
+    (row,) = examine.examined(f"{VALIDITY}:branching_grid")
+    assert row.traced == "equal"
+    assert "against" in row.elsewhere
+    assert not row.equal
 
 
 def test_the_table_counts_and_shows_every_outcome(coverage: ModuleType) -> None:
     row = coverage.Row
     rows = [
-        row("t.py:one", "k1", "4*n", "2*n", True, "equal"),
-        row("t.py:two", "k2", "4*n", "2*n", True, "read 1 against 2"),
-        row("unsloth.py:layer_norm", "layernorm_backward", "n", "n", True, "read 1 against 2"),
-        row("t.py:three", "k3", "9*n", "n*" * 99, False, "depends on data", "a | b"),
-        row("t.py:four", "k4", "n", "n", True, "no trace: nothing interprets it"),
+        row("t.py:one", "k1", "`4*n`", "`2*n`", "n < 9", True, "equal", "equal", "n=3"),
+        row("t.py:two", "k2", "`4*n`", "`2*n`", "", True, "read 1 against 2"),
+        row("t.py:other", "k2", "`4*n`", "`2*n`", "", True, "equal", "read 1 against 2", "n=3"),
+        row(
+            "unsloth.py:layer_norm", "layernorm_backward", "`n`", "`n`", "", True, "read 1 against 2", "read 2 against 3", "n=3"
+        ),
+        row("t.py:three", "k3", "`9*n`", "`n`", "", False, "depends on data", reason="a | b"),
+        row("t.py:four", "k4", "`n`", "`n`", "", True, "no trace: nothing interprets it"),
         row("t.py:five", reason="does not compile"),
     ]
     said = coverage.summary(rows)
-    assert said.startswith("5 kernels: 4 exact, 1 depend on data")
-    assert "1 equal their trace, 1 differ with a known reason, 1 cannot be traced, 1 differ without one. 1 targets" in said
-    text = coverage.document({"A library": rows})
-    assert "| one | `k1` | `4*n` | `2*n` | yes | equal |" in text
-    assert "a formula of 198 characters" in text
+    assert said.startswith("6 kernels: 5 exact, 1 depend on data")
+    assert "1 equal their trace, 1 of them with the same formula at other sizes too; 1 differ with a known reason" in said
+    assert "1 cannot be traced, 2 differ without one. 1 targets were refused." in said
+    text = coverage.document({"liger": rows}, {"liger": "abc"})
+    assert "- [Liger-Kernel](https://github.com/linkedin/Liger-Kernel), commit `abc`" in text
+    assert "| one | `k1` | `4*n` | `2*n` | `n < 9` | yes | equal | equal (n=3) |" in text
     assert "no: a \\| b" in text
-    assert "| five | | | | refused | does not compile |" in text
+    assert "| five | | | | | refused | does not compile | |" in text
 
 
 def test_every_target_of_the_study_exists(coverage: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
