@@ -27,7 +27,7 @@ from ioaware.instruments.extremes import symbolic_extremes
 from ioaware.instruments.free import Free
 from ioaware.instruments.intercept import Interceptor
 from ioaware.instruments.launch_traffic import kernel_traffic
-from ioaware.instruments.loading import failing_line
+from ioaware.instruments.loading import failing_line, first_line
 from ioaware.instruments.memoryless import Memoryless, RandomLike, WithoutGenerators
 from ioaware.instruments.operators import Operators
 from ioaware.instruments.symbolic import Decision, ReadsDataError, Symbols
@@ -281,4 +281,6 @@ def _user_error(target: Target, error: Exception) -> IoawareError:
             f"the host function reads a tensor's data{where}, and a derivation has no data",
             "Trace it, or give what it reads as a parameter.",
         )
-    return UsageError(f"{target.name} raised {type(error).__name__}{where}: {error}", "The function must run by itself first.")
+    return UsageError(
+        f"{target.name} raised {type(error).__name__}{where}: {first_line(error)}", "The function must run by itself first."
+    )

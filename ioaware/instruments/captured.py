@@ -125,7 +125,10 @@ def _close(one: Any, other: Any) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    return bool(one == other)
+    try:
+        return bool(one == other)
+    except ValueError:  # arrays, which no kernel takes: its compiler will say so
+        return False
 
 
 def substituted(value: Value, symbols: Mapping[Any, Any]) -> Value:

@@ -81,7 +81,7 @@ def _clear_failure(what: str, path: Path | None) -> Generator[None]:
         raise
     except (Exception, SystemExit) as error:
         where = f" at {line}" if (line := failing_line(error, path)) else ""
-        raise UsageError(f"{what} cannot be imported: {type(error).__name__}{where}: {error}") from error
+        raise UsageError(f"{what} cannot be imported: {type(error).__name__}{where}: {first_line(error)}") from error
 
 
 @contextmanager
@@ -96,6 +96,11 @@ def _without_gpu() -> Generator[None]:
 
     with cuda_on_cpu():
         yield
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, without the stack of C++ that torch appends."""
+    return str(error).strip().partition("\n")[0]
 
 
 LIBRARIES = ("torch", "triton", "numpy", "importlib")

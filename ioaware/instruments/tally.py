@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ioaware.instruments.mapped import Memory
 from ioaware.instruments.patching import Patches
 from ioaware.instruments.sectors import SECTOR_BYTES, count_sectors
 from ioaware.traffic import Traffic
@@ -30,6 +31,7 @@ class Tally:
     read_sectors: int = 0
     write_sectors: int = 0
     flops: int = 0
+    memory: Memory = field(default_factory=Memory, compare=False)
 
     def traffic(self) -> Traffic:
         """The counts as requested bytes."""
@@ -43,22 +45,28 @@ class Tally:
 
     def load(self, pointers: Any, mask: Any) -> None:
         """Counts the active elements of a load and the sectors they lie in."""
-        elements, width, sectors = _extent(pointers, mask)
+        elements, width, sectors = self._extent(pointers, mask, writes=False)
         self.read_bytes += elements * width
         self.read_sectors += sectors
 
     def store(self, pointers: Any, mask: Any) -> None:
         """Counts the active elements of a store and the sectors they lie in."""
-        elements, width, sectors = _extent(pointers, mask)
+        elements, width, sectors = self._extent(pointers, mask, writes=True)
         self.write_bytes += elements * width
         self.write_sectors += sectors
 
     def atomic(self, pointers: Any, mask: Any = None) -> None:
         """Counts the operands of an atomic; without a mask every lane takes part."""
-        active = (
-            pointers.data.size if mask is None else int(np.count_nonzero(np.broadcast_to(_array(mask), pointers.data.shape)))
-        )
-        self.atomic_bytes += active * _width(pointers)
+        active = np.broadcast_to(np.True_ if mask is None else _array(mask), pointers.data.shape)
+        self.memory.check(pointers.data[active], _width(pointers), writes=True)
+        self.atomic_bytes += int(np.count_nonzero(active)) * _width(pointers)
+
+    def _extent(self, pointers: Any, mask: Any, *, writes: bool) -> tuple[int, int, int]:
+        """Active elements, bytes of one, and distinct sectors of an access."""
+        width = _width(pointers)
+        active = np.broadcast_to(_array(mask), pointers.data.shape)
+        self.memory.check(pointers.data[active], width, writes=writes)
+        return int(np.count_nonzero(active)), width, count_sectors(pointers.data, active, width)
 
     def dot(self, lhs: Any, accumulator: Any, k_per_column: int = 1) -> None:
         """Counts 2 m n k per matrix of the batch: `lhs` is [..., m, k / k_per_column], `accumulator` [..., m, n]."""
@@ -74,13 +82,6 @@ def _array(handle: Any) -> Any:
 def _width(pointers: Any) -> int:
     """Bytes of an element behind the pointers; a boolean occupies one."""
     return max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-
-
-def _extent(pointers: Any, mask: Any) -> tuple[int, int, int]:
-    """Active elements, bytes of one, and distinct sectors of an access."""
-    width = _width(pointers)
-    active = np.broadcast_to(_array(mask), pointers.data.shape)
-    return int(np.count_nonzero(active)), width, count_sectors(pointers.data, active, width)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from ioaware.instruments.correctness import relative_error, tensors
 from ioaware.instruments.cuda_on_cpu import StandIn, cuda_on_cpu
 from ioaware.instruments.environment import software_environment
 from ioaware.instruments.interpret import interpreted
-from ioaware.instruments.loading import failing_line
+from ioaware.instruments.loading import failing_line, first_line
 from ioaware.instruments.operators import Operators
 from ioaware.instruments.poison import Poison
 from ioaware.instruments.tally import Tally, counting
@@ -117,7 +117,7 @@ def _user_errors(target: Target) -> Generator[None]:
         where = f" at {line}" if line else ""
         missing = isinstance(error, (AttributeError, NotImplementedError)) and "nterpreter" in str(error)
         remedy = "Triton's interpreter lacks what this kernel uses." if missing else "The function must run by itself first."
-        raise UsageError(f"{target.name} raised {type(error).__name__}{where}: {error}", remedy) from error
+        raise UsageError(f"{target.name} raised {type(error).__name__}{where}: {first_line(error)}", remedy) from error
 
 
 def _check(work: Work, output: object) -> Check | None:

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -106,19 +107,18 @@ def run(spec: str, environment: Mapping[str, str]) -> list[Row]:
     return [Row(**row) for row in json.loads(done.stdout.strip().rpartition("\n")[2])]
 
 
-def run_all(specs: Sequence[str], environment: Mapping[str, str], keep: Path | None) -> dict[str, list[Row]]:
+def run_all(specs: Sequence[str], environment: Mapping[str, str], keep: Path | None, jobs: int) -> dict[str, list[Row]]:
     """The rows by target, in order; what `keep` has already is taken from there."""
     kept: dict[str, list[dict[str, object]]] = json.loads(keep.read_text()) if keep and keep.exists() else {}
-    found: dict[str, list[Row]] = {}
-    for spec in specs:
-        name = Path(spec).name
-        if name not in kept:
-            print(name, file=sys.stderr)
-            kept[name] = [asdict(row) for row in run(spec, environment)]
+    missing = [spec for spec in specs if Path(spec).name not in kept]
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(run, spec, environment): Path(spec).name for spec in missing}
+        for done in as_completed(running):
+            print(running[done], file=sys.stderr)
+            kept[running[done]] = [asdict(row) for row in done.result()]
             if keep:
                 keep.write_text(json.dumps(kept))
-        found[name] = [Row(**row) for row in kept[name]]  # pyright: ignore[reportArgumentType]
-    return found
+    return {Path(spec).name: [Row(**row) for row in kept[Path(spec).name]] for spec in specs}  # pyright: ignore[reportArgumentType]
 
 
 def summary(rows: Iterable[Row]) -> str:
@@ -150,7 +150,7 @@ says what a formula takes for granted of the parameters; where that fails it is 
 
 HOW = """\
 Made by the following, which takes the libraries' checkouts, holds none of their code and imports none of their packages. It
-takes half an hour on two cores; a library without a path is left out.
+takes an hour on two cores, so `--jobs` says how many to use; a library without a path is left out.
 
     python scripts/foreign/coverage.py {flags} -o docs/derive-coverage.md"""
 
@@ -211,6 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     parser.add_argument("-o", "--output", type=Path, help="write the tables here instead of to stdout")
     parser.add_argument("--keep", type=Path, help="keep what was found here, and go on from there")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at a time, a core each")
     parser.add_argument("--one", metavar="SPEC", help=argparse.SUPPRESS)
     given = vars(parser.parse_args(arguments))
     if given["one"]:
@@ -220,12 +221,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not paths:
         parser.error("no checkout given")
     environment = {**os.environ, **{f"FOREIGN_{library.upper()}": path for library, path in paths.items()}}
+    environment["OMP_NUM_THREADS"] = "1"
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE.parents[1]), os.environ.get("PYTHONPATH"))))
-    libraries: dict[str, list[Row]] = {}
-    for library in paths:
-        file = HERE / LIBRARIES[library].file
-        found = run_all([f"{file}:{name}" for name in targets_of(file)], environment, given["keep"])
-        libraries[library] = [row for rows in found.values() for row in rows]
+    files = {library: HERE / LIBRARIES[library].file for library in paths}
+    specs = {library: [f"{file}:{name}" for name in targets_of(file)] for library, file in files.items()}
+    found = run_all([spec for some in specs.values() for spec in some], environment, given["keep"], given["jobs"])
+    libraries = {library: [row for spec in some for row in found[Path(spec).name]] for library, some in specs.items()}
     text = document(libraries, {library: commit_of(path) for library, path in paths.items()})
     if given["output"]:
         given["output"].parent.mkdir(parents=True, exist_ok=True)
