@@ -16,8 +16,11 @@ class Memoryless(FakeTensorMode):
     """Every tensor is one without memory on the CPU, also those that a custom operator's shape function makes: it runs below
     all other modes, and its `device=x.device` names the GPU."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
-        named = {name: on_cpu(value) for name, value in (kwargs or {}).items()}
+    def __torch_dispatch__(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        given: dict[str, Any] = kwargs or {}
+        named = {name: on_cpu(value) for name, value in given.items()}
         return super().__torch_dispatch__(func, types, tuple(map(on_cpu, args)), named)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 

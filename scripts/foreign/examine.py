@@ -46,9 +46,7 @@ def examined(spec: str) -> list[Row]:
         derived = ioaware.derive(spec)
     except IoawareError as error:
         return [Row(name, reason=line(str(error)))]
-    pairs = [
-        (launch, kernel) for launch, kernel in zip(derived.launches, derived.kernels, strict=True) if launch.origin == "triton"
-    ]
+    pairs = [(launch, kernel) for launch, kernel in zip(derived.launches, derived.kernels, strict=True) if kernel]
     here = _against_trace(spec, derived, {})
     sizes, there = _elsewhere(spec, derived)
     rows: dict[str, Row] = {}

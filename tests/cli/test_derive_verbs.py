@@ -87,6 +87,14 @@ def test_a_configuration_is_chosen(said) -> None:
         ((f"{TARGETS}:broken",), "does not compile for cuda:90"),
         ((f"{TARGETS}:looks_back",), "reads what a kernel computed"),
         (("no/such/file.py:f",), "there is no file"),
+        ((f"{TARGETS}:takes_numpy",), "failed to specialize argument of type: numpy.ndarray"),
+        ((f"{TARGETS}:negative",), "negative dimension"),
+        ((f"{TARGETS}:enormous",), "raised "),
+        ((f"{TARGETS}:leaves",), "exits"),
+        ((f"{TARGETS}:flat", "-p", "rows=many"), "rows takes an integer"),
+        ((f"{TARGETS}",), "names a file and no function"),
+        ((f"{TARGETS}:flats",), "Did you mean"),
+        ((f"{TARGETS}:scale_kernel",), "is a Triton kernel"),
         ((f"{TARGETS}:tuned", "--config", "BLOCK=7"), "no configuration"),
     ],
 )
@@ -96,6 +104,34 @@ def test_bad_input_is_one_sentence_and_exit_code_2(said, verb: str, arguments: t
     assert words in error
     assert error.startswith("ioaware: ")
     assert "Traceback" not in error
+    assert len(error.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("import a_package_nobody_has", "ModuleNotFoundError at target.py:1"),
+        ("def f(:", "SyntaxError at target.py:1"),
+        ("raise SystemExit(1)", "SystemExit at target.py:1"),
+        ("1 / 0", "ZeroDivisionError at target.py:1"),
+        ("\x00", "SyntaxError"),
+    ],
+)
+def test_a_file_that_does_not_import(said, tmp_path: Path, source: str, words: str) -> None:
+    (tmp_path / "target.py").write_text(source)
+    error = said("derive", f"{tmp_path / 'target.py'}:f", code=2)
+    assert "target.py cannot be imported" in error
+    assert words in error
+    assert len(error.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("wild_write", "writes far outside"), ("wild_read", "reads far outside"), ("wild_atomic", "writes far")]
+)
+def test_a_kernel_far_out_of_bounds_ends_in_a_sentence_and_not_by_a_signal(said, name: str, words: str) -> None:
+    error = said("trace", f"{TARGETS}:{name}", code=2)
+    assert words in error
+    assert "derived_targets.py:" in error
 
 
 def test_explain_puts_the_bytes_beside_their_line(said) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import torch
 import triton
 import triton.language as tl
@@ -307,3 +308,47 @@ def custom_operator(n: int = 100):
         return torch.autograd.grad(y, x, torch.ones_like(y))
 
     return work
+
+
+def takes_numpy(n: int = 16):
+    """Not a tensor: a kernel takes none of these."""
+    scale_kernel[(1,)](numpy.zeros(n), torch.ones(n, device="cuda"), n, 1.0, BLOCK=16)
+
+
+def negative(n: int = -4):
+    return scale(torch.ones(n, device="cuda"), 1.0)
+
+
+def enormous(n: int = 10**20):
+    return scale(torch.ones(n, device="cuda"), 1.0)
+
+
+def leaves(n: int = 16):
+    raise SystemExit(n)
+
+
+@triton.jit
+def wild_kernel(x, BLOCK: tl.constexpr, WRITES: tl.constexpr):
+    far = x + tl.arange(0, BLOCK).to(tl.int64) * 2**40
+    if WRITES:
+        tl.store(far, 1.0)
+    else:
+        tl.store(x, tl.sum(tl.load(far)))
+
+
+def wild_write(n: int = 16):
+    """Where there is no memory at all: the process would end by a signal."""
+    wild_kernel[(1,)](torch.zeros(n, device="cuda"), 16, True)
+
+
+def wild_read(n: int = 16):
+    wild_kernel[(1,)](torch.zeros(n, device="cuda"), 16, False)
+
+
+@triton.jit
+def wild_atomic_kernel(x, BLOCK: tl.constexpr):
+    tl.atomic_add(x + tl.arange(0, BLOCK).to(tl.int64) * 2**40, 1.0)
+
+
+def wild_atomic(n: int = 16):
+    wild_atomic_kernel[(1,)](torch.zeros(n, device="cuda"), 16)
