@@ -31,6 +31,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
 from ioaware.kernels.attention.hopper_columns import SIDE, column_tile, column_tiles, masked_columns, rows_that_see
+from ioaware.kernels.attention.hopper_numbers import widened
 
 BLOCK_N = gl.constexpr(128)
 """Keys of a program: 64 for each of two consumers."""
@@ -163,10 +164,13 @@ def consume(
             mbarrier.wait(rows_full.index(slot), phase)  # the log-sum-exp and D are there
             lse = row_tiles.index(2 * slot).load(gl.SliceLayout(0, S))
             p = gl.exp2(s * scale_log2 - lse[None, :])
-            p_operand = gl.convert_layout(p.to(q_tiles.dtype), P)  # the registers of an accumulator are those of the operand
+            rounded = p.to(q_tiles.dtype)
             delta = row_tiles.index(2 * slot + 1).load(gl.SliceLayout(0, S))
             dp = warpgroup_mma_wait(0, [dp])
-            dv = warpgroup_mma(p_operand, do, dv, is_async=True)
+            # The registers of an accumulator are those of the operand.
+            dv = warpgroup_mma(gl.convert_layout(rounded, P), do, dv, is_async=True)
+            if BLOCK_M == 128:
+                p = widened(rounded)  # there are no registers for both
             ds = (p * (dp - delta[None, :])).to(q_tiles.dtype)
 
             ds_tile.slice(C * SIDE, SIDE, dim=0).store(ds)

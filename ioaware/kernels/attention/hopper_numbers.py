@@ -1,0 +1,21 @@
+"""Arithmetic on registers for which the compiler's own choice of instructions is slow."""
+
+# Parameters of a Gluon function have no Python types.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportArgumentType=false
+from __future__ import annotations
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+BFLOAT16_PAIR = gl.constexpr("shl.b32 $0, $2, 16;\nand.b32 $1, $2, 0xffff0000;")
+FLOAT16_PAIR = gl.constexpr("{ .reg .b16 a, b; mov.b32 {a, b}, $2; cvt.f32.f16 $0, a; cvt.f32.f16 $1, b; }")
+
+
+@gluon.jit
+def widened(x):
+    """float32 of float16 or bfloat16. Of numbers that were float32 before, the compiler would otherwise round each by itself,
+    in the unit of the exponentials, instead of two at once."""
+    if x.dtype == gl.bfloat16:
+        return gl.inline_asm_elementwise(BFLOAT16_PAIR, "=r,=r,r", [x], gl.float32, is_pure=True, pack=2)
+    return gl.inline_asm_elementwise(FLOAT16_PAIR, "=f,=f,r", [x], gl.float32, is_pure=True, pack=2)
