@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -53,24 +54,34 @@ class Condition:
     @property
     def expr(self) -> Any:
         """In sympy's functions; None where it has no such form."""
-        try:
-            expr = plain(self.holds, {symbol: symbol for symbol in self._symbols}, SHOWN_AS)
-        except OpaqueExpressionError:
-            return None
-        if isinstance(expr, sympy.Eq) and expr.args[1] == 0:  # 2*(n % 8) == 0, of 2*n % 16
-            factor, rest = cast(Any, expr.args[0]).as_coeff_Mul()
-            return expr if factor == 1 else _sympy.Eq(rest, 0, evaluate=False)
-        return expr
+        return _plain_form(self.holds)
 
     def __str__(self) -> str:
         """As Python writes it; what has no plain form, by what it is about."""
-        expr = self.expr
-        if expr is None:
-            return f"a condition on {', '.join(sorted(self.names))}"
-        if isinstance(expr, (sympy.Eq, sympy.Ne)):
-            left, right = (show(side) for side in cast("tuple[Any, Any]", expr.args))
-            return f"{left} {'==' if isinstance(expr, sympy.Eq) else '!='} {right}"
-        return show(expr)
+        return _text(self.holds)
+
+
+@lru_cache(maxsize=4096)
+def _plain_form(holds: Any) -> Any:
+    try:
+        expr = plain(holds, {symbol: symbol for symbol in holds.free_symbols}, SHOWN_AS)
+    except OpaqueExpressionError:
+        return None
+    if isinstance(expr, sympy.Eq) and expr.args[1] == 0:  # 2*(n % 8) == 0, of 2*n % 16
+        factor, rest = cast(Any, expr.args[0]).as_coeff_Mul()
+        return expr if factor == 1 else _sympy.Eq(rest, 0, evaluate=False)
+    return expr
+
+
+@lru_cache(maxsize=4096)
+def _text(holds: Any) -> str:
+    expr = _plain_form(holds)
+    if expr is None:
+        return f"a condition on {', '.join(sorted(map(str, holds.free_symbols)))}"
+    if isinstance(expr, (sympy.Eq, sympy.Ne)):
+        left, right = (show(side) for side in cast("tuple[Any, Any]", expr.args))
+        return f"{left} {'==' if isinstance(expr, sympy.Eq) else '!='} {right}"
+    return show(expr)
 
 
 def needed(conditions: Iterable[Condition]) -> tuple[Condition, ...]:

@@ -18,14 +18,16 @@ from typing import Any
 import sympy
 import torch
 from sympy import Expr, Symbol
-from torch._guards import Source
+from torch._guards import SLoc, Source
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from ioaware.analysis.integers import positive_symbols
+from ioaware.analysis.ir.symbolic import certain
 from ioaware.errors import UsageError
 from ioaware.instruments.conditions import Condition
 from ioaware.instruments.loading import is_library
 from ioaware.instruments.plain import OpaqueExpressionError, plain
+from ioaware.instruments.pointwise import UnknownFunctionError, compute
 from ioaware.instruments.powers import BitLength, recognised
 
 SMALLEST = 2
@@ -89,6 +91,7 @@ class Symbols:
         """The values that decisions are taken at."""
         self._named: dict[Any, Symbol] = {}
         self._hints: dict[Any, Any] = {}
+        self._outcomes: dict[Any, Any] = {}
         for name, hint in self.given.items():
             source = _Parameter(name)
             symbol: Any = self.shapes.create_symbol(
@@ -139,7 +142,7 @@ class Symbols:
 
     def decide(self, expr: Any) -> Any:
         """The value of an expression that host code insists on: recorded, unless it is the same for all values."""
-        outcome = expr.xreplace(self._hints)
+        outcome = self._outcome(expr)
         if outcome.free_symbols:
             raise ReadsDataError(
                 f"the host function reads a tensor's data at {asking()[0]}, and a derivation has no data",
@@ -167,6 +170,12 @@ class Symbols:
             )
         return outcome
 
+    def _outcome(self, expr: Any) -> Any:
+        """At the given values; torch asks the same questions again and again."""
+        if expr not in self._outcomes:
+            self._outcomes[expr] = expr.xreplace(self._hints)
+        return self._outcomes[expr]
+
     def _sides(self, holds: Any) -> list[str]:
         """Of an equality the sides that are parameters, in the order that these were given."""
         sides = [str(self._named[side]) for side in holds.args if side in self._named] if holds.func is sympy.Eq else []
@@ -188,6 +197,11 @@ class _Shapes(ShapeEnv):
     def __init__(self, symbols: Symbols) -> None:
         super().__init__(duck_shape=False, specialize_zero_one=False)
         self._decider = symbols
+
+    def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[SLoc, str]:
+        """torch's note of where a symbol or guard comes from, which nobody reads here and for which it loads torch.export."""
+        del is_debug
+        return SLoc(framework_loc, None), ""
 
     def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
         """torch's one way to a decision; the rest of its arguments are about code that it will not generate here."""
@@ -226,15 +240,35 @@ def _python(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _always(expr: Any) -> bool | None:
-    """What a condition says for every value of its symbols from `SMALLEST` on; None where that depends."""
+    """What a condition says for every value of its symbols from `SMALLEST` on; None where that depends.
+
+    A size at which it does not hold ends the question before sympy is asked, whose answers take up to a second."""
+    if not all(_holds_at(expr, point) for point in _TRIED_FIRST):
+        return None
+    with suppress(OpaqueExpressionError):
+        expr = plain(expr, {symbol: symbol for symbol in expr.free_symbols})
+    with suppress(UsageError):
+        if certain(expr, SMALLEST):
+            return True
     lifted = {symbol: _sympy.Dummy(integer=True, positive=True) + (SMALLEST - 1) for symbol in expr.free_symbols}
     known: Any = expr.xreplace(lifted)
-    with suppress(OpaqueExpressionError):
-        known = plain(known, {symbol: symbol for symbol in known.free_symbols})
     if known.is_Relational:
         left, right = known.args
         known = known.func(_sympy.expand(left - right), 0)
     return bool(known) if known in (sympy.true, sympy.false) else None
+
+
+_TRIED_FIRST = ((2, 3), (5, 64), (64, 2), (100, 33), (1000, 4096), (4095, 17))
+"""Sizes in turn for the symbols of a condition."""
+
+
+def _holds_at(condition: Any, sizes: tuple[int, ...]) -> bool:
+    """Whether it holds with these sizes, or has no quick answer."""
+    names = sorted(str(symbol) for symbol in condition.free_symbols)
+    try:
+        return bool(compute(condition, {name: sizes[at % len(sizes)] for at, name in enumerate(names)}))
+    except (UnknownFunctionError, ArithmeticError, TypeError, ValueError):
+        return True
 
 
 def _ordinary(condition: Any) -> bool:

@@ -10,7 +10,7 @@ import sympy
 from sympy import Expr
 
 from ioaware.analysis.integers import Holds
-from ioaware.analysis.ir.build import at_least_zero, choice, floor_div, greatest, is_zero, least, mod
+from ioaware.analysis.ir.build import at_least_zero, choice, decided, floor_div, greatest, is_zero, least, mod, substitute
 from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Choice, Extreme, Floor, Poly, Sum, Symbol, Test, Unknown, poly
 from ioaware.errors import UsageError
 
@@ -94,6 +94,16 @@ def from_sympy_truth(condition: Any) -> Poly:
             return at_least_zero(left - right)
         case _:
             raise UsageError(f"{type(condition).__name__} is not a condition of an integer formula: {condition}")
+
+
+def certain(condition: Any, smallest: int) -> bool:
+    """Whether a condition holds for all integers from `smallest` on in the place of its symbols. False: not known.
+
+    Raises `UsageError` for a function that integer formulas do not have."""
+    truth = from_sympy_truth(condition)
+    atoms = [from_sympy(symbol).atom for symbol in condition.free_symbols]
+    lifted = {atom.key: poly(Symbol(atom.name, poly(smallest))) for atom in atoms if isinstance(atom, Symbol)}
+    return decided(substitute(truth, lifted)) == ONE
 
 
 def to_sympy(value: Poly) -> Expr:
