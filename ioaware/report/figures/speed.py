@@ -40,26 +40,26 @@ def _figure(what: Pass, records: Sequence[Record]) -> Figure | None:
         f"the clock it does to all. Median of {rounds} rounds; {seen[0].point.dtype}. {merits} "
         "Recorded by ioaware bench attention, in which every output was first found equal to float64.",
         tuple(cells),
-        columns=3,
     )
 
 
 def _groups(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
     """What one cell shows: a head_dim and a mask, or a head_dim and the rows of a decode step."""
-    found: dict[tuple[object, ...], list[Record]] = {}
+    found: dict[tuple[int, int, int], tuple[str, list[Record]]] = {}
     for record in records:
         point = record.point
+        group = point.heads // point.kv_heads
+        mask, rows, heads = "causal" if point.causal else "full", _many(point.seq_len, "row"), _many(group, "head")
         if point.what == "decode":
-            group = point.heads // point.kv_heads
-            rows = "1 row" if point.seq_len == 1 else f"{point.seq_len} rows"
-            heads = "1 head" if group == 1 else f"{group} heads"
-            found.setdefault((point.seq_len, group, point.head_dim, f"d = {point.head_dim}, {rows} of {heads}"), []).append(
-                record
-            )
+            key, what = (point.head_dim, point.seq_len, group), f"{rows} of {heads}"
         else:
-            mask = "causal" if point.causal else "full"
-            found.setdefault((point.causal, 0, point.head_dim, f"d = {point.head_dim}, {mask}"), []).append(record)
-    return [(str(key[-1]), sorted(found[key], key=_length)) for key in sorted(found, key=str)]
+            key, what = (point.head_dim, int(point.causal), 0), mask
+        found.setdefault(key, (f"d = {point.head_dim}, {what}", []))[1].append(record)
+    return [(title, sorted(group, key=_length)) for _, (title, group) in sorted(found.items())]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count > 1 else ''}"
 
 
 def _cell(title: str, records: Sequence[Record], axis: Axis) -> Cell:

@@ -32,14 +32,14 @@ INTENSITY = Axis(HBM_INTENSITY.label, HBM_INTENSITY.quantity, limits=(25, 25_000
 
 def units(pairs: Sequence[Pair]) -> Figure | None:
     """One cell per head_dim and mask of the forward kernel's points on an H200; None without any."""
-    groups: dict[tuple[bool, int], list[Pair]] = defaultdict(list)
+    groups: dict[tuple[int, bool], list[Pair]] = defaultdict(list)
     for pair in pairs:
         on = (pair.measured.environment or {}).get("gpu")
         if on == MACHINE.device and pair.name in FLOPS_PER_SCORE and pair.flops_per_clock_and_sm and pair.intensity:
-            groups[bool(pair.params["causal"]), int(pair.params["head_dim"] or 0)].append(pair)
+            groups[int(pair.params["head_dim"] or 0), bool(pair.params["causal"])].append(pair)
     if not groups:
         return None
-    cells = [_cell(head_dim, causal, groups[causal, head_dim]) for causal, head_dim in sorted(groups)]
+    cells = [_cell(head_dim, causal, groups[head_dim, causal]) for head_dim, causal in sorted(groups)]
     return Figure(
         "units",
         "What binds the Hopper kernel: FLOP per clock and SM against FLOP per HBM byte, measured",
@@ -52,7 +52,6 @@ def units(pairs: Sequence[Pair]) -> Figure | None:
         f"{EXPONENTIALS} exponentials a clock (CUDA C++ Programming Guide), 4 d FLOP for each; HBM at the median clock. "
         "FLOPs are those that the kernel issues, derived from its IR: masked and padded scores count.",
         tuple(cells),
-        columns=3,
     )
 
 
