@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,12 +20,12 @@ class Work:
     """A built target: calling `run` is the work that is counted and timed; building it was outside.
 
     `run` returns the output alone, so that whatever else it allocates counts as extra memory. `reference` computes the
-    same output in float64; `tolerance` is the relative Frobenius error allowed against it.
+    same output, or outputs in the same order, in float64; `tolerance` is the relative Frobenius error allowed against it.
     """
 
     run: Callable[[], object]
     inputs: tuple[torch.Tensor, ...] = ()
-    reference: Callable[[], torch.Tensor] | None = None
+    reference: Callable[[], torch.Tensor | Sequence[torch.Tensor]] | None = None
     tolerance: float | None = None
 
 

@@ -27,6 +27,16 @@ def relative_error(output: Tensor, reference: Tensor) -> float:
     return error / scale if scale else error
 
 
+def worst_error(outputs: Sequence[Tensor], reference: Tensor | Sequence[Tensor]) -> float:
+    """The largest relative error of as many outputs as there are references; the first of several outputs for a lone one."""
+    import torch
+
+    wanted = [reference] if isinstance(reference, torch.Tensor) else list(reference)
+    if len(outputs) < len(wanted) or (len(wanted) > 1 and len(outputs) > len(wanted)):
+        raise UsageError(f"the work returned {len(outputs)} tensors, its reference {len(wanted)}")
+    return max(relative_error(output, exact) for output, exact in zip(outputs, wanted, strict=False))
+
+
 def _norm(tensor: Tensor) -> float:
     import torch
 

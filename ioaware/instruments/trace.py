@@ -14,7 +14,7 @@ import torch
 from ioaware.case import Work
 from ioaware.errors import IoawareError, UsageError
 from ioaware.instruments.allocations import Allocations
-from ioaware.instruments.correctness import relative_error, tensors
+from ioaware.instruments.correctness import tensors, worst_error
 from ioaware.instruments.cuda_on_cpu import StandIn, cuda_on_cpu
 from ioaware.instruments.environment import software_environment
 from ioaware.instruments.interpret import interpreted
@@ -127,7 +127,7 @@ def _check(work: Work, output: object) -> Check | None:
     found = tensors(output)
     if not found:
         raise UsageError("the work has a reference but returned no tensor", "Return the output from the work.")
-    return Check(relative_error(found[0], work.reference()), work.tolerance)
+    return Check(worst_error(found, work.reference()), work.tolerance)
 
 
 def _doubts(check: Check | None) -> tuple[str, ...]:

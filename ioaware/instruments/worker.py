@@ -138,8 +138,8 @@ def check_work(work: Work, device: Cuda, poison_bytes: int) -> tuple[Check | Non
     norm = correctness.output_norm(output)
     found = correctness.tensors(output)
     check = None
-    if work.reference is not None and work.tolerance is not None and len(found) == 1:
-        check = Check(correctness.relative_error(found[0], work.reference()), work.tolerance)
+    if work.reference is not None and work.tolerance is not None and found:
+        check = Check(correctness.worst_error(found, work.reference()), work.tolerance)
     if changed:
         return check, norm, f"the work changes its input {changed[0]}: a repetition would measure something else"
     if check is not None and not check.passed:

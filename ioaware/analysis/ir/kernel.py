@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sympy import Expr
 
-from ioaware.analysis.ir import control, gluon, memory, operations
+from ioaware.analysis.ir import assembly, control, gluon, memory, operations
 from ioaware.analysis.ir.build import decided
 from ioaware.analysis.ir.counts import Programs, active_lanes, at_most, repeated, unknowns
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
@@ -31,7 +31,7 @@ from ioaware.analysis.ir.traffic import (
 from ioaware.analysis.ir.values import Target, TensorDescriptor, Value
 from ioaware.errors import UsageError
 
-HANDLERS = {**operations.HANDLERS, **memory.HANDLERS, **control.HANDLERS, **gluon.HANDLERS}
+HANDLERS = {**operations.HANDLERS, **assembly.HANDLERS, **memory.HANDLERS, **control.HANDLERS, **gluon.HANDLERS}
 
 
 def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> KernelTraffic:

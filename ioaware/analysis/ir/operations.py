@@ -229,8 +229,7 @@ def _poison(walk: Interpreter, operation: Operation) -> None:
 
 COMPUTED = (
     "tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.mulhiui", "tt.extern_elementwise",
-    "tt.elementwise_inline_asm", "tt.map_elementwise", "tt.histogram", "tt.gather", "tt.scan", "tt.ptr_to_int",
-    "tt.int_to_ptr", "ttg.fp4_to_fp",
+    "tt.map_elementwise", "tt.histogram", "tt.gather", "tt.scan", "tt.ptr_to_int", "tt.int_to_ptr", "ttg.fp4_to_fp",
 )  # fmt: skip
 
 HANDLERS: Mapping[str, Handler] = {

@@ -35,3 +35,33 @@ def attention_reference(
                 weights = torch.softmax(s, dim=1).nan_to_num_(nan=0.0) if causal else torch.softmax(s, dim=1)
                 o[b, h, row : row + rows_at_once] = weights @ values
     return o
+
+
+def attention_backward_reference(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, *, causal: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """dQ, dK and dV in float64 of what has the gradient do [batch, heads, seq_len, head_dim], a head and a chunk of rows at a
+    time: P = softmax(scale Q K^T), dV = P^T dO, dS = P (dO V^T - rowsum(dO O)), dQ = scale dS K, dK = scale dS^T Q
+    (Dao 2023, arXiv 2307.08691, section 2.3). Layouts and mask as above."""
+    batch, heads, seq_len, head_dim = q.shape
+    kv_len, scale = k.shape[2], 1 / math.sqrt(head_dim)
+    rows_at_once = max(1, CHUNK_ELEMENTS // 4 // kv_len)  # four matrices of the size of S at a time
+    dq, dk, dv = (torch.zeros(x.shape, dtype=torch.float64, device=x.device) for x in (q, k, v))
+    for b in range(batch):
+        for h in range(heads):
+            keys, values = k[b, h].double(), v[b, h].double()  # [N_k, d]
+            for row in range(0, seq_len, rows_at_once):
+                at = slice(row, row + rows_at_once)
+                queries, gradient = q[b, h, at].double(), do[b, h, at].double()  # [rows, d]
+                s = queries @ keys.T * scale  # [rows, N_k]
+                if causal:
+                    rows = torch.arange(row, row + s.shape[0], device=q.device)
+                    cols = torch.arange(kv_len, device=q.device)
+                    s.masked_fill_(cols > rows[:, None] + (kv_len - seq_len), -math.inf)
+                p = torch.softmax(s, dim=1).nan_to_num_(nan=0.0)
+                delta = (gradient * (p @ values)).sum(1, keepdim=True)
+                ds = p * (gradient @ values.T - delta) * scale
+                dq[b, h, at] = ds @ keys
+                dk[b, h] += ds.T @ queries
+                dv[b, h] += p.T @ gradient
+    return dq, dk, dv

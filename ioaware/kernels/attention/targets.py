@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from ioaware.case import Work
 from ioaware.kernels.attention.attention import attention
+from ioaware.kernels.attention.hopper import hopper_forward
+from ioaware.kernels.attention.hopper_gradients import hopper_backward as gradients
 from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.portable_backward import attention_backward
-from ioaware.kernels.attention.reference import attention_reference
+from ioaware.kernels.attention.reference import attention_backward_reference, attention_reference
 from ioaware.kernels.attention.work import tolerance
 
 
@@ -22,6 +26,29 @@ def hopper(
         inputs=(q, k, v),
         reference=lambda: attention_reference(q, k, v, causal=causal),
         tolerance=tolerance("hopper", q.dtype),
+    )
+
+
+def hopper_backward(
+    batch: int = 1,
+    heads: int = 16,
+    seq_len: int = 4096,
+    head_dim: int = 128,
+    causal: bool = False,
+    deterministic: bool = False,
+    device: str = "cuda",
+) -> Work:
+    """The Hopper backward kernels on random fp16 inputs [batch, heads, seq_len, head_dim]: (dq, dk, dv) of an output and a
+    log-sum-exp that were computed outside, checked against float64."""
+    q, k, v = attention_inputs(batch, heads, seq_len, seq_len, head_dim, dtype=torch.float16, device=device)
+    do, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device, seed=1)
+    scale = 1 / math.sqrt(head_dim)
+    o, lse = hopper_forward(q, k, v, causal=causal, scale=scale)
+    return Work(
+        lambda: gradients(q, k, v, o, lse, do, causal=causal, scale=scale, deterministic=deterministic),
+        inputs=(q, k, v, o, lse, do),
+        reference=lambda: attention_backward_reference(q, k, v, do, causal=causal),
+        tolerance=2 * tolerance("hopper", q.dtype),
     )
 
 
