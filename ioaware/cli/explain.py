@@ -55,8 +55,10 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
 
     yield Text(printable(f"explain {result.target}  {assignments(result.params)}"))
     for kernel in kernels:
-        for section in kernel.sections:
+        for at, section in enumerate(kernel.sections):
             yield Text(printable(f"\n{section.function}  {Path(section.path).name}"))
+            if at == 0 and kernel.conditions:
+                yield Text(printable(f"for {' and '.join(map(str, kernel.conditions))}"))
             for line in section.lines:
                 yield Text(printable(f"{_share(line, kernel, result):>7} {line.number:>5}  {line.text}"), no_wrap=True)
                 if line.accesses:
@@ -96,6 +98,7 @@ def _data(result: Derived, kernels: list[Explanation]) -> Mapping[str, Any]:
             {
                 "kernel": kernel.kernel,
                 "formula": str(kernel.bytes),
+                "conditions": [str(condition) for condition in kernel.conditions],
                 "lines": [
                     {
                         "function": section.function,

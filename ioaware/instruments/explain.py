@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +14,7 @@ import sympy
 from sympy import Expr
 
 from ioaware.analysis.ir import Access, Count, KernelTraffic
+from ioaware.instruments.conditions import Condition
 from ioaware.instruments.derive import Derived
 
 KINDS = {"read": "reads", "write": "writes", "atomic": "atomics"}
@@ -61,12 +62,14 @@ class Explanation:
     bytes: Count
     unplaced: tuple[Access, ...] = field(default=())
     """Instructions for which the compiler left no line of a file that can be read."""
+    conditions: tuple[Condition, ...] = ()
+    """What the formulas are for."""
 
 
 def explain(result: Derived) -> list[Explanation]:
     """The kernels of a derived result line by line, each different one once."""
-    kernels = dict.fromkeys(kernel for kernel in result.kernels if kernel is not None)
-    return [_explanation(kernel) for kernel in kernels]
+    kernels = {kernel: held for kernel, held in zip(result.kernels, result.holds, strict=True) if kernel is not None}
+    return [replace(_explanation(kernel), conditions=held) for kernel, held in kernels.items()]
 
 
 def share(part: Count, whole: Count, values: Any) -> float | None:

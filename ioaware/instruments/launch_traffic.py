@@ -15,6 +15,7 @@ from ioaware.analysis.ir.counts import Programs
 from ioaware.analysis.ir.kernel import touches
 from ioaware.analysis.ir.record import Touch
 from ioaware.analysis.ranges import within
+from ioaware.analysis.residues import closed
 from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value, substituted
 from ioaware.instruments.compile import first_ir, integer_at
 from ioaware.instruments.conditions import ANYTHING, Known
@@ -29,9 +30,7 @@ def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTa
     arguments = tuple(_argument(name, substituted(value, coarse)) for name, value in ir.parameters)
     width, height, depth = (_exchanged(extent, coarse) for extent in launch.grid)
     traffic = _analysed(ir.text, arguments, (width, height, depth))
-    if known == ANYTHING:
-        return traffic
-    return _with_formulas(traffic, lambda expr: within(_exchanged(expr, fine), known.ranges))
+    return _with_formulas(traffic, lambda expr: within(_exchanged(closed(expr), fine), known.ranges))
 
 
 def launch_touches(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[list[Touch], Programs]:

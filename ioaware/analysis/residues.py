@@ -1,0 +1,64 @@
+"""Sums of floors over all remainders, which persistent kernels share their tiles out by: Hermite's identity closes them.
+
+sum over i in range(P) of floor((x + i)/P) = x, for every integer x and P >= 1 (Graham, Knuth, Patashnik, Concrete Mathematics,
+2nd ed., 3.26). With -i, substitute P - 1 - i for i.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+from sympy import Expr
+
+_sympy: Any = sympy
+
+
+def closed(expr: Expr) -> Expr:
+    """The formula with the sums closed that the identity is of; what else such a sum holds stays summed."""
+    whole: Any = expr
+    if not whole.has(sympy.Sum):
+        return expr
+    sums = [node for node in whole.atoms(sympy.Sum) if len(node.args) == 2]
+    outcomes = {node: outcome for node in sums if (outcome := _closed(node)) is not None}
+    if not outcomes:
+        return expr
+    found = whole.xreplace(outcomes)
+    return found if found.has(sympy.Sum) else _sympy.expand(found)
+
+
+def _closed(node: Any) -> Any:
+    body, (index, low, high) = node.args
+    count = high + 1
+    if low != 0:
+        return None
+    total: Any = sympy.S.Zero
+    rest: list[Any] = []
+    for term in _sympy.Add.make_args(_sympy.expand_mul(body, deep=False)):
+        value = _term(term, index, count)
+        if value is None:
+            rest.append(term)
+        else:
+            total = total + value
+    if total == 0:
+        return None
+    return total + _sympy.Sum(_sympy.Add(*rest), (index, low, high)) if rest else total
+
+
+def _term(term: Any, index: Any, count: Any) -> Any:
+    """The sum of one term, where it is a floor or a ceiling of (x +- i)/P, or free of i."""
+    if not term.has(index):
+        return term * count
+    roundings = [factor for factor in _sympy.Mul.make_args(term) if isinstance(factor, (sympy.floor, sympy.ceiling))]
+    moving: list[Any] = [factor for factor in roundings if factor.has(index)]  # pyright: ignore[reportUnknownMemberType]
+    if len(moving) != 1:
+        return None
+    (rounding,) = moving
+    outside = term / rounding
+    numerator = _sympy.expand(rounding.args[0] * count)
+    slope = numerator.coeff(index)
+    start = _sympy.expand(numerator - slope * index)
+    if outside.has(index) or slope not in (1, -1) or start.has(index) or not start.is_integer:
+        return None
+    first = start if slope == 1 else start - count + 1  # as a floor of (first + i)/P
+    return outside * (first if isinstance(rounding, sympy.floor) else first + count - 1)  # ceil(y/P) = floor((y + P - 1)/P)
