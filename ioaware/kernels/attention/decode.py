@@ -1,152 +1,19 @@
-"""Decode: a few queries against many keys, by split-KV (Flash-Decoding), in plain Triton.
+"""Launching decode: its plan, and everything about a call that stays the same while keys are added to a cache."""
 
-One row block a head would leave most of a GPU idle here, so the keys are split. For each key head, with the rows of all query
-heads that share it packed into one tile:
-    for each split of its keys, in parallel:    O_s, L_s = softmax(scale Q K_s^T) V_s and its log-sum-exp, as FlashAttention-2
-    for each row:                               L = log sum_s exp(L_s);  O = sum_s exp(L_s - L) O_s
-Every key and value is read once (once per tile of 64 rows), which at the speed of HBM is the time it takes. The order of
-all sums is fixed, hence the same bits every time.
-"""
-
-# The names are the paper's, and parameters of a Triton function have no Python types.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false
+# Triton's functions have no Python types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import triton
-import triton.language as tl
 
-from ioaware.kernels.attention.launch import launching, processors, shared_memory_bytes
+from ioaware.kernels.attention.decode_kernels import combine_kernel, decode_kernel
+from ioaware.kernels.attention.hopper import LOG2_E, PLAIN, REMEMBERED_AT_MOST
+from ioaware.kernels.attention.launch import processors, shared_memory_bytes
+from ioaware.kernels.attention.relaunch import Launch
 from ioaware.kernels.attention.split import SplitPlan, plan_splits, row_alignment
-
-LOG2_E = tl.constexpr(1.4426950408889634)
-
-
-@triton.jit
-def load_keys(
-    X, col, offsets, stride_n, kv_len, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr
-):  # fmt: skip
-    """Rows [col, col + B_c) of K or V as a tile [B_c, WIDTH], zeros beyond. FULL: all of them exist."""
-    pointers = X + col.to(tl.int64) * stride_n + offsets
-    if FULL and HEAD_DIM == WIDTH:
-        x = tl.load(pointers)
-    else:
-        exists = (tl.arange(0, WIDTH) < HEAD_DIM)[None, :]
-        if not FULL:
-            exists &= (col + tl.arange(0, BLOCK_N) < kv_len)[:, None]
-        x = tl.load(pointers, mask=exists, other=0.0)
-    return x
-
-
-@triton.jit
-def attend_split(
-    o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, first, end, keys_seen, kv_len, scale_log2,
-    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr,
-):  # fmt: skip
-    """O, l, m after the column blocks [first, end). FULL: every row sees every key of them."""
-    for j in range(first, end):
-        col = j * BLOCK_N
-        k = load_keys(K, col, k_offsets, stride_kn, kv_len, HEAD_DIM, WIDTH, BLOCK_N, FULL)  # [B_c, d]
-        v = load_keys(V, col, v_offsets, stride_vn, kv_len, HEAD_DIM, WIDTH, BLOCK_N, FULL)  # [B_c, d]
-        s = tl.dot(q, k.T, input_precision="ieee") * scale_log2  # [rows, B_c], in units of log 2
-        if not FULL:
-            s = tl.where(col + tl.arange(0, BLOCK_N)[None, :] < keys_seen[:, None], s, float("-inf"))
-        m_new = tl.maximum(m, tl.max(s, 1))
-        shift = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row that has seen no key: -inf - (-inf) is NaN
-        p = tl.math.exp2(s - shift[:, None])
-        decay = tl.math.exp2(m - shift)
-        l = l * decay + tl.sum(p, 1)
-        o = tl.dot(p.to(v.dtype), v, o * decay[:, None], input_precision="ieee")
-        m = m_new
-    return o, l, m
-
-
-@triton.jit
-def decode_kernel(
-    Q, K, V, O, Lse,
-    stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
-    stride_vb, stride_vh, stride_vn, stride_vd, stride_os, stride_ob, stride_oh, stride_on, stride_od,
-    seq_len, kv_len, group, splits, scale_log2,
-    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr,
-    ALIGNMENT: tl.constexpr,
-):  # fmt: skip
-    """O and the log-sum-exp of one split and one tile of rows of one key head: grid (tiles * splits, key heads, batch).
-
-    K's and V's strides but the last are multiples of ALIGNMENT elements, which makes loads of 16 bytes.
-    """
-    tiles = tl.cdiv(group * seq_len, ROWS)
-    split, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles  # tiles of the same keys run together
-    kv_head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
-    stride_kn = tl.multiple_of(stride_kn, ALIGNMENT)
-    stride_vn = tl.multiple_of(stride_vn, ALIGNMENT)
-    K += batch * tl.multiple_of(stride_kb, ALIGNMENT) + kv_head * tl.multiple_of(stride_kh, ALIGNMENT)
-    V += batch * tl.multiple_of(stride_vb, ALIGNMENT) + kv_head * tl.multiple_of(stride_vh, ALIGNMENT)
-
-    rows = tile * ROWS + tl.arange(0, ROWS)  # of group * seq_len: the rows of one query head follow one another
-    cols = tl.arange(0, WIDTH)
-    exists = rows < group * seq_len
-    head, position = kv_head * group + rows // seq_len, rows % seq_len
-    inside = exists[:, None] & (cols < HEAD_DIM)[None, :]
-    q_rows = batch * stride_qb + head * stride_qh + position * stride_qn
-    q = tl.load(Q + q_rows[:, None] + cols[None, :] * stride_qd, mask=inside, other=0.0)  # [rows, d]
-
-    lanes = tl.arange(0, BLOCK_N).to(tl.int64)[:, None]
-    k_offsets = lanes * stride_kn + cols[None, :] * stride_kd
-    v_offsets = lanes * stride_vn + cols[None, :] * stride_vd
-    keys_seen, seen_by_all = tl.full([ROWS], 0, tl.int32) + kv_len, kv_len
-    if CAUSAL:
-        keys_seen, seen_by_all = position + (kv_len - seq_len) + 1, tl.maximum(kv_len - seq_len + 1, 0)
-    blocks = tl.cdiv(kv_len, BLOCK_N)
-    first, end = split * blocks // splits, (split + 1) * blocks // splits
-    full = tl.maximum(tl.minimum(end, seen_by_all // BLOCK_N), first)
-    o = tl.zeros([ROWS, WIDTH], tl.float32)
-    l = tl.zeros([ROWS], tl.float32)
-    m = tl.full([ROWS], float("-inf"), tl.float32)
-    o, l, m = attend_split(
-        o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, first, full, keys_seen, kv_len, scale_log2,
-        HEAD_DIM, WIDTH, BLOCK_N, True,
-    )  # fmt: skip
-    o, l, m = attend_split(
-        o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, full, end, keys_seen, kv_len, scale_log2,
-        HEAD_DIM, WIDTH, BLOCK_N, False,
-    )  # fmt: skip
-
-    l = tl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
-    o_rows = split.to(tl.int64) * stride_os + batch * stride_ob + head * stride_oh + position * stride_on
-    tl.store(O + o_rows[:, None] + cols[None, :] * stride_od, (o / l[:, None]).to(O.dtype.element_ty), mask=inside)
-    Lse += ((split * tl.num_programs(2) + batch) * tl.num_programs(1) + kv_head) * group * seq_len
-    tl.store(Lse + rows, m / LOG2_E + tl.log(l), mask=exists)
-
-
-@triton.jit
-def combine_kernel(
-    O_split, Lse_split, O, Lse, stride_ob, stride_oh, stride_on, stride_od, heads, seq_len, splits,
-    HEAD_DIM: tl.constexpr, COLS: tl.constexpr, SPLITS: tl.constexpr, AT_ONCE: tl.constexpr,
-):  # fmt: skip
-    """COLS columns of one row of O, from its splits: grid (batch * heads * seq_len, ceil(d / COLS))."""
-    row, rows = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
-    every = tl.arange(0, SPLITS)
-    lse = tl.load(Lse_split + every * rows + row, mask=every < splits, other=float("-inf"))
-    largest = tl.max(lse, 0)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    total = tl.sum(tl.exp(lse - shift), 0)
-    total = tl.where(total == 0.0, 1.0, total)  # no key seen: O = 0 and log-sum-exp = -inf
-    cols = tl.program_id(1) * COLS + tl.arange(0, COLS)
-    o = tl.zeros([COLS], tl.float32)
-    for first in range(0, splits, AT_ONCE):
-        some = first + tl.arange(0, AT_ONCE)
-        exists = some < splits
-        weight = tl.exp(tl.load(Lse_split + some * rows + row, mask=exists, other=float("-inf")) - shift) / total
-        inside = exists[:, None] & (cols < HEAD_DIM)[None, :]
-        parts = tl.load(O_split + (some * rows + row)[:, None] * HEAD_DIM + cols[None, :], mask=inside, other=0.0)
-        o += tl.sum(parts * weight[:, None], 0)
-    O += row // seq_len // heads * stride_ob + row // seq_len % heads * stride_oh + row % seq_len * stride_on
-    tl.store(O + cols * stride_od, o.to(O.dtype.element_ty), mask=cols < HEAD_DIM)
-    if tl.program_id(1) == 0:
-        tl.store(Lse + row, largest + tl.log(total))
 
 
 def decode_forward(
@@ -155,36 +22,97 @@ def decode_forward(
     """softmax(scale Q K^T) V and its natural log-sum-exp. q [batch, heads, seq_len, head_dim], k and v
     [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads, any strides. Returns o like q and lse
     [batch, heads, seq_len] in float32, contiguous. `splits` of the keys are chosen for the GPU unless given."""
+    if not {type(q), type(k), type(v)} <= PLAIN:
+        plan = _plan(q, k, splits)
+        return Prepared.of(q, k, v, causal, scale, plan, plan.splits_of(k.shape[2]))(q, k, v)
+    kv_len = k.shape[2]
+    aligned = tuple(tensor.data_ptr() % 16 == 0 for tensor in (q, k, v))
+    key = (q.shape, q.stride(), k.shape[1], k.stride(), v.stride(), q.dtype, q.device, aligned, causal, scale, splits)
+    if len(_PLANS) >= REMEMBERED_AT_MOST or len(_PREPARED) >= REMEMBERED_AT_MOST:
+        _PLANS.clear()
+        _PREPARED.clear()
+    plan = _PLANS.get(key)
+    if plan is None:
+        plan = _PLANS[key] = _plan(q, k, splits)
+    # A cache that grows changes kv_len with every token; a compiled kernel knows of it only whether it is 1 and whether 16
+    # divides it.
+    splits = plan.splits_of(kv_len)
+    prepared = _PREPARED.get((key, splits, kv_len == 1, kv_len % 16 == 0))
+    if prepared is None:
+        prepared = Prepared.of(q, k, v, causal, scale, plan, splits)
+        _PREPARED[key, splits, kv_len == 1, kv_len % 16 == 0] = prepared
+    return prepared(q, k, v)
+
+
+def _plan(q: torch.Tensor, k: torch.Tensor, splits: int | None) -> SplitPlan:
     batch, heads, seq_len, head_dim = q.shape
-    kv_heads, kv_len = k.shape[1], k.shape[2]
-    group = heads // kv_heads
-    plan = plan_splits(
-        batch * kv_heads, group * seq_len, kv_len, head_dim, q.element_size(),
+    kv_heads = k.shape[1]
+    return plan_splits(
+        batch * kv_heads, heads // kv_heads * seq_len, head_dim, q.element_size(),
         processors=processors(q.device), shared_bytes=shared_memory_bytes(q.device), splits=splits,
     )  # fmt: skip
-    o = torch.empty_like(q)
-    lse = torch.empty((batch, heads, seq_len), dtype=torch.float32, device=q.device)
-    parts, lse_parts = o[None], lse
-    if plan.splits > 1:
-        parts = torch.empty((plan.splits, *q.shape), dtype=torch.float32, device=q.device)
-        lse_parts = torch.empty((plan.splits, *lse.shape), dtype=torch.float32, device=q.device)
-    with launching("attention", q.device):
-        decode_kernel[(plan.tiles * plan.splits, kv_heads, batch)](
-            q, k, v, parts, lse_parts, *q.stride(), *k.stride(), *v.stride(), *parts.stride(),
-            seq_len, kv_len, group, plan.splits, scale * LOG2_E.value,
-            CAUSAL=causal and seq_len > 1, HEAD_DIM=head_dim, WIDTH=plan.width, ROWS=plan.rows, BLOCK_N=plan.block_n,
-            ALIGNMENT=row_alignment(k, v), num_warps=plan.num_warps, num_stages=plan.num_stages,
-        )  # fmt: skip
-        if plan.splits > 1:
-            _combine(parts, lse_parts, o, lse, plan)
-    return o, lse
 
 
-def _combine(parts: torch.Tensor, lse_parts: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, plan: SplitPlan) -> None:
-    batch, heads, seq_len, head_dim = o.shape
-    cols = min(64, plan.width)
-    every = triton.next_power_of_2(plan.splits)
-    combine_kernel[(batch * heads * seq_len, triton.cdiv(head_dim, cols))](
-        parts, lse_parts, o, lse, *o.stride(), heads, seq_len, plan.splits,
-        HEAD_DIM=head_dim, COLS=cols, SPLITS=every, AT_ONCE=min(64, every), num_warps=4,
-    )  # fmt: skip
+_PLANS: dict[tuple[object, ...], SplitPlan] = {}
+_PREPARED: dict[tuple[object, ...], Prepared] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything about a call that its shapes, strides, dtype, device, mask and scale determine, but kv_len."""
+
+    splits: int
+    decode: Launch
+    combine: Launch
+    o_strides: tuple[int, ...]
+    lse_shape: tuple[int, int, int]
+    strides: tuple[int, ...]
+    group: int
+    scale_log2: float
+
+    @staticmethod
+    def of(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, plan: SplitPlan, splits: int
+    ) -> Prepared:
+        """The launches for the first call with such tensors."""
+        batch, heads, seq_len, head_dim = q.shape
+        kv_heads = k.shape[1]
+        o_strides = torch.empty_like(q, device="meta").stride()
+        part_strides = (0, *o_strides)
+        if splits > 1:
+            part_strides = (batch * heads * seq_len * head_dim, heads * seq_len * head_dim, seq_len * head_dim, head_dim, 1)
+        constants = {
+            "CAUSAL": causal and seq_len > 1, "HEAD_DIM": head_dim, "WIDTH": plan.width, "ROWS": plan.rows,
+            "BLOCK_N": plan.block_n, "ALIGNMENT": row_alignment(k, v),
+        }  # fmt: skip
+        options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
+        cols, every = min(64, plan.width), triton.next_power_of_2(splits)
+        combining = {"HEAD_DIM": head_dim, "COLS": cols, "SPLITS": every, "AT_ONCE": min(64, every)}
+        grid = (plan.tiles * splits, kv_heads, batch)
+        combine_grid = (batch * heads * seq_len, triton.cdiv(head_dim, cols))
+        return Prepared(
+            splits=splits,
+            decode=Launch("attention", decode_kernel, grid, q.device, constants, **options),
+            combine=Launch("attention", combine_kernel, combine_grid, q.device, combining, num_warps=4),
+            o_strides=o_strides,
+            lse_shape=(batch, heads, seq_len),
+            strides=(*q.stride(), *k.stride(), *v.stride(), *part_strides),
+            group=heads // kv_heads,
+            scale_log2=scale * LOG2_E,
+        )
+
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Launches for tensors that have what this was prepared from, and any kv_len that splits alike."""
+        o = torch.empty_strided(q.shape, self.o_strides, dtype=q.dtype, device=q.device)
+        lse = torch.empty(self.lse_shape, dtype=torch.float32, device=q.device)
+        _, heads, seq_len, _ = q.shape
+        splits = self.splits
+        numbers = (*self.strides, seq_len, k.shape[2], self.group, splits, self.scale_log2)
+        if splits == 1:
+            self.decode(q, k, v, o, lse, *numbers)
+            return o, lse
+        parts = torch.empty((splits, *q.shape), dtype=torch.float32, device=q.device)
+        lse_parts = torch.empty((splits, *self.lse_shape), dtype=torch.float32, device=q.device)
+        self.decode(q, k, v, parts, lse_parts, *numbers)
+        self.combine(parts, lse_parts, o, lse, *self.o_strides, heads, seq_len, splits)
+        return o, lse

@@ -32,11 +32,14 @@ class SplitPlan:
     num_warps: int
     num_stages: int
 
+    def splits_of(self, kv_len: int) -> int:
+        """As many splits as planned, but none without a column block."""
+        return min(self.splits, -(-kv_len // self.block_n))
+
 
 def plan_splits(
     key_heads: int,
     rows: int,
-    kv_len: int,
     head_dim: int,
     element_bytes: int,
     *,
@@ -44,7 +47,7 @@ def plan_splits(
     shared_bytes: int,
     splits: int | None = None,
 ) -> SplitPlan:
-    """The plan for `rows` rows on each of `key_heads` key heads, batch included. Of splits given, none is left without keys."""
+    """The plan for `rows` rows on each of `key_heads` key heads, batch included; with so many splits, if given."""
     width = padded(head_dim)
     no_tensor_cores = element_bytes == 4  # those matmuls want smaller tiles and more warps
     pair_bytes = min(2 * TILE_BYTES, shared_bytes // 3)  # K and V of a block, with two such pairs beside Q
@@ -52,14 +55,13 @@ def plan_splits(
     block_n = max(16, min(MAX_BLOCK_N, _floor_power_of_2(pair_bytes // (2 * width * element_bytes))))
     tile = min(16 if no_tensor_cores else ROWS_AT_ONCE, padded(rows))
     tiles = -(-rows // tile)
-    blocks = -(-kv_len // block_n)
     at_once = processors * max(1, 2 * TILE_BYTES // (2 * block_n * width * element_bytes))
     return SplitPlan(
         tiles=tiles,
         rows=tile,
         width=width,
         block_n=block_n,
-        splits=min(even_splits(key_heads * tiles, at_once) if splits is None else max(1, splits), blocks),
+        splits=even_splits(key_heads * tiles, at_once) if splits is None else max(1, splits),
         num_warps=8 if (width > 128 and tile == ROWS_AT_ONCE) or (width > 64 and no_tensor_cores) else 4,
         num_stages=3,
     )

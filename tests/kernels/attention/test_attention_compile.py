@@ -12,7 +12,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ioaware.kernels.attention.decode import decode_kernel
+from ioaware.kernels.attention.decode_kernels import decode_kernel
 from ioaware.kernels.attention.flash1 import flash1_kernel
 from ioaware.kernels.attention.flash2 import flash2_kernel
 from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
@@ -143,7 +143,7 @@ def test_what_flash1_stores_is_loaded_only_after_a_barrier() -> None:
 )
 def test_decode_keeps_to_its_registers_and_loads_ahead(tmp_path: Path, head_dim: int, rows: int, dtype: str) -> None:
     element_bytes = 4 if dtype == "fp32" else 2
-    plan = plan_splits(8, rows, 32768, head_dim, element_bytes, processors=132, shared_bytes=HOPPER_SHARED_BYTES)
+    plan = plan_splits(8, rows, head_dim, element_bytes, processors=132, shared_bytes=HOPPER_SHARED_BYTES)
     constants = {"CAUSAL": False, "HEAD_DIM": head_dim, "WIDTH": plan.width, "ROWS": plan.rows, "BLOCK_N": plan.block_n}
     options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
     kernel = compiled(decode_kernel, dtype, options, float32=("O", "Lse"), ALIGNMENT=16, **constants)

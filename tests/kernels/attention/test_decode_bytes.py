@@ -14,18 +14,17 @@ from ioaware.kernels.attention.split import plan_splits
 def by_hand(batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int) -> tuple[int, int, int, int]:
     """Bytes that decode reads and writes, and that combining reads and writes, in fp16 and without a mask."""
     rows = heads // kv_heads * seq_len
-    plan = plan_splits(
-        batch * kv_heads, rows, kv_len, head_dim, 2, processors=HOPPER_PROCESSORS, shared_bytes=HOPPER_SHARED_BYTES
-    )
+    plan = plan_splits(batch * kv_heads, rows, head_dim, 2, processors=HOPPER_PROCESSORS, shared_bytes=HOPPER_SHARED_BYTES)
+    splits = plan.splits_of(kv_len)
     all_rows = batch * heads * seq_len
     output = all_rows * (2 * head_dim + 4)  # O in fp16 and its log-sum-exp in float32
-    reads = 2 * batch * kv_heads * plan.tiles * 2 * kv_len * head_dim + plan.splits * 2 * all_rows * head_dim
-    if plan.splits == 1:
+    reads = 2 * batch * kv_heads * plan.tiles * 2 * kv_len * head_dim + splits * 2 * all_rows * head_dim
+    if splits == 1:
         return reads, output, 0, 0
-    parts = plan.splits * all_rows * (4 * head_dim + 4)
+    parts = splits * all_rows * (4 * head_dim + 4)
     programs_of_a_row = -(-head_dim // min(64, plan.width))
-    lse_reads = 2 * programs_of_a_row * plan.splits * all_rows * 4  # once for their sum, once for the weights
-    return reads, parts, plan.splits * all_rows * 4 * head_dim + lse_reads, output
+    lse_reads = 2 * programs_of_a_row * splits * all_rows * 4  # once for their sum, once for the weights
+    return reads, parts, splits * all_rows * 4 * head_dim + lse_reads, output
 
 
 @pytest.mark.parametrize(

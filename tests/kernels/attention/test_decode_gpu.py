@@ -81,6 +81,14 @@ def test_it_is_what_attention_takes_and_a_graph_repeats() -> None:
         assert torch.equal(output, expected)
 
 
+def test_a_cache_that_grows() -> None:
+    q, k, v = drawn(2, 8, 2, 1, 3000, 128, torch.bfloat16)
+    for kv_len in (1, 2, 16, 127, 128, 129, 1000, 2047, 2048, 2999, 3000, 33):
+        o = attention(q, k[:, :, :kv_len], v[:, :, :kv_len])
+        expected, _ = reference(q, k[:, :, :kv_len], v[:, :, :kv_len], False)
+        assert relative_error(o, expected) < 8e-3
+
+
 @pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # torch's own, at the first float64 matmul of a backward pass
 def test_gradients() -> None:
     leaves = [tensor.requires_grad_() for tensor in drawn(2, 8, 2, 5, 2000, 64, torch.bfloat16)]
