@@ -89,7 +89,7 @@ class Prepared:
         cols, every = min(64, plan.width), triton.next_power_of_2(splits)
         combining = {"HEAD_DIM": head_dim, "COLS": cols, "SPLITS": every, "AT_ONCE": min(64, every)}
         grid = (plan.tiles * splits, kv_heads, batch)
-        combine_grid = (batch * heads * seq_len, triton.cdiv(head_dim, cols))
+        combine_grid = (batch * heads * seq_len, -(-head_dim // cols))
         return Prepared(
             splits=splits,
             decode=Launch("attention", decode_kernel, grid, q.device, constants, **options),
