@@ -117,7 +117,24 @@ def portable_backward(
     q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
     _, k, v = attention_inputs(batch, kv_heads, 1, keys, head_dim, dtype=torch.float16, device=device, seed=1)
     o, do, _ = attention_inputs(batch, heads, seq_len, seq_len, head_dim, dtype=torch.float16, device=device, seed=2)
-    lse = torch.full((batch, heads, seq_len), 6.0, device=device)  # any will do: the gradients are linear in exp(-L)
+    lse = torch.full((batch, heads, seq_len), 6.0, device=device)  # any will do: dS is linear in exp(-L)
+    scale = head_dim**-0.5
+
+    def reference() -> torch.Tensor:
+        dq = torch.empty(q.shape, dtype=torch.float64, device=q.device)
+        seen = torch.ones((seq_len, keys), dtype=torch.bool, device=q.device)
+        seen = seen.tril(keys - seq_len) if causal else seen
+        for b in range(batch):
+            for h in range(heads):
+                at, kv = (b, h), (b, h // (heads // kv_heads))
+                p = torch.exp(q[at].double() @ k[kv].double().mT * scale - 6.0) * seen
+                delta = (o[at].double() * do[at].double()).sum(1, keepdim=True)
+                dq[at] = p * (do[at].double() @ v[kv].double().mT - delta) @ k[kv].double() * scale
+        return dq
+
     return Work(
-        lambda: attention_backward(q, k, v, o, lse, do, causal=causal, scale=head_dim**-0.5)[0], inputs=(q, k, v, o, lse, do)
+        lambda: attention_backward(q, k, v, o, lse, do, causal=causal, scale=scale)[0],
+        inputs=(q, k, v, o, lse, do),
+        reference=reference,
+        tolerance=tolerance("portable_backward", q.dtype),
     )

@@ -69,3 +69,5 @@ def test_derived_traced_and_by_hand(name: str, by_hand: Callable[..., list[Bytes
     expected = by_hand(**point)
     assert launches == [expected, expected]
     assert derived.exact
+    assert traced.check is not None
+    assert traced.check.passed
