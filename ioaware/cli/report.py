@@ -25,7 +25,7 @@ def report(output: Path) -> None:
     from ioaware.report.assemble import complete
     from ioaware.report.build import build_report
     from ioaware.report.kernels import pairs
-    from ioaware.sweep.evidence import recorded
+    from ioaware.sweep.evidence import recorded, recorded_race
     from ioaware.sweep.verify import verify
 
     progress("tracing")
@@ -47,6 +47,7 @@ def report(output: Path) -> None:
         live=measured.live,
         roofs=roofs(measured.results),
         kernels=pairs(recorded()),
+        race=recorded_race(),
         missing=measured.missing,
         environment=software_environment(),
         progress=progress,

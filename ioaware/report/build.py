@@ -18,6 +18,7 @@ from ioaware.report.figures.blocks import blocks
 from ioaware.report.figures.exponents import exponents
 from ioaware.report.figures.memory import memory
 from ioaware.report.figures.roofline import Roofs, roofline
+from ioaware.report.figures.speed import speeds
 from ioaware.report.figures.traffic import traffic
 from ioaware.report.figures.units import units
 from ioaware.report.kernels import Pair
@@ -30,6 +31,7 @@ from ioaware.traffic import Result
 
 if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
+    from ioaware.bench.record import Record
 
 TITLE = "The memory traffic of attention: theory, kernels, hardware"
 SUBTITLE = (
@@ -39,6 +41,7 @@ SUBTITLE = (
 SHORT = {
     "traffic": "Traffic, full", "traffic_causal": "Traffic, causal", "blocks": "Block size and M", "memory": "Extra memory",
     "roofline": "Roofline", "units": "What binds on Hopper", "exponents": "Exponents",
+    "speed_forward": "Speed, forward", "speed_backward": "Speed, backward", "speed_decode": "Speed, decode",
 }  # fmt: skip
 MOST_ROWS = 600  # of a table: the page stays small enough to open anywhere
 MOST_ENVIRONMENTS = 6
@@ -53,6 +56,7 @@ def build_report(
     live: bool,
     roofs: Roofs | None = None,
     kernels: Sequence[Pair] = (),
+    race: Sequence[Record] = (),
     missing: Sequence[str] = (),
     environment: Mapping[str, Any] | None = None,
     now: datetime | None = None,
@@ -60,14 +64,15 @@ def build_report(
 ) -> Path:
     """Writes `report.html` and a PNG per figure into `out_dir`, and returns the HTML file's path.
 
-    `kernels` are measured points of targets that are no case, beside what was derived of them; always recorded ones.
+    `kernels` are measured points of targets that are no case, beside what was derived of them, `race` the
+    records of `ioaware bench attention`; both are recorded ones always.
     `live` says whether the measured results were taken by this run or come recorded. `missing` is said in the report, one
     sentence each, `environment` describes the machine of this run. A file is replaced only by its finished successor.
 
     Raises `UsageError` without plotly and `DataError` where the files cannot be written.
     """
     points = Points(results)
-    figures = draw_figures(points, claims, roofs, kernels)
+    figures = draw_figures(points, claims, roofs, kernels, race)
     progress("writing the page")
     page = _page(points, results, claims, kernels, figures, live, missing, environment, now or datetime.now(UTC))
     try:
@@ -84,7 +89,9 @@ def build_report(
     return path
 
 
-def draw_figures(points: Points, claims: Sequence[Claim], roofs: Roofs | None, kernels: Sequence[Pair] = ()) -> list[Figure]:
+def draw_figures(
+    points: Points, claims: Sequence[Claim], roofs: Roofs | None, kernels: Sequence[Pair] = (), race: Sequence[Record] = ()
+) -> list[Figure]:
     """Every figure that the data supports, in reading order."""
     found = (
         traffic(points, causal=False),
@@ -93,6 +100,7 @@ def draw_figures(points: Points, claims: Sequence[Claim], roofs: Roofs | None, k
         memory(points),
         roofline(points, roofs),
         units(kernels),
+        *speeds(race),
         exponents(claims),
     )
     return [figure for figure in found if figure is not None]

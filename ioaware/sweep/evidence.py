@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ioaware.analysis.claims.evidence import Evidence, Need, Observation
+from ioaware.bench.record import Record, read
 from ioaware.cases import CASES, find_case
 from ioaware.prediction import predict
 from ioaware.record import decode, read_jsonl
@@ -50,6 +51,12 @@ def recorded() -> list[Result]:
     """Every record of ioaware/recorded/*.jsonl: measurements, and derivations beside them."""
     folder = Path(str(files("ioaware"))) / "recorded"
     return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
+
+
+def recorded_race() -> list[Record]:
+    """Every record of ioaware/recorded/bench/*.jsonl: speeds, not bytes."""
+    folder = Path(str(files("ioaware"))) / "recorded" / "bench"
+    return [record for path in sorted(folder.glob("*.jsonl")) for record in read(path)]
 
 
 def recorded_measurements() -> list[Result]:

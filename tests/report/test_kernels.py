@@ -105,7 +105,7 @@ def test_throttled_points_stand_apart_and_the_ends_are_named() -> None:
     series = {one.name: one for one in figure.cells[0].panels[0].series}
     assert len(series["hopper measure"].x) == 2
     assert len(series["hopper unstable"].x) == 1
-    assert series["hopper path"].tags == ("N=512", "", "N=16Ki")
+    assert (series["hopper path"].tags, series["hopper path"].label) == (("N=512", "", ""), "N=16Ki")
     assert "status: throttled" in series["hopper unstable"].hover[0]
     assert "reads 1.00200, writes 1.00000" in series["hopper measure"].hover[0]
 

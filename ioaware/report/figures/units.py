@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from ioaware.machine import PRESETS
@@ -64,15 +65,15 @@ def _cell(head_dim: int, causal: bool, seen: Sequence[Pair]) -> Cell:
 
 
 def _marks(mark: Mark, seen: Sequence[Pair]) -> tuple[Series, ...]:
-    """The points, and on their path the smallest and the largest N."""
+    """The points, and on their path the smallest and, at its end, the largest N."""
     rows = [(pair.intensity, pair.flops_per_clock_and_sm, _describe(pair)) for pair in seen]
     drawn = series_of(f"hopper {mark}", "hopper", mark, rows)
     if mark != "path" or not drawn:
         return drawn
     lengths = [int(pair.params["seq_len"] or 0) for pair in seen]
-    tags = ("N=" + size_text(lengths[0]), *("" for _ in lengths[1:-1]), *(["N=" + size_text(lengths[-1])] * (len(lengths) > 1)))
-    one = drawn[0]
-    return (Series(one.name, one.color, mark, one.x, one.y, one.hover, tags=tags),)
+    tags = ("N=" + size_text(lengths[0]), *("" for _ in lengths[1:]))
+    label = "N=" + size_text(lengths[-1]) if len(lengths) > 1 else ""
+    return (replace(drawn[0], tags=tags, label=label),)
 
 
 def _roofs(head_dim: int, seen: Sequence[Pair]) -> tuple[Series, ...]:

@@ -1,0 +1,95 @@
+"""The figure of speeds, from records made by hand: a line a back end, the ceiling between them, decode in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioaware.bench.points import Point, grid
+from ioaware.bench.record import Entry, Record
+from ioaware.report.build import build_report
+from ioaware.report.draw_png import draw_png
+from ioaware.report.figures.speed import speeds
+from ioaware.sweep.evidence import recorded_race
+
+
+def record(point: Point) -> Record:
+    """Ours at 600 TFLOP/s or 4 TB/s, the tutorial at half of it, the ceiling a quarter above."""
+    amount, rate = (point.compulsory_bytes, 4e12) if point.bound_by_bytes else (point.flops, 6e14)
+    ours = amount / rate * 1e9
+    entries = (
+        Entry("ioaware", "ok", "hopper: asked for", "", (ours,) * 3, 23.0, True, 1e-3),
+        Entry("tutorial", "ok", "", "", (2 * ours,) * 3, 50.0, True, 1e-3),
+        Entry("flex", "failed", reason="no"),
+    )
+    return Record(point, entries, (7.5e14,) * 3, (5e12,) * 3)
+
+
+RECORDS = [record(point) for point in grid(["forward", "decode"], [64, 128], [512, 4096], [8192, 65536])]
+
+
+def test_a_cell_has_a_line_for_each_back_end_that_ran_and_the_ceiling() -> None:
+    forward, decode = speeds(RECORDS)
+    assert (forward.name, decode.name) == ("speed_forward", "speed_decode")
+    assert [cell.title for cell in forward.cells] == [f"d = {d}, {mask}" for d in (64, 128) for mask in ("full", "causal")]
+    series = {one.name: one for one in forward.cells[0].panels[0].series}
+    assert set(series) == {"ceiling", *(f"{name} {mark}" for name in ("ioaware", "tutorial") for mark in ("path", "measure"))}
+    assert series["ioaware measure"].x == (512.0, 4096.0)
+    assert series["ioaware measure"].y == (pytest.approx(600),) * 2
+    assert series["tutorial path"].y == (pytest.approx(300),) * 2
+    assert series["tutorial path"].label == "Triton's tutorial"
+    assert series["ceiling"].y == (pytest.approx(750),) * 2
+    assert "2.000 of the best other" in series["ioaware measure"].hover[0]
+    assert "80% of the ceiling" in series["ioaware measure"].hover[0]
+    assert forward.cells[0].panels[0].y.limits == (0.0, pytest.approx(1.06 * 750))
+
+
+def test_decode_is_in_bytes_over_the_length_of_the_cache() -> None:
+    _, decode = speeds(RECORDS)
+    assert [cell.title for cell in decode.cells][:3] == [
+        "d = 64, 1 row of 1 head",
+        "d = 64, 1 row of 8 heads",
+        "d = 64, 4 rows of 4 heads",
+    ]
+    panel = decode.cells[0].panels[0]
+    assert panel.y.label == "decode (TB/s)"
+    assert panel.series[1].y == (pytest.approx(4.0),) * 2
+    assert panel.series[1].x == (8192.0, 65536.0)
+
+
+def test_the_caption_has_the_merits_and_the_rounds() -> None:
+    caption = speeds(RECORDS)[0].caption
+    assert "forward, against the best other: geometric mean: 2.000" in caption
+    assert "Median of 3 rounds; bfloat16" in caption
+
+
+def test_nothing_raced_nothing_drawn() -> None:
+    assert speeds([]) == []
+    assert speeds([Record(RECORDS[0].point, (Entry("ioaware", "failed", reason="no"),))]) == []
+
+
+def test_the_report_shows_them(tmp_path: Path, results: Any, claim_of: Callable[..., Any]) -> None:
+    pytest.importorskip("plotly")
+    page = build_report(tmp_path, results, [claim_of()], live=False, race=RECORDS).read_text()
+    assert "Speed, forward: every back end in one interleaved run" in page
+    assert draw_png(speeds(RECORDS)[1]) == (tmp_path / "speed_decode.png").read_bytes()
+
+
+def test_the_recorded_race_is_of_one_clean_run_and_every_output_of_ours_was_right() -> None:
+    race = recorded_race()
+    assert race
+    assert (
+        len({(record.environment["gpu"], record.environment["commit"], record.environment["driver"]) for record in race}) == 1
+    )
+    assert "dirty" not in race[0].environment["commit"]
+    assert len({record.point for record in race}) == len(race)
+    for one in race:
+        entry = one.entry("ioaware")
+        assert entry is not None
+        assert entry.status == "ok"
+        assert entry.graph
+        assert one.telemetry["sm_clock_mhz"]["median"] > 1000
+        assert not one.telemetry["unstable"]
