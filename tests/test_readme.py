@@ -60,3 +60,14 @@ def test_a_link_leads_somewhere(link: str) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_in_the_table(verb: str) -> None:
     assert re.search(rf"^\| .*`{verb}\b", README, re.MULTILINE)
+
+
+def test_the_speeds_are_those_of_the_recorded_race() -> None:
+    from ioaware.bench.goals import goals
+    from ioaware.sweep.evidence import recorded_race
+
+    judged = goals(recorded_race())
+    assert judged
+    for goal in judged:
+        row = f"| {goal.name} | {goal.value:.3f} | {goal.at_least:.2f} | {goal.points} | {goal.worst} |"
+        assert row in README

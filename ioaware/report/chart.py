@@ -13,7 +13,7 @@ from typing import Literal
 Quantity = Literal["size", "bytes", "time", "ratio", "factor", "intensity", "rate", "number"]
 Mark = Literal[
     "predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "whole", "theory",
-    "in turn",
+    "in turn", "beside",
 ]  # fmt: skip
 
 

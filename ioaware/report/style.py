@@ -58,6 +58,7 @@ FORMS: Mapping[Mark, Form] = {
     "compulsory": Form("compulsory", dash="dash", width=1.3),
     "bound": Form("lower bound", dash="dot", width=1.5),
     "ceiling": Form("machine's limit", dash="solid", width=1.3),
+    "beside": Form("a matmul or a copy between them", dash="solid", width=1.3),
     "in turn": Form("matmuls and exponentials in turn", dash="dash", width=1.3),
     "interval": Form("fitted, 95 % interval", marker="circle", size=6.0),
     "whole": Form("whole count, not judged", marker="circle", filled=False, size=6.0),

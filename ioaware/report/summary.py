@@ -67,12 +67,13 @@ def _agreement(points: Points) -> Iterator[str]:
 
 def _kernels(kernels: Sequence[Pair]) -> Iterator[str]:
     """How far the counters are from what derivation reads from the kernels' IR."""
-    worst = worst_ratio(kernels)
+    compared = [pair for pair in kernels if pair.ratio("read_bytes") is not None]
+    worst = worst_ratio(compared)
     if worst is not None:
-        names = _list(sorted({pair.name for pair in kernels}))
+        names = _list(sorted({pair.name for pair in compared}))
         yield (
             f"Of the Hopper kernels ({names}), which have no closed form, measured requested bytes are within "
-            f"{percent_text(worst)} of what derivation reads from their IR, at all {len(kernels)} points."
+            f"{percent_text(worst)} of what derivation reads from their IR, at all {len(compared)} points."
         )
 
 

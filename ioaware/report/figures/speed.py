@@ -65,7 +65,7 @@ def _many(count: int, what: str) -> str:
 def _cell(title: str, records: Sequence[Record], axis: Axis) -> Cell:
     names = list(dict.fromkeys(entry.name for record in records for entry in record.entries if entry.status == "ok"))
     rows = [(float(_length(record)), _ceiling(record), "") for record in records]
-    series: list[Series] = list(series_of("ceiling", "neutral", "ceiling", rows))
+    series: list[Series] = list(series_of("ceiling", "neutral", "beside", rows))
     for name in names:
         line = [
             (float(_length(record)), speed(record, entry).median / 1e12, _describe(record, entry))
