@@ -98,7 +98,11 @@ def _settled(
     """The checks, the choice and the scale, remembered by all that they look at: they cost as much as the launch."""
     if not {type(q), type(k), type(v)} <= PLAIN or not (scale is None or type(scale) is float):
         return _settle(q, k, v, scale, asked)
-    layout = (q.shape, q.stride(), k.shape, k.stride(), v.shape, v.stride(), q.dtype, k.dtype, v.dtype)
+    if not q.dim() == k.dim() == v.dim() == 4:
+        return _settle(q, k, v, scale, asked)
+    # How many keys there are matters to nothing here, and caches grow: only whether there are none, one, or more.
+    keys = (k.shape[:2], min(k.shape[2], 2), k.shape[3], k.shape == v.shape)
+    layout = (q.shape, q.stride(), *keys, k.stride(), v.stride(), q.dtype, k.dtype, v.dtype)
     aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % 16 == 0
     key = (*layout, q.device, k.device, v.device, aligned, scale, asked)
     settled = _SETTLED.get(key)
