@@ -15,11 +15,35 @@ from ioaware.kernels.attention.flash2 import flash2_kernel
 from ioaware.kernels.attention.limits import ROW_ON_CHIP, padded
 from ioaware.kernels.attention.standard import CHUNK, standard_output, standard_scores, standard_softmax
 
+PADDING = 8
+LAYOUTS = ("rows", "heads", "padded", "columns")
+"""How Q, K and V lie in memory: contiguous, heads side by side, rows longer than head_dim, head_dim outermost."""
+
+
+def strided(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """The tensor [B, H, length, d] with the same elements and other strides."""
+    if layout == "heads":
+        return x.transpose(1, 2).contiguous().transpose(1, 2)
+    if layout == "padded":
+        return torch.nn.functional.pad(x, (0, PADDING))[..., : x.shape[-1]]
+    return x.mT.contiguous().mT if layout == "columns" else x
+
 
 class Kernels:
     """Derives each kernel of a case; the lengths are symbols unless given."""
 
-    def __init__(self, *, causal: bool, head_dim: int, block_m: int, block_n: int, dtype: torch.dtype, kv_len: Expr = N_k):
+    def __init__(
+        self,
+        *,
+        causal: bool,
+        head_dim: int,
+        block_m: int,
+        block_n: int,
+        dtype: torch.dtype,
+        kv_len: Expr = N_k,
+        layout: str = "rows",
+    ):
+        self.layout = layout
         self.blocks = {"HEAD_DIM": head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n}
         self.causal, self.kv_len, self.element = causal, kv_len, f"*{TYPES[dtype]}"
         self.rows, self.columns = ceiling(N / block_m), ceiling(kv_len / block_n)
@@ -39,13 +63,23 @@ class Kernels:
         return analyse(ttir(kernel, signature, constants), arguments, grid)
 
     def _strides(self, names: str) -> dict[str, Any]:
-        d = self.blocks["HEAD_DIM"]
         return {
             f"stride_{name}{axis}": stride
             for name in names
             for length in [self.kv_len if name in "kv" else N]
-            for axis, stride in zip("bhnd", (H * length * d, length * d, d, 1), strict=True)
+            for axis, stride in zip("bhnd", self._laid_out(name, length), strict=True)
         }
+
+    def _laid_out(self, name: str, length: Expr) -> tuple[Any, Any, Any, Any]:
+        """Strides of a tensor [B, H, length, d] as `strided` makes them; outputs are contiguous."""
+        d = self.blocks["HEAD_DIM"]
+        if name == "o" or self.layout == "rows":
+            return H * length * d, length * d, d, 1
+        if self.layout == "heads":
+            return length * H * d, d, H * d, 1
+        if self.layout == "padded":
+            return H * length * (d + PADDING), length * (d + PADDING), d + PADDING, 1
+        return H * length * d, length * d, 1, length  # columns
 
     def flash2(self) -> list[KernelTraffic]:
         pointers = dict.fromkeys("QKVO", self.element) | {"Lse": "*fp32"}

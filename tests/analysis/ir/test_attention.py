@@ -10,7 +10,7 @@ import sympy
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir.attention import Kernels
+from ir.attention import LAYOUTS, Kernels, strided
 from sympy import Expr
 
 from ioaware.analysis.counting import B, B_c, B_r, H, N, N_k, d, e
@@ -18,37 +18,43 @@ from ioaware.analysis.counts import flash1, flash2, standard
 from ioaware.analysis.ir import KernelTraffic
 from ioaware.instruments.target import load_target
 from ioaware.instruments.trace import trace
+from ioaware.kernels.attention.flash1 import flash1 as flash1_host
+from ioaware.kernels.attention.flash2 import flash2 as flash2_host
+from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.limits import padded
+from ioaware.kernels.attention.standard import standard as standard_host
 from ioaware.prediction import predict
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
-EXAMPLES = int(os.environ.get("IOAWARE_EXAMPLES", "30"))
-"""Random configurations of each case; 100 of each, 300 in all, take a minute."""
+EXAMPLES = int(os.environ.get("IOAWARE_EXAMPLES", "100"))
+"""Random configurations of each case, 300 in all."""
 
 CONFIGURATIONS = [  # head_dim, block_m, block_n, dtype
     (16, 16, 16, "float16"), (24, 16, 32, "float32"), (64, 32, 16, "bfloat16"), (40, 20, 48, "float16"),
 ]  # fmt: skip
+HOSTS = {"standard": standard_host, "flash1": flash1_host, "flash2": flash2_host}
 
 
 @lru_cache(maxsize=256)
-def derived(case: str, causal: bool, chosen: tuple[int, int, int, str], chunk: int) -> list[KernelTraffic]:
+def derived(case: str, causal: bool, chosen: tuple[int, int, int, str], layout: str, chunk: int) -> list[KernelTraffic]:
     head_dim, block_m, block_n, dtype = chosen
-    kernels = Kernels(causal=causal, head_dim=head_dim, block_m=block_m, block_n=block_n, dtype=DTYPES[dtype])
+    kernels = Kernels(causal=causal, head_dim=head_dim, block_m=block_m, block_n=block_n, dtype=DTYPES[dtype], layout=layout)
     return kernels.derive(case, chunk)
 
 
-@pytest.mark.parametrize("case", ["standard", "flash1", "flash2"])
+@pytest.mark.parametrize("case", HOSTS)
 @settings(max_examples=EXAMPLES, derandomize=True, deadline=None)
 @given(
     causal=st.booleans(),
     chosen=st.sampled_from(CONFIGURATIONS),
-    heads=st.sampled_from([(1, 1), (1, 2)]),
+    layout=st.sampled_from(LAYOUTS),
+    heads=st.sampled_from([(1, 1), (1, 2), (2, 1)]),
     seq_len=st.integers(1, 22),
     kv_len=st.integers(1, 34),
 )
-def test_derived_predicted_and_traced_are_one(case, causal, chosen, heads, seq_len, kv_len) -> None:
+def test_derived_predicted_and_traced_are_one(case, causal, chosen, layout, heads, seq_len, kv_len) -> None:
     head_dim, block_m, block_n, dtype = chosen
     if case == "standard":  # one softmax, compiled for rows of up to 32
         kv_len = 17 + kv_len % 16
@@ -56,16 +62,26 @@ def test_derived_predicted_and_traced_are_one(case, causal, chosen, heads, seq_l
         "batch": heads[0], "heads": heads[1], "seq_len": seq_len, "kv_len": kv_len, "head_dim": head_dim, "dtype": dtype,
         "causal": causal, "block_m": block_m, "block_n": block_n,
     }  # fmt: skip
-    launches = derived(case, causal, chosen, padded(kv_len) if case == "standard" else 0)
-    predicted, traced = predict(case, **params).requested, trace(load_target(case), params)
+
+    def run() -> torch.Tensor:
+        q, k, v = attention_inputs(*heads, seq_len, kv_len, head_dim, dtype=DTYPES[dtype], device="cuda")
+        q, k, v = (strided(x, layout) for x in (q, k, v))
+        result = HOSTS[case](q, k, v, causal=causal, block_m=block_m, block_n=block_n)
+        return result[0] if isinstance(result, tuple) else result
+
+    launches = derived(case, causal, chosen, layout, padded(kv_len) if case == "standard" else 0)
+    predicted = predict(case, **params).requested
+    traced = [launch for launch in trace(load_target(run), {}).launches if launch.origin == "triton"]
     values = {"N": seq_len, "N_k": kv_len, "B": heads[0], "H": heads[1]}
-    reads = [launch.read_bytes.evaluate(values) for launch in launches]
-    writes = [launch.write_bytes.evaluate(values) for launch in launches]
     assert predicted is not None
-    assert (sum(reads), sum(writes)) == (predicted.read_bytes, predicted.write_bytes)
-    assert [(x.requested.read_bytes, x.requested.write_bytes, x.flops) for x in traced.launches] == [
-        (read, write, launch.flops.evaluate(values)) for read, write, launch in zip(reads, writes, launches, strict=True)
-    ]
+    total = [sum(getattr(launch, field).evaluate(values) for launch in launches) for field in ("read_bytes", "write_bytes")]
+    assert total == [predicted.read_bytes, predicted.write_bytes]
+    for launch, seen in zip(launches, traced, strict=True):
+        found = {field: getattr(launch, field).evaluate(values) for field in ("read_bytes", "write_bytes", "flops")}
+        assert found == {**{field: getattr(seen.requested, field) for field in found if field != "flops"}, "flops": seen.flops}
+        if launch.sectors_exact:
+            assert launch.read_sector_bytes.evaluate(values) == seen.requested.read_sector_bytes
+            assert launch.write_sector_bytes.evaluate(values) == seen.requested.write_sector_bytes
 
 
 n = sympy.Symbol("n", integer=True, positive=True)
