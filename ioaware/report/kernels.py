@@ -36,9 +36,29 @@ class Pair:
         moved = total(launch.hbm for launch in self.measured.launches if launch.origin == "triton")
         return moved.total_bytes if moved else None
 
-    def ratio(self, direction: str) -> float | None:
-        """Measured over derived `read_bytes` or `write_bytes`."""
-        seen, said = (getattr(place, direction, None) for place in (self.seen, self.derived and self.derived.requested))
+    @property
+    def said_read_bytes(self) -> int | None:
+        """What the counters should see read: the sectors that are touched, where derivation knows them, else the elements."""
+        said = self.derived.requested if self.derived else None
+        return said and (said.read_sector_bytes or said.read_bytes)
+
+    @property
+    def said_write_bytes(self) -> int | None:
+        """The same written; what is added to memory goes the way of writes."""
+        said = self.derived.requested if self.derived else None
+        written = said and (said.write_sector_bytes or said.write_bytes)
+        return None if said is None or written is None else written + (said.atomic_bytes or 0)
+
+    @property
+    def read_ratio(self) -> float | None:
+        """Bytes read, measured over derived."""
+        seen, said = self.seen and self.seen.read_bytes, self.said_read_bytes
+        return seen / said if seen is not None and said else None
+
+    @property
+    def write_ratio(self) -> float | None:
+        """Bytes written and added, measured over derived."""
+        seen, said = self.seen and self.seen.write_bytes, self.said_write_bytes
         return seen / said if seen is not None and said else None
 
     @property
@@ -102,5 +122,5 @@ def _order(result: Result) -> tuple[str, list[tuple[str, float, str]]]:
 
 def worst_ratio(seen: Iterable[Pair]) -> float | None:
     """The largest distance of measured from derived requested bytes, reads and writes, relative to the derived ones."""
-    ratios = [ratio for pair in seen for way in ("read_bytes", "write_bytes") if (ratio := pair.ratio(way)) is not None]
+    ratios = [ratio for pair in seen for ratio in (pair.read_ratio, pair.write_ratio) if ratio is not None]
     return max((abs(ratio - 1) for ratio in ratios), default=None)

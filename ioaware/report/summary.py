@@ -67,7 +67,7 @@ def _agreement(points: Points) -> Iterator[str]:
 
 def _kernels(kernels: Sequence[Pair]) -> Iterator[str]:
     """How far the counters are from what derivation reads from the kernels' IR."""
-    compared = [pair for pair in kernels if pair.ratio("read_bytes") is not None]
+    compared = [pair for pair in kernels if pair.read_ratio is not None]
     worst = worst_ratio(compared)
     if worst is not None:
         names = _list(sorted({pair.name for pair in compared}))

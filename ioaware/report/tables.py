@@ -62,7 +62,7 @@ def _row(points: Points, point: Point) -> tuple[Field, ...]:
 
 
 KERNEL_COLUMNS = (
-    "kernel", "parameters", "reads, derived", "measured ÷ derived", "writes, derived", "measured ÷ derived", "HBM",
+    "kernel", "parameters", "reads, derived", "measured ÷ derived", "writes and adds, derived", "measured ÷ derived", "HBM",
     "÷ compulsory", "time", "TFLOP/s issued", "FLOP per clock and SM", "status",
 )  # fmt: skip
 
@@ -73,17 +73,17 @@ def kernel_rows(kernels: Iterable[Pair]) -> list[tuple[str, ...]]:
 
 
 def _kernel_row(pair: Pair) -> tuple[str, ...]:
-    said, floor = (pair.derived.requested, pair.derived.compulsory) if pair.derived else (None, None)
+    floor = pair.derived.compulsory if pair.derived else None
     compulsory = floor.total_bytes if floor else None
     steady = pair.measured.status == "ok"
     rate = pair.flops_per_clock_and_sm if steady else None
     return (
         clean(pair.name),
         params_text(pair.measured),
-        bytes_text(said and said.read_bytes),
-        _ratio(pair.ratio("read_bytes")),
-        bytes_text(said and said.write_bytes),
-        _ratio(pair.ratio("write_bytes")),
+        bytes_text(pair.said_read_bytes),
+        _ratio(pair.read_ratio),
+        bytes_text(pair.said_write_bytes),
+        _ratio(pair.write_ratio),
         bytes_text(pair.hbm_bytes),
         times_text(pair.hbm_bytes / compulsory) if pair.hbm_bytes and compulsory else UNKNOWN,
         time_text(pair.time_ns) if steady else UNKNOWN,

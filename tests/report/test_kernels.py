@@ -49,7 +49,7 @@ def both(n: int = 4096, d: int = 128, *, causal: bool = False, clock: int = 2000
 def test_a_pair_compares_the_kernels_that_derivation_speaks_of() -> None:
     (pair,) = pairs(both())
     assert pair.name == "hopper"
-    assert (pair.ratio("read_bytes"), pair.ratio("write_bytes")) == (pytest.approx(1.002), 1.0)
+    assert (pair.read_ratio, pair.write_ratio) == (pytest.approx(1.002), 1.0)
     assert pair.hbm_bytes == 100_000
     assert pair.intensity == pytest.approx(4 * 4096**2 * 128 * 16 / 100_000)
     assert pair.flops_per_clock_and_sm == pytest.approx(2048)
@@ -69,7 +69,7 @@ def test_what_is_wrong_failed_or_was_never_derived_is_no_pair() -> None:
     for change in ({"check": Check(0.1, 2e-3)}, {"check": None}, {"status": "failed"}, {"status": "unstable"}):
         assert pairs([derived, replace(measured, **change)]) == []
     (alone,) = [pair for pair in pairs([derived, measured, *both(512)[1:]]) if pair.derived is None]
-    assert (alone.ratio("read_bytes"), alone.flops, alone.intensity) == (None, None, None)
+    assert (alone.read_ratio, alone.flops, alone.intensity) == (None, None, None)
 
 
 def test_parameters_left_at_none_are_not_another_point() -> None:
@@ -151,5 +151,12 @@ def test_a_hostile_parameter_is_text() -> None:
 def test_a_pair_without_counters_has_no_ratio() -> None:
     derived, measured = both()
     bare = Pair(replace(measured, launches=(Launch("k", (1,), origin="triton"),)), derived)
-    assert bare.ratio("read_bytes") is None
+    assert bare.read_ratio is None
     assert bare.hbm_bytes is None
+
+
+def test_counters_see_sectors_and_what_is_added_goes_with_the_writes() -> None:
+    derived, measured = both()
+    said = Traffic(900_000, 40_000, atomic_bytes=50_000, read_sector_bytes=1_002_000, write_sector_bytes=50_000)
+    pair = Pair(measured, replace(derived, requested=said))
+    assert (pair.read_ratio, pair.write_ratio) == (1.0, 1.0)

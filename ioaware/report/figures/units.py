@@ -105,7 +105,7 @@ def _describe(pair: Pair) -> str:
     ]
     if pair.flops and pair.time_ns:
         lines.append(f"{significant(pair.flops / pair.time_ns / 1e3)} TFLOP/s issued, time {time_text(pair.time_ns)}")
-    reads, writes = pair.ratio("read_bytes"), pair.ratio("write_bytes")
+    reads, writes = pair.read_ratio, pair.write_ratio
     if reads and writes:
         lines.append(f"requested: reads {reads:.5f}, writes {writes:.5f} of the derived")
     lines.append(f"HBM {bytes_text(pair.hbm_bytes)}")
