@@ -8,8 +8,10 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from ioaware.analysis.integers import Holds
+
 _sympy: Any = sympy
-UNDECIDED = (_sympy.Min, _sympy.Max, _sympy.Mod, _sympy.Piecewise)
+UNDECIDED = (_sympy.Min, _sympy.Max, _sympy.Mod, _sympy.Piecewise, Holds)
 
 
 @lru_cache(maxsize=1024)

@@ -68,7 +68,7 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
         for access in kernel.unplaced:
             yield Text(printable(f"{access.operation} of {access.tensor}: {brief(access.bytes.expr, verbose=verbose)} bytes"))
     yield Text("")
-    yield from remarks(result)
+    yield from remarks(result, verbose=verbose)
 
 
 def _share(line: Line, kernel: Explanation, result: Derived) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ioaware.instruments.conditions import Condition
     from ioaware.instruments.derive import Derived, Formulas
 
+MOST_NOTES = 6
+FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
 READABLE = 300
 """Characters of a formula that are shown unasked."""
 
@@ -79,14 +82,21 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
     held = result.validity.conditions if result.validity else ()
     yield from _total(result, write, [*_held(held, typeset)] if len(kernels) > 1 else None)
     yield Text("")
-    yield from remarks(result)
+    yield from remarks(result, verbose=verbose)
 
 
-def remarks(result: Derived) -> Iterator[RenderableType]:
-    """What the numbers rest on, each once; what is assumed of torch's operators the totals say."""
-    notes = [f"{launch.kernel}: {note}" for launch in result.launches if launch.origin == "triton" for note in launch.notes]
-    for note in dict.fromkeys((*result.notes, *notes)):
+def remarks(result: Derived, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """What the numbers rest on, each once; what is assumed of torch's operators the totals say. Of the many instructions that
+    one loaded value decides on, the first few, and files without their folders, unless `verbose`."""
+    for note in result.notes:
         yield Text(printable(f"note: {note}"))
+    launches = {launch.kernel: launch.notes for launch in result.launches if launch.origin == "triton"}
+    for kernel, notes in launches.items():
+        shown = notes if verbose else tuple(dict.fromkeys(FOLDERS.sub("", note) for note in notes))
+        for note in shown if verbose else shown[:MOST_NOTES]:
+            yield Text(printable(f"note: {kernel}: {note}"))
+        if not verbose and len(shown) > MOST_NOTES:
+            yield Text(printable(f"note: {kernel}: {len(shown) - MOST_NOTES} more of these (-v shows them)"))
 
 
 def _held(conditions: Sequence[Condition], write: Show) -> Iterator[Row]:

@@ -43,7 +43,7 @@ def recognised(expr: Any) -> Any:
 
 def _rounded_up(node: Any) -> Any:
     """`NextPowerOfTwo(x)` where the node is that of x, else None."""
-    if isinstance(node, (torch_functions.LShift, torch_functions.PowByNatural)):  # 1 << (x - 1).bit_length()
+    if isinstance(node, (torch_functions.LShift, torch_functions.PowByNatural, sympy.Pow)):  # 1 << (x - 1).bit_length()
         base, exponent = _args(node)
         one = 1 if isinstance(node, torch_functions.LShift) else 2
         return NextPowerOfTwo(_args(exponent)[0] + 1) if base == one and isinstance(exponent, BitLength) else None

@@ -4,6 +4,7 @@
 - bfloat16 is held as its 16 bits, and arithmetic is done on those bits as if they were integers.
 - A conversion from float32 to bfloat16 drops bits where hardware rounds to nearest even.
 - Reductions through a tensor descriptor are missing, and so are bfloat16 constants.
+- A comparison of scalars calls itself what its operands are, and spread over a block, as part of a mask, becomes integers.
 - Matrix products with scales are missing.
 - A float argument stays a Python float, whose type gives way to a tensor's; compiled, it is a float32 like any other.
 """
@@ -33,6 +34,7 @@ def repair(patches: Patches) -> None:
     _repair_casts(builder, patches)
     _repair_arithmetic(builder, patches)
     _repair_float_arguments(patches)
+    _repair_splats(builder, patches)
     scaled_dot.install(patches)
     if not hasattr(builder, "get_bf16"):
         patches.set(builder, "get_bf16", lambda value: interpreter.TensorHandle(narrow(np.array([value])), tl.bfloat16))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
@@ -99,6 +101,14 @@ def _repair_arithmetic(builder: Any, patches: Patches) -> None:
         return plain_dot(_widened(lhs), _widened(rhs), *rest)
 
     plain_dot: Callable[..., Handle] = patches.set(builder, "create_dot", dot)
+
+
+def _repair_splats(builder: Any, patches: Patches) -> None:
+    def splat(kind: Any, value: Handle) -> Handle:
+        is_truth = value.data.dtype == np.bool_
+        return plain(kind, interpreter.TensorHandle(value.data, tl.int1) if is_truth else value)
+
+    plain: Callable[..., Handle] = patches.set(builder, "create_splat", splat)
 
 
 def _repair_float_arguments(patches: Patches) -> None:

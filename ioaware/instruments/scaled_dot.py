@@ -1,4 +1,4 @@
-"""`tl.dot_scaled` in Triton's interpreter, which lacks it: the product of matrices whose blocks along K have scales.
+"""`tl.dot_scaled` in Triton's interpreter, which lacks it before 3.9: the product of matrices whose blocks along K have scales.
 
 Formats as in the OCP Microscaling Formats (MX) Specification v1.0: e4m3, e5m2 and e2m1 elements, e8m0 scales; NVFP4 has e4m3
 scales. Two e2m1 elements are in one byte, the first in its low half.
@@ -24,16 +24,17 @@ E8M0_BIAS = 127
 
 
 def install(patches: Patches) -> None:
-    """Puts the operation where it is missing. Formats come as text in the interpreter, as constexprs from the compiler."""
-    semantic, builder = interpreter.interpreter_semantic, interpreter.interpreter_builder
-    plain: Callable[..., Any] = semantic.dot_scaled
+    """Puts the operation where it is missing, which is before Triton 3.9. Formats come as text; the compiler has constexprs."""
+    semantics, builder = type(interpreter.interpreter_semantic), interpreter.interpreter_builder
+    if hasattr(builder, "create_dot_scaled"):
+        return
+    plain: Callable[..., Any] = semantics.dot_scaled
 
     def dot_scaled(*args: Any) -> Any:
         return plain(*(tl.constexpr(arg) if isinstance(arg, str) else arg for arg in args))
 
-    patches.set(semantic, "dot_scaled", dot_scaled)
-    if not hasattr(builder, "create_dot_scaled"):
-        patches.set(builder, "create_dot_scaled", _create)
+    patches.set(semantics, "dot_scaled", dot_scaled)
+    patches.set(builder, "create_dot_scaled", _create)
 
 
 def _create(

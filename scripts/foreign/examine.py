@@ -77,7 +77,7 @@ def told(count: Any) -> str:
     text = show(count.expr)
     if len(text) <= LONGEST_FORMULA:
         return f"`{text}`"
-    leading = leading_term(count.expr)
+    leading = leading_term(count.expr) if count.closed else None
     if leading is not None and len(show(leading)) <= LONGEST_FORMULA:
         return f"~ `{show(leading)}` ({len(text)} characters in full)"
     return f"a {'closed form' if count.closed else 'sum'} of {len(text)} characters"

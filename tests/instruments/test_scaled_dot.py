@@ -58,5 +58,5 @@ def test_a_product_with_scales(kind: str) -> None:
         decoded(bits, kind) * np.repeat(2.0 ** (s.numpy().astype(float) - 127), 32, axis=1)
         for bits, s in zip((a, b), scales, strict=True)
     ]
-    np.testing.assert_allclose(out.numpy(), wide[0] @ wide[1].T, rtol=1e-5)
+    np.testing.assert_allclose(out.numpy(), wide[0] @ wide[1].T, rtol=1e-4)
     assert tally.flops == 2 * M * N * K
