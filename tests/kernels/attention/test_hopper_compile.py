@@ -60,8 +60,9 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, order:
     assert f"Used {REGISTERS[plan.consumers]} registers" in report
 
     code = Code.of(kernel, tmp_path)
-    repeated = [x for begin, end in code.loops() for x in code.instructions[begin:end]]
-    assert not [x for x in repeated if re.search(r"\b(STL|LDL)\b", x)]  # some Tritons spill what a program reads once
+    # Triton 3.7 and 3.9 spill numbers that do not change, before the first tile, and read them once a program or a tile
+    assert not [x for begin, end in code.loops() for x in code.instructions[begin:end] if re.search(r"\bSTL\b", x)]
+    assert not [x for loop in code.matmul_loops() for x in loop if re.search(r"\bLDL\b", x)]
     assert any(f"USETMAXREG.TRY_ALLOC.CTAPOOL UP0, {plan.registers:#x}" in x for x in code.instructions)
     assert undefined_reads(code) == []
 
