@@ -25,7 +25,8 @@ E8M0_BIAS = 127
 
 def install(patches: Patches) -> None:
     """Puts the operation where it is missing, which is before Triton 3.9. Formats come as text; the compiler has constexprs."""
-    semantics, builder = type(interpreter.interpreter_semantic), interpreter.interpreter_builder
+    semantics: Any = interpreter.interpreter_semantic.__class__
+    builder = interpreter.interpreter_builder
     if hasattr(builder, "create_dot_scaled"):
         return
     plain: Callable[..., Any] = semantics.dot_scaled
