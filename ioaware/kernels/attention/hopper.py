@@ -4,12 +4,13 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ioaware.kernels.attention.hopper_plan import Tiling, divides, inverse_of, padded_head_dim
+from ioaware.kernels.attention.hopper_plan import MEDIUM, Tiling, divides, inverse_of, padded_head_dim
 from ioaware.kernels.attention.relaunch import Launch, same_view
 from ioaware.kernels.attention.tma_views import capability, processors, suits_tma, tma_view
 
@@ -36,12 +37,20 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> 
     major, minor = capability(q.device.index or 0)
     if major != 9:
         return f"this GPU has compute capability {major}.{minor}, not 9.0"
-    batch, heads, seq_len, head_dim = q.shape
-    sizes = (head_dim, seq_len, batch * heads, processors(q.device.index or 0))
-    tilings = (Tiling.of(*sizes, causal=causal) for causal in (False, True))
-    if not (divides(batch * heads, heads) and all(tiling.divisible for tiling in tilings)):
+    batch, heads, seq_len, _ = q.shape
+    if not all(tiling.divisible for tiling in _tilings(q)) or not divides(batch * heads, heads):
         return f"it cannot number the tiles of {batch * heads} heads of {seq_len} rows"
     return None
+
+
+def _tilings(q: torch.Tensor) -> Iterator[Tiling]:
+    """Of the forward pass and of dQ, which has tiles of 128 rows always, with a mask and without."""
+    batch, heads, seq_len, head_dim = q.shape
+    blocks = -(-seq_len // 128)
+    for causal in (False, True):
+        yield Tiling.of(head_dim, seq_len, batch * heads, processors(q.device.index or 0), causal=causal)
+    yield Tiling(MEDIUM, "in turn", blocks, batch * heads)
+    yield Tiling(MEDIUM, "in pairs", -(-blocks // 2), batch * heads)
 
 
 def hopper_forward(

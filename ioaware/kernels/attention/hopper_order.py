@@ -20,6 +20,12 @@ from triton.experimental.gluon import language as gl
 
 
 @gluon.jit
+def inverse_of(d):
+    """hopper_plan's, for kernels that are not given it."""
+    return 0x3FFFFFFF // d + 1
+
+
+@gluon.jit
 def divided(n, inverse):
     """n // d for inverse = (2^30 - 1) // d + 1, as long as n (d - 1) < 2^30. A division is a chain of some thirty instructions,
     and each tile needs two."""
