@@ -10,6 +10,7 @@ from typing import Any, cast
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
+from ioaware.analysis.cases import flattened
 from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
 from ioaware.analysis.ir.counts import Programs
 from ioaware.analysis.ir.kernel import touches
@@ -30,7 +31,7 @@ def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTa
     arguments = tuple(_argument(name, substituted(value, coarse)) for name, value in ir.parameters)
     width, height, depth = (_exchanged(extent, coarse) for extent in launch.grid)
     traffic = _analysed(ir.text, arguments, (width, height, depth))
-    return _with_formulas(traffic, lambda expr: within(_exchanged(closed(expr), fine), known.ranges))
+    return _with_formulas(traffic, lambda expr: flattened(within(_exchanged(closed(expr), fine), known.ranges)))
 
 
 def launch_touches(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[list[Touch], Programs]:
