@@ -138,13 +138,18 @@ def _position(name: str, locations: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _widths(ptx: str) -> Mapping[tuple[str, int, int], list[int]]:
-    """Bytes a thread moves by each instruction that touches global memory, in order, by line and column of the source."""
+    """Bytes a thread moves by each instruction that touches global memory, in order, by line and column of the source.
+
+    Accesses are inline assembly of several lines, whose first stands for all: LLVM may count on with them.
+    """
     found: dict[tuple[str, int, int], list[int]] = defaultdict(list)
-    place = (0, 0)
+    place, inside, settled = (0, 0), False, False
     for text in ptx.splitlines():
+        if "inline asm" in text:
+            inside, settled = "begin" in text, False
         at = _PTX_LINE.match(text)
-        if at:
-            place = int(at[1]), int(at[2])
+        if at and not settled:
+            place, settled = (int(at[1]), int(at[2])), inside
         for way, count, bits, copied in _PTX_ACCESS.findall(text):
             moved = int(copied, 16) if copied else int(count or 1) * int(bits) // 8
             found["write" if way == "st" else "read", *place].append(moved)

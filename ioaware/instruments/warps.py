@@ -8,7 +8,7 @@ warp loads the same scalar. What the L1 then has is left open: this is what it i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -139,22 +139,38 @@ def _matched(touches: Sequence[Touch], known: Sequence[Access]) -> list[list[Acc
     Raises `ValueError` where several accesses of a line are compiled in several ways, so that whose is which cannot be told, or
     where one that seems dropped may be one that stands elsewhere.
     """
-    places = [(touch.kind, _files(touch.frames), prod(touch.shape)) for touch in touches]
-    ways: dict[tuple[str, tuple[str, ...], int], list[Access]] = {place: [] for place in places}
-    elsewhere: set[tuple[str, int]] = set()
-    for access in dict.fromkeys(known):
-        place = (access.kind, _files(access.frames), prod(access.shape))
-        if place in ways:
-            ways[place].append(access)
-        else:
-            elsewhere.add((access.kind, prod(access.shape)))
-    for (kind, frames, size), found in ways.items():
-        line = frames[0].rpartition(":")[2] if frames else "unknown"
-        if len(found) > 1 and places.count((kind, frames, size)) > 1:
-            raise ValueError(f"line {line}: {kind}s compiled in several ways")
-        if not found and (kind, size) in elsewhere:
-            raise ValueError(f"line {line}: no {kind} of {size} elements was compiled from there, and others from elsewhere")
-    return [ways[place] for place in places]
+    places = [_Place(touch.kind, prod(touch.shape), _files(touch.frames)) for touch in touches]
+    standing = [(_Place(one.kind, prod(one.shape), _files(one.frames)), replace(one, frames=())) for one in known]
+    elsewhere = {(where.kind, where.size) for where, _ in standing if not any(map(where.may_be, places))}
+    found: list[list[Access]] = []
+    for place in places:
+        here = [(where, one) for where, one in standing if where == place] or [
+            (where, one) for where, one in standing if where.may_be(place)
+        ]
+        ways = list(dict.fromkeys(one for _, one in here))
+        line = place.frames[0].rpartition(":")[2] if place.frames else "unknown"
+        if len(ways) > 1 and sum(any(where.may_be(other) for where, _ in here) for other in places) > 1:
+            raise ValueError(f"line {line}: {place.kind}s compiled in several ways")
+        if not ways and (place.kind, place.size) in elsewhere:
+            raise ValueError(
+                f"line {line}: no {place.kind} of {place.size} elements was compiled from there, and others from elsewhere"
+            )
+        found.append(ways)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What an access does and where it stands, its callers behind it."""
+
+    kind: str
+    size: int
+    frames: tuple[str, ...]
+
+    def may_be(self, other: _Place) -> bool:
+        """The same as far as both say who called; a Gluon kernel's IR does not."""
+        depth = min(len(self.frames), len(other.frames))
+        return (self.kind, self.size, self.frames[:depth]) == (other.kind, other.size, other.frames[:depth])
 
 
 def _files(frames: tuple[str, ...]) -> tuple[str, ...]:

@@ -203,11 +203,11 @@ def test_derive_says_what_cannot_be_foretold() -> None:
     target = load_target(gathered)
     (launch,) = derive(target, target.resolve({}), machine_code=False, counters=True).launches
     assert launch.counters is None
-    assert any(note.startswith("no counters are foretold: tt.load: what memory holds") for note in launch.notes)
+    assert any(note.startswith("no counters are foretold: tt.load at") for note in launch.notes)
 
 
 def test_data_decides() -> None:
-    with pytest.raises(ValueError, match="what memory holds decides where it goes"):
+    with pytest.raises(ValueError, match=r"goes by where@test_warps\.py:\d+: it is loaded from memory"):
         asks(gathered)
 
 

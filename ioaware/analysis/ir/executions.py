@@ -13,9 +13,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.analysis.ir.counts import Programs
+from ioaware.analysis.ir.counts import Programs, unknowns
 from ioaware.analysis.ir.lanes import numeric
-from ioaware.analysis.ir.poly import Poly, Test
+from ioaware.analysis.ir.poly import Poly, Test, Unknown
 from ioaware.analysis.ir.record import Condition, Touch
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
 from ioaware.analysis.ir.values import lane_symbol
@@ -35,10 +35,23 @@ class Alike:
 
 def alike(touch: Touch, programs: Programs) -> Iterator[Alike]:
     """The classes of executions of a touch that no symbol is left in. Raises `ValueError` where data decide, or too many."""
+    where = f"{touch.operation} at {touch.frames[0]}" if touch.frames else touch.operation
+    data = next(iter(_data(touch)), None)
+    if data is not None:
+        raise ValueError(f"{where} goes by {data.name}: {data.why}")
     try:
         yield from _classes(touch, programs)
-    except (TypeError, KeyError) as error:
-        raise ValueError(f"{touch.operation}: what memory holds decides where it goes ({error})") from error
+    except KeyError as error:  # the count of a loop that data end
+        raise ValueError(f"{where} goes by {str(error.args[0]).partition('[')[0]}") from error
+
+
+def _data(touch: Touch) -> Iterator[Unknown]:
+    """What memory decides of where, when and how often a touch happens."""
+    yield from unknowns(touch.target.offset)
+    yield from unknowns(touch.mask)
+    for scope in touch.scopes:
+        for value in (scope.truth,) if isinstance(scope, Condition) else (scope.low, scope.high):
+            yield from unknowns(value)
 
 
 def _classes(touch: Touch, programs: Programs) -> Iterator[Alike]:
