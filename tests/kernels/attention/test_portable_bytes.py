@@ -15,7 +15,7 @@ from ioaware.kernels.attention.portable_plan import Blocks, backward_blocks, for
 Bytes = tuple[int, int]
 POINTS = [
     {"batch": 2, "heads": 4, "kv_heads": 2, "seq_len": 130, "kv_len": 200, "head_dim": 40, "causal": False},
-    {"batch": 1, "heads": 2, "kv_heads": 1, "seq_len": 300, "kv_len": 170, "head_dim": 72, "causal": True},
+    {"batch": 1, "heads": 2, "kv_heads": 1, "seq_len": 200, "kv_len": 130, "head_dim": 72, "causal": True},
 ]
 
 
