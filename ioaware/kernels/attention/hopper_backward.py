@@ -101,11 +101,10 @@ def add(sums, dq):
     """Adds dQ's 64 by 64 to its piece of the sums, whose order is that of dQ's registers (hopper_ends.finish_kernel)."""
     row = gl.arange(0, 64, gl.SliceLayout(1, dq.type.layout))
     col = gl.arange(0, 64, gl.SliceLayout(0, dq.type.layout))
-    of_row = ((row >> 4) * 128 + (row & 7) * 16 + ((row >> 3) & 1) * 2).to(gl.int64)
-    of_col = (((col >> 1) & 3) * 4 + (col & 1)).to(gl.int64) + (col >> 3).to(gl.int64) * 512
-    where = (sums + of_row)[:, None] + of_col[None, :]
-    numbers = dq.to(gl.int32, bitcast=True)  # Triton mixes pointers with integers alone
-    gl.inline_asm_elementwise(ADD, "=r,=r,=r,=r,l,l,l,l,r,r,r,r", [where, numbers], gl.int32, is_pure=False, pack=4)
+    of_row = ((row >> 4) * 128 + (row & 7) * 16 + ((row >> 3) & 1) * 2).to(gl.int64) * 4
+    of_col = (((col >> 1) & 3) * 4 + (col & 1)).to(gl.int64) * 4 + (col >> 3).to(gl.int64) * 2048
+    where = (sums.to(gl.int64) + of_row)[:, None] + of_col[None, :]
+    gl.inline_asm_elementwise(ADD, "=r,=r,=r,=r,l,l,l,l,r,r,r,r", [where, dq], gl.int32, is_pure=False, pack=4)
 
 
 @gluon.jit
