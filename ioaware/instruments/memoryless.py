@@ -16,6 +16,10 @@ class Memoryless(FakeTensorMode):
     """Every tensor is one without memory on the CPU, also those that a custom operator's shape function makes: it runs below
     all other modes, and its `device=x.device` names the GPU."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch.compile's machinery is loaded, which takes seconds, to keep it out
+
     def __torch_dispatch__(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
