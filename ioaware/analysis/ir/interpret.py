@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ioaware.analysis.ir.build import either, negated
 from ioaware.analysis.ir.locations import frames
+from ioaware.analysis.ir.needed import unneeded
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
 from ioaware.analysis.ir.record import Condition, Recorder
 from ioaware.analysis.ir.text import Block, Module, Operation, arguments, split_top
@@ -32,6 +33,7 @@ class Interpreter:
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     captured: list[Value] = field(default_factory=list[Value])  # what partitions of warps are given
     depth: int = 0
+    unused: frozenset[int] = frozenset()  # operations of the function that runs on whose results no access can depend
 
     def value(self, name: str) -> Value:
         """The value of an operand."""
@@ -96,13 +98,14 @@ class Interpreter:
         if self.depth > 64:
             raise UsageError(f"{name} calls itself without end", "Triton kernels cannot recurse.")
         parameters = [p for p, _ in function_parameters(function)]
-        outer, self.values = self.values, dict(zip(parameters, given, strict=True))
+        outer, self.values = (self.values, self.unused), dict(zip(parameters, given, strict=True))
+        self.unused = unneeded(function)
         self.depth += 1
         try:
             return self.run_blocks(function.regions[0])
         finally:
             self.depth -= 1
-            self.values = outer
+            self.values, self.unused = outer
 
     def run_blocks(self, blocks: Sequence[Block]) -> list[Value]:
         """Runs blocks without cycles; returns what the terminators return, chosen by the path taken."""
@@ -155,7 +158,8 @@ class Interpreter:
                 return [(label, taken, passed) for (label, passed), taken in pairs]
             if operation.name in TERMINATORS:
                 return [(None, ONE, self.operands(operation))]
-            self.step(operation)
+            if id(operation) not in self.unused:
+                self.step(operation)
         return [(None, ONE, [])]
 
     def _edge(self, text: str) -> tuple[str, list[Value]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from sympy import Expr
 
@@ -32,6 +33,9 @@ from ioaware.analysis.ir.values import Target, TensorDescriptor, Value
 from ioaware.errors import UsageError
 
 HANDLERS = {**operations.HANDLERS, **assembly.HANDLERS, **memory.HANDLERS, **control.HANDLERS, **gluon.HANDLERS}
+
+Counted: TypeAlias = tuple[Poly, tuple[Scope, ...], Programs]
+"""So much in each iteration of these loops, under these conditions, in each of these programs."""
 
 
 def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> KernelTraffic:
@@ -117,23 +121,24 @@ class _Counting:
 
     def traffic(self, kernel: str) -> KernelTraffic:
         accesses: list[Access] = []
-        counted: dict[AccessKind, list[tuple[Poly, Programs]]] = {"read": [], "write": [], "atomic": []}
+        counted: dict[AccessKind, list[Counted]] = {"read": [], "write": [], "atomic": []}
         sectors: dict[AccessKind, list[SectorTotal | None]] = {"read": [], "write": [], "atomic": []}
         for touch in self.walk.record.touches:
             scopes, undecided = self.scopes(touch.scopes)
             mask, data = at_most(decided(touch.mask))
             where = placed((mask, touch.target.offset), scopes, self.programs)
             swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
-            lanes = repeated(active_lanes(swept.mask, touch.shape), where.scopes)
+            active = active_lanes(swept.mask, touch.shape)
+            lanes = repeated(active, where.scopes)
             sector = None if touch.kind == "atomic" else sector_total(swept, where.scopes, where.programs)
             notes = self.doubts(touch, [*undecided, *data], unknowns(lanes))
             accesses.append(self.access(touch, where, lanes, sector, notes))
-            counted[touch.kind].append((lanes * touch.element_bytes, where.programs))
+            counted[touch.kind].append((active * touch.element_bytes, where.scopes, where.programs))
             sectors[touch.kind].append(sector)
-        products: list[tuple[Poly, Programs]] = []
+        products: list[Counted] = []
         for product in self.walk.record.products:
             where = placed((poly(product.flops),), self.scopes(product.scopes)[0], self.programs)
-            products.append((repeated(where.values[0], where.scopes), where.programs))
+            products.append((where.values[0], where.scopes, where.programs))
         bytes_read, bytes_written = (sector_bytes(sectors[kind]) for kind in ("read", "write"))
         reads, writes = (None if expr is None else Count(expr) for expr in (bytes_read, bytes_written))
         exact = self.exact and all(access.exact for access in accesses)
@@ -162,9 +167,9 @@ class _Counting:
             kind=touch.kind,
             operation=touch.operation,
             tensor=touch.target.argument if argument is None else (getattr(argument, "tensor", "") or argument.name),
-            elements=over_grid([(lanes, where.programs)]),
+            elements=over_grid([(lanes, (), where.programs)]),
             element_bytes=touch.element_bytes,
-            executions=over_grid([(repeated(ONE, where.scopes), where.programs)]),
+            executions=over_grid([(ONE, where.scopes, where.programs)]),
             sectors=None if sector is None else Count(sector.count),
             frames=touch.frames,
             exact=not notes,
@@ -194,9 +199,12 @@ class _Counting:
         return tuple(dict.fromkeys(notes))
 
 
-def over_grid(counted: Sequence[tuple[Poly, Programs]]) -> Count:
-    """The sum over all programs: what is summed over the same programs is put together first."""
+def over_grid(counted: Sequence[Counted]) -> Count:
+    """The sum over all programs: what is summed over the same loops and programs is put together first."""
+    loops: dict[tuple[tuple[Scope, ...], Programs], list[Poly]] = {}
+    for each, scopes, programs in counted:
+        loops.setdefault((scopes, programs), []).append(each)
     groups: dict[Programs, list[Poly]] = {}
-    for per_program, programs in counted:
-        groups.setdefault(programs, []).append(per_program)
+    for (scopes, programs), parts in loops.items():
+        groups.setdefault(programs, []).append(repeated(simplified(total(parts)), scopes))
     return Count(to_sympy(simplified(total(programs.sum(simplified(total(parts))) for programs, parts in groups.items()))))

@@ -22,6 +22,7 @@ from ioaware.analysis.ir.poly import (
     Symbol,
     Test,
     monomial,
+    parts,
     poly,
     total,
     whole,
@@ -32,6 +33,7 @@ from ioaware.analysis.ir.tiles import extent, linear, one_tile, power_sum, tiles
 
 READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
 MOST_SPLITS = 5
+FEW = 4  # iterations that may each be written down
 
 
 def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOST_SPLITS) -> Poly:
@@ -60,9 +62,46 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
     closed = {inside: value for inside, value in sums.items() if not has_sum(value)}
     open_terms = total(Poly(outside) * monomial(inside) for inside, outside in groups.items() if inside not in closed)
     result = total(Poly(groups[inside]) * value for inside, value in closed.items())
-    result = result + _left(open_terms, index, low, high) if open_terms.terms else result
+    if open_terms.terms:
+        rest = _left(open_terms, index, low, high)
+        parted = _parted(open_terms, index, low, high, splits - 1) if splits else None
+        result = result + (parted if parted is not None and size(parted) < size(rest) else rest)
     plain = _left(body, index, low, high)
     return plain if size(result) > max(READABLE, LONGER * size(plain)) else result
+
+
+def _parted(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:
+    """Where a choice inside turns over, the range is cut in two; a range of a few is every one of them."""
+    few = (high - low).constant
+    if few is not None and 0 < few <= FEW and _turning(body, index) is not None:
+        return total(sum_over(substitute(body, {index.key: low + at}), index, low, low + 1) for at in range(int(few)))
+    test = _turning(body, index)
+    found = linear(test.value, index) if test is not None and not test.equal else None
+    if found is None:
+        return None
+    slope, offset = found
+    if positive(slope):
+        cut = -floor_div(offset, slope)
+    elif positive(-slope):
+        cut = floor_div(offset, -slope) + 1
+    else:
+        return None
+    middle = least(greatest(low, cut), greatest(low, high))
+    return _narrowed(body, index, low, middle, splits) + _narrowed(body, index, middle, high, splits)
+
+
+def _turning(value: Poly, index: Symbol) -> Test | None:
+    """A test of the index that a choice depends on."""
+    for atom in sorted(value.atoms, key=lambda atom: atom.key):
+        if index.key not in atom.free:
+            continue
+        tests = [a for a in atom.condition.atoms if isinstance(a, Test)] if isinstance(atom, Choice) else []
+        found = next((test for test in sorted(tests, key=lambda a: a.key) if index.key in test.free), None)
+        inside = (_turning(part, index) for part in parts(atom))
+        found = found or next((test for test in inside if test is not None), None)
+        if found is not None:
+            return found
+    return None
 
 
 def _left(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:

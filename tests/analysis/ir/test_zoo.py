@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ir.zoo import ZOO, Launched
+from ir.compiled import Launched
+from ir.zoo_tiles import ZOO
 
 from ioaware.analysis.ir import KernelTraffic
 
@@ -12,7 +13,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
 ]
 
-NOT_AFFINE = {"band", "chosen_pointer", "either", "host_descriptors", "joined", "matmul"}
+NOT_AFFINE = {"band", "chosen_pointer", "either", "host_descriptors", "joined", "matmul", "paired"}
 """Sectors of their accesses have no rule: addresses or masks that mix dimensions, wrap around or come from memory."""
 AT_MOST = {"gather": "memory decides where rows start"}
 
@@ -40,7 +41,7 @@ def test_sectors_without_a_rule_are_unknown_or_a_bound(name: str) -> None:
         pytest.skip("this Triton has no such construct")
     launched = ZOO[name]
     derived = launched.derive()
-    assert any("sectors" in note and "zoo.py:" in note for note in derived.notes)
+    assert any("sectors" in note and "zoo" in note for note in derived.notes)
     for values in launched.points:
         requested = launched.trace(values).requested
         for field in ("read_sector_bytes", "write_sector_bytes"):
@@ -68,6 +69,9 @@ def derived(name: str) -> KernelTraffic:
         ("cube", "write_bytes", "4*K*M*N"),
         ("layer_norm", "read_bytes", "16*M*N"),
         ("masked_add", "read_sector_bytes", "64*ceil(N/8)"),
+        ("dealt", "write_bytes", "4*N"),
+        ("grouped", "read_bytes", "4*M*N"),
+        ("joined", "read_bytes", "4*min(16, N) + 4*min(16, 2*N)"),
         ("decoded", "read_bytes", "4*M*sum(min(32, 4*pid_0_rest + 4, N) for pid_0_rest in range(K))"),
     ],
 )  # fmt: skip

@@ -1,0 +1,65 @@
+"""Kernels whose programs share tiles among themselves, each in another way: added to the zoo."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from ir.compiled import Launched, Tensor, symbols
+from ir.zoo import ZOO
+from sympy import Min, ceiling
+
+M, N = symbols("M N")
+
+
+@triton.jit
+def dealt(x, n, B: tl.constexpr):
+    """Every program counts how many tiles are its own."""
+    tiles = tl.cdiv(n, B)
+    for i in range(tl.cdiv(tiles - tl.program_id(0), tl.num_programs(0))):
+        at = (i * tl.num_programs(0) + tl.program_id(0)) * B + tl.arange(0, B)
+        tl.store(x + at, 1.0, mask=at < n)
+
+
+ZOO["dealt"] = Launched(
+    dealt, [Tensor(N), N], [Min(5, ceiling(N / 16))], [{"N": 1}, {"N": 77}, {"N": 160}, {"N": 81}], {"B": 16}
+)
+
+
+@triton.jit
+def paired(x, n, m, B: tl.constexpr):
+    """Tiles in pairs, the longest with the shortest, as a causal mask asks for; of an odd number the middle is alone."""
+    tiles = tl.cdiv(n, B)
+    pairs = tl.cdiv(tiles, 2)
+    for i in range(tl.cdiv(pairs * m - tl.program_id(0), tl.num_programs(0)) * 2):
+        hand = (i // 2) * tl.num_programs(0) + tl.program_id(0)
+        pair = hand % pairs
+        tile = tiles - 1 - pair
+        if i % 2 == 1:
+            tile = pair if pair < tile else tiles
+        at = tile * B + tl.arange(0, B)
+        for j in range(tl.minimum(tile + 1, tiles)):
+            tl.store(x + (hand // pairs * n + at) * tiles + j, 1.0, mask=at < n)
+
+
+ZOO["paired"] = Launched(
+    paired, [Tensor(M * N * ceiling(N / 16)), N, M], [Min(3, M * ceiling(ceiling(N / 16) / 2))],
+    [{"N": 1, "M": 1}, {"N": 16, "M": 4}, {"N": 40, "M": 2}, {"N": 64, "M": 3}, {"N": 70, "M": 1}], {"B": 16},
+)  # fmt: skip
+
+
+@triton.jit
+def grouped(x, m, n, T: tl.constexpr, GROUP: tl.constexpr):
+    """The persistent matmul's order: the row within a group is what is left of the tile itself."""
+    high, wide = tl.cdiv(m, T), tl.cdiv(n, T)
+    for tile in range(tl.program_id(0), high * wide, tl.num_programs(0)):
+        first = tile // (GROUP * wide) * GROUP
+        height = tl.minimum(high - first, GROUP)
+        i = (first + tile % height) * T + tl.arange(0, T)[:, None]
+        j = tile % (GROUP * wide) // height * T + tl.arange(0, T)[None, :]
+        tl.store(x + i * n + j, tl.load(x + i * n + j, mask=(i < m) & (j < n)), mask=(i < m) & (j < n))
+
+
+ZOO["grouped"] = Launched(
+    grouped, [Tensor(M * N), M, N], [Min(4, ceiling(M / 16) * ceiling(N / 16))],
+    [{"M": 20, "N": 40}, {"M": 100, "N": 16}, {"M": 7, "N": 100}], {"T": 16, "GROUP": 3},
+)  # fmt: skip
