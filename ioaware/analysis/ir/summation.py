@@ -33,6 +33,7 @@ from ioaware.analysis.ir.tiles import extent, linear, one_tile, power_sum, tiles
 
 READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
 MOST_SPLITS = 5
+LARGEST_CUT = 100  # parts of a body that is worth taking apart
 FEW = 4  # iterations that may each be written down
 
 
@@ -64,7 +65,7 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
     result = total(Poly(groups[inside]) * value for inside, value in closed.items())
     if open_terms.terms:
         rest = _left(open_terms, index, low, high)
-        parted = _parted(open_terms, index, low, high, splits - 1) if splits else None
+        parted = _parted(open_terms, index, low, high, splits - 1) if splits and size(open_terms) <= LARGEST_CUT else None
         result = result + (parted if parted is not None and size(parted) < size(rest) else rest)
     plain = _left(body, index, low, high)
     return plain if size(result) > max(READABLE, LONGER * size(plain)) else result
