@@ -195,6 +195,8 @@ class _Shapes(ShapeEnv):
     """torch's keeper of symbolic shapes, whose decisions are taken by `Symbols`."""
 
     def __init__(self, symbols: Symbols) -> None:
+        for method in vars(ShapeEnv).values():  # torch remembers what each keeper was asked, and so every keeper
+            getattr(method, "cache_clear", int)()
         super().__init__(duck_shape=False, specialize_zero_one=False)
         self._decider = symbols
 

@@ -168,3 +168,21 @@ def test_a_transposed_tensor_stays_transposed() -> None:
 def test_arguments_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UsageError, match="cannot be called like that"):
         ioaware.derive(load_file(TARGETS).scale, torch.empty(3))
+
+
+def test_derivations_leave_nothing_behind() -> None:
+    """torch's caches would keep every run's symbols: the number of objects stays what it was."""
+    import gc
+
+    from ioaware.instruments.derive import derive
+    from ioaware.instruments.target import load_target
+
+    target = load_target("flash2")
+    params = target.resolve({})
+    counts: list[int] = []
+    for _ in range(3):
+        for _ in range(3):
+            derive(target, params, machine_code=False)
+        gc.collect()
+        counts.append(len(gc.get_objects()))
+    assert counts[2] - counts[1] < 100
