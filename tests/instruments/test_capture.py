@@ -185,4 +185,4 @@ def test_derivations_leave_nothing_behind() -> None:
             derive(target, params, machine_code=False)
         gc.collect()
         counts.append(len(gc.get_objects()))
-    assert counts[2] - counts[1] < 100
+    assert counts[2] - counts[1] < 500  # three runs that are kept are a thousand
