@@ -169,10 +169,10 @@ def test_boxes_come_whole_and_go_in_rows_of_128_bytes() -> None:
 
 
 def test_copies_of_a_gluon_kernel_are_boxes_too() -> None:
-    """The Hopper kernel at d = 64: tiles of 192 rows end beyond N = 4096, and TMA brings rows that are not there, which the
-    counter of an H200 has and the formula has not."""
+    """The Hopper kernel at d = 64: tiles of 192 rows end beyond N = 16,384, and TMA brings rows that are not there, which
+    the counter of an H200 has and the formula has not."""
     records = read_jsonl(Path(str(files("ioaware"))) / "recorded" / "h200-hopper.jsonl")
-    wanted = {"seq_len": 4096, "head_dim": 64, "causal": False}
+    wanted = {"seq_len": 16_384, "head_dim": 64, "causal": False}
     record = next(r for r in records if wanted.items() <= r.params.items())
     target = load_target(record.target)
     derived = derive(target, target.resolve(record.params), machine_code=False, counters=True)
