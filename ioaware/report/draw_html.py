@@ -26,7 +26,7 @@ def draw_html(cell: Cell) -> dict[str, Any]:
     bottom = AXIS_PIXELS + LINE_PIXELS * max((label.count("\n") for _, label in ticks(cell.x, low, high)), default=0)
     layout: dict[str, Any] = {
         "height": round(inner + bottom + 8),
-        "margin": {"l": 68, "r": 12 + 6 * labels, "t": 8, "b": bottom},
+        "margin": {"l": 68, "r": 14 + 7 * labels, "t": 8, "b": bottom},
         "paper_bgcolor": "@paper",
         "plot_bgcolor": "@paper",
         "font": {"family": FONT, "size": 11, "color": "@muted"},
