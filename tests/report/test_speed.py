@@ -90,6 +90,6 @@ def test_the_recorded_race_is_of_one_clean_run_and_every_output_of_ours_was_righ
         entry = one.entry("ioaware")
         assert entry is not None
         assert entry.status == "ok"
-        assert entry.graph
+        assert entry.graph or entry.reason.startswith("no CUDA graph")
         assert one.telemetry["sm_clock_mhz"]["median"] > 1000
         assert not one.telemetry["unstable"]
