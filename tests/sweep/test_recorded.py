@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib.resources import files
 
 import pytest
@@ -10,7 +11,8 @@ from ioaware.analysis.claims.hardware import as_asked, l1_savings_bytes
 from ioaware.cases import CASES
 from ioaware.instruments.derive import derive
 from ioaware.instruments.target import load_target
-from ioaware.sweep.evidence import observe, recorded_measurements
+from ioaware.report.kernels import pairs
+from ioaware.sweep.evidence import observe, recorded, recorded_measurements
 from ioaware.traffic import BYTES_HOLD, Result
 
 EVERYTHING = recorded_measurements()
@@ -84,3 +86,17 @@ def test_the_readme_beside_the_records_lists_every_point_that_the_l1_can_serve()
         mask, values = "causal" if seen.causal else "full", seen.values
         row = f"| {seen.target} | {mask} | {values['d']} | {values['N']:,} | {measured / predicted:.5f} |"
         assert (row in text) == (l1_savings_bytes(seen) > 0), row
+
+
+def test_the_hopper_kernels_moved_what_is_on_record_as_derived() -> None:
+    """The one that adds to dQ, a little more: see the README beside the records."""
+    seen = [
+        pair for pair in pairs(recorded()) if pair.derived is not None and pair.name in ("hopper", "decode", "hopper_backward")
+    ]
+    assert Counter(pair.name for pair in seen) == {"hopper": 24, "hopper_backward": 5, "decode": 5}
+    for pair in seen:
+        assert pair.read_ratio is not None
+        assert pair.write_ratio is not None
+        adds = pair.name == "hopper_backward" and pair.params["head_dim"] != 256
+        assert abs(pair.read_ratio - 1) < (0.009 if adds else 0.005), pair.params
+        assert abs(pair.write_ratio - 1) < (0.02 if adds else 1e-4), pair.params
