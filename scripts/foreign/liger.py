@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +45,7 @@ def fused_add_rms_norm(rows: int = 160, cols: int = 1000, device: str = "cuda") 
 
 def swiglu(rows: int = 160, cols: int = 1000, device: str = "cuda") -> Work:
     """silu(a) * b."""
+    importlib.import_module("torch.distributed.tensor")  # the operator asks torch for it by attribute
     function = _operator("swiglu", "LigerSiLUMulFunction")
     a, b = normal(rows, cols, device=device, grad=True), normal(rows, cols, device=device, grad=True)
     return lambda: backward(function.apply(a, b), a, b)
