@@ -91,7 +91,7 @@ class Launch:
     """One kernel launch of the work, in launch order. `origin` tells Triton kernels from torch's own operators.
 
     `local_bytes` is the local memory of a thread: registers spilled there travel through the L1 and the L2, so counters
-    see them and no formula does.
+    see them and no formula does. `counters` are what else the GPU counted, by the counters' own names.
     """
 
     kernel: str
@@ -106,6 +106,7 @@ class Launch:
     local_bytes: int | None = None
     exact: bool = True
     notes: tuple[str, ...] = ()
+    counters: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

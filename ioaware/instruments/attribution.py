@@ -31,6 +31,7 @@ METRICS = (
     Metric(TIME, "time"),
     *(Metric(name, "count") for name in (REGISTERS, L2_READ_SECTORS)),
 )
+_KNOWN = frozenset(metric.name for metric in METRICS)
 
 
 def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...]:
@@ -38,6 +39,7 @@ def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...
 
     `logged` are the launches the worker saw Triton make. Each must have run exactly one kernel of the table, or the
     table is truncated or not of this run: `DataError`. Kernels that belong to no Triton launch are torch's own.
+    What the table has beyond `METRICS` goes along under the counters' names.
     """
     owners = _owners_by_range(table.rows, logged) if table.has_ranges else _owners_by_order(table.rows, logged)
     return tuple(
@@ -98,6 +100,7 @@ def _launch(row: KernelRow, kernel: str, origin: Literal["triton", "torch"]) -> 
     """The counters see whole 32-byte sectors, so element and sector fields carry the same number."""
     value = row.values
     reads, writes = value[REQUESTED_READS], value[REQUESTED_WRITES]
+    beyond = {name: count for name, count in value.items() if name not in _KNOWN}
     return Launch(
         kernel,
         row.grid,
@@ -107,4 +110,5 @@ def _launch(row: KernelRow, kernel: str, origin: Literal["triton", "torch"]) -> 
         time_ns=float(value[TIME]),
         shared_bytes=value[SHARED_STATIC] + value[SHARED_DYNAMIC],
         registers=value[REGISTERS],
+        counters=beyond or None,
     )

@@ -42,13 +42,26 @@ def watch_launches(
 ) -> Generator[list[TritonLaunch]]:
     """Inside, each launch is appended to the list and runs between `push("ioaware:<index>")` and `pop()`.
 
-    Autotuned, heuristic and Gluon kernels all end in `JITFunction.run` (Triton 3.6 to 3.9), which is where this looks.
+    Autotuned, heuristic and Gluon kernels all end in `JITFunction.run` (Triton 3.6 to 3.9), which is where this looks;
+    and what a warm-up returned is launched by its own `[grid]`.
     """
+    from triton.compiler.compiler import CompiledKernel
     from triton.runtime.jit import JITFunction
 
-    jit_function = cast(Any, JITFunction)
-    original = jit_function.run
+    jit_function, compiled_kernel = cast(Any, JITFunction), cast(Any, CompiledKernel)
+    original, relaunch = jit_function.run, compiled_kernel.__getitem__
     launches: list[TritonLaunch] = []
+
+    @contextmanager
+    def listed(kernel: str) -> Generator[int]:
+        """The launch's place in the list, taken at once: a pre-run hook may launch a kernel of its own."""
+        index = len(launches)
+        launches.append(TritonLaunch(kernel, kernel))
+        push(f"ioaware:{index}")
+        try:
+            yield index
+        finally:
+            pop()
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if warmup:  # compiles only
@@ -60,21 +73,27 @@ def watch_launches(
             seen.append(tuple(int(extent) for extent in cast("tuple[int, ...]", value)))
             return value
 
-        index = len(launches)
-        launches.append(TritonLaunch(self.__name__, self.__name__))  # now: a pre-run hook may launch a kernel of its own
-        push(f"ioaware:{index}")
-        try:
+        with listed(self.__name__) as index:
             compiled = original(self, *args, grid=chosen, warmup=warmup, **kwargs)
-        finally:
-            pop()
         launches[index] = _describe(self.__name__, compiled, seen[-1] if seen else ())
         return compiled
 
-    jit_function.run = run
+    def again(self: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
+        start, name = relaunch(self, grid), self.src.fn.__name__
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            with listed(name) as index:
+                result = start(*args, **kwargs)
+            launches[index] = _describe(name, self, tuple(int(extent) for extent in grid))
+            return result
+
+        return launch
+
+    jit_function.run, compiled_kernel.__getitem__ = run, again
     try:
         yield launches
     finally:
-        jit_function.run = original
+        jit_function.run, compiled_kernel.__getitem__ = original, relaunch
 
 
 def _describe(name: str, compiled: Any, grid: tuple[int, ...]) -> TritonLaunch:

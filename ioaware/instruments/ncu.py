@@ -86,8 +86,11 @@ def _version(path: Path, timeout_s: float) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2]), int(match[3])) if match and not finished.timed_out else None
 
 
-def command(ncu: Ncu, metrics: Sequence[str], log: Path, program: Sequence[str]) -> list[str]:
-    """The argv that profiles `program` between its cudaProfilerStart and -Stop, caches flushed before each kernel."""
+def command(ncu: Ncu, metrics: Sequence[str], log: Path, program: Sequence[str], *, launches_only: bool = False) -> list[str]:
+    """The argv that profiles `program` between its cudaProfilerStart and -Stop, caches flushed before each kernel.
+
+    `launches_only` leaves out what runs outside the ranges around Triton's launches, torch's own kernels.
+    """
     bad = [name for name in metrics if not _METRIC_NAME.fullmatch(name)]
     if bad:
         raise ValueError(f"not the name of a metric: {bad[0]!r}")
@@ -102,6 +105,7 @@ def command(ncu: Ncu, metrics: Sequence[str], log: Path, program: Sequence[str])
         *("--profile-from-start", "off"),
         *("--target-processes", "all"),
         "--nvtx",
+        *(("--nvtx-include", "regex:ioaware.*/") if launches_only else ()),
         *("--log-file", str(log)),
         *program,
     ]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from triton.compiler.compiler import CompiledKernel
 from triton.experimental import gluon
 from triton.runtime.jit import JITFunction
 
@@ -69,6 +70,25 @@ def test_a_launch_is_described_and_ranged() -> None:
         TritonLaunch("add_one", "add_one_on_gpu", (2, 2), 32, 1024),
     ]
     assert ranges == ["ioaware:0", "end", "ioaware:1", "end"]
+
+
+def test_what_a_warm_up_returned_is_seen_when_it_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a persistent kernel does it, whose grid comes of the registers that its compilation took."""
+    launched: list[Any] = []
+    monkeypatch.setattr(CompiledKernel, "__getitem__", lambda self, grid: lambda *args: launched.append((grid, args)))
+    compiled: Any = object.__new__(CompiledKernel)
+    compiled.src, compiled.metadata, compiled.n_regs, compiled.n_spills = (
+        SimpleNamespace(fn=add_one),
+        SimpleNamespace(name="add_one_on_gpu", shared=64),
+        24,
+        2,
+    )
+    ranges = Recorder()
+    with watch_launches(ranges.push, ranges.pop) as launches:
+        compiled[(132, 1, 1)]("x", 7)
+    assert launches == [TritonLaunch("add_one", "add_one_on_gpu", (132, 1, 1), 24, 64, 8)]
+    assert launched == [((132, 1, 1), ("x", 7))]
+    assert ranges == ["ioaware:0", "end"]
 
 
 def test_wrapped_and_gluon_kernels_are_seen_once() -> None:

@@ -1,0 +1,244 @@
+"""The study of foreign kernels on a GPU: bytes alone, several points in each profiled process, and what the L1s saw.
+
+    PYTHONPATH=. FOREIGN_LIGER=PATH ... python scripts/foreign/measure.py scripts/foreign/h200-foreign.toml --store FILE
+
+`ioaware sweep` measures such a study too, with time and energy, a point in two processes of its own. Here a process measures
+many: it starts libraries and profiler once. Kernels are compiled before, side by side; torch's own are not profiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ioaware.cli.exits import INCONCLUSIVE
+from ioaware.errors import IoawareError
+from ioaware.instruments.attribution import METRICS, attribute
+from ioaware.instruments.environment import gpu_environment, scrub, software_environment
+from ioaware.instruments.launch_log import TritonLaunch, watch_launches
+from ioaware.instruments.lease import gpu_lease
+from ioaware.instruments.merge import failure
+from ioaware.instruments.messages import Report, describe_error
+from ioaware.instruments.ncu import Ncu, command, find_ncu
+from ioaware.instruments.ncu_csv import Metric, read_table
+from ioaware.instruments.nvml import Gpu, load_nvml, open_gpu
+from ioaware.instruments.process import run_process
+from ioaware.instruments.stability import impossible_reasons, unstable_reasons
+from ioaware.sweep.gpu import gpu_name
+from ioaware.sweep.points import Point
+from ioaware.sweep.store import Store
+from ioaware.sweep.study import find_study
+from ioaware.traffic import BYTES_HOLD, Launch, Result, total
+
+if TYPE_CHECKING:
+    from ioaware.instruments.cuda import Cuda
+
+_SECTORS = "l1tex__t_sectors_pipe_lsu_mem"
+COUNTERS = (
+    *(
+        Metric(f"{_SECTORS}_{name}.sum", "count")
+        for name in (
+            *("global_op_ld", "global_op_ld_lookup_hit", "global_op_st", "global_op_red", "global_op_atom"),
+            *("local_op_ld", "local_op_ld_lookup_hit", "local_op_st"),
+        )
+    ),
+    *(
+        Metric(f"{name}.sum", "byte")
+        for name in (
+            "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld",
+            "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st",
+            *(f"sm__sass_data_bytes_mem_global_op_{way}" for way in ("ld", "ldgsts", "st", "red", "atom")),
+        )
+    ),
+)
+"""The sectors that warps ask of their L1, which of them it had, spills apart; what goes past it by TMA; and the bytes that the
+active threads of each instruction ask for."""
+
+SEED = 0
+PATIENCE_S = 2.0
+LIMIT_S = 300.0
+TAIL_CHARACTERS = 1500
+NOTES = (
+    "bytes alone: not timed, the output not checked, torch's own kernels not counted",
+    "caches are flushed before each kernel: what a kernel leaves in the L2 does not serve the next one",
+)
+
+
+def build(point: Mapping[str, Any]) -> Any:
+    """The work of a point, on seeded inputs."""
+    import torch
+
+    from ioaware.instruments.target import load_target
+
+    target = load_target(point["target"])
+    cast(Any, torch).manual_seed(SEED)
+    return target.build(device="cuda", **target.resolve(point["params"]))
+
+
+def compiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:  # noqa: ARG001
+    """Runs each point once, so that its kernels are in Triton's cache."""
+    import torch
+
+    for point in points:
+        try:
+            build(point).run()
+            torch.cuda.synchronize()
+        except Exception as error:  # the process that measures will say so again
+            print(f"{point['target']}: {error}", file=sys.stderr)
+        torch.cuda.empty_cache()
+
+
+def profiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Under ncu: one call of each point, every launch in a range whose number goes on from point to point."""
+    from ioaware.instruments.cuda import Cuda
+
+    gpu = open_gpu(load_nvml())
+    importlib.import_module("triton")  # seconds that need no GPU, so before the lease
+    with gpu_lease(gpu.limits.uuid, timeout_s=LIMIT_S):
+        strangers = _strangers(gpu)
+        device = Cuda()
+        own = frozenset(set(gpu.processes()) - strangers)
+        made = 0
+        for number, point in enumerate(points):
+            try:
+                launches = _called(point, device, made)
+            except Exception as error:  # a kernel that does not run is one failed record
+                report = Report(error=describe_error(error))
+            else:
+                made += len(launches)
+                report = Report(
+                    point["target"],
+                    point["params"],
+                    launches,
+                    environment=gpu_environment(gpu.limits) | device.describe(),
+                    unstable=tuple(unstable_reasons(gpu.limits, [gpu.snapshot()], own, device.uuid)),
+                )
+            report.write(folder / f"{number}.json")
+            device.empty_cache()
+
+
+def _called(point: Mapping[str, Any], device: Cuda, first: int) -> tuple[TritonLaunch, ...]:
+    """Two rehearsals, then the call that is profiled, its launches numbered from `first`."""
+    work = build(point)
+    work.run()
+    with watch_launches() as rehearsed:
+        work.run()
+    device.synchronize()
+    device.empty_cache()
+
+    def push(name: str) -> None:
+        device.push_range(f"ioaware:{first + int(name.rpartition(':')[2])}")
+
+    with watch_launches(push, device.pop_range) as launches:
+        device.profile(work.run)
+    if [one.compiled_name for one in launches] != [one.compiled_name for one in rehearsed]:
+        raise RuntimeError("the profiled call launched other kernels than the call before it")
+    return tuple(launches)
+
+
+def _strangers(gpu: Gpu) -> set[int]:
+    """Who computes here before we do. The process before us may take a moment to disappear."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := set(gpu.processes())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def records(points: Sequence[Point], reports: Sequence[Report], log: str, versions: Mapping[str, Any]) -> list[Result]:
+    """A record a point, from what its process said and what ncu counted."""
+    counted = iter(
+        attribute(read_table(log, (*METRICS, *COUNTERS)), [launch for report in reports for launch in report.launches])
+    )
+    return [
+        _record(point, report, tuple(next(counted) for _ in report.launches), versions)
+        for point, report in zip(points, reports, strict=True)
+    ]
+
+
+def _record(point: Point, report: Report, launches: tuple[Launch, ...], versions: Mapping[str, Any]) -> Result:
+    environment = {**report.environment, **versions}
+    if report.error:
+        return failure(point.target, point.params, f"{report.error['kind']}: {report.error['what']}", environment)
+    impossible = impossible_reasons(launches, None, environment.get("peak_hbm_bytes_per_s"))
+    return Result(
+        "measure",
+        point.target,
+        point.params,
+        requested=total(launch.requested for launch in launches),
+        hbm=total(launch.hbm for launch in launches),
+        exact=False,
+        status="impossible" if impossible else "unstable" if report.unstable else "ok",
+        notes=(*impossible, *report.unstable, *NOTES),
+        launches=launches,
+        environment=environment,
+    )
+
+
+def measured(points: Sequence[Point], ncu: Ncu, versions: Mapping[str, Any]) -> list[Result]:
+    """One profiled process over some points. What it dies of is every one of its points' failure."""
+    with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
+        folder, log = Path(name), Path(name) / "ncu.csv"
+        names = [metric.name for metric in (*METRICS, *COUNTERS)]
+        program = _program("profiled", points, folder)
+        finished = run_process(command(ncu, names, log, program, launches_only=True), timeout_s=LIMIT_S)
+        try:
+            reports = [report for number in range(len(points)) if (report := Report.read(folder / f"{number}.json"))]
+            return records(points, reports, log.read_text(), versions)
+        except (OSError, ValueError, IoawareError) as error:
+            why = scrub(f"{error}\nthe profiled process {finished.how}\n{finished.stderr[-TAIL_CHARACTERS:]}")
+            return [failure(point.target, point.params, why, versions) for point in points]
+
+
+def compile_all(points: Sequence[Point]) -> None:
+    """The kernels of some points into Triton's cache, in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="ioaware-") as folder:
+        print(run_process(_program("compiled", points, Path(folder)), timeout_s=LIMIT_S).stderr, end="", file=sys.stderr)
+
+
+def _program(part: str, points: Sequence[Point], folder: Path) -> list[str]:
+    (folder / "points.json").write_text(json.dumps([point.to_job() for point in points]))
+    return [sys.executable, __file__, "--part", part, str(folder)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when every point's bytes hold, 3 otherwise."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", help="a study's name or TOML file; of a part, its folder")
+    parser.add_argument("--store", type=Path, help="where the points are kept; points known there are not asked again")
+    parser.add_argument("--processes", type=int, default=6, help="how many share the points")
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.part:
+        folder = Path(given.study)
+        PARTS[given.part](json.loads((folder / "points.json").read_bytes()), folder)
+        return 0
+    if given.store is None:
+        parser.error("--store is missing")
+    versions, ncu, machine = software_environment(), find_ncu(), gpu_name()
+    with Store(given.store) as store, ThreadPoolExecutor(given.processes) as pool:
+        points = [point for point in find_study(given.study).points if store.status(point, machine=machine) in (None, "failed")]
+        shares = [points[start :: given.processes] for start in range(min(given.processes, len(points)))]
+        list(pool.map(compile_all, shares))
+        print("compiled", file=sys.stderr)
+        bad = 0
+        for share, results in zip(shares, pool.map(partial(measured, ncu=ncu, versions=versions), shares), strict=True):
+            for point, result in zip(share, results, strict=True):
+                store.add(point, result, machine=machine)
+                bad += result.status not in BYTES_HOLD
+                print(f"{point.label}: {result.status}", *result.notes[: result.status != "ok"], file=sys.stderr)
+    return INCONCLUSIVE if bad else 0
+
+
+PARTS = {"compiled": compiled, "profiled": profiled}
+
+if __name__ == "__main__":
+    raise SystemExit(main())
