@@ -77,7 +77,7 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
     """
 
     def general(expr: Expr) -> int:
-        value = _integer(expr, values)
+        value = integer_at(expr, values)
         if expr.is_Integer:
             return value
         return GENERAL_LONG if value >= 2**31 else GENERAL
@@ -111,7 +111,7 @@ def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "
 def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
     """Triton's compiled kernel at the given values, from Triton's cache where it is there."""
     with _clear_failure(launch, gpu):
-        source, options, _ = _specialised(launch, lambda expr: _integer(expr, values), values, gpu)
+        source, options, _ = _specialised(launch, lambda expr: integer_at(expr, values), values, gpu)
         return _triton.compile(source, target=gpu, options=options.__dict__)
 
 
@@ -122,7 +122,8 @@ def chip_use(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
     return Resources(int(kernel.metadata.shared), registers)
 
 
-def _integer(expr: Any, values: Mapping[str, int]) -> int:
+def integer_at(expr: Any, values: Mapping[str, int]) -> int:
+    """An expression of the parameters at their given values."""
     return int(expr.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in expr.free_symbols}))
 
 
@@ -136,7 +137,7 @@ def _specialised(
         if isinstance(value, Expr):
             return integer(value)
         if isinstance(value, TensorValue):
-            return _Pointer(value.dtype, ALIGNMENT + _integer(value.offset, values) * value.itemsize)
+            return _Pointer(value.dtype, ALIGNMENT + integer_at(value.offset, values) * value.itemsize)
         if isinstance(value, DescriptorValue):
             descriptor = copy.copy(value.template)
             descriptor.base = stand_in(value.base)

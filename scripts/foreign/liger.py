@@ -12,7 +12,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from checkout import Library
-from inputs import backward, normal
+from inputs import backward, normal, one_configuration
 
 LIGER = Library("liger", "src")
 Work = Callable[[], object]
@@ -142,7 +142,10 @@ def group_norm(batch: int = 4, channels: int = 32, pixels: int = 512, device: st
 
 def dyt(rows: int = 256, cols: int = 1024, device: str = "cuda") -> Work:
     """Dynamic tanh."""
-    function = _operator("dyt", "LigerDyTFunction")
+    operator = LIGER.definitions("liger_kernel/ops/dyt.py", "LigerDyTFunction", "_dyt_fwd_kernel", "_dyt_bwd_kernel")
+    for kernel in (operator._dyt_fwd_kernel, operator._dyt_bwd_kernel):
+        one_configuration(kernel)
+    function = operator.LigerDyTFunction
     x, a, g, b = (normal(*shape, device=device, grad=True) for shape in ((rows, cols), (1,), (cols,), (cols,)))
     return lambda: backward(function.apply(x, a, g, b), x, a, g, b)
 

@@ -42,6 +42,17 @@ def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     constexprs left out. Symbols are integers and must say `positive=True` where they are. Raises `UsageError` for an operation
     or an argument that cannot be counted, `DataError` for text that is not IR.
     """
+    name, walk, programs = _walked(ir_text, arguments, grid)
+    return _Counting(walk, programs, {a.name: a for a in arguments}).traffic(name)
+
+
+def touches(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[list[Touch], Programs]:
+    """The instructions that touch memory, with the grid they run in, as `analyse` counts them. Raises as it does."""
+    _, walk, programs = _walked(ir_text, arguments, grid)
+    return walk.record.touches, programs
+
+
+def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[str, Interpreter, Programs]:
     module = parse(ir_text)
     name, function = next((n, f) for n, f in module.functions.items() if "private" not in f.text.split("@")[0])
     sizes = [from_sympy(size) for size in (*grid, 1, 1, 1)[:3]]
@@ -52,7 +63,7 @@ def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     taken = {str(symbol) for a in arguments for symbol in _symbols(a)} | {index.name for index in indices}
     walk = Interpreter(module, programs.sizes, (program[0], program[1], program[2]), HANDLERS, taken)
     walk.run_function(name, given)
-    return _Counting(walk, programs, {a.name: a for a in arguments}).traffic(name)
+    return name, walk, programs
 
 
 def _symbols(argument: Argument) -> set[object]:
