@@ -32,14 +32,15 @@ def derive(
     *args: Any,
     gpu: str = "cuda:90",
     config: Mapping[str, ParamValue] | None = None,
+    counters: bool = False,
     **params: Any,
 ) -> Derived:
     """Exact formulas of what the kernels of `target` request, in its parameters, from their compiled IR. Needs no GPU.
 
     `target` is a case, `file.py:function`, `module:function` or the function itself. A function can also be given the very
     arguments it would be called with: the sizes of a tensor `x` are then parameters `x_0`, `x_1`, ... of the formulas.
-    Kernels are compiled for `gpu`; autotuned ones have the first configuration with the values of `config`. The result's
-    `evaluate` gives the bytes at other parameters. Raises `UsageError` for what cannot run, compile or be counted.
+    Kernels are compiled for `gpu`; autotuned ones have the first configuration with the values of `config`. With `counters`
+    each launch also has what its warps will ask of their L1s, by the counters' names. The result's `evaluate` gives the bytes at other parameters. Raises `UsageError` for what cannot run, compile or be counted.
     """
     from ioaware.instruments.compile import find_gpu
     from ioaware.instruments.derive import derive as run_derived
@@ -49,9 +50,9 @@ def derive(
         from ioaware.instruments.called import call_target
 
         called, given = call_target(target, args, params)
-        return run_derived(called, given, gpu=find_gpu(gpu), autotune=config)
+        return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters)
     loaded = load_target(target)
-    return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config)
+    return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters)
 
 
 def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:

@@ -16,6 +16,7 @@ from ioaware.cli.output import emit
 @gpu_option
 @config_option
 @click.option("--latex", "as_latex", is_flag=True, help="Formulas in LaTeX.")
+@click.option("--counters", is_flag=True, help="Also what an NVIDIA GPU will count at its L1s.")
 @json_option
 @output_option("Write here instead of to stdout.")
 def derive(
@@ -24,6 +25,7 @@ def derive(
     gpu: str,
     config: dict[str, str],
     as_latex: bool,
+    counters: bool,
     as_json: bool,
     output: Path | None,
 ) -> None:
@@ -31,6 +33,7 @@ def derive(
 
     Runs the host function on tensors without memory, compiles each launch for a GPU that need not be there, and gives per
     launch and in total the formula, its leading term, its value, the intensity and the distance from the compulsory bytes.
+    With --counters also what each launch's warps ask of their L1s at these sizes, by the names that Nsight Compute has for it.
     Example: ioaware derive flash2 -p seq_len=4096
     """
     from ioaware.cli.formulas import derived_text
@@ -42,7 +45,7 @@ def derive(
     loaded = load_target(target)
     params = loaded.resolve(given, typed=True)
     chosen = {name: looks_like(text) for name, text in config.items()}
-    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen)
+    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, counters=counters)
     verbose = settings().verbose
     emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)
 

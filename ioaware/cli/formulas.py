@@ -147,6 +147,9 @@ def _chip(launch: Launch) -> Iterator[Row]:
         yield "shared memory", exact(launch.shared_bytes), "a program"
     if launch.registers is not None:
         yield "registers", exact(launch.registers, ""), "a thread"
+    for name, count in (launch.counters or {}).items():
+        if count:
+            yield "will be counted", exact(count, ""), name
 
 
 def _bytes(value: int | None) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ioaware.analysis.ir.locations import frames
 from ioaware.analysis.layout import Layout, accumulator, blocked, registers_held
 
 LANES = 32
@@ -24,14 +25,14 @@ Kind = Literal["read", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An operation of the TTGIR: where it stands, its tile (empty: a scalar), and how its instructions divide it.
+    """An operation of the TTGIR: where it stands and is called from, its tile (empty: a scalar), how instructions divide that.
 
     `once`: threads that hold copies of what others do take no part, as in stores and asynchronous copies. `lanes` share a
     sector that they ask for together: all of a warp's, or 8 at a time, 128 bytes, in copies that pass the L1 by.
     """
 
     kind: Kind
-    line: int
+    frames: tuple[str, ...]
     shape: tuple[int, ...]
     layout: Layout | None
     vector: int
@@ -61,6 +62,8 @@ def accesses(ttgir: str, ptx: str) -> list[Access]:
     """The loads and stores of a compiled kernel. Raises `ValueError` for a layout or a width that is not understood."""
     layouts = {name: blocked(*(_numbers(group) for group in groups)) for name, *groups in _BLOCKED.findall(ttgir)}
     layouts |= {name: accumulator(_numbers(warps), _numbers(size)[1]) for name, warps, size in _ACCUMULATOR.findall(ttgir)}
+    if "ttg.warp_specialize" in ttgir and any(match["scalar"] for match in _MEMORY.finditer(ttgir)):
+        raise ValueError("a scalar in a kernel whose warps do different things: how many warps ask for it is not told")
     locations = dict(_LOCATION.findall(ttgir))
     said = re.search(r'"ttg\.num-warps" = (\d+)', ttgir)
     if said is None:
@@ -78,7 +81,18 @@ def accesses(ttgir: str, ptx: str) -> list[Access]:
         width = _taken(widths[kind, line, column], held, line)
         past = match["op"] == "ttg.async_copy_global_to_local"
         lanes = LINE_BYTES // width if past and width == WIDEST_BYTES else LANES
-        found.append(Access(kind, line, shape, layout, max(1, width // element), warps, kind == "write" or past, lanes))
+        found.append(
+            Access(
+                kind,
+                frames(match["loc"], locations),
+                shape,
+                layout,
+                max(1, width // element),
+                warps,
+                kind == "write" or past,
+                lanes,
+            )
+        )
     return found
 
 
@@ -113,13 +127,13 @@ def _numbers(text: str, separator: str = ",") -> tuple[int, ...]:
 
 def _position(name: str, locations: Mapping[str, str]) -> tuple[int, int]:
     """Line and column: of a name its location, of a call the place in the function that is called."""
-    text = locations[name]
+    text = locations.get(name, "unknown")
     match = _POSITION.search(text)
     if match:
         return int(match[1]), int(match[2])
     inner = re.search(r"#loc\d*", text)
     if inner is None:
-        raise ValueError(f"{name} has no position")
+        raise ValueError(f"{name} is {text}: no line of the source")
     return _position(inner[0], locations)
 
 

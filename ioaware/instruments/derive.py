@@ -23,6 +23,7 @@ from ioaware.instruments.launch_traffic import kernel_traffic
 from ioaware.instruments.operators import NOTE
 from ioaware.instruments.target import Target, compulsory_bytes
 from ioaware.instruments.validity import Validity
+from ioaware.instruments.warps import launch_asks
 from ioaware.traffic import Launch, ParamValue, Result, Traffic, total
 
 
@@ -117,12 +118,14 @@ def derive(
     gpu: GPUTarget = DEFAULT_GPU,
     autotune: Mapping[str, ParamValue] | None = None,
     machine_code: bool = True,
+    counters: bool = False,
 ) -> Derived:
     """Closed formulas of what the work of `target` requests, and their values at `params`.
 
     Kernels are compiled for `gpu`. `autotune` picks the configuration of autotuned kernels by value, as in `{"BLOCK": 64}`;
     without it they have their first. Without `machine_code` nobody asks which registers and how much shared memory a launch
-    uses, the slow part. Raises `UsageError` for a target that cannot run, launches nothing, or has a kernel that
+    uses, the slow part. With `counters` each launch also has what its warps ask of the L1, as a GPU's counters would say it, or
+    a note why that cannot be told. Raises `UsageError` for a target that cannot run, launches nothing, or has a kernel that
     does not compile or holds an operation that cannot be counted.
     """
     values = target.resolve(params)
@@ -131,6 +134,8 @@ def derive(
     given = validity.conditions if validity else ()
     facts = known(given)
     parts = [_derive_event(event, found, gpu, machine_code, facts) for event in found.events]
+    if counters:
+        parts = [_with_counters(part, event, found, gpu) for part, event in zip(parts, found.events, strict=True)]
     launches = [part.launch for part in parts if part.launch.origin == "triton"]
     floor, floor_notes = compulsory_bytes(target.name, values), ()
     if floor is None:
@@ -186,6 +191,17 @@ def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bo
         conditions=tuple(map(str, holds)),
     )
     return _Part(launch, formulas, kernel, holds)
+
+
+def _with_counters(part: _Part, event: Event, found: Capture, gpu: GPUTarget) -> _Part:
+    """The launch with what its warps ask of the L1; a note where that cannot be told."""
+    if isinstance(event, CapturedOperator):
+        return part
+    try:
+        launch = replace(part.launch, counters=launch_asks(event, found.values, gpu).counters())
+    except ValueError as error:
+        launch = replace(part.launch, notes=(*part.launch.notes, f"no counters are foretold: {error}"))
+    return replace(part, launch=launch)
 
 
 def conditions_of(launch: CapturedLaunch, found: Capture) -> tuple[Condition, ...]:

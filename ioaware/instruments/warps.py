@@ -19,6 +19,7 @@ from ioaware.analysis.ir.counts import Programs
 from ioaware.analysis.ir.executions import alike
 from ioaware.analysis.ir.record import Touch
 from ioaware.analysis.layout import Indices, requests
+from ioaware.instruments import l1_counters as l1
 from ioaware.instruments.captured import CapturedLaunch
 from ioaware.instruments.compile import compiled
 from ioaware.instruments.compiled_accesses import Access, accesses
@@ -27,6 +28,13 @@ from ioaware.instruments.sectors import SECTOR_BYTES
 
 TMA_ROW_BYTES = 128
 """The widest row of a box in shared memory: a wider tile is copied in several."""
+BY_TMA = frozenset(
+    {
+        *("tt.descriptor_load", "tt.descriptor_store"),
+        *("ttng.async_tma_copy_global_to_local", "ttng.async_tma_copy_local_to_global"),
+    }
+)
+BY_WARPS = frozenset({"tt.load", "tt.store", "ttg.async_copy_global_to_local"})
 Mask = NDArray[np.bool_]
 
 
@@ -40,6 +48,17 @@ class Asked:
     write_bytes: int = 0
     tma_read_bytes: int = 0
     tma_write_bytes: int = 0
+
+    def counters(self) -> dict[str, int]:
+        """By the names under which Nsight Compute counts them; bytes of loads and of asynchronous copies are one here."""
+        return {
+            l1.READ_SECTORS: self.read_sectors,
+            l1.WRITE_SECTORS: self.write_sectors,
+            l1.READ_DATA: self.read_bytes,
+            l1.WRITE_DATA: self.write_bytes,
+            l1.TMA_READS: self.tma_read_bytes,
+            l1.TMA_WRITES: self.tma_write_bytes,
+        }
 
 
 def touched(addresses: Indices, mask: Mask, access: Access, element_bytes: int) -> tuple[int, int]:
@@ -76,25 +95,27 @@ def launch_asks(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarge
 
     Raises `ValueError` that says where there is no telling: addresses that data decide, a layout that is not understood.
     """
+    if gpu.backend != "cuda":
+        raise ValueError(f"only NVIDIA's GPUs have these counters, not {gpu.backend}:{gpu.arch}")
     assembly = compiled(launch, values, gpu).asm
     touches, programs = launch_touches(launch, values, gpu)
     return asked(touches, programs, accesses(assembly["ttgir"], assembly["ptx"]))
 
 
 def asked(touches: Sequence[Touch], programs: Programs, known: Sequence[Access]) -> Asked:
-    """The touches of a launch, each by the operation that stands on its line. Raises `ValueError` where there is no telling."""
+    """The touches of a launch together. Raises `ValueError` where there is no telling."""
     total = Asked()
-    for touch in touches:
-        if touch.kind == "atomic":
-            continue
-        by_tma = touch.operation.startswith("tt.descriptor")
-        compiled_as = [] if by_tma else _operations(touch, touches, known)
-        for case in alike(touch, programs) if by_tma or compiled_as else ():
-            if by_tma and touch.kind == "read":  # boxes come whole, what lies outside the tensor as zeros
+    plain = [touch for touch in touches if touch.kind != "atomic"]
+    by_warps = [touch for touch in plain if not _by_tma(touch)]
+    for touch in filter(_by_tma, plain):
+        for case in alike(touch, programs):
+            if touch.kind == "read":  # boxes come whole, what lies outside the tensor as zeros
                 total.tma_read_bytes += case.times * case.addresses.size * touch.element_bytes
-            elif by_tma:
+            else:
                 total.tma_write_bytes += case.times * boxes(case.addresses, case.mask, touch.element_bytes)
-            for access in compiled_as:
+    for touch, ways in zip(by_warps, _matched(by_warps, known), strict=True):
+        for case in alike(touch, programs) if ways else ():
+            for access in ways:
                 sectors, bytes_ = touched(case.addresses, case.mask, access, touch.element_bytes)
                 if touch.kind == "read":
                     total.read_sectors += case.times * sectors
@@ -105,18 +126,37 @@ def asked(touches: Sequence[Touch], programs: Programs, known: Sequence[Access])
     return total
 
 
-def _operations(touch: Touch, touches: Sequence[Touch], known: Sequence[Access]) -> list[Access]:
-    """How it was compiled: once for each layout that its result is wanted in, not at all where nobody wants it.
+def _by_tma(touch: Touch) -> bool:
+    """Whether it is a copy of boxes. Raises `ValueError` for an operation of which nobody here knows what it asks for."""
+    if touch.operation not in (*BY_TMA, *BY_WARPS):
+        raise ValueError(f"no rule for {touch.operation}")
+    return touch.operation in BY_TMA
 
-    Raises `ValueError` where several accesses of a line are compiled in several ways: whose is which cannot be told.
+
+def _matched(touches: Sequence[Touch], known: Sequence[Access]) -> list[list[Access]]:
+    """How each touch was compiled: once for each layout that its result is wanted in, not at all where nobody wants it.
+
+    Raises `ValueError` where several accesses of a line are compiled in several ways, so that whose is which cannot be told, or
+    where one that seems dropped may be one that stands elsewhere.
     """
-    key = _place(touch)
-    here = [one for one in known if (one.kind, one.line, prod(one.shape)) == key]
-    ways = list(dict.fromkeys(here))
-    if len(ways) > 1 and sum(_place(other) == key for other in touches) > 1:
-        raise ValueError(f"line {key[1]}: {key[0]}s compiled in several ways")
-    return ways
+    places = [(touch.kind, _files(touch.frames), prod(touch.shape)) for touch in touches]
+    ways: dict[tuple[str, tuple[str, ...], int], list[Access]] = {place: [] for place in places}
+    elsewhere: set[tuple[str, int]] = set()
+    for access in dict.fromkeys(known):
+        place = (access.kind, _files(access.frames), prod(access.shape))
+        if place in ways:
+            ways[place].append(access)
+        else:
+            elsewhere.add((access.kind, prod(access.shape)))
+    for (kind, frames, size), found in ways.items():
+        line = frames[0].rpartition(":")[2] if frames else "unknown"
+        if len(found) > 1 and places.count((kind, frames, size)) > 1:
+            raise ValueError(f"line {line}: {kind}s compiled in several ways")
+        if not found and (kind, size) in elsewhere:
+            raise ValueError(f"line {line}: no {kind} of {size} elements was compiled from there, and others from elsewhere")
+    return [ways[place] for place in places]
 
 
-def _place(touch: Touch) -> tuple[str, int, int]:
-    return touch.kind, int(touch.frames[0].rpartition(":")[2]), prod(touch.shape)
+def _files(frames: tuple[str, ...]) -> tuple[str, ...]:
+    """Without folders: Triton's cache has a kernel as it was compiled first, maybe from another checkout."""
+    return tuple(frame.rpartition("/")[2] for frame in frames)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ioaware.instruments import l1_counters as l1
 from ioaware.record import read_jsonl, write_jsonl
 from ioaware.traffic import BYTES_HOLD, Launch, ParamValue, Result
 
@@ -21,13 +22,6 @@ TOLERANCE = 0.005
 SHOWN = 0.0005
 """Terms smaller than this share of the elements are left out of the tables, not of the sums."""
 SECTOR_BYTES = 32
-
-SECTORS = "l1tex__t_sectors_pipe_lsu_mem_{}.sum"
-READ_SECTORS, WRITE_SECTORS = SECTORS.format("global_op_ld"), SECTORS.format("global_op_st")
-READ_DATA, COPY_DATA, WRITE_DATA = (f"sm__sass_data_bytes_mem_global_op_{way}.sum" for way in ("ld", "ldgsts", "st"))
-TMA_READS = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
-TMA_WRITES = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum"
-PREDICTED = (READ_SECTORS, WRITE_SECTORS, TMA_READS, TMA_WRITES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,36 +131,36 @@ def _row(result: Result, counted: Launch, said: Launch) -> Row:
     if requested is None or moved is None or requested.read_bytes is None or requested.write_bytes is None:
         raise ValueError(f"{result.target}: {said.kernel} has no bytes")
 
-    def sectors(name: str, counters: Mapping[str, int] = seen) -> int:
-        return SECTOR_BYTES * counters[SECTORS.format(name)]
+    def bytes_of(name: str) -> int:
+        return SECTOR_BYTES * seen[name]
 
-    returned = sectors("global_op_atom")
+    returned = bytes_of(l1.ATOMICS)
     reads = Side(
         elements=requested.read_bytes,
         sectors=requested.read_sector_bytes,
-        asked=SECTOR_BYTES * expected[READ_SECTORS] + expected[TMA_READS],
-        asked_counted=SECTOR_BYTES * seen[READ_SECTORS] + seen[TMA_READS],
-        hits=sectors("global_op_ld_lookup_hit"),
-        spills=sectors("local_op_ld") - sectors("local_op_ld_lookup_hit"),
+        asked=SECTOR_BYTES * expected[l1.READ_SECTORS] + expected[l1.TMA_READS],
+        asked_counted=SECTOR_BYTES * seen[l1.READ_SECTORS] + seen[l1.TMA_READS],
+        hits=bytes_of(l1.HITS),
+        spills=bytes_of(l1.SPILL_READS) - bytes_of(l1.SPILL_HITS),
         atomics=returned,
         passed=moved.read_bytes or 0,
     )
     writes = Side(
         elements=requested.write_bytes,
         sectors=requested.write_sector_bytes,
-        asked=SECTOR_BYTES * expected[WRITE_SECTORS] + expected[TMA_WRITES],
-        asked_counted=SECTOR_BYTES * seen[WRITE_SECTORS] + seen[TMA_WRITES],
+        asked=SECTOR_BYTES * expected[l1.WRITE_SECTORS] + expected[l1.TMA_WRITES],
+        asked_counted=SECTOR_BYTES * seen[l1.WRITE_SECTORS] + seen[l1.TMA_WRITES],
         hits=0,
-        spills=sectors("local_op_st"),
-        atomics=returned + sectors("global_op_red"),
+        spills=bytes_of(l1.SPILL_WRITES),
+        atomics=returned + bytes_of(l1.REDUCTIONS),
         passed=moved.write_bytes or 0,
     )
     writes = replace(writes, hits=max(0, -writes.rest))  # stores that the L1 put together: no counter has them alone
     data = (
-        _over(seen[READ_DATA] + seen[COPY_DATA], expected[READ_DATA]),
-        _over(seen[WRITE_DATA], expected[WRITE_DATA]),
+        _over(seen[l1.READ_DATA] + seen[l1.COPY_DATA], expected[l1.READ_DATA]),
+        _over(seen[l1.WRITE_DATA], expected[l1.WRITE_DATA]),
     )
-    return Row(result.target, result.params, counted.kernel, reads, writes, data, expected[TMA_READS] > 0)
+    return Row(result.target, result.params, counted.kernel, reads, writes, data, expected[l1.TMA_READS] > 0)
 
 
 def _over(one: int, other: int) -> float:
@@ -252,34 +246,18 @@ def _spelled(value: ParamValue) -> str:
 
 def derive_all(measured: Iterable[Result]) -> list[Result]:
     """The same points derived, each launch with the counters that its compiled form makes it have."""
-    from ioaware.instruments.capture import DEFAULT_GPU, capture
     from ioaware.instruments.derive import derive
     from ioaware.instruments.target import load_target
-    from ioaware.instruments.warps import launch_asks
 
     found: list[Result] = []
     for result in measured:
         target = load_target(result.target)
-        params = target.resolve(result.params)
-        plain = derive(target, params, machine_code=False)
-        captured = capture(target, params)
-        captured_launches = iter(captured.launches)
-        launches: list[Launch] = []
-        for launch in plain.launches:
-            if launch.origin != "triton":
-                continue
-            its = launch_asks(next(captured_launches), captured.values, DEFAULT_GPU)
-            counters = {
-                READ_SECTORS: its.read_sectors,
-                WRITE_SECTORS: its.write_sectors,
-                READ_DATA: its.read_bytes,
-                WRITE_DATA: its.write_bytes,
-                TMA_READS: its.tma_read_bytes,
-                TMA_WRITES: its.tma_write_bytes,
-            }
-            launches.append(replace(launch, counters=counters))
-        fields = {name: getattr(plain, name) for name in ("target", "params", "requested", "exact", "notes", "environment")}
-        found.append(Result("derive", **fields, launches=tuple(launches)))
+        derived = derive(target, target.resolve(result.params), machine_code=False, counters=True)
+        launches = tuple(launch for launch in derived.launches if launch.origin == "triton")
+        if not all(launch.counters for launch in launches):
+            raise ValueError(f"{result.target}: {derived.notes}")
+        kept = {name: getattr(derived, name) for name in ("target", "params", "requested", "exact", "notes", "environment")}
+        found.append(Result("derive", **kept, launches=launches))
         print(result.target, file=sys.stderr)
     return found
 

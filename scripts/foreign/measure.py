@@ -24,12 +24,13 @@ from ioaware.cli.exits import INCONCLUSIVE
 from ioaware.errors import IoawareError
 from ioaware.instruments.attribution import METRICS, attribute
 from ioaware.instruments.environment import gpu_environment, scrub, software_environment
+from ioaware.instruments.l1_counters import L1_COUNTERS
 from ioaware.instruments.launch_log import TritonLaunch, watch_launches
 from ioaware.instruments.lease import gpu_lease
 from ioaware.instruments.merge import failure
 from ioaware.instruments.messages import Report, describe_error
 from ioaware.instruments.ncu import Ncu, command, find_ncu
-from ioaware.instruments.ncu_csv import Metric, read_table
+from ioaware.instruments.ncu_csv import read_table
 from ioaware.instruments.nvml import Gpu, load_nvml, open_gpu
 from ioaware.instruments.process import run_process
 from ioaware.instruments.stability import impossible_reasons, unstable_reasons
@@ -41,27 +42,6 @@ from ioaware.traffic import BYTES_HOLD, Launch, Result, total
 
 if TYPE_CHECKING:
     from ioaware.instruments.cuda import Cuda
-
-_SECTORS = "l1tex__t_sectors_pipe_lsu_mem"
-COUNTERS = (
-    *(
-        Metric(f"{_SECTORS}_{name}.sum", "count")
-        for name in (
-            *("global_op_ld", "global_op_ld_lookup_hit", "global_op_st", "global_op_red", "global_op_atom"),
-            *("local_op_ld", "local_op_ld_lookup_hit", "local_op_st"),
-        )
-    ),
-    *(
-        Metric(f"{name}.sum", "byte")
-        for name in (
-            "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld",
-            "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st",
-            *(f"sm__sass_data_bytes_mem_global_op_{way}" for way in ("ld", "ldgsts", "st", "red", "atom")),
-        )
-    ),
-)
-"""The sectors that warps ask of their L1, which of them it had, spills apart; what goes past it by TMA; and the bytes that the
-active threads of each instruction ask for."""
 
 SEED = 0
 PATIENCE_S = 2.0
@@ -156,7 +136,7 @@ def _strangers(gpu: Gpu) -> set[int]:
 def records(points: Sequence[Point], reports: Sequence[Report], log: str, versions: Mapping[str, Any]) -> list[Result]:
     """A record a point, from what its process said and what ncu counted."""
     counted = iter(
-        attribute(read_table(log, (*METRICS, *COUNTERS)), [launch for report in reports for launch in report.launches])
+        attribute(read_table(log, (*METRICS, *L1_COUNTERS)), [launch for report in reports for launch in report.launches])
     )
     return [
         _record(point, report, tuple(next(counted) for _ in report.launches), versions)
@@ -187,7 +167,7 @@ def measured(points: Sequence[Point], ncu: Ncu, versions: Mapping[str, Any]) -> 
     """One profiled process over some points. What it dies of is every one of its points' failure."""
     with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
         folder, log = Path(name), Path(name) / "ncu.csv"
-        names = [metric.name for metric in (*METRICS, *COUNTERS)]
+        names = [metric.name for metric in (*METRICS, *L1_COUNTERS)]
         program = _program("profiled", points, folder)
         finished = run_process(command(ncu, names, log, program, launches_only=True), timeout_s=LIMIT_S)
         try:

@@ -55,6 +55,15 @@ def test_totals_come_with_several_launches_and_the_operators_beside_them(said) -
     assert "assumed (torch) reads" in total
 
 
+def test_what_a_gpu_will_count_is_said_when_asked_for(said) -> None:
+    """As many sectors as the formula has: 4 programs of 64 rows ask for Q once and for K and V whole."""
+    text = said("derive", "flash2", "-p", "seq_len=256", "--counters")
+    assert "9,216  l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" in text
+    assert "will be counted" not in said("derive", "flash2", "-p", "seq_len=256")
+    (launch,) = json.loads(said("derive", "flash2", "-p", "seq_len=256", "--counters", "--json"))["launches"]
+    assert launch["counters"]["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 1056
+
+
 def test_latex(said) -> None:
     text = said("derive", "flash2", "--latex")
     assert r"\left\lceil{\frac{\mathrm{seq\_len}}{64}}\right\rceil" in text

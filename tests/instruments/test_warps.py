@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,14 +13,20 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ioaware.analysis.evaluate import evaluate
 from ioaware.analysis.ir.executions import alike
+from ioaware.instruments import l1_counters as l1
 from ioaware.instruments.capture import DEFAULT_GPU, Capture, capture
+from ioaware.instruments.compile import compiled
+from ioaware.instruments.compiled_accesses import accesses
+from ioaware.instruments.derive import derive
 from ioaware.instruments.launch_traffic import kernel_traffic, launch_touches
 from ioaware.instruments.target import load_target
-from ioaware.instruments.warps import Asked, boxes, launch_asks
+from ioaware.instruments.warps import Asked, asked, boxes, launch_asks
+from ioaware.record import read_jsonl
 
 
 @triton.jit
@@ -157,6 +166,44 @@ def test_boxes_come_whole_and_go_in_rows_of_128_bytes() -> None:
     rest = [len({(start + 128 + byte) // 32 for byte in range(112)}) for start in (0, 16)]
     assert found.tma_write_bytes == 32 * 32 * (sum(row) + sum(rest))
     assert boxes(np.arange(0, 256, 2).reshape(1, 128) + 16, np.ones((1, 128), bool), 2) == 10 * 32
+
+
+def test_copies_of_a_gluon_kernel_are_boxes_too() -> None:
+    """The Hopper kernel at d = 64: tiles of 192 rows end beyond N = 4096, and TMA brings rows that are not there, which the
+    counter of an H200 has and the formula has not."""
+    records = read_jsonl(Path(str(files("ioaware"))) / "recorded" / "h200-hopper.jsonl")
+    wanted = {"seq_len": 4096, "head_dim": 64, "causal": False}
+    record = next(r for r in records if wanted.items() <= r.params.items())
+    target = load_target(record.target)
+    derived = derive(target, target.resolve(record.params), machine_code=False, counters=True)
+    (launch,) = derived.launches
+    assert launch.counters is not None
+    assert record.requested is not None
+    assert derived.requested is not None
+    sector_bytes = 32 * launch.counters[l1.READ_SECTORS], 32 * launch.counters[l1.WRITE_SECTORS]
+    assert sector_bytes[0] + launch.counters[l1.TMA_READS] == record.requested.read_bytes != derived.requested.read_bytes
+    assert sector_bytes[1] + launch.counters[l1.TMA_WRITES] == record.requested.write_bytes == derived.requested.write_bytes
+
+
+def test_what_has_no_rule_is_refused() -> None:
+    found = captured(vector_add, n=4096)
+    touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
+    with pytest.raises(ValueError, match=r"no rule for tt\.descriptor_gather"):
+        asked([replace(touches[0], operation="tt.descriptor_gather")], programs, [])
+    moved = replace(touches[0], frames=("elsewhere.py:7",))
+    assembly = compiled(found.launches[0], found.values, DEFAULT_GPU).asm
+    known = accesses(assembly["ttgir"], assembly["ptx"])
+    with pytest.raises(ValueError, match="no read of 1024 elements was compiled from there, and others from elsewhere"):
+        asked([moved], programs, known)
+    with pytest.raises(ValueError, match="only NVIDIA's GPUs"):
+        launch_asks(found.launches[0], found.values, GPUTarget("hip", "gfx942", 64))
+
+
+def test_derive_says_what_cannot_be_foretold() -> None:
+    target = load_target(gathered)
+    (launch,) = derive(target, target.resolve({}), machine_code=False, counters=True).launches
+    assert launch.counters is None
+    assert any(note.startswith("no counters are foretold: tt.load: what memory holds") for note in launch.notes)
 
 
 def test_data_decides() -> None:

@@ -1,0 +1,82 @@
+"""The script that measures foreign kernels: whose counters are whose, where several points share a profiled process."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ioaware.instruments.attribution import METRICS, REQUESTED_READS
+from ioaware.instruments.l1_counters import HITS, L1_COUNTERS, READ_SECTORS
+from ioaware.instruments.launch_log import TritonLaunch
+from ioaware.instruments.loading import load_file
+from ioaware.instruments.messages import Report
+from ioaware.instruments.ncu import Ncu, command
+from ioaware.sweep.points import Point
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "foreign" / "measure.py"
+UNITS = {"byte": "byte", "time": "ns", "count": ""}
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    return load_file(SCRIPT)
+
+
+def log(kernels: Sequence[str]) -> str:
+    """ncu's table: of kernel number k the counter number c is 100 k + c."""
+    metrics = (*METRICS, *L1_COUNTERS)
+    ranges = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    rows = [["ID", "Kernel Name", "Grid Size", ranges, *(metric.name for metric in metrics)]]
+    rows.append(["", "", "", "", *(UNITS[metric.dimension] for metric in metrics)])
+    for number, kernel in enumerate(kernels):
+        place = f'1 "<default domain>:ioaware:{number}:none:none"'
+        rows.append([str(number), kernel, "(4, 1, 1)", place, *(str(100 * number + at) for at in range(len(metrics)))])
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)
+    return text.getvalue()
+
+
+def launched(*kernels: str) -> tuple[TritonLaunch, ...]:
+    return tuple(TritonLaunch(kernel, kernel, (4, 1, 1)) for kernel in kernels)
+
+
+POINTS = [Point("measure", "a.py:f", {"n": number}) for number in range(3)]
+
+
+def test_each_point_gets_its_own_launches(script: ModuleType) -> None:
+    reports = [
+        Report("a.py:f", {}, launched("first", "second"), environment={"gpu": "one"}),
+        Report(error={"kind": "ValueError", "what": "no such size", "remedy": ""}),
+        Report("a.py:f", {}, launched("third"), unstable=("others compute here",)),
+    ]
+    one, failed, other = script.records(POINTS, reports, log(["first", "second", "third"]), {"triton": "3"})
+    assert [launch.kernel for launch in one.launches] == ["first", "second"]
+    assert [launch.kernel for launch in other.launches] == ["third"]
+    names = [metric.name for metric in (*METRICS, *L1_COUNTERS)]
+    reads, sectors, hits = (names.index(name) for name in (REQUESTED_READS, READ_SECTORS, HITS))
+    assert one.requested.read_bytes == reads + (100 + reads)
+    assert other.requested.read_bytes == 200 + reads
+    assert other.launches[0].counters[READ_SECTORS] == 200 + sectors
+    assert one.launches[1].counters[HITS] == 100 + hits
+    assert (one.status, failed.status, other.status) == ("ok", "failed", "unstable")
+    assert failed.notes == ("ValueError: no such size",)
+    assert one.environment == {"gpu": "one", "triton": "3"}
+
+
+def test_a_missing_launch_or_report_is_no_record(script: ModuleType) -> None:
+    reports = [Report("a.py:f", {}, launched("first", "second"))]
+    with pytest.raises(Exception, match="0 kernels in ncu's output instead of one"):
+        script.records(POINTS[:1], reports, log(["first"]), {})
+    with pytest.raises(ValueError, match="zip"):
+        script.records(POINTS[:2], reports, log(["first", "second"]), {})
+
+
+def test_kernels_of_torch_are_left_out_when_asked() -> None:
+    plain = command(Ncu(Path("ncu"), (2025, 3, 1)), ["a.sum"], Path("log"), ["program"])
+    chosen = command(Ncu(Path("ncu"), (2025, 3, 1)), ["a.sum"], Path("log"), ["program"], launches_only=True)
+    assert [word for word in chosen if word not in plain] == ["--nvtx-include", "regex:ioaware.*/"]
