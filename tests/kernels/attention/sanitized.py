@@ -1,6 +1,6 @@
 """Small attention calls for compute-sanitizer to watch: `compute-sanitizer python sanitized.py BACKEND`.
 
-Whatever kernels `attention` has for these shapes are launched: forward, backward, one query against long keys.
+Forward and both ways of backward; decode takes the cases of few queries.
 """
 
 # torch's autograd has no types.
@@ -31,21 +31,24 @@ def drawn(batch: int, heads: int, rows: int, head_dim: int, heads_last: bool) ->
 
 
 def main(backend: BackendName) -> None:
-    """Forward and backward of every case, contiguous and with heads last, causal and not."""
+    """Forward and backward of every case that the backend takes, contiguous and with heads last, causal and not."""
     torch.manual_seed(0)
     for batch, heads, kv_heads, seq_len, kv_len, head_dim in CASES:
+        if backend == "decode" and seq_len > 16:
+            continue
         for heads_last in (False, True):
             q = drawn(batch, heads, seq_len, head_dim, heads_last)
             k, v = (drawn(batch, kv_heads, kv_len, head_dim, heads_last) for _ in range(2))
             for causal in (False, True):
-                for _ in range(2):  # through Triton, and past it
-                    output = attention(q, k, v, causal, backend=backend)
+                for deterministic in (False, True):
+                    output = attention(q, k, v, causal, backend=backend, deterministic=deterministic)
                     output.backward(torch.randn_like(output))
-                with torch.no_grad():
+                with torch.no_grad():  # the launch that goes past Triton
                     attention(q, k, v, causal, backend=backend)
     torch.cuda.synchronize()
     print("all launched")
 
 
 if __name__ == "__main__":
-    main("hopper" if sys.argv[1] == "hopper" else "triton")
+    asked: dict[str, BackendName] = {"hopper": "hopper", "triton": "triton", "decode": "decode"}
+    main(asked[sys.argv[1]])

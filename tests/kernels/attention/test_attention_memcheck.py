@@ -27,6 +27,7 @@ FOUND = 9
     [
         pytest.param("hopper", marks=pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")),
         "triton",
+        "decode",
     ],
 )
 def test_memcheck(backend: str) -> None:
