@@ -103,16 +103,16 @@ def test_log_sum_exp() -> None:
 def test_a_thousand_launches_without_a_difference(head_dim: int, seq_len: int) -> None:
     for causal in (False, True):
         differences = torch.zeros((), dtype=torch.int64, device="cuda")
-        for _ in range(25):
+        for _ in range(1000):
             q, k, v = (drawn(3, 20, seq_len, head_dim, dtype=torch.float16) for _ in range(3))
-            first = attention(q, k, v, causal, backend="hopper")
-            for _ in range(20):
-                differences += (attention(q, k, v, causal, backend="hopper") != first).sum()
+            first, second = (attention(q, k, v, causal, backend="hopper") for _ in range(2))
+            differences += (first.view(torch.int16) != second.view(torch.int16)).sum()
         assert differences.item() == 0
 
 
 @backends
 def test_a_cuda_graph_captures_it(backend: BackendName) -> None:
+    """Also the launch that goes past Triton: the one captured is the second with these shapes."""
     q, k, v = attention_inputs(2, 3, 512, 512, 128, dtype=torch.float16, device="cuda")
     expected = attention(q, k, v, backend=backend)
     graph = torch.cuda.CUDAGraph()

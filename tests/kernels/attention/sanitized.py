@@ -1,0 +1,51 @@
+"""Small attention calls for compute-sanitizer to watch: `compute-sanitizer python sanitized.py BACKEND`.
+
+Whatever kernels `attention` has for these shapes are launched: forward, backward, one query against long keys.
+"""
+
+# torch's autograd has no types.
+# pyright: reportUnknownMemberType=false
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from ioaware.kernels.attention.attention import BackendName, attention
+
+CASES = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
+    (1, 2, 1, 200, 333, 64),
+    (1, 1, 1, 130, 130, 72),
+    (2, 2, 2, 65, 200, 128),
+    (1, 2, 2, 150, 70, 256),
+    (1, 4, 2, 1, 700, 128),
+    (1, 1, 1, 3, 1, 40),
+]
+
+
+def drawn(batch: int, heads: int, rows: int, head_dim: int, heads_last: bool) -> torch.Tensor:
+    """[batch, heads, rows, head_dim], in memory in that order or with heads after rows."""
+    shape = (batch, rows, heads, head_dim) if heads_last else (batch, heads, rows, head_dim)
+    tensor = torch.randn(shape, dtype=torch.float16, device="cuda")
+    return (tensor.transpose(1, 2) if heads_last else tensor).requires_grad_()
+
+
+def main(backend: BackendName) -> None:
+    """Forward and backward of every case, contiguous and with heads last, causal and not."""
+    torch.manual_seed(0)
+    for batch, heads, kv_heads, seq_len, kv_len, head_dim in CASES:
+        for heads_last in (False, True):
+            q = drawn(batch, heads, seq_len, head_dim, heads_last)
+            k, v = (drawn(batch, kv_heads, kv_len, head_dim, heads_last) for _ in range(2))
+            for causal in (False, True):
+                for _ in range(2):  # through Triton, and past it
+                    output = attention(q, k, v, causal, backend=backend)
+                    output.backward(torch.randn_like(output))
+                with torch.no_grad():
+                    attention(q, k, v, causal, backend=backend)
+    torch.cuda.synchronize()
+    print("all launched")
+
+
+if __name__ == "__main__":
+    main("hopper" if sys.argv[1] == "hopper" else "triton")
