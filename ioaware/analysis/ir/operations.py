@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from ioaware.analysis.ir.arithmetic import BINARY, LOGICAL, compare
+from ioaware.analysis.ir.arithmetic import BINARY, LOGICAL, compare, high_product
 from ioaware.analysis.ir.build import at_least_zero, choice, is_zero, mod, negated, substitute
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
@@ -205,6 +205,16 @@ def _addptr(walk: Interpreter, operation: Operation) -> None:
     walk.values[operation.results[0]] = Value(kind, None, targets)
 
 
+def _high_product(walk: Interpreter, operation: Operation) -> None:
+    a, b = (value.number for value in walk.operands(operation))
+    kind = result_types(operation.types)[0]
+    result = high_product(a, b) if a is not None and b is not None and kind.element == "i32" else None
+    if result is None:
+        computed(walk, operation)
+    else:
+        walk.values[operation.results[0]] = Value(kind, result)
+
+
 def _reduce(walk: Interpreter, operation: Operation) -> None:
     """Along an axis; an integer that is the same in every lane stays itself under a minimum or maximum."""
     operands = walk.operands(operation)
@@ -228,7 +238,7 @@ def _poison(walk: Interpreter, operation: Operation) -> None:
 
 
 COMPUTED = (
-    "tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.mulhiui", "tt.extern_elementwise",
+    "tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.extern_elementwise",
     "tt.elementwise_inline_asm", "tt.map_elementwise", "tt.histogram", "tt.gather", "tt.scan", "tt.ptr_to_int",
     "tt.int_to_ptr", "ttg.fp4_to_fp",
 )  # fmt: skip
@@ -255,6 +265,7 @@ HANDLERS: Mapping[str, Handler] = {
     "tt.split": _split,
     "tt.cat": _cat,
     "tt.addptr": _addptr,
+    "tt.mulhiui": _high_product,
     "tt.reduce": _reduce,
     "tt.print": _nothing,
     "tt.assert": _nothing,

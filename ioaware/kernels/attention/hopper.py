@@ -1,14 +1,15 @@
-"""Launching the Hopper kernel: its plan for each head_dim, the TMA descriptors, and what it refuses."""
+"""Launching the Hopper kernel: what it refuses, and what is remembered of a call for the next one like it."""
 
 # Gluon and torch.cuda have no types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ioaware.kernels.attention.hopper_plan import Tiling, divides, inverse_of, padded_head_dim
 from ioaware.kernels.attention.relaunch import Launch, same_view
 from ioaware.kernels.attention.tma_views import capability, processors, suits_tma, tma_view
 
@@ -17,52 +18,6 @@ PLAIN = {torch.Tensor, torch.nn.Parameter}
 """Tensors whose shapes are numbers and not symbols."""
 REMEMBERED_AT_MOST = 4096
 """Shapes that are remembered before all are forgotten: what a call costs the first time is paid again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How the kernel works on one padded head_dim; see hopper_forward_kernel's parameters of these names."""
-
-    block_n: int
-    stages: int
-    consumers: int
-    registers: int
-    q_stages: int
-
-    @property
-    def block_m(self) -> int:
-        """Query rows of a program: 64 for each consumer."""
-        return 64 * self.consumers
-
-    def constants(self, *, causal: bool, mask: bool) -> dict[str, int]:
-        """The kernel's compile-time parameters."""
-        names = {field.name.upper(): getattr(self, field.name) for field in fields(self)}
-        return {"CAUSAL": causal, "MASK": mask, **names}
-
-    def programs(self, batch_heads: int, seq_len: int, *, causal: bool) -> int:
-        """Programs that have something to do: one for each tile or, where causal, for each pair of tiles."""
-        blocks = -(-seq_len // self.block_m)
-        return batch_heads * (-(-blocks // 2) if causal else blocks)
-
-
-NARROW = Plan(block_n=128, stages=4, consumers=2, registers=240, q_stages=2)
-NARROW_AND_LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_stages=2)
-MEDIUM = Plan(block_n=128, stages=2, consumers=2, registers=240, q_stages=2)
-WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_stages=1)
-WIDTHS = (64, 128, 256)
-
-
-def padded_head_dim(head_dim: int) -> int:
-    """The head_dim of the tiles: TMA fills what is missing with zeros."""
-    return next(width for width in WIDTHS if width >= head_dim)
-
-
-def plan_for(head_dim: int, seq_len: int, *, causal: bool) -> Plan:
-    """The fastest plan measured (docs/hopper-attention.md)."""
-    width = padded_head_dim(head_dim)
-    if width == 64:
-        return NARROW_AND_LONG if seq_len >= (8192 if causal else 2048) else NARROW
-    return MEDIUM if width == 128 else WIDE
 
 
 def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> str | None:
@@ -81,6 +36,11 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> 
     major, minor = capability(q.device.index or 0)
     if major != 9:
         return f"this GPU has compute capability {major}.{minor}, not 9.0"
+    batch, heads, seq_len, head_dim = q.shape
+    sizes = (head_dim, seq_len, batch * heads, processors(q.device.index or 0))
+    tilings = (Tiling.of(*sizes, causal=causal) for causal in (False, True))
+    if not (divides(batch * heads, heads) and all(tiling.divisible for tiling in tilings)):
+        return f"it cannot number the tiles of {batch * heads} heads of {seq_len} rows"
     return None
 
 
@@ -122,12 +82,13 @@ class Prepared:
         batch, heads, seq_len, head_dim = q.shape
         kv_heads, kv_len = k.shape[1], k.shape[2]
         width = padded_head_dim(head_dim)
-        plan = plan_for(head_dim, seq_len, causal=causal)
+        tiling = Tiling.of(head_dim, seq_len, batch * heads, processors(q.device.index or 0), causal=causal)
+        plan = tiling.plan
         o = torch.empty_like(q, device="meta")
         if not suits_tma(o):
             o = torch.empty(q.shape, dtype=q.dtype, device="meta")
-        programs = min(plan.programs(batch * heads, seq_len, causal=causal), processors(q.device.index or 0))
-        constants = plan.constants(causal=causal, mask=causal or kv_len % plan.block_n != 0)
+        programs = min(tiling.run * tiling.runs, processors(q.device.index or 0))
+        constants = plan.constants(tiling.order, mask=causal or kv_len % plan.block_n != 0)
         return Prepared(
             launch=Launch(
                 "attention", hopper_forward_kernel, (programs,), q.device, constants, num_warps=4, enable_fp_fusion=True
@@ -136,7 +97,10 @@ class Prepared:
                 tma_view(q, 64, width), tma_view(k, plan.block_n, width),
                 tma_view(v, plan.block_n, width), tma_view(o, 64, width),
             ),
-            numbers=(seq_len, kv_len, heads, batch * heads, heads // kv_heads, scale * LOG2_E),
+            numbers=(
+                seq_len, kv_len, heads, batch * heads, heads // kv_heads, inverse_of(tiling.run), inverse_of(heads),
+                scale * LOG2_E,
+            ),
             o_strides=o.stride(),
             lse_shape=(batch, heads, seq_len),
         )  # fmt: skip

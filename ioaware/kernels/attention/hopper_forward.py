@@ -31,6 +31,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
+from ioaware.kernels.attention.hopper_order import place_of, tiles_of_program
 
 ROWS = gl.constexpr(64)
 """Query rows of one consumer: what one wgmma takes."""
@@ -38,42 +39,9 @@ LOG2_E = gl.constexpr(1.4426950408889634)
 
 
 @gluon.jit
-def tiles_of_program(sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """How many tiles this program works on: tiles or, where causal, pairs of tiles are dealt out in turn."""
-    seq_len, _, _, batch_heads = sizes
-    blocks = gl.cdiv(seq_len, BLOCK_M)
-    if CAUSAL:
-        hands = gl.cdiv(blocks, 2) * batch_heads
-        return gl.cdiv(hands - gl.program_id(0), gl.num_programs(0)) * 2
-    return gl.cdiv(blocks * batch_heads - gl.program_id(0), gl.num_programs(0))
-
-
-@gluon.jit
-def place_of(t, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Batch, head and first row of this program's t-th tile. Causal row blocks come in pairs that are equally long together,
-    the longest with the shortest; of an odd number of them, the middle one is followed by one beyond the last row."""
-    seq_len, _, heads, _ = sizes
-    blocks = gl.cdiv(seq_len, BLOCK_M)
-    if CAUSAL:
-        pairs = gl.cdiv(blocks, 2)
-        hand = (t // 2) * gl.num_programs(0) + gl.program_id(0)
-        batch_head = hand // pairs
-        pair = hand - batch_head * pairs
-        block = blocks - 1 - pair
-        if t % 2 == 1:
-            block = pair if pair < block else blocks
-    else:
-        tile = t * gl.num_programs(0) + gl.program_id(0)
-        batch_head = tile // blocks
-        block = tile - batch_head * blocks
-    batch = batch_head // heads
-    return batch, batch_head - batch * heads, block * BLOCK_M
-
-
-@gluon.jit
 def blocks_seen(first_row, last_row, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr):
     """Column blocks that rows up to last_row see; at least one, where all is masked when they see none."""
-    seq_len, kv_len, _, _ = sizes
+    seq_len, kv_len, _, _, _, _ = sizes
     keys = kv_len
     if CAUSAL:
         keys = gl.maximum(gl.minimum(last_row + 1 + kv_len - seq_len, kv_len), 1)
@@ -84,37 +52,39 @@ def blocks_seen(first_row, last_row, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.co
 @gluon.jit
 def produce(
     Q, K, V, memory, signals, sizes, group,
-    CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr, Q_STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
+    Q_SLOTS: gl.constexpr,
 ):  # fmt: skip
-    """Keeps the tiles in shared memory filled: K and V turn round STAGES slots, each consumer's Q round Q_STAGES."""
+    """Keeps the tiles in shared memory filled: K and V turn round STAGES slots, the consumers' Q round Q_SLOTS."""
     BLOCK_M: gl.constexpr = ROWS * CONSUMERS
     q_tiles, k_tiles, v_tiles, _ = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
     loaded = 0  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, BLOCK_M)):
-        batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)
+    for t in range(tiles_of_program(sizes, CAUSAL, BY_LENGTH, BLOCK_M)):
+        batch, head, row = place_of(t, sizes, CAUSAL, BY_LENGTH, BLOCK_M)
         for c in gl.static_range(CONSUMERS):
-            q_slot = t % Q_STAGES * CONSUMERS + c
-            mbarrier.wait(q_empty.index(q_slot), (t // Q_STAGES + 1) & 1)  # consumer c has read the Q that was here
+            q_slot, q_turn = (t * CONSUMERS + c) % Q_SLOTS, (t * CONSUMERS + c) // Q_SLOTS
+            mbarrier.wait(q_empty.index(q_slot), (q_turn + 1) & 1)  # the consumer that had this slot has done with it
             mbarrier.expect(q_full.index(q_slot), Q.block_type.nbytes)
             tma_load(Q, [batch, head, row + c * ROWS, 0], q_full.index(q_slot), q_tiles.index(q_slot))
+        kv_head = head // group
         end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
         for i in range(end):
             col = (end - 1 - i) * BLOCK_N
             slot, turn = loaded % STAGES, loaded // STAGES + 1
             mbarrier.wait(k_empty.index(slot), turn & 1)  # every consumer's Q K^T has read the K that was here
             mbarrier.expect(k_full.index(slot), K.block_type.nbytes)
-            tma_load(K, [batch, head // group, col, 0], k_full.index(slot), k_tiles.index(slot))
+            tma_load(K, [batch, kv_head, col, 0], k_full.index(slot), k_tiles.index(slot))
             mbarrier.wait(v_empty.index(slot), turn & 1)  # every consumer's P V has read the V that was here
             mbarrier.expect(v_full.index(slot), V.block_type.nbytes)
-            tma_load(V, [batch, head // group, col, 0], v_full.index(slot), v_tiles.index(slot))
+            tma_load(V, [batch, kv_head, col, 0], v_full.index(slot), v_tiles.index(slot))
             loaded += 1
 
 
 @gluon.jit
 def masked(s, row, col, sizes, CAUSAL: gl.constexpr):
     """-inf where a row does not see a key."""
-    seq_len, kv_len, _, _ = sizes
+    seq_len, kv_len, _, _, _, _ = sizes
     S: gl.constexpr = s.type.layout
     lanes = gl.arange(0, s.shape[1], gl.SliceLayout(0, S))
     if CAUSAL:
@@ -179,10 +149,13 @@ def attend(
 
 
 @gluon.jit
-def write(C: gl.constexpr, o, l, m, O, Lse, o_tile, t, sizes, scale_log2, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """O / l and the log-sum-exp of 64 rows."""
-    seq_len, _, heads, _ = sizes
-    batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)
+def write(
+    C: gl.constexpr, o, l, m, O, Lse, o_tile, t, sizes, scale_log2,
+    CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, BLOCK_M: gl.constexpr,
+):  # fmt: skip
+    """O / l and the log-sum-exp of consumer C's rows of the t-th tile."""
+    seq_len, _, heads, _, _, _ = sizes
+    batch, head, row = place_of(t, sizes, CAUSAL, BY_LENGTH, BLOCK_M)  # again: that is cheaper than registers to keep it in
     row += C * ROWS
     l = gl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
     rows = row + gl.arange(0, ROWS, l.type.layout)
@@ -199,13 +172,12 @@ def write(C: gl.constexpr, o, l, m, O, Lse, o_tile, t, sizes, scale_log2, CAUSAL
 
 @gluon.jit
 def enter(
-    C: gl.constexpr, signals, t, used, sizes,
+    C: gl.constexpr, signals, row, used, sizes,
     CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
 ):  # fmt: skip
-    """Consumer C's first row in the t-th tile and the column blocks it sees; those that only later consumers see go back to
-    the producer unread."""
+    """Consumer C's first row in the tile from `row` on and the column blocks it sees; those that only later consumers see go
+    back to the producer unread."""
     _, _, k_full, k_empty, v_full, v_empty = signals
-    _batch, _head, row = place_of(t, sizes, CAUSAL, ROWS * CONSUMERS)
     end = blocks_seen(row, row + ROWS * CONSUMERS - 1, sizes, CAUSAL, BLOCK_N)
     if CAUSAL and C < CONSUMERS - 1:
         loaded = end
@@ -222,24 +194,26 @@ def enter(
 
 @gluon.jit
 def consume(
-    C: gl.constexpr, O, Lse, memory, signals, sizes, scale_log2,
-    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
-    Q_STAGES: gl.constexpr,
+    C: gl.constexpr, work,
+    CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
     """Rows 64 C to 64 C + 63 of each tile: softmax(Q K^T) V."""
+    O, Lse, memory, signals, sizes, scale_log2 = work
     q_tiles, k_tiles, v_tiles, o_tiles = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
-    seq_len, kv_len, _, _ = sizes
+    seq_len, kv_len, _, _, _, _ = sizes
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
     used = gl.to_tensor(0)  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, ROWS * CONSUMERS)):
-        row, end, used = enter(C, signals, t, used, sizes, CAUSAL, BLOCK_N, STAGES, CONSUMERS)
-        q_slot = t % Q_STAGES * CONSUMERS + C
+    for t in range(tiles_of_program(sizes, CAUSAL, BY_LENGTH, ROWS * CONSUMERS)):
+        _batch, _head, tile_row = place_of(t, sizes, CAUSAL, BY_LENGTH, ROWS * CONSUMERS)
+        row, end, used = enter(C, signals, tile_row, used, sizes, CAUSAL, BLOCK_N, STAGES, CONSUMERS)
+        q_slot, q_turn = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
         q = q_tiles.index(q_slot).reshape([ROWS, HEAD_DIM])
         slot, phase = used % STAGES, (used // STAGES) & 1
-        mbarrier.wait(q_full.index(q_slot), (t // Q_STAGES) & 1)  # Q has landed
+        mbarrier.wait(q_full.index(q_slot), q_turn & 1)  # Q has landed
         mbarrier.wait(k_full.index(slot), phase)  # K_0 has landed
         s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, BLOCK_N)])
         mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
@@ -256,7 +230,7 @@ def consume(
         o, l, m, p, used = attend(
             o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, CAUSAL, BLOCK_N, STAGES
         )
-        if Q_STAGES == 2:
+        if O_APART:
             mbarrier.arrive(q_empty.index(q_slot))  # the last Q K^T has read Q
 
         slot, phase = (used - 1) % STAGES, ((used - 1) // STAGES) & 1
@@ -264,36 +238,38 @@ def consume(
         o = warpgroup_mma(p, v_tiles.index(slot).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
         o = warpgroup_mma_wait(0, [o])
         mbarrier.arrive(v_empty.index(slot))  # P V has read V_last
-        write(C, o, l, m, O, Lse, o_tiles.index(C), t, sizes, scale_log2, CAUSAL, ROWS * CONSUMERS)
-        if Q_STAGES == 1:
-            tma_store_wait(0)  # TMA has read O from where the next Q goes
+        o_tile = o_tiles.index(C if O_APART else q_slot)
+        write(C, o, l, m, O, Lse, o_tile, t, sizes, scale_log2, CAUSAL, BY_LENGTH, ROWS * CONSUMERS)
+        if not O_APART:
+            tma_store_wait(0)  # TMA has read O from where a later Q goes
             mbarrier.arrive(q_empty.index(q_slot))
     tma_store_wait(0)  # shared memory outlives its readers
 
 
-@gluon.jit(do_not_specialize=["seq_len", "kv_len", "heads", "batch_heads", "group"])
+@gluon.jit(do_not_specialize=["seq_len", "kv_len", "heads", "batch_heads", "group", "inverse", "heads_inverse"])
 def hopper_forward_kernel(
-    Q, K, V, O, Lse, seq_len, kv_len, heads, batch_heads, group, scale_log2,
-    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
-    REGISTERS: gl.constexpr, Q_STAGES: gl.constexpr,
+    Q, K, V, O, Lse, seq_len, kv_len, heads, batch_heads, group, inverse, heads_inverse, scale_log2,
+    CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    CONSUMERS: gl.constexpr, REGISTERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
-    """Tiles of 64 CONSUMERS rows, dealt over the programs. Q, K, V, O: descriptors of [batch, heads, rows, head_dim]."""
+    """Tiles of 64 CONSUMERS rows, dealt over the programs. Q, K, V, O: descriptors of [batch, heads, rows, head_dim];
+    inverse, heads_inverse: what hopper_order's `divided` takes for its run and for heads."""
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
-    q_tiles = gl.allocate_shared_memory(Q.dtype, [Q_STAGES * CONSUMERS, 1, 1, ROWS, HEAD_DIM], Q.layout)
+    q_tiles = gl.allocate_shared_memory(Q.dtype, [Q_SLOTS, 1, 1, ROWS, HEAD_DIM], Q.layout)
     k_tiles = gl.allocate_shared_memory(K.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
     v_tiles = gl.allocate_shared_memory(V.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], V.layout)
-    o_tiles = q_tiles  # one Q_STAGE: O leaves through the slot of Q
-    if Q_STAGES == 2:
+    o_tiles = q_tiles  # unless O has slots of its own, it leaves through that of Q
+    if O_APART:
         o_tiles = gl.allocate_shared_memory(O.dtype, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], O.layout)
-    q_full = gl.allocate_shared_memory(gl.int64, [Q_STAGES * CONSUMERS, 1], mbarrier.MBarrierLayout())
-    q_empty = gl.allocate_shared_memory(gl.int64, [Q_STAGES * CONSUMERS, 1], mbarrier.MBarrierLayout())
+    q_full = gl.allocate_shared_memory(gl.int64, [Q_SLOTS, 1], mbarrier.MBarrierLayout())
+    q_empty = gl.allocate_shared_memory(gl.int64, [Q_SLOTS, 1], mbarrier.MBarrierLayout())
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     k_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     v_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(Q_STAGES * CONSUMERS):
+    for i in gl.static_range(Q_SLOTS):
         mbarrier.init(q_full.index(i), 1)  # the producer, when its bytes have landed
-        mbarrier.init(q_empty.index(i), 1)  # the consumer of that Q
+        mbarrier.init(q_empty.index(i), 1)  # the consumer of the Q that was there
     for i in gl.static_range(STAGES):
         mbarrier.init(k_full.index(i), 1)
         mbarrier.init(k_empty.index(i), CONSUMERS)  # every consumer
@@ -302,23 +278,35 @@ def hopper_forward_kernel(
     fence_async_shared()  # the barriers' first state, before TMA arrives at them
     memory = (q_tiles, k_tiles, v_tiles, o_tiles)
     signals = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
-    sizes = (seq_len, kv_len, heads, batch_heads)
+    sizes = (seq_len, kv_len, heads, batch_heads, inverse, heads_inverse)
+    work = (O, Lse, memory, signals, sizes, scale_log2)
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 2, Q_STAGES)),
-                (consume, (0, O, Lse, memory, signals, sizes, scale_log2, CAUSAL, MASK, BLOCK_N, STAGES, 2, Q_STAGES)),
-                (consume, (1, O, Lse, memory, signals, sizes, scale_log2, CAUSAL, MASK, BLOCK_N, STAGES, 2, Q_STAGES)),
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BY_LENGTH, BLOCK_N, STAGES, 2, Q_SLOTS)),
+                (consume, (0, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
             ],
             [4, 4], [REGISTERS, REGISTERS],
+        )  # fmt: skip
+    elif CONSUMERS == 3:
+        gl.warp_specialize(
+            [
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BY_LENGTH, BLOCK_N, STAGES, 3, Q_SLOTS)),
+                (consume, (0, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (consume, (2, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+            ],
+            [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip
     else:
         gl.warp_specialize(
             [
-                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 3, Q_STAGES)),
-                (consume, (0, O, Lse, memory, signals, sizes, scale_log2, CAUSAL, MASK, BLOCK_N, STAGES, 3, Q_STAGES)),
-                (consume, (1, O, Lse, memory, signals, sizes, scale_log2, CAUSAL, MASK, BLOCK_N, STAGES, 3, Q_STAGES)),
-                (consume, (2, O, Lse, memory, signals, sizes, scale_log2, CAUSAL, MASK, BLOCK_N, STAGES, 3, Q_STAGES)),
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BY_LENGTH, BLOCK_N, STAGES, 4, Q_SLOTS)),
+                (consume, (0, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (2, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (3, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
             ],
-            [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
+            [4, 4, 4, 4], [REGISTERS, REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip

@@ -63,15 +63,19 @@ class Code:
         following = [] if ends else [i + 1]
         return [j for j in (*following, *([target] if target is not None else [])) if j < len(self.instructions)]
 
-    def matmul_loops(self) -> list[list[str]]:
-        """The instructions of each loop that waits for one of two matmuls and contains no such loop."""
+    def loops(self) -> list[tuple[int, int]]:
+        """Where each loop begins and ends that waits for one of two matmuls."""
         spans = [
             (target, i + 1)
             for i, instruction in enumerate(self.instructions)
             # without a condition it is the way back from waiting for a barrier, which is laid out behind everything else
             if instruction.startswith("@") and (target := self.target(i)) is not None and target <= i
         ]
-        spans = [span for span in spans if any("gsb0, 0x1" in x for x in self.instructions[slice(*span)])]
+        return [span for span in spans if any("gsb0, 0x1" in x for x in self.instructions[slice(*span)])]
+
+    def matmul_loops(self) -> list[list[str]]:
+        """The instructions of each loop that waits for one of two matmuls and contains no such loop."""
+        spans = self.loops()
         inner = [(a, b) for a, b in spans if not any(a <= c and d <= b and (c, d) != (a, b) for c, d in spans)]
         return [self.instructions[a:b] for a, b in inner]
 

@@ -12,7 +12,7 @@ from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.interpret import interpreted
 from ioaware.instruments.poison import Poison
 from ioaware.kernels.attention.attention import attention, choose
-from ioaware.kernels.attention.hopper import MEDIUM, NARROW, NARROW_AND_LONG, WIDE, Plan, plan_for, refusal
+from ioaware.kernels.attention.hopper import refusal
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -113,40 +113,3 @@ def test_heads_that_cannot_share_keys() -> None:
         attention(q, k, v)
     with pytest.raises(UsageError, match="do not belong together"):
         attention(k, q, q)
-
-
-def test_every_plan_fits_its_registers_and_covers_every_tile() -> None:
-    assert plan_for(40, 512, causal=False) is NARROW
-    assert plan_for(64, 16384, causal=True) is NARROW_AND_LONG
-    assert plan_for(72, 512, causal=True) is MEDIUM
-    assert plan_for(136, 512, causal=True) is WIDE
-    for plan in (NARROW, NARROW_AND_LONG, MEDIUM, WIDE):
-        # the producer's 24 registers (32 beside three consumers) and the consumers' share one file of 64 K for 128 threads each
-        assert 128 * (plan.consumers * plan.registers + (24 if plan.consumers == 2 else 32)) <= 65536
-        for seq_len in (1, 64, 128, 129, 384, 1000):
-            for causal in (False, True):
-                assert tiles_of_all(plan, 3, seq_len, causal, programs=5) == {
-                    (head, block) for head in range(3) for block in range(-(-seq_len // plan.block_m))
-                }
-
-
-def tiles_of_all(plan: Plan, heads: int, seq_len: int, causal: bool, programs: int) -> set[tuple[int, int]]:
-    """The kernel's tiles_of_program and place_of, in Python: head and row block of each tile that has rows."""
-    blocks = -(-seq_len // plan.block_m)
-    programs = min(programs, plan.programs(heads, seq_len, causal=causal))
-    found: list[tuple[int, int]] = []
-    for program in range(programs):
-        hands = -(-blocks // 2) * heads if causal else blocks * heads
-        for t in range(-(-(hands - program) // programs) * (2 if causal else 1)):
-            if causal:
-                pairs = -(-blocks // 2)
-                head, pair = divmod((t // 2) * programs + program, pairs)
-                block = blocks - 1 - pair
-                if t % 2 == 1:
-                    block = pair if pair < block else blocks
-            else:
-                head, block = divmod(t * programs + program, blocks)
-            if block < blocks:
-                found.append((head, block))
-    assert len(found) == len(set(found))
-    return set(found)

@@ -62,8 +62,11 @@ def reference(
         (2, 3, 3, 65, 1, 64, True),
         (4, 8, 2, 700, 900, 96, True),
         (40, 8, 2, 300, 450, 128, False),  # more tiles than processors
-        (2, 3, 3, 2300, 2100, 64, False),  # three consumers
-        (1, 2, 1, 8300, 8300, 64, True),
+        (4, 48, 2, 700, 900, 64, False),  # four consumers of several tiles each
+        (3, 50, 50, 1030, 1000, 56, True),
+        (1, 40, 8, 5000, 5100, 64, True),  # three consumers
+        (1, 20, 4, 3000, 2900, 128, False),  # by length, several rounds
+        (1, 24, 8, 2500, 2600, 200, True),
         (6, 20, 20, 500, 500, 136, False),
     ],
 )
@@ -99,7 +102,7 @@ def test_log_sum_exp() -> None:
 
 
 @pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")
-@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 640), (64, 2300), (128, 900), (256, 500)])
+@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 640), (64, 1300), (128, 900), (256, 500)])
 def test_a_thousand_launches_without_a_difference(head_dim: int, seq_len: int) -> None:
     for causal in (False, True):
         differences = torch.zeros((), dtype=torch.int64, device="cuda")
