@@ -100,23 +100,23 @@ def compare(predicate: str, a: Poly, b: Poly) -> Poly | None:
 def high_product(a: Poly, b: Poly) -> Poly | None:
     """`mulhiui` of 32 bits, floor(a b / 2^32) of what is not negative.
 
-    Where a is 2 n and b an inverse, floor((2^31 - 1) / d) + 1, that is floor(n / d): how kernels divide by a number that stays
-    the same. It holds for n from 0 on while n (d - 1) < 2^31, which such a kernel has to see to itself.
+    Where a is 4 n and b an inverse, floor((2^30 - 1) / d) + 1, that is floor(n / d): how kernels divide by a number that stays
+    the same. It holds for n from 0 on while n (d - 1) < 2^30, which such a kernel has to see to itself.
     """
     divisor = _divisor_of_inverse(b)
-    if divisor is not None and all(coefficient % 2 == 0 for coefficient in a.terms.values()):
-        return floor_div(Poly({monomial: coefficient // 2 for monomial, coefficient in a.terms.items()}), divisor)
+    if divisor is not None and all(coefficient % 4 == 0 for coefficient in a.terms.values()):
+        return floor_div(Poly({monomial: coefficient // 4 for monomial, coefficient in a.terms.items()}), divisor)
     return floor_div(a * b, poly(2**32)) if nonnegative(a) and nonnegative(b) else None
 
 
 def _divisor_of_inverse(inverse: Poly) -> Poly | None:
-    """d of floor((2^31 - 1) / d) + 1."""
+    """d of floor((2^30 - 1) / d) + 1."""
     if inverse.constant is not None:
         number = int(inverse.constant)
-        divisor = -(-(2**31) // number) if number > 0 else 0
-        return poly(divisor) if divisor and (2**31 - 1) // divisor + 1 == number else None
+        divisor = -(-(2**30) // number) if number > 0 else 0
+        return poly(divisor) if divisor and (2**30 - 1) // divisor + 1 == number else None
     floor = (inverse - 1).atom
-    return floor.denominator if isinstance(floor, Floor) and floor.numerator.constant == 2**31 - 1 else None
+    return floor.denominator if isinstance(floor, Floor) and floor.numerator.constant == 2**30 - 1 else None
 
 
 __all__ = ["BINARY", "LOGICAL", "choice", "compare", "high_product"]

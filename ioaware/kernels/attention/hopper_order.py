@@ -21,9 +21,9 @@ from triton.experimental.gluon import language as gl
 
 @gluon.jit
 def divided(n, inverse):
-    """n // d for inverse = (2^31 - 1) // d + 1, as long as n (d - 1) < 2^31. A division is a chain of some thirty instructions,
+    """n // d for inverse = (2^30 - 1) // d + 1, as long as n (d - 1) < 2^30. A division is a chain of some thirty instructions,
     and each tile needs two."""
-    return gl.umulhi(2 * n, inverse)
+    return gl.umulhi(4 * n, inverse)
 
 
 @gluon.jit

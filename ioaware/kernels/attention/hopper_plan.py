@@ -7,7 +7,7 @@ from typing import Literal
 
 Order = Literal["in turn", "in pairs", "by length"]
 """How tiles are dealt to programs; see hopper_order."""
-NUMBERS = 2**31
+NUMBERS = 2**30
 """hopper_order.divided divides n by d without error while n (d inverse_of(d) - NUMBERS) is below this."""
 
 

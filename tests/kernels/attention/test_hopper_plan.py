@@ -73,7 +73,7 @@ def dealt(tiling: Tiling, seq_len: int, batch: int, heads: int, programs: int) -
     programs = min(programs, numbers)
 
     def divided(n: int, d: int) -> int:
-        return (2 * n * inverse_of(d)) >> 32
+        return (4 * n * inverse_of(d)) >> 32
 
     found: list[tuple[int, int, int]] = []
     for program in range(programs):
@@ -115,14 +115,16 @@ def dealt(tiling: Tiling, seq_len: int, batch: int, heads: int, programs: int) -
 @example(d=46341, part=1)
 def test_where_it_divides_it_divides_exactly(d: int, part: float) -> None:
     slack = d * inverse_of(d) - NUMBERS
-    most = NUMBERS if slack == 0 else -(-NUMBERS // slack)  # the most numbers for which `divides` says yes
+    most = NUMBERS if slack == 0 else min(NUMBERS, -(-NUMBERS // slack))  # the most numbers for which `divides` says yes
     while not divides(most, d):
         most -= 1
     for n in (most - 1, int(part * (most - 1)), (most - 1) // d * d, max(0, (most - 1) // d * d - 1)):
-        assert (2 * n * inverse_of(d)) >> 32 == n // d
+        assert 4 * n < 2**32
+        assert (4 * n * inverse_of(d)) >> 32 == n // d
 
 
 def test_what_cannot_be_numbered_is_seen() -> None:
     assert divides(8192 * 32, 8192)
     assert not divides(NUMBERS // 2, 46337)
     assert not Tiling(MEDIUM, "in turn", 46337, 46337).divisible
+    assert inverse_of(1) < 2**31  # an int32
