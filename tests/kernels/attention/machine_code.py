@@ -26,6 +26,16 @@ def ptxas_says(kernel: Any, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
+def spilled_bytes(kernel: Any, folder: Path) -> int:
+    """Bytes of stack a thread of the compiled kernel uses: they are spilled registers, there is nothing else to keep there."""
+    cubin = folder / "kernel.cubin"
+    cubin.write_bytes(kernel.asm["cubin"])
+    usage = subprocess.run([TOOLS / "cuobjdump", "-res-usage", cubin], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"REG:\d+ STACK:(\d+)", usage)
+    assert found, usage
+    return int(found[1])
+
+
 @dataclass(frozen=True)
 class Code:
     """Machine code: its instructions, and where each label points."""

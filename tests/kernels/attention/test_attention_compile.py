@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import triton
+from machine_code import spilled_bytes
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -20,7 +20,6 @@ from ioaware.kernels.attention.limits import flash1_options, flash2_options, sof
 from ioaware.kernels.attention.split import plan_splits
 from ioaware.kernels.attention.standard import standard_output, standard_scores, standard_softmax
 
-CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 FLOAT32 = ("S", "L", "M", "Lse")
 INTEGERS = ("group", "splits")
 
@@ -51,16 +50,6 @@ def compiled(
                 attributes[(position,)] = [["tt.divisibility", 16]]
     source = ASTSource(kernel, signature, constants, attributes)
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={**options, "enable_fp_fusion": True})
-
-
-def spilled_bytes(kernel: Any, folder: Path) -> int:
-    """Bytes of stack a thread of the compiled kernel uses: they are spilled registers, there is nothing else to keep there."""
-    cubin = folder / "kernel.cubin"
-    cubin.write_bytes(kernel.asm["cubin"])
-    usage = subprocess.run([CUOBJDUMP, "-res-usage", cubin], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"REG:\d+ STACK:(\d+)", usage)
-    assert found, usage
-    return int(found[1])
 
 
 @pytest.mark.parametrize(("block_m", "block_n", "head_dim"), [(32, 256, 128), (64, 64, 64)])

@@ -8,6 +8,7 @@ import math
 
 import pytest
 import torch
+from grouped_reference import grouped_reference
 
 from ioaware.errors import UsageError
 from ioaware.instruments.correctness import relative_error
@@ -32,20 +33,6 @@ def draw(
     return q * spread, k.transpose(1, 2), v.transpose(1, 2)
 
 
-def reference(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and its log-sum-exp in float64, with groups."""
-    group = q.shape[1] // k.shape[1]
-    q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
-    s = q @ k.mT * scale
-    seen = torch.ones(s.shape[-2:], dtype=torch.bool)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    weights = torch.softmax(s.masked_fill(~seen, -1e300), -1) * seen
-    return weights @ v, torch.logsumexp(s.masked_fill(~seen, -math.inf), -1)
-
-
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "seq_len", "kv_len", "head_dim", "causal", "splits", "dtype"),
     [
@@ -65,7 +52,7 @@ def test_agrees_with_float64(
     q, k, v = draw(heads, kv_heads, seq_len, kv_len, head_dim, dtype)
     with interpreted(), Poison():
         o, lse = decode_forward(q, k, v, causal=causal, scale=0.3, splits=splits)
-    expected, expected_lse = reference(q, k, v, causal, 0.3)
+    expected, expected_lse = grouped_reference(q, k, v, causal, 0.3)
     assert (o.shape, o.dtype, o.stride()) == (q.shape, q.dtype, q.stride())
     assert relative_error(o, expected) < TOLERANCE[dtype]
     sees = expected_lse.isfinite()
@@ -78,7 +65,7 @@ def test_logits_that_overflow_without_their_maximum() -> None:
     q, k, v = draw(2, 2, 2, 400, 32, torch.float32, spread=60)
     with interpreted(), Poison():
         o, lse = decode_forward(q, k, v, causal=True, scale=1.0, splits=4)
-    expected, expected_lse = reference(q, k, v, True, 1.0)
+    expected, expected_lse = grouped_reference(q, k, v, True, 1.0)
     assert float(expected_lse.max()) > 400
     assert relative_error(o, expected) < 1e-5
     assert relative_error(lse, expected_lse) < 1e-6
@@ -90,7 +77,7 @@ def test_a_cache_that_grows() -> None:
     for kv_len in (1, 2, 15, 16, 128, 129, 256, 299, 300, 17):
         with interpreted(), Poison():
             o, _ = decode_forward(q, k[:, :, :kv_len], v[:, :, :kv_len], causal=True, scale=0.5)
-        expected, _ = reference(q, k[:, :, :kv_len], v[:, :, :kv_len], True, 0.5)
+        expected, _ = grouped_reference(q, k[:, :, :kv_len], v[:, :, :kv_len], True, 0.5)
         assert relative_error(o, expected) < 2e-6
     with interpreted():
         attention(q, k[:, :, :1], v[:, :, :1])
@@ -101,7 +88,7 @@ def test_a_cache_that_grows() -> None:
 def test_gradients_flow_through_it() -> None:
     q, k, v = draw(4, 2, 3, 150, 16, torch.float32)
     exact = [tensor.double().requires_grad_() for tensor in (q, k, v)]
-    expected, _ = reference(exact[0], exact[1], exact[2], True, 0.25)
+    expected, _ = grouped_reference(exact[0], exact[1], exact[2], True, 0.25)
     expected.sum().backward()
     leaves = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
     with interpreted(), Poison():

@@ -8,6 +8,7 @@ import math
 
 import pytest
 import torch
+from grouped_reference import grouped_reference
 
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.poison import Poison
@@ -25,18 +26,6 @@ def drawn(batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head
     q = torch.randn(batch, heads, seq_len, head_dim, device="cuda", dtype=dtype)
     k, v = (torch.randn(batch, kv_len, kv_heads, head_dim, device="cuda", dtype=dtype).transpose(1, 2) for _ in range(2))
     return q, k, v
-
-
-def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and its log-sum-exp in float64."""
-    group = q.shape[1] // k.shape[1]
-    q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
-    s = q @ k.mT / math.sqrt(q.shape[3])
-    seen = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    weights = torch.softmax(s.masked_fill(~seen, -1e300), -1) * seen
-    return weights @ v, torch.logsumexp(s.masked_fill(~seen, -math.inf), -1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
@@ -60,7 +49,7 @@ def test_agrees_with_float64(
     q, k, v = drawn(batch, heads, kv_heads, seq_len, kv_len, head_dim, dtype)
     with Poison():
         o, lse = decode_forward(q, k, v, causal=causal, scale=1 / math.sqrt(head_dim))
-    expected, expected_lse = reference(q, k, v, causal)
+    expected, expected_lse = grouped_reference(q, k, v, causal)
     assert relative_error(o, expected) < TOLERANCE[dtype]
     sees = expected_lse.isfinite()
     assert (lse[sees] - expected_lse[sees]).abs().max() < 1e-4
@@ -85,7 +74,7 @@ def test_a_cache_that_grows() -> None:
     q, k, v = drawn(2, 8, 2, 1, 3000, 128, torch.bfloat16)
     for kv_len in (1, 2, 16, 127, 128, 129, 1000, 2047, 2048, 2999, 3000, 33):
         o = attention(q, k[:, :, :kv_len], v[:, :, :kv_len])
-        expected, _ = reference(q, k[:, :, :kv_len], v[:, :, :kv_len], False)
+        expected, _ = grouped_reference(q, k[:, :, :kv_len], v[:, :, :kv_len], False)
         assert relative_error(o, expected) < 8e-3
 
 
@@ -96,7 +85,7 @@ def test_gradients() -> None:
     output = attention(leaves[0], leaves[1], leaves[2], causal=True)
     gradient = torch.randn_like(output)
     output.backward(gradient)
-    reference(exact[0], exact[1], exact[2], True)[0].backward(gradient.double())
+    grouped_reference(exact[0], exact[1], exact[2], True)[0].backward(gradient.double())
     for leaf, other in zip(leaves, exact, strict=True):
         assert leaf.grad is not None
         assert other.grad is not None

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from grouped_reference import grouped_reference
 
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.poison import Poison
@@ -31,20 +32,6 @@ def drawn(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Te
     if heads_last:
         return torch.randn(batch, rows, heads, head_dim, device="cuda", dtype=dtype).transpose(1, 2)
     return torch.randn(shape, device="cuda", dtype=dtype)
-
-
-def reference(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and the log-sum-exp in float64, with groups."""
-    group = q.shape[1] // k.shape[1]
-    q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
-    s = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[3]) if scale is None else scale)
-    seen = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    weights = torch.softmax(s.masked_fill(~seen, -1e300), -1) * seen
-    return weights @ v, torch.logsumexp(s.masked_fill(~seen, -math.inf), -1)
 
 
 @backends
@@ -81,21 +68,21 @@ def test_agrees_with_float64(
         output = attention(q, k, v, causal, backend=backend)
     assert attention.backend == (backend, "asked for")
     assert output.stride() == q.stride()
-    assert relative_error(output, reference(q, k, v, causal)[0]) < TOLERANCE[dtype]
+    assert relative_error(output, grouped_reference(q, k, v, causal)[0]) < TOLERANCE[dtype]
 
 
 @backends
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_hard_inputs(backend: BackendName, distribution: Distribution) -> None:
     q, k, v = attention_inputs(2, 3, 320, 450, 128, dtype=torch.float16, device="cuda", distribution=distribution)
-    assert relative_error(attention(q, k, v, backend=backend), reference(q, k, v, False)[0]) < 2e-3
+    assert relative_error(attention(q, k, v, backend=backend), grouped_reference(q, k, v, False)[0]) < 2e-3
 
 
 @pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")
 def test_log_sum_exp() -> None:
     q, k, v = attention_inputs(2, 3, 320, 250, 64, dtype=torch.float16, device="cuda")
     _, lse = hopper_forward(q, k, v, causal=True, scale=0.2)
-    expected = reference(q, k, v, True, 0.2)[1]
+    expected = grouped_reference(q, k, v, True, 0.2)[1]
     sees = expected.isfinite()
     assert (lse[sees] - expected[sees]).abs().max() < 1e-4
     assert torch.equal(lse[~sees], torch.full_like(lse[~sees], -math.inf))

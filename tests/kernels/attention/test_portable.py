@@ -8,6 +8,7 @@ import math
 
 import pytest
 import torch
+from grouped_reference import grouped_reference
 
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.interpret import interpreted
@@ -30,20 +31,6 @@ def draw(heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, dt
     return q, k, v
 
 
-def reference(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and its log-sum-exp in float64, with groups."""
-    group = q.shape[1] // k.shape[1]
-    q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
-    s = q @ k.mT * scale
-    seen = torch.ones(s.shape[-2:], dtype=torch.bool)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    weights = torch.softmax(s.masked_fill(~seen, -1e300), -1) * seen
-    return weights @ v, torch.logsumexp(s.masked_fill(~seen, -math.inf), -1)
-
-
 SHAPES = [  # heads, kv_heads, seq_len, kv_len, head_dim, causal
     (4, 2, 70, 40, 40, True),  # the first 30 rows see no key
     (3, 1, 33, 90, 72, True),
@@ -62,7 +49,7 @@ def test_forward(
     q, k, v = draw(heads, kv_heads, seq_len, kv_len, head_dim)
     with interpreted(), Poison():
         o, lse = portable_forward(q, k, v, causal=causal, scale=0.3, tma=tma, blocks=blocks)
-    expected, expected_lse = reference(q, k, v, causal, 0.3)
+    expected, expected_lse = grouped_reference(q, k, v, causal, 0.3)
     assert o.stride() == q.stride()
     assert relative_error(o, expected) < 1e-6
     sees = expected_lse.isfinite()
@@ -78,7 +65,7 @@ def test_backward(
 ) -> None:
     inputs = draw(heads, kv_heads, seq_len, kv_len, head_dim)
     exact = [tensor.double().requires_grad_() for tensor in inputs]
-    o, lse = reference(exact[0], exact[1], exact[2], causal, 0.3)
+    o, lse = grouped_reference(exact[0], exact[1], exact[2], causal, 0.3)
     do = torch.randn(o.shape, generator=torch.Generator().manual_seed(1))
     o.backward(do.double())
     blocks = BackwardBlocks(WIDE, TALL, dk=WIDE) if apart else BackwardBlocks(TALL, WIDE)
@@ -98,7 +85,7 @@ def test_any_scale(dtype: torch.dtype, scale: float) -> None:
     q, k, v = draw(2, 2, 40, 50, 16, dtype)
     with interpreted(), Poison():
         o, lse = portable_forward(q, k, v, causal=True, scale=scale)
-    expected, expected_lse = reference(q, k, v, True, scale)
+    expected, expected_lse = grouped_reference(q, k, v, True, scale)
     assert relative_error(o, expected) < TOLERANCE[dtype]
     assert relative_error(lse, expected_lse) < 1e-5
 
@@ -107,7 +94,7 @@ def test_gradients_of_logits_that_overflow() -> None:
     q, k, v = draw(1, 1, 30, 41, 16)
     q, k = q * 12, k * 12  # logits of hundreds; a key that is not there has S = 0, hence exp(-L) beyond float32
     exact = [tensor.double().requires_grad_() for tensor in (q, k, v)]
-    expected, lse = reference(exact[0], exact[1], exact[2], False, 1.0)
+    expected, lse = grouped_reference(exact[0], exact[1], exact[2], False, 1.0)
     expected.backward(torch.ones_like(expected))
     assert float(lse.detach().min()) > 100
     with interpreted(), Poison():

@@ -6,12 +6,12 @@ and for any strides every offset of 64 bits."""
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import triton
+from machine_code import spilled_bytes
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -20,7 +20,6 @@ from ioaware.kernels.attention.portable import portable_forward_kernel
 from ioaware.kernels.attention.portable_backward import dkdv_kernel, dq_kernel
 from ioaware.kernels.attention.portable_plan import Blocks, backward_blocks, forward_blocks
 
-CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 FLOAT32 = ("Lse", "Lse_log2", "Delta")
 BLOCK_ROWS = {"Q": "BLOCK_M", "O": "BLOCK_M", "dO": "BLOCK_M", "K": "BLOCK_N", "V": "BLOCK_N"}
 
@@ -50,16 +49,6 @@ def compiled(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: boo
             attributes[(position,)] = [["tt.divisibility", 16]]
     source = ASTSource(kernel, signature, constants, attributes)
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-
-
-def spilled_bytes(kernel: Any, folder: Path) -> int:
-    """Bytes of stack a thread uses."""
-    cubin = folder / "kernel.cubin"
-    cubin.write_bytes(kernel.asm["cubin"])
-    usage = subprocess.run([CUOBJDUMP, "-res-usage", cubin], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"REG:\d+ STACK:(\d+)", usage)
-    assert found, usage
-    return int(found[1])
 
 
 def check(kernel: Any, folder: Path, *, spilled: int = 0) -> None:
