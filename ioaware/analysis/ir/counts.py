@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ioaware.analysis.ir.build import decided
 from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Poly, Symbol, Test, Unknown, monomial, parts, poly, total
@@ -34,6 +35,21 @@ def _over(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> Poly:
     for index, size in zip(reversed(indices), reversed(sizes), strict=True):
         body = sum_over(body, index, ZERO, size)
     return body
+
+
+Counted: TypeAlias = tuple[Poly, tuple[Scope, ...], Programs]
+"""So much in each iteration of these loops, under these conditions, in each of these programs."""
+
+
+def over_all(counted: Iterable[Counted]) -> Poly:
+    """The sum over loops and programs: what is summed over the same ones is put together first."""
+    loops: dict[tuple[tuple[Scope, ...], Programs], list[Poly]] = {}
+    for each, scopes, programs in counted:
+        loops.setdefault((scopes, programs), []).append(each)
+    groups: dict[Programs, list[Poly]] = {}
+    for (scopes, programs), terms in loops.items():
+        groups.setdefault(programs, []).append(repeated(simplified(total(terms)), scopes))
+    return simplified(total(programs.sum(simplified(total(terms))) for programs, terms in groups.items()))
 
 
 def active_lanes(mask: Poly, shape: Sequence[int]) -> Poly:
@@ -95,4 +111,4 @@ def unknowns(value: Poly) -> list[Unknown]:
     return found
 
 
-__all__ = ["Loop", "Programs", "active_lanes", "at_most", "repeated", "unknowns"]
+__all__ = ["Counted", "Loop", "Programs", "active_lanes", "at_most", "over_all", "repeated", "unknowns"]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 from sympy import Expr
 
 from ioaware.analysis.ir import assembly, control, gluon, memory, operations
 from ioaware.analysis.ir.build import decided
-from ioaware.analysis.ir.counts import Programs, active_lanes, at_most, repeated, unknowns
+from ioaware.analysis.ir.counts import Counted, Programs, active_lanes, at_most, over_all, repeated, unknowns
+from ioaware.analysis.ir.grid import Grid
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
-from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly, total
+from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.record import Condition, Scope, Touch
+from ioaware.analysis.ir.rewriting import Placed
 from ioaware.analysis.ir.sector_totals import SectorTotal, sector_bytes, sector_total
-from ioaware.analysis.ir.simplify import simplified
-from ioaware.analysis.ir.sweep import Placed, placed
+from ioaware.analysis.ir.sweep import placed
 from ioaware.analysis.ir.symbolic import from_sympy, to_sympy
 from ioaware.analysis.ir.text import Operation, parse
 from ioaware.analysis.ir.traffic import (
@@ -34,9 +34,6 @@ from ioaware.errors import UsageError
 
 HANDLERS = {**operations.HANDLERS, **assembly.HANDLERS, **memory.HANDLERS, **control.HANDLERS, **gluon.HANDLERS}
 
-Counted: TypeAlias = tuple[Poly, tuple[Scope, ...], Programs]
-"""So much in each iteration of these loops, under these conditions, in each of these programs."""
-
 
 def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> KernelTraffic:
     """What the kernel requests over all programs of the grid, in the symbols of `arguments` and `grid`.
@@ -45,28 +42,25 @@ def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     constexprs left out. Symbols are integers and must say `positive=True` where they are. Raises `UsageError` for an operation
     or an argument that cannot be counted, `DataError` for text that is not IR.
     """
-    name, walk, programs = _walked(ir_text, arguments, grid)
-    return _Counting(walk, programs, {a.name: a for a in arguments}).traffic(name)
+    name, walk, launched = _walked(ir_text, arguments, grid)
+    return _Counting(walk, launched, {a.name: a for a in arguments}).traffic(name)
 
 
 def touches(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[list[Touch], Programs]:
     """The instructions that touch memory, with the grid they run in, as `analyse` counts them. Raises as it does."""
-    _, walk, programs = _walked(ir_text, arguments, grid)
-    return walk.record.touches, programs
+    _, walk, launched = _walked(ir_text, arguments, grid)
+    return walk.record.touches, launched.programs
 
 
-def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[str, Interpreter, Programs]:
+def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[str, Interpreter, Grid]:
     module = parse(ir_text)
     name, function = next((n, f) for n, f in module.functions.items() if "private" not in f.text.split("@")[0])
-    sizes = [from_sympy(size) for size in (*grid, 1, 1, 1)[:3]]
-    indices = [Symbol(f"pid_{axis}", ZERO, size - 1) for axis, size in enumerate(sizes)]
-    programs = Programs((indices[0], indices[1], indices[2]), (sizes[0], sizes[1], sizes[2]))
-    program = [ZERO if size == ONE else poly(index) for index, size in zip(indices, sizes, strict=True)]
-    given = _given(name, function, arguments)
-    taken = {str(symbol) for a in arguments for symbol in _symbols(a)} | {index.name for index in indices}
-    walk = Interpreter(module, programs.sizes, (program[0], program[1], program[2]), HANDLERS, taken)
+    launched = Grid.of(grid)
+    given = _given(name, function, arguments, launched)
+    taken = {str(symbol) for a in arguments for symbol in _symbols(a)} | launched.taken
+    walk = Interpreter(module, launched.programs.sizes, launched.here, HANDLERS, taken)
     walk.run_function(name, given)
-    return name, walk, programs
+    return name, walk, launched
 
 
 def _symbols(argument: Argument) -> set[object]:
@@ -76,7 +70,7 @@ def _symbols(argument: Argument) -> set[object]:
     return {symbol for value in values for symbol in getattr(value, "free_symbols", ())}
 
 
-def _given(kernel: str, function: Operation, arguments: Sequence[Argument]) -> list[Value]:
+def _given(kernel: str, function: Operation, arguments: Sequence[Argument], grid: Grid) -> list[Value]:
     """A value for each parameter of the function; a descriptor made on the host has its sizes as parameters behind it."""
     parameters = function_parameters(function)
     values: list[Value] = []
@@ -94,7 +88,7 @@ def _given(kernel: str, function: Operation, arguments: Sequence[Argument]) -> l
         elif isinstance(argument, Pointer):
             values.append(Value(kind, None, (Target(argument.name, from_sympy(argument.offset_bytes)),)))
         else:
-            values.append(Value(kind, _number(argument) if kind.is_integer else None))
+            values.append(Value(kind, grid.named(_number(argument)) if kind.is_integer else None))
     if len(values) != len(parameters):
         raise UsageError(
             f"{kernel} has {len(parameters)} parameters in its IR ({', '.join(p.lstrip('%') for p, _ in parameters)}), "
@@ -114,8 +108,8 @@ def _number(argument: Scalar) -> Poly:
 class _Counting:
     """Turns the records of one walk into formulas."""
 
-    def __init__(self, walk: Interpreter, programs: Programs, arguments: dict[str, Argument]) -> None:
-        self.walk, self.programs, self.arguments = walk, programs, arguments
+    def __init__(self, walk: Interpreter, grid: Grid, arguments: dict[str, Argument]) -> None:
+        self.walk, self.grid, self.arguments = walk, grid, arguments
         self.notes = dict(walk.record.notes)
         self.exact = not self.notes
 
@@ -126,7 +120,7 @@ class _Counting:
         for touch in self.walk.record.touches:
             scopes, undecided = self.scopes(touch.scopes)
             mask, data = at_most(decided(touch.mask))
-            where = placed((mask, touch.target.offset), scopes, self.programs)
+            where = self.placed((mask, touch.target.offset), scopes)
             swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
             active = active_lanes(swept.mask, touch.shape)
             lanes = repeated(active, where.scopes)
@@ -137,7 +131,7 @@ class _Counting:
             sectors[touch.kind].append(sector)
         products: list[Counted] = []
         for product in self.walk.record.products:
-            where = placed((poly(product.flops),), self.scopes(product.scopes)[0], self.programs)
+            where = self.placed((poly(product.flops),), self.scopes(product.scopes)[0])
             products.append((where.values[0], where.scopes, where.programs))
         bytes_read, bytes_written = (sector_bytes(sectors[kind]) for kind in ("read", "write"))
         reads, writes = (None if expr is None else Count(expr) for expr in (bytes_read, bytes_written))
@@ -155,6 +149,10 @@ class _Counting:
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=tuple(dict.fromkeys([*self.notes, *(note for access in accesses for note in access.notes)])),
         )
+
+    def placed(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> Placed:
+        """What is summed over which loops and programs, in the parameters alone."""
+        return placed(values, scopes, self.grid.programs).rewritten(self.grid.sizes)
 
     def access(self, touch: Touch, where: Placed, lanes: Poly, sector: SectorTotal | None, notes: tuple[str, ...]) -> Access:
         """The access with its totals over all programs."""
@@ -200,11 +198,5 @@ class _Counting:
 
 
 def over_grid(counted: Sequence[Counted]) -> Count:
-    """The sum over all programs: what is summed over the same loops and programs is put together first."""
-    loops: dict[tuple[tuple[Scope, ...], Programs], list[Poly]] = {}
-    for each, scopes, programs in counted:
-        loops.setdefault((scopes, programs), []).append(each)
-    groups: dict[Programs, list[Poly]] = {}
-    for (scopes, programs), parts in loops.items():
-        groups.setdefault(programs, []).append(repeated(simplified(total(parts)), scopes))
-    return Count(to_sympy(simplified(total(programs.sum(simplified(total(parts))) for programs, parts in groups.items()))))
+    """The sum over all programs."""
+    return Count(to_sympy(over_all(counted)))

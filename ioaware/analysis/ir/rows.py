@@ -27,6 +27,8 @@ class Sectors:
 def run_sectors(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | None:
     """Sectors of one row: without gaps as long as a step is no longer than a sector."""
     present = decided(at_least_zero(count - 1))
+    if span == stride * count and not mod(start, SECTOR).terms:
+        present = ONE  # no bytes from the start of a sector on are no sectors
     dense = present * (floor_div(start + span - 1, SECTOR) - floor_div(start, SECTOR) + 1)
     if nonnegative(SECTOR_BYTES - stride):
         return dense

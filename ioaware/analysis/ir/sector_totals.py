@@ -10,12 +10,12 @@ from sympy import Expr
 
 from ioaware.analysis.ir.alignment import alignment, has_unknown, multiples, whole_tiles
 from ioaware.analysis.ir.build import choice, decided, substitute
-from ioaware.analysis.ir.counts import Programs, repeated
+from ioaware.analysis.ir.counts import Counted, Programs, over_all, repeated
 from ioaware.analysis.ir.poly import ZERO, Poly, Sum, Symbol, poly, total
 from ioaware.analysis.ir.record import Condition, Scope, Touch
+from ioaware.analysis.ir.rewriting import Placed
 from ioaware.analysis.ir.sectors import Sectors, sectors_of
 from ioaware.analysis.ir.simplify import simplified
-from ioaware.analysis.ir.sweep import Rewriting
 from ioaware.analysis.ir.symbolic import only_where, to_sympy
 from ioaware.analysis.ir.tiles import extent
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
@@ -29,6 +29,8 @@ class SectorTotal:
     aligned: Poly
     needed: Mapping[Symbol, int]
     doubts: tuple[str, ...]
+    each: Counted | None = None
+    """What `aligned` is the sum of, with each length needed as so many times another."""
 
     @property
     def count(self) -> Expr:
@@ -44,10 +46,29 @@ def sector_bytes(parts: Sequence[SectorTotal | None]) -> Expr | None:
     needed: dict[Symbol, int] = {}
     for part in known:
         needed = _joined(needed, part.needed)
-    anyway = [part.anyway if part.anyway is None else _choice(part.needed, part.aligned, part.anyway) for part in known]
-    rest = None if None in anyway else total(value for value in anyway if value is not None)
-    aligned = simplified(total(part.aligned for part in known)) * SECTOR_BYTES
-    return _formula(needed, aligned, None if rest is None else rest * SECTOR_BYTES)
+    rest = None if any(part.anyway is None for part in known) else _unaligned(known, needed)
+    return _formula(needed, _aligned(known) * SECTOR_BYTES, None if rest is None else rest * SECTOR_BYTES)
+
+
+def _unaligned(parts: Sequence[SectorTotal], needed: Mapping[Symbol, int]) -> Poly:
+    """The sum where not all lengths are multiples: an access that needs fewer of them may have all that it needs."""
+    other = [part for part in parts if part.needed and part.anyway is not None]
+    choices = (
+        part.anyway if part.needed == needed else _choice(part.needed, part.aligned, part.anyway)
+        for part in other
+        if part.anyway is not None
+    )
+    return total((_aligned([part for part in parts if not part.needed]), *choices))
+
+
+def _aligned(parts: Sequence[SectorTotal]) -> Poly:
+    """The sum where lengths are multiples: what needs the same ones, in the same loops, is put together before it is summed."""
+    alike: dict[frozenset[tuple[Symbol, int]], list[Counted]] = {}
+    for part in parts:
+        if part.each is not None:
+            alike.setdefault(frozenset(part.needed.items()), []).append(part.each)
+    together = (substitute(over_all(each), multiples(dict(needed))[1]) for needed, each in alike.items())
+    return simplified(total((*together, *(part.aligned for part in parts if part.each is None))))
 
 
 def _choice(needed: Mapping[Symbol, int], aligned: Poly, anyway: Poly) -> Poly:
@@ -68,18 +89,18 @@ def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> S
     rows = alignment(touch.target.offset)
     if plain is not None and not rows and not plain.doubts:
         closed = programs.sum(repeated(plain.count, scopes))
-        return SectorTotal(closed, closed, {}, ())
+        return SectorTotal(closed, closed, {}, (), (plain.count, tuple(scopes), programs))
     anyway = None if plain is None else _summed(plain.count, scopes, programs)
     fallback = None if plain is None or anyway is None else SectorTotal(anyway, anyway, {}, plain.doubts)
     for needed in (rows, _joined(rows, whole_tiles(touch.target.offset, touch.mask))):
         forth, back, _ = multiples(needed)
-        spread = _Spread(forth, programs, scopes)
-        target = replace(touch.target, offset=spread(touch.target.offset))
-        alike = sectors_of(replace(touch, mask=spread(touch.mask), target=target))
+        spread = Placed((touch.mask, touch.target.offset), tuple(scopes), programs).rewritten(forth)
+        target = replace(touch.target, offset=spread.values[1])
+        alike = sectors_of(replace(touch, mask=spread.values[0], target=target))
         if alike is None or has_unknown(alike.count):
             continue
-        aligned = substitute(spread.programs.sum(repeated(alike.count, spread.scopes)), back)
-        found = SectorTotal(anyway, aligned, needed, _unless(plain, alike, needed))
+        each = (alike.count, spread.scopes, spread.programs)
+        found = SectorTotal(anyway, substitute(over_all([each]), back), needed, _unless(plain, alike, needed), each)
         if not alike.doubts:
             return found
         fallback = found if fallback is None or needed == rows else fallback
@@ -96,17 +117,6 @@ def _unless(plain: Sectors | None, alike: Sectors, needed: Mapping[Symbol, int])
 
 def _joined(one: Mapping[Symbol, int], other: Mapping[Symbol, int]) -> dict[Symbol, int]:
     return {symbol: lcm(one.get(symbol, 1), other.get(symbol, 1)) for symbol in (*one, *other)}
-
-
-class _Spread(Rewriting):
-    """Parameters as multiples everywhere: in the grid, in the loops, and in the bounds that indices are known by."""
-
-    def __init__(self, forth: Mapping[str, Poly], programs: Programs, scopes: Sequence[Scope]) -> None:
-        super().__init__(forth)
-        sizes = tuple(map(self, programs.sizes))
-        indices = tuple(map(self.index, programs.indices))
-        self.programs = Programs((indices[0], indices[1], indices[2]), (sizes[0], sizes[1], sizes[2]))
-        self.scopes = [self.scope(scope) for scope in scopes]
 
 
 def _summed(count: Poly, scopes: Sequence[Scope], programs: Programs) -> Poly:

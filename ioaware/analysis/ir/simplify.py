@@ -59,8 +59,12 @@ def _cancels(atom: Extreme, term: Monomial, coefficient: Coefficient) -> bool:
 
 
 def _with_next(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple[Poly, Poly] | None:
-    """max(0, min(a, x)) + max(0, min(b, x - a)) is max(0, min(a + b, x)), for a and b not negative; and the second of them."""
+    """min(a, x) + max(0, min(b, x - a)) is min(a + b, x), for a and b not negative; clipped at 0 if the first is. And the
+    second of them."""
     first = _clip(atom)
+    bare = first is None and atom.least and len(atom.args) == 2
+    if bare:
+        first = atom.args[0], atom.args[1]
     for factors, c in beside.items() if first is not None else ():
         other = factors[0] if len(factors) == 1 and c == 1 else None
         second = _clip(other) if isinstance(other, Extreme) else None
@@ -69,7 +73,8 @@ def _with_next(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple[P
         for size, rest in permutations(first):
             for next_size, next_rest in permutations(second):
                 if next_rest == rest - size and nonnegative(size) and nonnegative(next_size):
-                    return greatest(ZERO, least(size + next_size, rest)), monomial(factors)
+                    joined = least(size + next_size, rest)
+                    return joined if bare else greatest(ZERO, joined), monomial(factors)
     return None
 
 
@@ -77,7 +82,7 @@ def _clip(atom: Extreme) -> tuple[Poly, Poly] | None:
     """a and x of max(0, min(a, x))."""
     inner = [arg for arg in atom.args if arg != ZERO]
     low = inner[0].atom if not atom.least and len(inner) == 1 < len(atom.args) else None
-    return low.args if isinstance(low, Extreme) and low.least and len(low.args) == 2 else None  # pyright: ignore[reportReturnType]
+    return (low.args[0], low.args[1]) if isinstance(low, Extreme) and low.least and len(low.args) == 2 else None
 
 
 def divided(factors: Monomial, by: Monomial) -> Monomial | None:

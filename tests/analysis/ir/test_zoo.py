@@ -70,6 +70,8 @@ def derived(name: str) -> KernelTraffic:
         ("layer_norm", "read_bytes", "16*M*N"),
         ("masked_add", "read_sector_bytes", "64*ceil(N/8)"),
         ("dealt", "write_bytes", "4*N"),
+        ("to_and_fro", "write_bytes", "4*M*N*ceil(N/16) + 32*M*ceil(N/16) - 32*M*ceil(N/16)**2"),
+        ("rounds_and_rest", "read_bytes", "4*N"),
         ("grouped", "read_bytes", "4*M*N"),
         ("joined", "read_bytes", "4*min(16, N) + 4*min(16, 2*N)"),
         ("decoded", "read_bytes", "4*M*sum(min(32, 4*pid_0_rest + 4, N) for pid_0_rest in range(K))"),

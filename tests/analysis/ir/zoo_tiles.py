@@ -63,3 +63,62 @@ ZOO["grouped"] = Launched(
     grouped, [Tensor(M * N), M, N], [Min(4, ceiling(M / 16) * ceiling(N / 16))],
     [{"M": 20, "N": 40}, {"M": 100, "N": 16}, {"M": 7, "N": 100}], {"T": 16, "GROUP": 3},
 )  # fmt: skip
+
+
+@triton.jit
+def to_and_fro(x, n, m, B: tl.constexpr):
+    """The longest of all rows first; who had the longer ones of a round has the shorter ones of the next."""
+    blocks = tl.cdiv(n, B)
+    rounds = blocks * m // tl.num_programs(0)
+    left = blocks * m - rounds * tl.num_programs(0)
+    last = tl.program_id(0) if rounds % 2 == 0 else tl.num_programs(0) - 1 - tl.program_id(0)
+    for t in range(rounds + (last < left).to(tl.int32)):
+        seat = tl.program_id(0) if t % 2 == 0 else tl.num_programs(0) - 1 - tl.program_id(0)
+        tile = t * tl.num_programs(0) + seat
+        block = blocks - 1 - tile // m
+        at = block * B + tl.arange(0, B)
+        for j in range(block + 1):
+            tl.store(x + ((tile % m) * n + at) * blocks + j, 1.0, mask=at < n)
+
+
+ZOO["to_and_fro"] = Launched(
+    to_and_fro, [Tensor(M * N * ceiling(N / 16)), N, M], [Min(5, M * ceiling(N / 16))],
+    [{"N": 1, "M": 1}, {"N": 16, "M": 4}, {"N": 40, "M": 2}, {"N": 64, "M": 3}, {"N": 70, "M": 6}], {"B": 16},
+)  # fmt: skip
+
+
+@triton.jit
+def forth_twice(x, n, B: tl.constexpr):
+    """As if to and fro, but the order never turns while the last round is dealt as if it did: some tiles are nobody's."""
+    tiles = tl.cdiv(n, B)
+    rounds = tiles // tl.num_programs(0)
+    left = tiles - rounds * tl.num_programs(0)
+    last = tl.program_id(0) if rounds % 2 == 0 else tl.num_programs(0) - 1 - tl.program_id(0)
+    for t in range(rounds + (last < left).to(tl.int32)):
+        at = (t * tl.num_programs(0) + tl.program_id(0)) * B + tl.arange(0, B)
+        tl.store(x + at, 1.0, mask=at < n)
+
+
+ZOO["forth_twice"] = Launched(
+    forth_twice, [Tensor(N), N], [Min(5, ceiling(N / 16))], [{"N": 1}, {"N": 77}, {"N": 16 * 8}, {"N": 81}], {"B": 16}
+)
+
+
+@triton.jit
+def rounds_and_rest(x, n, B: tl.constexpr, PROGRAMS: tl.constexpr):
+    """Every program has so many tiles, the first ones one more, and goes on from the one it had last."""
+    tiles = tl.cdiv(n, B)
+    mine = tiles // PROGRAMS
+    if tl.program_id(0) < tiles % PROGRAMS:
+        mine += 1
+    tile = tl.program_id(0) - PROGRAMS
+    for _ in range(mine):
+        tile += PROGRAMS
+        at = tile * B + tl.arange(0, B)
+        tl.store(x + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+
+ZOO["rounds_and_rest"] = Launched(
+    rounds_and_rest, [Tensor(N), N], [Min(5, ceiling(N / 16))],
+    [{"N": 1}, {"N": 77}, {"N": 160}, {"N": 81}, {"N": 90}], {"B": 16, "PROGRAMS": 5},
+)  # fmt: skip
