@@ -6,12 +6,14 @@
 - Reductions through a tensor descriptor are missing, and so are bfloat16 constants.
 - A comparison of scalars calls itself what its operands are, and spread over a block, as part of a mask, becomes integers.
 - Matrix products with scales are missing.
+- What lets a kernel begin before the one in front of it has ended is missing; one after the other, it does nothing.
 - A float argument stays a Python float, whose type gives way to a tensor's; compiled, it is a float32 like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ def repair(patches: Patches) -> None:
     _repair_arithmetic(builder, patches)
     _repair_float_arguments(patches)
     _repair_splats(builder, patches)
+    _repair_launch_control(builder, patches)
     scaled_dot.install(patches)
     if not hasattr(builder, "get_bf16"):
         patches.set(builder, "get_bf16", lambda value: interpreter.TensorHandle(narrow(np.array([value])), tl.bfloat16))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
@@ -109,6 +112,20 @@ def _repair_splats(builder: Any, patches: Patches) -> None:
         return plain(kind, interpreter.TensorHandle(value.data, tl.int1) if is_truth else value)
 
     plain: Callable[..., Handle] = patches.set(builder, "create_splat", splat)
+
+
+def _repair_launch_control(builder: Any, patches: Patches) -> None:
+    """`gdc_wait` and `gdc_launch_dependents`: assembly until Triton 3.8, operations of their own from 3.9 on."""
+
+    def assembly(text: str, *rest: Any) -> Any:
+        if not text.startswith("griddepcontrol."):
+            return plain(text, *rest)
+        return SimpleNamespace(get_result=lambda number: interpreter.TensorHandle(np.array([number], np.int32), tl.int32))
+
+    plain: Callable[..., Any] = patches.set(builder, "create_inline_asm", assembly)
+    for name in ("create_grid_dependency_wait", "create_grid_dependency_launch_dependents"):
+        if not hasattr(builder, name):
+            patches.set(builder, name, lambda: None)
 
 
 def _repair_float_arguments(patches: Patches) -> None:

@@ -270,6 +270,8 @@ HANDLERS: Mapping[str, Handler] = {
     "tt.assert": _nothing,
     "gpu.barrier": _nothing,
     "ttg.barrier": _nothing,
+    "tt.grid_dependency_wait": _nothing,
+    "tt.grid_dependency_launch_dependents": _nothing,
     "llvm.intr.assume": _nothing,
     "nvvm.": _nothing,
     "ub.poison": _poison,

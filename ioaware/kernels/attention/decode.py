@@ -53,6 +53,12 @@ def _plan(q: torch.Tensor, k: torch.Tensor, splits: int | None) -> SplitPlan:
     )  # fmt: skip
 
 
+def launches_early(device: torch.device) -> bool:
+    """Whether this GPU can launch a kernel while the one before it runs: NVIDIA's can from compute capability 9.0 on."""
+    there = device.type == "cuda" and torch.cuda.is_available() and torch.version.hip is None
+    return there and torch.cuda.get_device_capability(device)[0] >= 9
+
+
 _PLANS: dict[tuple[object, ...], SplitPlan] = {}
 _PREPARED: dict[tuple[object, ...], Prepared] = {}
 
@@ -81,19 +87,21 @@ class Prepared:
         part_strides = (0, *o_strides)
         if splits > 1:
             part_strides = (batch * heads * seq_len * head_dim, heads * seq_len * head_dim, seq_len * head_dim, head_dim, 1)
+        overlap = splits > 1 and launches_early(q.device)
         constants = {
             "CAUSAL": causal and seq_len > 1, "HEAD_DIM": head_dim, "WIDTH": plan.width, "ROWS": plan.rows,
-            "BLOCK_N": plan.block_n, "ALIGNMENT": row_alignment(k, v),
+            "BLOCK_N": plan.block_n, "ALIGNMENT": row_alignment(k, v), "OVERLAP": overlap,
         }  # fmt: skip
         options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
         cols, every = min(64, plan.width), triton.next_power_of_2(splits)
-        combining = {"HEAD_DIM": head_dim, "COLS": cols, "SPLITS": every, "AT_ONCE": min(64, every)}
+        combining = {"HEAD_DIM": head_dim, "COLS": cols, "AT_ONCE": min(64, every), "OVERLAP": overlap}
+        early = {"launch_pdl": True} if overlap else {}  # programmatic dependent launch
         grid = (plan.tiles * splits, kv_heads, batch)
         combine_grid = (batch * heads * seq_len, -(-head_dim // cols))
         return Prepared(
             splits=splits,
             decode=Launch("attention", decode_kernel, grid, q.device, constants, **options),
-            combine=Launch("attention", combine_kernel, combine_grid, q.device, combining, num_warps=4),
+            combine=Launch("attention", combine_kernel, combine_grid, q.device, combining, num_warps=4, **early),
             o_strides=o_strides,
             lse_shape=(batch, heads, seq_len),
             strides=(*q.stride(), *k.stride(), *v.stride(), *part_strides),

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -67,12 +68,15 @@ def decode_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_os, stride_ob, stride_oh, stride_on, stride_od,
     seq_len, kv_len, group, splits, scale_log2,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr,
-    ALIGNMENT: tl.constexpr,
+    ALIGNMENT: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     """O and the log-sum-exp of one split and one tile of rows of one key head: grid (tiles * splits, key heads, batch).
 
-    K's and V's strides but the last are multiples of ALIGNMENT elements, which makes loads of 16 bytes.
+    K's and V's strides but the last are multiples of ALIGNMENT elements, which makes loads of 16 bytes. OVERLAP: the programs
+    that combine may be launched while these run; they wait by themselves.
     """
+    if OVERLAP:
+        gdc_launch_dependents()
     tiles = tl.cdiv(group * seq_len, ROWS)
     split, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles  # tiles of the same keys run together
     kv_head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
@@ -120,26 +124,32 @@ def decode_kernel(
 @triton.jit
 def combine_kernel(
     O_split, Lse_split, O, Lse, stride_ob, stride_oh, stride_on, stride_od, heads, seq_len, splits,
-    HEAD_DIM: tl.constexpr, COLS: tl.constexpr, SPLITS: tl.constexpr, AT_ONCE: tl.constexpr,
+    HEAD_DIM: tl.constexpr, COLS: tl.constexpr, AT_ONCE: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    """COLS columns of one row of O, from its splits: grid (batch * heads * seq_len, ceil(d / COLS))."""
+    """COLS columns of one row of O, from its splits, AT_ONCE of them at a time: grid (batch * heads * seq_len, ceil(d / COLS)).
+
+    OVERLAP: launched while the splits are still computed.
+    """
     row, rows = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
-    every = tl.arange(0, SPLITS)
-    lse = tl.load(Lse_split + every * rows + row, mask=every < splits, other=float("-inf"))
-    largest = tl.max(lse, 0)
-    shift = tl.where(largest == float("-inf"), 0.0, largest)
-    total = tl.sum(tl.exp(lse - shift), 0)
-    total = tl.where(total == 0.0, 1.0, total)  # no key seen: O = 0 and log-sum-exp = -inf
     cols = tl.program_id(1) * COLS + tl.arange(0, COLS)
+    if OVERLAP:
+        gdc_wait()  # until every split is in memory
     o = tl.zeros([COLS], tl.float32)
+    l, m = 0.0, float("-inf")
     for first in range(0, splits, AT_ONCE):
         some = first + tl.arange(0, AT_ONCE)
         exists = some < splits
-        weight = tl.exp(tl.load(Lse_split + some * rows + row, mask=exists, other=float("-inf")) - shift) / total
         inside = exists[:, None] & (cols < HEAD_DIM)[None, :]
+        lse = tl.load(Lse_split + some * rows + row, mask=exists, other=float("-inf"))
         parts = tl.load(O_split + (some * rows + row)[:, None] * HEAD_DIM + cols[None, :], mask=inside, other=0.0)
-        o += tl.sum(parts * weight[:, None], 0)
+        m_new = tl.maximum(m, tl.max(lse, 0))
+        shift = tl.where(m_new == float("-inf"), 0.0, m_new)
+        weight, decay = tl.exp(lse - shift), tl.exp(m - shift)
+        l = l * decay + tl.sum(weight, 0)
+        o = o * decay + tl.sum(parts * weight[:, None], 0)
+        m = m_new
+    l = tl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
     O += row // seq_len // heads * stride_ob + row // seq_len % heads * stride_oh + row % seq_len * stride_on
-    tl.store(O + cols * stride_od, o.to(O.dtype.element_ty), mask=cols < HEAD_DIM)
+    tl.store(O + cols * stride_od, (o / l).to(O.dtype.element_ty), mask=cols < HEAD_DIM)
     if tl.program_id(1) == 0:
-        tl.store(Lse + row, largest + tl.log(total))
+        tl.store(Lse + row, m + tl.log(l))

@@ -23,7 +23,7 @@ def by_hand(batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, he
         return reads, output, 0, 0
     parts = splits * all_rows * (4 * head_dim + 4)
     programs_of_a_row = -(-head_dim // min(64, plan.width))
-    lse_reads = 2 * programs_of_a_row * splits * all_rows * 4  # once for their sum, once for the weights
+    lse_reads = programs_of_a_row * splits * all_rows * 4
     return reads, parts, splits * all_rows * 4 * head_dim + lse_reads, output
 
 
