@@ -4,9 +4,10 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,11 +109,12 @@ class Device:
         graph = self.torch.cuda.CUDAGraph()
         self.torch.cuda.synchronize()
         try:
-            graph.capture_begin()
-            try:
-                outputs = every()
-            finally:
-                graph.capture_end()
+            with uncollected():
+                graph.capture_begin()
+                try:
+                    outputs = every()
+                finally:
+                    graph.capture_end()
         except RuntimeError as error:
             self.torch.cuda.synchronize()
             return self._uncaptured(every, calls, right, f"no CUDA graph: {_first_line(error)}")
@@ -189,6 +191,19 @@ class Device:
         """Normal random tensors, the same for the same seed."""
         self.torch.manual_seed(seed)
         return [self.torch.randn(shape, dtype=getattr(self.torch, dtype), device="cuda") for shape in shapes]
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Python's garbage stays where it is: in it may be the graph of an earlier back end, and destroying a CUDA graph while
+    another is captured makes that capture invalid."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def matmul_rate(times_ns: Sequence[float]) -> tuple[float, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -16,10 +18,15 @@ from ioaware.cli.render import table
 from ioaware.cli.text import printable
 
 STATUS_CELL = {"wrong": "WRONG", "failed": "failed", "unsupported": "-", "absent": "-"}
+THROTTLED = "*"
+"""Behind the clock of a point that a power or temperature limit moved while the back ends took turns."""
+SIZES = re.compile(r"\[[\d, ]+\]")
 
 
 def scores_text(records: Sequence[Record], *, verbose: bool) -> Iterator[RenderableType]:
-    """A table for each pass; `verbose` adds what a call costs the host and the spread of each back end."""
+    """Where it was, a table for each pass; `verbose` adds what a call costs the host and the spread of each back end."""
+    yield Text(printable(where(records[0].environment)))
+    yield Text("")
     for what in PASSES:
         part = [record for record in records if record.point.what == what]
         if part:
@@ -33,6 +40,15 @@ def scores_text(records: Sequence[Record], *, verbose: bool) -> Iterator[Rendera
                 yield Text("")
     yield from _remarks(records)
     yield from _goals(records)
+
+
+def where(environment: Mapping[str, Any]) -> str:
+    """The machine and the versions, in one line: of one run, so the same at every point."""
+    limit = environment.get("power_limit_mw")
+    said = [environment.get("gpu"), f"{limit / 1000:.0f} W" if limit else None]
+    names = ("driver", "cuda", "cudnn", "torch", "triton", "ioaware", "commit")
+    said += [f"{name} {environment[name]}" for name in names if environment.get(name) is not None]
+    return ", ".join(str(one) for one in said if one is not None)
 
 
 def _names(records: Iterable[Record]) -> list[str]:
@@ -59,7 +75,9 @@ def _row(record: Record, names: Sequence[str]) -> list[str]:
         _figure(record.point, spread(rates).median) if rates else "",
         f"{of_ceiling:.0%}" if of_ceiling else "",
         f"{ours.host_us:.0f}" if ours and ours.host_us else "",
-        *(_median(record, name, scale) for name, scale in (("sm_clock_mhz", 1), ("power_mw", 1000), ("temperature_c", 1))),
+        _median(record, "sm_clock_mhz", 1) + THROTTLED * bool(record.telemetry.get("throttled")),
+        _median(record, "power_mw", 1000),
+        _median(record, "temperature_c", 1),
     ]
 
 
@@ -100,11 +118,12 @@ def _remarks(records: Sequence[Record]) -> Iterator[RenderableType]:
     for record in records:
         for entry in record.entries:
             if entry.status != "ok" or (entry.reason and not entry.graph):
-                said[f"{entry.name}: {entry.status}: {entry.reason}"].append(record.point.label)
+                reason = SIZES.sub("[...]", entry.reason)  # the same refusal at every shape is said once
+                said[f"{entry.name}: {entry.status}: {reason}"].append(record.point.label)
         for name in ("throttled", "unstable"):
             for reason in record.telemetry.get(name, ()):
                 kind = "SM clock stepped" if reason.startswith("SM clock stepped") else reason
-                said[f"{name}: {kind}"].append(record.point.label)
+                said[f"{name}{THROTTLED * (name == 'throttled')}: {kind}"].append(record.point.label)
     for remark, where in said.items():
         places = (
             "every point" if len(where) == len(records) else f"{where[0]}{f' and {len(where) - 1} more' * (len(where) > 1)}"

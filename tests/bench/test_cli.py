@@ -59,6 +59,7 @@ def test_records_table_and_goals(machine: list, tmp_path: Path, capsys: pytest.C
     assert "4 points, 7 rounds of ioaware, cudnn: about" in shown.err
     assert "d=8 causal N=32" in shown.out
     assert "1.200" in shown.out
+    assert shown.out.startswith("NVIDIA H200, commit abc\n")
     records = read(path)
     assert [r.point.label for r in records] == [f"forward d=8{m} N={n}" for m in ("", " causal") for n in (16, 32)]
     assert all(len(entry.times_ns) == 7 for r in records for entry in r.entries)

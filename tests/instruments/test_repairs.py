@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from ioaware.instruments.interpret import interpreted
 from ioaware.instruments.repairs import narrow, widen
@@ -118,3 +119,17 @@ def test_a_mask_of_integers_masks() -> None:
     with interpreted(), counting(tally):
         index_kernel[(1,)](x, out, 64, STEPS=0)
     assert (tally.read_bytes, tally.read_sectors) == (3 * 64, 3 * 64 // 32)
+
+
+@triton.jit
+def early_kernel(out_ptr):
+    gdc_launch_dependents()
+    gdc_wait()
+    tl.store(out_ptr, 3.0)
+
+
+def test_launching_early_means_nothing_one_kernel_after_the_other() -> None:
+    out = torch.zeros(1)
+    with interpreted():
+        early_kernel[(1,)](out)
+    assert out.item() == 3.0

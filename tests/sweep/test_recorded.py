@@ -100,3 +100,22 @@ def test_the_hopper_kernels_moved_what_is_on_record_as_derived() -> None:
         adds = pair.name == "hopper_backward" and pair.params["head_dim"] != 256
         assert abs(pair.read_ratio - 1) < (0.009 if adds else 0.005), pair.params
         assert abs(pair.write_ratio - 1) < (0.02 if adds else 1e-4), pair.params
+
+
+def test_the_portable_kernels_moved_what_is_derived_where_nothing_is_spilled() -> None:
+    """Spilled registers are written and are not in the IR; rows of L and D are found in the L1."""
+    seen = [pair for pair in pairs(recorded()) if pair.name in ("portable", "portable_backward")]
+    assert Counter(pair.name for pair in seen) == {"portable": 6, "portable_backward": 6}
+    spilling = 0
+    for pair in seen:
+        assert pair.derived is not None
+        for launch, derived in zip(pair.measured.launches, pair.derived.launches, strict=True):
+            assert launch.requested is not None
+            assert derived.requested is not None
+            assert launch.requested.read_bytes == pytest.approx(derived.requested.read_sector_bytes, rel=0.01)
+            written, said = launch.requested.write_bytes, derived.requested.write_sector_bytes
+            assert written is not None
+            assert said is not None
+            assert written > said if launch.local_bytes else written == said
+            spilling += bool(launch.local_bytes)
+    assert spilling == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.operations import computed
@@ -32,7 +33,8 @@ def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
         for target in address.targets or (Target("assembly", ZERO),):
             frames = walk.frames(operation)
             walk.record.touch(KINDS[name], operation.name, target, address.type.shape, int(bits) // 8, ONE, frames)
-    computed(walk, operation)
+    typed = operation if operation.types else replace(operation, text=operation.text.replace("} ->", "} : ->"))  # no operands
+    computed(walk, typed)
 
 
 HANDLERS: Mapping[str, Handler] = {"tt.elementwise_inline_asm": _inline_assembly}
