@@ -25,8 +25,9 @@ SIZES = re.compile(r"\[[\d, ]+\]")
 
 def scores_text(records: Sequence[Record], *, verbose: bool) -> Iterator[RenderableType]:
     """Where it was, a table for each pass; `verbose` adds what a call costs the host and the spread of each back end."""
-    yield Text(printable(where(records[0].environment)))
-    yield Text("")
+    if records[0].environment:
+        yield Text(printable(where(records[0].environment)))
+        yield Text("")
     for what in PASSES:
         part = [record for record in records if record.point.what == what]
         if part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -85,13 +86,27 @@ def test_the_table_says_who_ran_how_fast_and_why_not() -> None:
     one = Record(one.point, entries, one.matmul_flops_per_s, one.copy_bytes_per_s, one.telemetry, {})
     shown = text([one])
     row = next(line for line in shown.splitlines() if line.startswith("d=128 N=4096"))
-    assert row.split()[2:] == ["450", "409", "failed", "WRONG", "1.100", "cudnn", "600", "75%", "12", "1850"]
+    assert row.split()[2:] == ["450", "409", "failed", "WRONG", "1.100", "cudnn", "600", "75%", "12", "1850*"]
     assert "note: flex: failed: RuntimeError: \\x1b[31mred" in shown
     assert "\x1b" not in shown
-    assert "note: throttled: SM clock stepped (every point)" in shown
+    assert "note: throttled*: SM clock stepped (every point)" in shown
     assert "forward, against the best other: geometric mean" in shown
     assert "microseconds of the host" not in shown
     assert "12 ±" in text([one], verbose=True)
+
+
+def test_a_refusal_is_said_once_for_every_shape() -> None:
+    def refused(point: Point, sizes: str) -> Record:
+        return replace(record(point, ioaware=1.0), entries=(Entry("flash", "unsupported", reason=f"not for {sizes}"),))
+
+    shown = text([refused(FORWARD, "[1, 2, 3]"), refused(SHORT, "[4, 5, 6]")])
+    assert "note: flash: unsupported: not for [...] (every point)" in shown
+
+
+def test_the_machine_and_the_versions_come_first() -> None:
+    known = {"gpu": "NVIDIA H200", "power_limit_mw": 700000, "torch": "2.11.0", "commit": "abc", "numpy": "2.5"}
+    shown = text([replace(record(FORWARD, ioaware=1.0), environment=known)])
+    assert shown.startswith("NVIDIA H200, 700 W, torch 2.11.0, commit abc\n\n")
 
 
 def test_decode_is_shown_in_bytes_a_second() -> None:
