@@ -32,6 +32,7 @@ from ioaware.instruments.memoryless import Memoryless, RandomLike, WithoutGenera
 from ioaware.instruments.operators import Operators
 from ioaware.instruments.symbolic import Decision, ReadsDataError, Symbols
 from ioaware.instruments.target import Target, work_of
+from ioaware.instruments.uncompiled import without_torch_compile
 from ioaware.instruments.validity import Validity, validity
 from ioaware.traffic import ParamValue
 
@@ -195,10 +196,11 @@ class _Runner:
         run = _Run(Symbols(free.values, free.same))
         interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu)
         try:
-            without_memory = Memoryless(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
             told = replaying(self._reads, run.symbols)
-            with _environment() as stand_in, without_memory, RandomLike(), told, interceptor, symbolic_extremes():
-                self._work(run, interceptor)
+            with _environment() as stand_in, without_torch_compile():
+                without_memory = Memoryless(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
+                with without_memory, RandomLike(), told, interceptor, symbolic_extremes():
+                    self._work(run, interceptor)
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")

@@ -25,7 +25,7 @@ class Memoryless(FakeTensorMode):
     ) -> Any:
         given: dict[str, Any] = kwargs or {}
         named = {name: on_cpu(value) for name, value in given.items()}
-        return super().__torch_dispatch__(func, types, tuple(map(on_cpu, args)), named)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return self.dispatch(func, types, tuple(map(on_cpu, args)), named)  # its own way there loads torch.compile's machinery
 
 
 class WithoutGenerators(TorchFunctionMode):

@@ -29,6 +29,7 @@ from ioaware.instruments.loading import is_library
 from ioaware.instruments.plain import OpaqueExpressionError, plain
 from ioaware.instruments.pointwise import UnknownFunctionError, compute
 from ioaware.instruments.powers import BitLength, recognised
+from ioaware.instruments.uncompiled import bare_shapes
 
 SMALLEST = 2
 """Symbols stand for integers from here on: 0 and 1 are cases of their own to torch (broadcasting, contiguity). A parameter that
@@ -78,7 +79,8 @@ class Symbols:
 
     def __init__(self, values: Mapping[str, int], same: Mapping[str, str] = NOTHING) -> None:
         """`same` are parameters that are to be the symbol of another one."""
-        self.shapes: Any = _Shapes(self)
+        with bare_shapes():
+            self.shapes: Any = _Shapes(self)
         self.ints: dict[str, Any] = {}
         """What host code is given, by parameter."""
         self.decisions: dict[tuple[Any, str], Decision] = {}
@@ -94,9 +96,10 @@ class Symbols:
         self._outcomes: dict[Any, Any] = {}
         for name, hint in self.given.items():
             source = _Parameter(name)
-            symbol: Any = self.shapes.create_symbol(
-                hint, source, DimDynamic.DYNAMIC, None, positive=True, do_not_specialize_zero_one=True
-            )
+            with bare_shapes():
+                symbol: Any = self.shapes.create_symbol(
+                    hint, source, DimDynamic.DYNAMIC, None, positive=True, do_not_specialize_zero_one=True
+                )
             self.ints[name] = self.shapes.create_symintnode(symbol, hint=hint, source=source)
             (self._named[symbol],) = positive_symbols(name)
             self._hints[symbol] = sympy.Integer(hint)

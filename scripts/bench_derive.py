@@ -1,0 +1,220 @@
+"""How long a derivation takes: first, again, from the disk's cache, at 100,000 points; and what 1,000 of them leave in memory.
+
+    python scripts/bench_derive.py -o speed.json
+    python scripts/bench_derive.py "flash2 causal=true" "path/to/file.py:function n=4096"
+    python scripts/bench_derive.py --foreign triton=PATH --foreign liger=PATH
+
+Without targets: those of this package. Each number is wall clock in a process that does nothing else, after the target's own
+module is imported, and torch and triton with it; what derive itself imports is in it. `first` has no caches, neither Triton's
+nor ours, `fresh` is another process that finds them on disk, `again` the same process (median of five). `imports` is what of
+`fresh` goes into importing sympy and ioaware's own modules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import resource
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+MODULE = "ioaware.kernels.attention.targets"
+OWN = (
+    *("standard", "flash1", "flash2", "flash2 causal=true"),
+    *(f"{MODULE}:hopper{case}" for case in ("", " causal=true", "_backward", "_backward causal=true")),
+    *(f"{MODULE}:{case}" for case in ("decode", "portable", "portable causal=true", "portable_backward")),
+)
+AGAIN, POINTS, TIMEOUT_S, POINTS_TIMEOUT_S = 5, 100_000, 300, 60
+LIMITS = {"first": 2.0, "again": 0.1, "fresh": 0.1, "points": 1.0}
+"""Seconds."""
+
+
+def parsed(target: str) -> tuple[str, dict[str, Any]]:
+    """`flash2 seq_len=256 causal=true` as a spec and its parameters."""
+    from ioaware.instruments.arguments import looks_like
+
+    spec, *given = shlex.split(target)
+    return spec, {name: looks_like(text) for name, _, text in (item.partition("=") for item in given)}
+
+
+def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], float]]:
+    """The target with its module imported; and the seconds so far that a cut-down module of a checkout took to import, which
+    the files of foreign targets do when they are called."""
+    from ioaware.cases import CASES
+    from ioaware.instruments.loading import load_function
+
+    if spec in CASES:
+        importlib.import_module(f"ioaware.kernels.attention.{spec}")
+        return spec, float
+    function = load_function(spec)
+    checkout: Any = sys.modules.get("checkout")
+    if checkout is None:
+        return function, float
+    spent, plain = [0.0], checkout.Library.definitions
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            spent[0] += time.perf_counter() - start
+
+    checkout.Library.definitions = timed
+    return function, lambda: spent[0]
+
+
+def once(stage: str, target: str) -> dict[str, Any]:
+    """What one process measures: `first` with empty caches, `fresh` or `points` with those that it left, or `memory`."""
+    import ioaware
+
+    for name in ("torch", "triton"):  # whichever of them the target's module has not imported
+        importlib.import_module(name)
+    spec, params = parsed(target)
+    function, importing = loaded(spec)
+    start = time.perf_counter()
+    if stage == "fresh":
+        importlib.import_module("ioaware.instruments.derive")
+    imported, others = time.perf_counter(), importing()
+    derived: Any = ioaware.derive(function, **params)
+    seconds = time.perf_counter() - start - (importing() - others)
+    if stage == "memory":
+        return _memory(lambda: ioaware.derive(function, **params))
+    if stage == "fresh":
+        return {"fresh": seconds, "imports": imported - start}
+    if stage == "points":
+        return _at_points(derived)
+    again = [_timed(lambda: ioaware.derive(function, **params)) for _ in range(AGAIN)]
+    return {"first": seconds, "again": statistics.median(again)}
+
+
+def _timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _at_points(derived: Any) -> dict[str, Any]:
+    """The seconds of an evaluation: at multiples of the given sizes, or if the formulas do not hold there, at those alone."""
+    import numpy
+
+    from ioaware.errors import UsageError
+
+    if not derived.symbols:
+        return {}
+    draw = numpy.random.default_rng(0)
+    factors = (draw.integers(1, 64, POINTS), numpy.ones(POINTS, numpy.int64))
+    for kind, factor in zip(("multiples", "the given sizes"), factors, strict=True):
+        values = {name: value * factor for name, value in derived.symbols.items()}
+        try:
+            return {"points": _timed(partial(derived.evaluate, **values)), "at": kind}
+        except UsageError as error:
+            refused = str(error)
+    return {"at": refused}
+
+
+def _memory(work: Callable[[], object], times: int = 1000, settled: int = 200) -> dict[str, Any]:
+    """Resident bytes after the first `settled` derivations, and what all of them together add to that."""
+    for _ in range(settled):
+        work()
+    before = _resident_bytes()
+    seconds = _timed(lambda: [work() for _ in range(times)])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"resident_bytes": before, "growth_bytes": _resident_bytes() - before, "peak_bytes": peak, "each": seconds / times}
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+def child(stage: str, target: str, caches: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """`once` in a process of its own, with these caches on disk."""
+    environment = {
+        **os.environ,
+        "TRITON_CACHE_DIR": f"{caches}/triton",
+        "IOAWARE_CACHE_DIR": f"{caches}/ioaware",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH")))),
+    }
+    command = [sys.executable, str(Path(__file__)), "--once", stage, target]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done after {timeout_s:.0f} s"}
+    if done.returncode:
+        return {"failed": done.stderr.strip().rpartition("\n")[2]}
+    return json.loads(done.stdout.strip().rpartition("\n")[2])
+
+
+def measured(target: str) -> dict[str, Any]:
+    """All that is asked of one target, but memory."""
+    with tempfile.TemporaryDirectory() as caches:
+        found = {"target": Path(target).name, **child("first", target, caches)}
+        for stage, timeout_s in (("fresh", TIMEOUT_S), ("points", POINTS_TIMEOUT_S)):
+            if "failed" not in found:
+                found |= child(stage, target, caches, timeout_s)
+    return found
+
+
+def line(found: Mapping[str, Any]) -> str:
+    """A row of the table; what is over its limit has a mark."""
+    cells = [
+        f"{found[name]:8.3f}{'!' if found[name] > limit else ' '}" if name in found else " " * 9
+        for name, limit in LIMITS.items()
+    ]
+    imports = f"{found['imports']:8.3f} " if "imports" in found else " " * 9
+    return f"{found['target']:<44}{''.join(cells)}{imports} {found.get('failed', found.get('at', ''))}"
+
+
+def foreign(given: Sequence[str]) -> list[str]:
+    """The targets of the libraries whose checkouts are given as `name=PATH`."""
+    sys.path.insert(0, str(HERE / "foreign"))
+    from coverage import LIBRARIES, targets_of  # pyright: ignore[reportAttributeAccessIssue]
+
+    found: list[str] = []
+    for item in given:
+        name, _, path = item.partition("=")
+        os.environ[f"FOREIGN_{name.upper()}"] = str(Path(path).resolve())
+        file = HERE / "foreign" / LIBRARIES[name].file
+        found += [f"{file}:{function}" for function in targets_of(file)]
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0, also where a limit is missed: what a machine's load does to a time is no verdict."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", help="a case, file.py:function or module:function, with its parameters")
+    parser.add_argument("--foreign", action="append", default=[], metavar="NAME=PATH", help="a library's checkout")
+    parser.add_argument("--memory", action="store_true", help="1,000 derivations of each target, and what they leave in memory")
+    parser.add_argument("-o", "--output", type=Path, help="write JSON here, too")
+    parser.add_argument("--once", nargs=2, metavar=("STAGE", "TARGET"), help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.once:
+        print(json.dumps(once(*given.once)))
+        return 0
+    targets = [*given.targets, *foreign(given.foreign)] or list(OWN)
+    results: list[dict[str, Any]] = []
+    if not given.memory:
+        print(f"{'seconds':<44}" + "".join(f"{name:>8} " for name in (*LIMITS, "imports")))
+    for target in targets:
+        with tempfile.TemporaryDirectory() as caches:
+            found = {"target": Path(target).name, **child("memory", target, caches)} if given.memory else measured(target)
+        results.append(found)
+        print(json.dumps(found) if given.memory else line(found), flush=True)
+    if given.output:
+        given.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
