@@ -51,11 +51,11 @@ class BackEnd:
             return False
 
 
-OWN, PLAIN, TUTORIAL = "ioaware", "ioaware-triton", "tutorial"
+OWN, PLAIN, TUTORIAL, TUTORIAL_FILE = "ioaware", "ioaware-triton", "tutorial", "tutorial-file"
 
 
 def back_ends(tutorial: Path | None = None) -> Mapping[str, BackEnd]:
-    """Every back end by name, ours first. `tutorial`: the tutorial's own file, to run in place of our rendition of it."""
+    """Every back end by name, ours first. `tutorial`: the tutorial's own file, to run beside our rendition of it."""
     from ioaware.bench import flex, libraries, own, sdpa, tutorials
 
     every = (
@@ -65,7 +65,8 @@ def back_ends(tutorial: Path | None = None) -> Mapping[str, BackEnd]:
         BackEnd("flash", sdpa.back_end("FLASH_ATTENTION")),
         BackEnd("efficient", sdpa.back_end("EFFICIENT_ATTENTION")),
         BackEnd("flex", flex.flex, compiles=True),
-        BackEnd(TUTORIAL, tutorials.from_file(tutorial) if tutorial else tutorials.rendition, compiles=True),
+        BackEnd(TUTORIAL, tutorials.rendition, compiles=True),
+        *([BackEnd(TUTORIAL_FILE, tutorials.from_file(tutorial), compiles=True)] if tutorial else ()),
         *(BackEnd(name, enter, compiles=True, needs=needs) for name, needs, enter in libraries.LIBRARIES),
     )
     return {one.name: one for one in every}

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
 
 
 def flash_attn(module: str) -> Callable[[Point], Contestant]:
-    """`flash_attn_func` of that module: [batch, seq_len, heads, head_dim], causal from the lower right corner."""
+    """`flash_attn_func` of that module: [batch, seq_len, heads, head_dim], causal from the lower right corner. For decoding
+    it is left to choose how to split the keys, where it does not do so unasked."""
 
     def enter(point: Point) -> Contestant:
         call: Any = importlib.import_module(module).flash_attn_func
+        splits = "num_splits" in inspect.signature(call).parameters and point.what == "decode"
+        how: dict[str, Any] = {"causal": point.causal} | ({"num_splits": 0} if splits else {})
 
         def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            output = call(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=point.causal)
+            output = call(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), **how)
             return (output[0] if isinstance(output, tuple) else output).transpose(1, 2)
 
         return Contestant(forward)
@@ -48,9 +52,10 @@ def flashinfer(point: Point) -> Contestant:
 
 
 LIBRARIES: tuple[tuple[str, str, Callable[[Point], Contestant]], ...] = (
-    ("flash-attn-2", "flash_attn", flash_attn("flash_attn")),
+    ("flash-attn-2", "flash_attn.flash_attn_interface", flash_attn("flash_attn.flash_attn_interface")),
     ("flash-attn-3", "flash_attn_interface", flash_attn("flash_attn_interface")),
     ("flash-attn-4", "flash_attn.cute", flash_attn("flash_attn.cute")),
     ("flashinfer", "flashinfer", flashinfer),
 )
-"""Name, the module that tells whether it is installed, and how it enters."""
+"""Name, the module that tells whether it is installed (flash_attn alone may be a folder with version 4 in it), and how it
+enters."""

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 @click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16 or float16.")
 @click.option("--backends", metavar="NAME,...", default="", help="Only these.  [default: all]")
 @click.option(
-    "--tutorial", type=click.Path(path_type=Path), metavar="FILE", help="Triton's 06-fused-attention.py, to run itself."
+    "--tutorial",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Triton's 06-fused-attention.py, to run too: tutorial-file.",
 )
 @click.option(
     "--rounds", type=click.IntRange(1, 1000), default=7, show_default=True, help="Times each back end runs at a point."

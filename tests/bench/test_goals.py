@@ -66,6 +66,8 @@ def test_goals_are_judged_on_every_point_and_name_the_worst() -> None:
     assert (worst.value, worst.met, worst.worst, worst.points) == (pytest.approx(0.99), False, SHORT.label, 2)
     plain = found["plain Triton against the tutorial's design: worst point"]
     assert (plain.value, plain.met, plain.points) == (pytest.approx(0.95), False, 1)
+    both = goals([record(FORWARD, ioaware_triton=10.0, tutorial=9.9, tutorial_file=9.8)])
+    assert [goal.value for goal in both] == [pytest.approx(0.98)]
     assert not any("decode" in name or "backward" in name for name in found)
 
 

@@ -14,7 +14,7 @@ from ioaware.report.units import significant, time_text
 
 LENGTH = Axis("sequence length N (rows)", "size")
 CACHE = Axis("length of the cache N_k (rows)", "size")
-NAMES = {OWN: "ioaware", PLAIN: "ioaware, plain Triton", "tutorial": "Triton's tutorial"}
+NAMES = {OWN: "ioaware", PLAIN: "ioaware, plain Triton", "tutorial": "Triton's tutorial", "tutorial-file": "its own file"}
 """Names for readers, of back ends whose own name says too little."""
 
 
