@@ -7,10 +7,11 @@ import math
 import torch
 
 from ioaware.case import Work
-from ioaware.kernels.attention.attention import attention
+from ioaware.kernels.attention.attention import BackendName, attention
 from ioaware.kernels.attention.hopper import hopper_forward
 from ioaware.kernels.attention.hopper_gradients import hopper_backward as gradients
 from ioaware.kernels.attention.inputs import attention_inputs
+from ioaware.kernels.attention.portable import portable_forward
 from ioaware.kernels.attention.portable_backward import attention_backward
 from ioaware.kernels.attention.reference import attention_backward_reference, attention_reference
 from ioaware.kernels.attention.work import tolerance
@@ -21,12 +22,7 @@ def hopper(
 ) -> Work:
     """The Hopper forward kernel on random fp16 inputs [batch, heads, seq_len, head_dim], checked against float64."""
     q, k, v = attention_inputs(batch, heads, seq_len, seq_len, head_dim, dtype=torch.float16, device=device)
-    return Work(
-        lambda: attention(q, k, v, causal=causal, backend="hopper"),
-        inputs=(q, k, v),
-        reference=lambda: attention_reference(q, k, v, causal=causal),
-        tolerance=tolerance("hopper", q.dtype),
-    )
+    return _forward("hopper", "hopper", q, k, v, causal)
 
 
 def hopper_backward(
@@ -63,20 +59,8 @@ def decode(
     device: str = "cuda",
 ) -> Work:
     """Decode on random fp16 inputs, q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
-    q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
-    _, k, v = attention_inputs(batch, kv_heads, 1, kv_len, head_dim, dtype=torch.float16, device=device, seed=1)
-    group = heads // kv_heads
-    return Work(
-        lambda: attention(q, k, v, causal=causal, backend="decode"),
-        inputs=(q, k, v),
-        reference=lambda: attention_reference(q, _shared(k, group), _shared(v, group), causal=causal),
-        tolerance=tolerance("decode", q.dtype),
-    )
-
-
-def _shared(x: torch.Tensor, group: int) -> torch.Tensor:
-    """Each key head once for each query head that uses it."""
-    return x.repeat_interleave(group, 1)
+    q, k, v = _grouped(batch, heads, kv_heads, seq_len, kv_len, head_dim, device)
+    return _forward("decode", "decode", q, k, v, causal)
 
 
 def portable(
@@ -90,16 +74,8 @@ def portable(
     device: str = "cuda",
 ) -> Work:
     """The portable forward kernel on random fp16 inputs, kv_len as long as seq_len unless given."""
-    keys = seq_len if kv_len is None else kv_len
-    q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
-    _, k, v = attention_inputs(batch, kv_heads, 1, keys, head_dim, dtype=torch.float16, device=device, seed=1)
-    group = heads // kv_heads
-    return Work(
-        lambda: attention(q, k, v, causal=causal, backend="triton"),
-        inputs=(q, k, v),
-        reference=lambda: attention_reference(q, _shared(k, group), _shared(v, group), causal=causal),
-        tolerance=tolerance("portable", q.dtype),
-    )
+    q, k, v = _grouped(batch, heads, kv_heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, device)
+    return _forward("portable", "triton", q, k, v, causal)
 
 
 def portable_backward(
@@ -112,29 +88,40 @@ def portable_backward(
     causal: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """The portable backward kernels on random fp16 inputs, kv_len as long as seq_len unless given: returns dQ."""
-    keys = seq_len if kv_len is None else kv_len
-    q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
-    _, k, v = attention_inputs(batch, kv_heads, 1, keys, head_dim, dtype=torch.float16, device=device, seed=1)
-    o, do, _ = attention_inputs(batch, heads, seq_len, seq_len, head_dim, dtype=torch.float16, device=device, seed=2)
-    lse = torch.full((batch, heads, seq_len), 6.0, device=device)  # any will do: dS is linear in exp(-L)
-    scale = head_dim**-0.5
-
-    def reference() -> torch.Tensor:
-        dq = torch.empty(q.shape, dtype=torch.float64, device=q.device)
-        seen = torch.ones((seq_len, keys), dtype=torch.bool, device=q.device)
-        seen = seen.tril(keys - seq_len) if causal else seen
-        for b in range(batch):
-            for h in range(heads):
-                at, kv = (b, h), (b, h // (heads // kv_heads))
-                p = torch.exp(q[at].double() @ k[kv].double().mT * scale - 6.0) * seen
-                delta = (o[at].double() * do[at].double()).sum(1, keepdim=True)
-                dq[at] = p * (do[at].double() @ v[kv].double().mT - delta) @ k[kv].double() * scale
-        return dq
-
+    """The portable backward kernels on random fp16 inputs, kv_len as long as seq_len unless given: dQ, of an output and a
+    log-sum-exp that were computed outside."""
+    q, k, v = _grouped(batch, heads, kv_heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, device)
+    do, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device, seed=2)
+    scale = 1 / math.sqrt(head_dim)
+    o, lse = portable_forward(q, k, v, causal=causal, scale=scale)
     return Work(
         lambda: attention_backward(q, k, v, o, lse, do, causal=causal, scale=scale)[0],
         inputs=(q, k, v, o, lse, do),
-        reference=reference,
-        tolerance=tolerance("portable_backward", q.dtype),
+        reference=lambda: attention_backward_reference(q, *_shared(q, k, v), do, causal=causal)[0],
+        tolerance=2 * tolerance("portable_backward", q.dtype),
+    )
+
+
+def _grouped(
+    batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, device: str
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Random fp16 q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
+    q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
+    _, k, v = attention_inputs(batch, kv_heads, 1, kv_len, head_dim, dtype=torch.float16, device=device, seed=1)
+    return q, k, v
+
+
+def _shared(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """k and v with each key head once for each query head that uses it."""
+    group = q.shape[1] // k.shape[1]
+    return k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+
+
+def _forward(name: str, backend: BackendName, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> Work:
+    """Attention by that backend, checked against float64."""
+    return Work(
+        lambda: attention(q, k, v, causal=causal, backend=backend),
+        inputs=(q, k, v),
+        reference=lambda: attention_reference(q, *_shared(q, k, v), causal=causal),
+        tolerance=tolerance(name, q.dtype),
     )
