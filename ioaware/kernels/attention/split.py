@@ -16,8 +16,14 @@ TILE_BYTES = 32 * 1024
 """K of a column block, and V likewise: with two such pairs in shared memory, 64 KiB an SM are always on their way."""
 MAX_BLOCK_N = 128
 MAX_WAVES = 8
-BUSY_ENOUGH = 0.9
-"""The share of a GPU's program slots that must have a program, over all waves, for no more waves to be tried."""
+SM_SPEED = 1.5
+"""How many times its even share of the memory's bandwidth one SM can read (measured: 1.58); fewer programs than SMs cost
+nothing while this makes up for it."""
+WAVE_COST = 0.025
+"""What each wave of programs after the first costs, as a share of the whole: nothing is on its way to an SM between a
+program and the next (measured: 2.8 us, of 110 to 150)."""
+HALF_COST = 0.02
+"""What column blocks of half the size cost, in programs of which twice as many fit a GPU; taken for one wave of them only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +61,39 @@ def plan_splits(
     block_n = max(16, min(MAX_BLOCK_N, _floor_power_of_2(pair_bytes // (2 * width * element_bytes))))
     tile = min(16 if no_tensor_cores else ROWS_AT_ONCE, padded(rows))
     tiles = -(-rows // tile)
-    at_once = processors * max(1, 2 * TILE_BYTES // (2 * block_n * width * element_bytes))
+    resident = max(1, 2 * TILE_BYTES // (2 * block_n * width * element_bytes))
+    if splits is None:
+        time, splits = best_splits(key_heads * tiles, processors, resident)
+        half_time, half_splits = best_splits(key_heads * tiles, processors, 2 * resident)
+        one_wave = key_heads * tiles * half_splits <= 2 * resident * processors
+        if one_wave and half_time + HALF_COST < time and block_n >= 32 and resident <= 2:
+            block_n, splits = block_n // 2, half_splits
     return SplitPlan(
         tiles=tiles,
         rows=tile,
         width=width,
         block_n=block_n,
-        splits=even_splits(key_heads * tiles, at_once) if splits is None else max(1, splits),
+        splits=max(1, splits),
         num_warps=8 if (width > 128 and tile == ROWS_AT_ONCE) or (width > 64 and no_tensor_cores) else 4,
         num_stages=3,
     )
 
 
-def even_splits(programs: int, at_once: int) -> int:
-    """Into how many splits each of so many programs falls, so that they fill a GPU on which `at_once` run at a time: in one
-    wave, or in as few more as leave few of the last wave's places empty."""
+def best_splits(programs: int, processors: int, resident: int) -> tuple[float, int]:
+    """Into how many splits each of so many programs falls on a GPU that runs `resident` programs on a processor at a time; and
+    the time that all of them take, of which 1 is what the bytes take."""
     programs = int(programs)
-    choices = [(waves * at_once, splits) for waves in range(1, MAX_WAVES + 1) if (splits := waves * at_once // programs) > 0]
-    busy = [splits for places, splits in choices if programs * splits >= BUSY_ENOUGH * places]
-    return busy[0] if busy else max(choices, key=lambda choice: choice[1] / choice[0], default=(0, 1))[1]
+    most = max(1, MAX_WAVES * processors * resident // programs)
+    times = [(relative_time(programs * splits, processors, resident), -splits) for splits in range(1, most + 1)]
+    time, fewest = min(times)
+    return time, -fewest
+
+
+def relative_time(programs: int, processors: int, resident: int) -> float:
+    """Of equal programs: whole waves at the speed of the memory, the last as fast as the processors that have some of it."""
+    waves, rest = divmod(programs, processors * resident)
+    last = max(rest / (processors * resident), -(-rest // processors) / resident / SM_SPEED)
+    return (waves + last) * processors * resident / programs + WAVE_COST * (waves + (rest > 0) - 1)
 
 
 def row_alignment(*tensors: torch.Tensor) -> int:
