@@ -1,4 +1,4 @@
-"""What outputs are held against where heads share key heads: attention and its log-sum-exp in float64, differentiable."""
+"""Heads that share key heads: inputs, and what outputs are held against, attention and its log-sum-exp in float64."""
 
 from __future__ import annotations
 
@@ -6,12 +6,31 @@ import math
 
 import torch
 
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def grouped_inputs(
+    heads: int,
+    kv_heads: int,
+    seq_len: int,
+    kv_len: int,
+    head_dim: int,
+    dtype: torch.dtype = torch.float32,
+    batch: int = 2,
+    spread: float = 1,
+) -> Tensors:
+    """q [batch, heads, seq_len, head_dim]; k and v stored [batch, kv_len, kv_heads, head_dim], as caches are. On the CPU."""
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn((batch, heads, seq_len, head_dim), generator=generator).to(dtype)
+    k, v = (torch.randn((batch, kv_len, kv_heads, head_dim), generator=generator).to(dtype) for _ in range(2))
+    return q * spread, k.transpose(1, 2), v.transpose(1, 2)
+
 
 def grouped_reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and the natural log-sum-exp. q [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim]. A row that
-    sees no key gives zeros and -inf."""
+    """O and the natural log-sum-exp, differentiable. q [batch, heads, seq_len, head_dim]; k, v
+    [batch, kv_heads, kv_len, head_dim]. A row that sees no key gives zeros and -inf."""
     group = q.shape[1] // k.shape[1]
     q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
     s = q @ k.mT * (1 / math.sqrt(q.shape[3]) if scale is None else scale)

@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from grouped_reference import grouped_reference
+from grouped_reference import grouped_inputs, grouped_reference
 
 from ioaware.errors import UsageError
 from ioaware.instruments.correctness import relative_error
@@ -19,18 +19,7 @@ from ioaware.kernels.attention.decode import decode_forward
 from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
 from ioaware.kernels.attention.split import SM_SPEED, SplitPlan, best_splits, plan_splits, row_alignment
 
-Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-6}
-
-
-def draw(
-    heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, dtype: torch.dtype, batch: int = 2, spread: float = 1
-) -> Tensors:
-    """q [batch, heads, seq_len, head_dim]; k and v stored [batch, kv_len, kv_heads, head_dim], as caches are."""
-    generator = torch.Generator().manual_seed(0)
-    q = torch.randn((batch, heads, seq_len, head_dim), generator=generator).to(dtype)
-    k, v = (torch.randn((batch, kv_len, kv_heads, head_dim), generator=generator).to(dtype) for _ in range(2))
-    return q * spread, k.transpose(1, 2), v.transpose(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +38,7 @@ def draw(
 def test_agrees_with_float64(
     heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool, splits: int | None, dtype: torch.dtype
 ) -> None:
-    q, k, v = draw(heads, kv_heads, seq_len, kv_len, head_dim, dtype)
+    q, k, v = grouped_inputs(heads, kv_heads, seq_len, kv_len, head_dim, dtype)
     with interpreted(), Poison():
         o, lse = decode_forward(q, k, v, causal=causal, scale=0.3, splits=splits)
     expected, expected_lse = grouped_reference(q, k, v, causal, 0.3)
@@ -62,7 +51,7 @@ def test_agrees_with_float64(
 
 
 def test_logits_that_overflow_without_their_maximum() -> None:
-    q, k, v = draw(2, 2, 2, 400, 32, torch.float32, spread=60)
+    q, k, v = grouped_inputs(2, 2, 2, 400, 32, torch.float32, spread=60)
     with interpreted(), Poison():
         o, lse = decode_forward(q, k, v, causal=True, scale=1.0, splits=4)
     expected, expected_lse = grouped_reference(q, k, v, True, 1.0)
@@ -73,7 +62,7 @@ def test_logits_that_overflow_without_their_maximum() -> None:
 
 def test_a_cache_that_grows() -> None:
     """The launches are remembered while kv_len changes: each length must be read, and no more."""
-    q, k, v = draw(2, 1, 1, 300, 16, torch.float32)
+    q, k, v = grouped_inputs(2, 1, 1, 300, 16, torch.float32)
     for kv_len in (1, 2, 15, 16, 128, 129, 256, 299, 300, 17):
         with interpreted(), Poison():
             o, _ = decode_forward(q, k[:, :, :kv_len], v[:, :, :kv_len], causal=True, scale=0.5)
@@ -86,7 +75,7 @@ def test_a_cache_that_grows() -> None:
 
 
 def test_gradients_flow_through_it() -> None:
-    q, k, v = draw(4, 2, 3, 150, 16, torch.float32)
+    q, k, v = grouped_inputs(4, 2, 3, 150, 16, torch.float32)
     exact = [tensor.double().requires_grad_() for tensor in (q, k, v)]
     expected, _ = grouped_reference(exact[0], exact[1], exact[2], True, 0.25)
     expected.sum().backward()
@@ -101,7 +90,7 @@ def test_gradients_flow_through_it() -> None:
 
 
 def test_it_is_taken_and_refused_openly() -> None:
-    few, many = draw(2, 2, 16, 20, 16, torch.float32), draw(2, 2, 17, 20, 16, torch.float32)
+    few, many = grouped_inputs(2, 2, 16, 20, 16, torch.float32), grouped_inputs(2, 2, 17, 20, 16, torch.float32)
     with interpreted():
         attention(*few)
         assert attention.backend == ("decode", "16 queries a head: its programs split the keys")

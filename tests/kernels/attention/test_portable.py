@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from grouped_reference import grouped_reference
+from grouped_reference import grouped_inputs, grouped_reference
 
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.interpret import interpreted
@@ -18,17 +18,8 @@ from ioaware.kernels.attention.portable import portable_forward
 from ioaware.kernels.attention.portable_backward import attention_backward
 from ioaware.kernels.attention.portable_plan import BackwardBlocks, Blocks, backward_blocks, forward_blocks, use_tma
 
-Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-6}
 TALL, WIDE = Blocks(64, 16, 4, 1), Blocks(16, 64, 4, 1, by_rows=True)
-
-
-def draw(heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, dtype: torch.dtype = torch.float32) -> Tensors:
-    """q [batch, heads, seq_len, head_dim]; k and v stored [batch, kv_len, kv_heads, head_dim]."""
-    generator = torch.Generator().manual_seed(0)
-    q = torch.randn((2, heads, seq_len, head_dim), generator=generator).to(dtype)
-    k, v = (torch.randn((2, kv_len, kv_heads, head_dim), generator=generator).to(dtype).transpose(1, 2) for _ in range(2))
-    return q, k, v
 
 
 SHAPES = [  # heads, kv_heads, seq_len, kv_len, head_dim, causal
@@ -46,7 +37,7 @@ SHAPES = [  # heads, kv_heads, seq_len, kv_len, head_dim, causal
 def test_forward(
     tma: bool, blocks: Blocks, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool
 ) -> None:
-    q, k, v = draw(heads, kv_heads, seq_len, kv_len, head_dim)
+    q, k, v = grouped_inputs(heads, kv_heads, seq_len, kv_len, head_dim)
     with interpreted(), Poison():
         o, lse = portable_forward(q, k, v, causal=causal, scale=0.3, tma=tma, blocks=blocks)
     expected, expected_lse = grouped_reference(q, k, v, causal, 0.3)
@@ -63,7 +54,7 @@ def test_forward(
 def test_backward(
     tma: bool, apart: bool, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool
 ) -> None:
-    inputs = draw(heads, kv_heads, seq_len, kv_len, head_dim)
+    inputs = grouped_inputs(heads, kv_heads, seq_len, kv_len, head_dim)
     exact = [tensor.double().requires_grad_() for tensor in inputs]
     o, lse = grouped_reference(exact[0], exact[1], exact[2], causal, 0.3)
     do = torch.randn(o.shape, generator=torch.Generator().manual_seed(1))
@@ -82,7 +73,7 @@ def test_backward(
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("scale", [-0.4, 0.0])
 def test_any_scale(dtype: torch.dtype, scale: float) -> None:
-    q, k, v = draw(2, 2, 40, 50, 16, dtype)
+    q, k, v = grouped_inputs(2, 2, 40, 50, 16, dtype)
     with interpreted(), Poison():
         o, lse = portable_forward(q, k, v, causal=True, scale=scale)
     expected, expected_lse = grouped_reference(q, k, v, True, scale)
@@ -91,7 +82,7 @@ def test_any_scale(dtype: torch.dtype, scale: float) -> None:
 
 
 def test_gradients_of_logits_that_overflow() -> None:
-    q, k, v = draw(1, 1, 30, 41, 16)
+    q, k, v = grouped_inputs(1, 1, 30, 41, 16)
     q, k = q * 12, k * 12  # logits of hundreds; a key that is not there has S = 0, hence exp(-L) beyond float32
     exact = [tensor.double().requires_grad_() for tensor in (q, k, v)]
     expected, lse = grouped_reference(exact[0], exact[1], exact[2], False, 1.0)
@@ -121,4 +112,4 @@ def test_blocks_are_tiles(head_dim: int, seq_len: int, causal: bool) -> None:
 
 
 def test_tma_is_for_gpus_that_have_it() -> None:
-    assert not use_tma(*draw(2, 2, 32, 32, 64, torch.float16))
+    assert not use_tma(*grouped_inputs(2, 2, 32, 32, 64, torch.float16))
