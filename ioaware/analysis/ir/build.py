@@ -192,7 +192,7 @@ def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
     flat: dict[Poly, None] = {}
     for arg in args:
         flat.update(dict.fromkeys(_flattened(_absorbed(arg), is_least)))
-    common = _common_factor(flat) * (_content(flat) if ZERO in flat else 1)
+    common = _common_factor(flat) * (common_coefficient(flat) if ZERO in flat else 1)
     if common.terms != ONE.terms:
         return common * _extreme(is_least, [_divide(arg, common)[0] for arg in flat])
     kept: list[Poly] = []
@@ -252,7 +252,7 @@ def _common_factor(args: Iterable[Poly]) -> Poly:
     return Poly({tuple(shared): 1})
 
 
-def _content(args: Iterable[Poly]) -> int:
+def common_coefficient(args: Iterable[Poly]) -> int:
     """The integer that every coefficient is a multiple of: with 0 among the arguments what is left of one is a clip again."""
     coefficients = [c for arg in args for c in arg.terms.values()]
     return gcd(*(c if isinstance(c, int) else 1 for c in coefficients)) if coefficients else 1

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ioaware.analysis.ir.bounds import positive
-from ioaware.analysis.ir.build import choice, decided, floor_div, greatest, is_zero, least, negated, substitute
+from ioaware.analysis.ir.build import choice, decided, floor_div, greatest, is_zero, least, mod, negated, substitute
 from ioaware.analysis.ir.interpret import Handler, Interpreter
-from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Test, Unknown, poly
+from ioaware.analysis.ir.poly import ONE, ZERO, Choice, Poly, Symbol, Test, Unknown, poly
 from ioaware.analysis.ir.record import Condition, Loop
 from ioaware.analysis.ir.summation import sum_over
 from ioaware.analysis.ir.text import Operation, split_top
@@ -129,15 +129,36 @@ def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol
     others = {other.key for other in waiting.values()} - {mark.key}
     if after.free & others:
         return None
-    added = after - poly(mark)
+    turn = after.atom
+    if isinstance(turn, Choice) and mark.key not in turn.condition.free:  # either way so much is added
+        added = choice(turn.condition, turn.then - poly(mark), turn.other - poly(mark))
+    else:
+        added = after - poly(mark)
     if mark.key not in added.free:
         if index.key not in added.free:
             return start + count * added
         earlier = Symbol(f"{index.name}~", index.lower, index.upper)
         first = index.lower if index.lower is not None else ZERO
         return start + sum_over(substitute(added, {index.key: poly(earlier)}), earlier, first, poly(index))
+    period = _period(start, after, mark)
+    if period is not None:
+        return start + mod(count, period)
     if mark.key not in after.free:  # what the iteration before has left
         return choice(is_zero(count), start, substitute(after, {index.key: poly(index) - 1}))
+    return None
+
+
+def _period(start: Poly, after: Poly, mark: Symbol) -> Poly | None:
+    """After how many iterations a value that counts up by one begins anew: `i += 1; if i == end: i = start`."""
+    turn = after.atom
+    test = turn.condition.atom if isinstance(turn, Choice) else None
+    if not isinstance(turn, Choice) or not isinstance(test, Test) or not test.equal:
+        return None
+    if turn.then != start or turn.other != poly(mark) + 1 or mark.key in start.free:
+        return None
+    for end in (poly(mark) + 1 + test.value, poly(mark) + 1 - test.value):
+        if mark.key not in end.free and positive(end - start):
+            return end - start
     return None
 
 

@@ -140,21 +140,21 @@ class _Dealt:
         or one of how often the loop runs where nothing inside asks for the turn."""
         loop = self.plain.scopes[self.at]
         turn = loop.index.key if isinstance(loop, Loop) else ""
-        inside = _tests(everything(self.plain.values, self.plain.scopes[self.at + 1 :]))
+        inside = tests_of_choices(everything(self.plain.values, self.plain.scopes[self.at + 1 :]))
         mine = [test for test in inside if turn in test.free and self.pid.key not in test.free]
         if mine:
             return [(test, substitute(poly(test), {turn: self.rounds})) for test in mine]
-        return [(test, poly(test)) for test in _tests([self.left]) if self.pid.key not in test.free]
+        return [(test, poly(test)) for test in tests_of_choices([self.left]) if self.pid.key not in test.free]
 
 
-def _tests(values: Iterable[Poly]) -> list[Test]:
+def tests_of_choices(values: Iterable[Poly]) -> list[Test]:
     """Tests that choices depend on."""
     found: dict[Test, None] = {}
     for value in values:
         for atom in sorted(value.atoms, key=lambda atom: atom.key):
             if isinstance(atom, Choice):
                 found.update((test, None) for test in atom.condition.atoms if isinstance(test, Test))
-            found.update((test, None) for test in _tests(parts(atom)))
+            found.update((test, None) for test in tests_of_choices(parts(atom)))
     return list(found)
 
 

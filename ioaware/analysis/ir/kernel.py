@@ -12,14 +12,16 @@ from ioaware.analysis.ir.build import decided
 from ioaware.analysis.ir.counts import Counted, Programs, active_lanes, at_most, over_all, repeated, unknowns
 from ioaware.analysis.ir.grid import Grid
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
+from ioaware.analysis.ir.pieces import put_together
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.record import Condition, Scope, Touch
 from ioaware.analysis.ir.rewriting import Placed
-from ioaware.analysis.ir.sector_totals import SectorTotal, sector_bytes, sector_total
+from ioaware.analysis.ir.sector_totals import SectorTotal, sector_total, sectors_together
 from ioaware.analysis.ir.sweep import placed
 from ioaware.analysis.ir.symbolic import from_sympy, to_sympy
 from ioaware.analysis.ir.text import Operation, parse
 from ioaware.analysis.ir.traffic import (
+    SECTOR_BYTES,
     Access,
     AccessKind,
     Argument,
@@ -120,22 +122,26 @@ class _Counting:
         for touch in self.walk.record.touches:
             scopes, undecided = self.scopes(touch.scopes)
             mask, data = at_most(decided(touch.mask))
-            where = self.placed((mask, touch.target.offset), scopes)
-            swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
-            active = active_lanes(swept.mask, touch.shape)
-            lanes = repeated(active, where.scopes)
-            sector = None if touch.kind == "atomic" else sector_total(swept, where.scopes, where.programs)
-            notes = self.doubts(touch, [*undecided, *data], unknowns(lanes))
-            accesses.append(self.access(touch, where, lanes, sector, notes))
-            counted[touch.kind].append((active * touch.element_bytes, where.scopes, where.programs))
-            sectors[touch.kind].append(sector)
+            lanes: list[Counted] = []
+            executions: list[Counted] = []
+            touched: list[SectorTotal | None] = []
+            for where in self.placed((mask,), scopes):
+                active = active_lanes(where.values[0], touch.shape)
+                lanes.append((repeated(active, where.scopes), (), where.programs))
+                executions.append((ONE, where.scopes, where.programs))
+                counted[touch.kind].append((active * touch.element_bytes, where.scopes, where.programs))
+            for where in self.placed((mask, touch.target.offset), scopes) if touch.kind != "atomic" else ():
+                swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
+                touched.append(sector_total(swept, where.scopes, where.programs))
+            notes = self.doubts(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
+            accesses.append(self.access(touch, lanes, executions, touched, notes))
+            sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
-            where = self.placed((poly(product.flops),), self.scopes(product.scopes)[0])
-            products.append((where.values[0], where.scopes, where.programs))
-        bytes_read, bytes_written = (sector_bytes(sectors[kind]) for kind in ("read", "write"))
-        reads, writes = (None if expr is None else Count(expr) for expr in (bytes_read, bytes_written))
-        exact = self.exact and all(access.exact for access in accesses)
+            for where in self.placed((poly(product.flops),), self.scopes(product.scopes)[0]):
+                products.append((where.values[0], where.scopes, where.programs))
+        reads, writes = (_counted(sectors_together(sectors[kind], SECTOR_BYTES)) for kind in ("read", "write"))
+        exact, assumed = self.exact and all(access.exact for access in accesses), self.walk.record.assumptions
         return KernelTraffic(
             kernel,
             tuple(accesses),
@@ -147,28 +153,36 @@ class _Counting:
             over_grid(products),
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
-            notes=tuple(dict.fromkeys([*self.notes, *(note for access in accesses for note in access.notes)])),
+            notes=tuple(dict.fromkeys([*assumed, *self.notes, *(note for access in accesses for note in access.notes)])),
         )
 
-    def placed(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> Placed:
+    def placed(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> list[Placed]:
         """What is summed over which loops and programs, in the parameters alone."""
-        return placed(values, scopes, self.grid.programs).rewritten(self.grid.sizes)
+        return put_together(placed(values, scopes, self.grid.programs).rewritten(self.grid.sizes))
 
-    def access(self, touch: Touch, where: Placed, lanes: Poly, sector: SectorTotal | None, notes: tuple[str, ...]) -> Access:
+    def access(
+        self,
+        touch: Touch,
+        lanes: Sequence[Counted],
+        executions: Sequence[Counted],
+        touched: Sequence[SectorTotal | None],
+        notes: tuple[str, ...],
+    ) -> Access:
         """The access with its totals over all programs."""
         argument = self.arguments.get(touch.target.argument)
         line = touch.frames[0] if touch.frames else "an unnamed line"
-        doubts = tuple(f"sectors of {touch.operation} at {line} at most: {d}" for d in (sector.doubts if sector else ()))
-        if sector is None and touch.kind != "atomic":
+        found = list(dict.fromkeys(doubt for sector in touched if sector for doubt in sector.doubts))
+        doubts = tuple(f"sectors of {touch.operation} at {line} at most: {doubt}" for doubt in found)
+        if None in touched:
             doubts = (f"sectors of {touch.operation} at {line} are not known: its addresses are not affine in its lanes",)
         return Access(
             kind=touch.kind,
             operation=touch.operation,
             tensor=touch.target.argument if argument is None else (getattr(argument, "tensor", "") or argument.name),
-            elements=over_grid([(lanes, (), where.programs)]),
+            elements=over_grid(lanes),
             element_bytes=touch.element_bytes,
-            executions=over_grid([(ONE, where.scopes, where.programs)]),
-            sectors=None if sector is None else Count(sector.count),
+            executions=over_grid(executions),
+            sectors=None if touch.kind == "atomic" else _counted(sectors_together(touched)),
             frames=touch.frames,
             exact=not notes,
             sectors_exact=not notes and not doubts,
@@ -195,6 +209,10 @@ class _Counting:
         notes = [f"{touch.operation} at {where} counts at most: {u.name} decides its lanes and {u.why}" for u in dropped]
         notes += [f"{touch.operation} at {where} counts in terms of {u.name}: {u.why}" for u in named]
         return tuple(dict.fromkeys(notes))
+
+
+def _counted(formula: Expr | None) -> Count | None:
+    return None if formula is None else Count(formula)
 
 
 def over_grid(counted: Sequence[Counted]) -> Count:

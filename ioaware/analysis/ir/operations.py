@@ -11,6 +11,7 @@ from ioaware.analysis.ir.arithmetic import BINARY, LOGICAL, compare, high_produc
 from ioaware.analysis.ir.build import at_least_zero, choice, is_zero, mod, negated, substitute
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
+from ioaware.analysis.ir.record import Loop
 from ioaware.analysis.ir.text import Operation, split_top
 from ioaware.analysis.ir.types import Type, parse_type, result_types
 from ioaware.analysis.ir.values import Value, chosen, lane, lane_symbol, lanes, relabelled, reshaped
@@ -55,12 +56,24 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
         return
     a, b = [*(n for n in numbers if n is not None), ZERO][:2]
     truth = kind.element == "i1"
+    if name in ("shrsi", "shrui") and _counts_rounds(walk, a, b):
+        walk.record.assume(
+            f"takes what is counted at {walk.where(operation)} for less than 2^{b.key}: rounds of the loops around"
+        )
+        walk.values[operation.results[0]] = Value(kind, ZERO)
+        return
     rule = (LOGICAL if truth else BINARY).get(name)
     result = rule(a, b) if rule else _cast(name, a, operands[0].type, kind)
     if result is None:
         computed(walk, operation)
     else:
         walk.values[operation.results[0]] = Value(kind, result)
+
+
+def _counts_rounds(walk: Interpreter, a: Poly, b: Poly) -> bool:
+    """Whether these are the bits from 2^30 on of what loops carry: kernels make a 0 of them that the compiler does not know."""
+    around = {scope.index.key for scope in walk.record.scopes if isinstance(scope, Loop)}
+    return b.constant == 30 and bool(a.free & around)
 
 
 def _cast(name: str, a: Poly, source: Type, kind: Type) -> Poly | None:

@@ -62,6 +62,7 @@ class Recorder:
     touches: list[Touch] = field(default_factory=list[Touch])
     products: list[Product] = field(default_factory=list[Product])
     notes: dict[str, None] = field(default_factory=dict[str, None])
+    assumptions: dict[str, None] = field(default_factory=dict[str, None])
     scopes: tuple[Scope, ...] = ()
     rehearsing: int = 0
 
@@ -106,6 +107,12 @@ class Recorder:
         if not self.rehearsing and not self.unreachable:
             self.products.append(Product(flops, self.scopes, frames))
 
+    def assume(self, text: str) -> None:
+        """What counts are exact under."""
+        if not self.rehearsing:
+            self.assumptions[text] = None
+
     def note(self, text: str) -> None:
+        """What keeps counts from being exact."""
         if not self.rehearsing:
             self.notes[text] = None

@@ -18,7 +18,6 @@ from ioaware.analysis.ir.sectors import Sectors, sectors_of
 from ioaware.analysis.ir.simplify import simplified
 from ioaware.analysis.ir.symbolic import only_where, to_sympy
 from ioaware.analysis.ir.tiles import extent
-from ioaware.analysis.ir.traffic import SECTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +31,11 @@ class SectorTotal:
     each: Counted | None = None
     """What `aligned` is the sum of, with each length needed as so many times another."""
 
-    @property
-    def count(self) -> Expr:
-        """In 32-byte sectors."""
-        return _formula(self.needed, self.aligned, self.anyway)
 
+def sectors_together(parts: Sequence[SectorTotal | None], unit: int = 1) -> Expr | None:
+    """The sectors of several accesses, each worth `unit`; None where one is not known.
 
-def sector_bytes(parts: Sequence[SectorTotal | None]) -> Expr | None:
-    """The bytes of the sectors of several accesses: one condition for all; where it does not hold each one has its own."""
+    One condition is for all; where it does not hold each access has its own."""
     known = [part for part in parts if part is not None]
     if len(known) != len(parts):
         return None
@@ -47,7 +43,7 @@ def sector_bytes(parts: Sequence[SectorTotal | None]) -> Expr | None:
     for part in known:
         needed = _joined(needed, part.needed)
     rest = None if any(part.anyway is None for part in known) else _unaligned(known, needed)
-    return _formula(needed, _aligned(known) * SECTOR_BYTES, None if rest is None else rest * SECTOR_BYTES)
+    return _formula(needed, _aligned(known) * unit, None if rest is None else rest * unit)
 
 
 def _unaligned(parts: Sequence[SectorTotal], needed: Mapping[Symbol, int]) -> Poly:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import permutations
 
 from ioaware.analysis.ir.bounds import nonnegative
-from ioaware.analysis.ir.build import greatest, least
-from ioaware.analysis.ir.poly import ZERO, Atom, Coefficient, Extreme, Monomial, Poly, monomial, parts, whole
+from ioaware.analysis.ir.build import floor_div, greatest, least
+from ioaware.analysis.ir.poly import ZERO, Atom, Coefficient, Extreme, Floor, Monomial, Poly, monomial, parts, poly, whole
 
 
 def size(value: Poly) -> int:
@@ -23,7 +23,8 @@ def _atom_size(atom: Atom) -> int:
 
 
 def simplified(value: Poly) -> Poly:
-    """c min(a, b) + c x as c min(a + x, b + x) for the terms x that cancel others; two clips that meet as one."""
+    """c min(a, b) + c x as c min(a + x, b + x) for the terms x that cancel others; two clips that meet as one, two halves."""
+    value = _halves(value)
     for factors, coefficient in value.terms.items():
         for atom in factors:
             others = tuple(a for a in factors if a != atom)
@@ -40,6 +41,33 @@ def simplified(value: Poly) -> Poly:
             if len(candidate.key) < len(value.key):
                 return simplified(candidate)
     return value
+
+
+def _halves(value: Poly) -> Poly:
+    """floor(y/2d) + floor((y + d)/2d) is floor(y/d), Hermite's identity (see `residues`): two of the three tell the third."""
+    found = {atom for atom in value.atoms if isinstance(atom, Floor) and (atom.denominator.constant or 1) % 2 == 0}
+    for lower in sorted(found, key=lambda atom: atom.key):
+        double = int(lower.denominator.constant or 0)
+        upper = floor_div(lower.numerator + double // 2, lower.denominator).atom if double > 0 else None
+        if upper is None or upper not in found:
+            continue
+        whole = floor_div(lower.numerator, poly(double // 2))
+        for other, by in ((lower, upper), (upper, lower)):  # of the two the ceiling is kept
+            shorter = _exchanged(value, other, whole - poly(by))
+            if len(shorter.key) < len(value.key):
+                return _halves(shorter)
+    return value
+
+
+def _exchanged(value: Poly, atom: Atom, by: Poly) -> Poly:
+    """With a factor replaced, to whatever power it stands."""
+    result = ZERO
+    for factors, coefficient in value.terms.items():
+        term = monomial(tuple(factor for factor in factors if factor != atom), coefficient)
+        for _ in range(factors.count(atom)):
+            term = term * by
+        result = result + term
+    return result
 
 
 def _with_shared(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple[Poly, Poly] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import gcd, lcm
 
-from ioaware.analysis.ir.bounds import positive
+from ioaware.analysis.ir.bounds import nonnegative, positive
 from ioaware.analysis.ir.build import at_least_zero, decided, floor_div, greatest, least, substitute
 from ioaware.analysis.ir.poly import (
     ONE,
@@ -16,6 +16,7 @@ from ioaware.analysis.ir.poly import (
     Choice,
     Coefficient,
     Extreme,
+    Floor,
     Monomial,
     Poly,
     Sum,
@@ -28,7 +29,7 @@ from ioaware.analysis.ir.poly import (
     whole,
 )
 from ioaware.analysis.ir.reindex import by_digits, turned
-from ioaware.analysis.ir.simplify import divided, size
+from ioaware.analysis.ir.simplify import divided, simplified, size
 from ioaware.analysis.ir.tiles import extent, linear, one_tile, power_sum, tiles
 
 READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
@@ -46,6 +47,9 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
     if turn is not None:
         moved, remainder, length, times = turn
         return times * sum_over(moved, remainder, ZERO, length, splits)
+    periodic = _periodic(body, index, low, high)
+    if periodic is not None:
+        return periodic
     for digits in by_digits(body, index, low, high):
         inner = sum_over(digits.body, digits.ones, ZERO, digits.length, splits)
         result = sum_over(inner, digits.tens, ZERO, digits.quotient, splits)
@@ -67,8 +71,42 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
         rest = _left(open_terms, index, low, high)
         parted = _parted(open_terms, index, low, high, splits - 1) if splits and size(open_terms) <= LARGEST_CUT else None
         result = result + (parted if parted is not None and size(parted) < size(rest) else rest)
+    result = simplified(result)
     plain = _left(body, index, low, high)
     return plain if size(result) > max(READABLE, LONGER * size(plain)) else result
+
+
+def _periodic(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly | None:
+    """What happens at one remainder of the index by L happens floor((n + L - 1 - r)/L) times for an index from 0 up to n."""
+    result = ZERO
+    for factors, coefficient in body.terms.items():
+        moving = [atom for atom in factors if index.key in atom.free]
+        still = monomial(tuple(atom for atom in factors if index.key not in atom.free), coefficient)
+        if not moving:
+            result = result + still * extent(low, high)
+            continue
+        (atom, *more) = moving
+        test = atom.condition.atom if isinstance(atom, Choice) else atom
+        found = _remainder(test, index) if isinstance(test, Test) and test.equal and not more and not low.terms else None
+        if found is None or (isinstance(atom, Choice) and index.key in atom.then.free | atom.other.free):
+            return None
+        length, remainder = found
+        times = floor_div(greatest(ZERO, high) + length - 1 - remainder, length)
+        each = atom.then - atom.other if isinstance(atom, Choice) else ONE
+        rest = atom.other * extent(low, high) if isinstance(atom, Choice) else ZERO
+        result = result + still * (each * times + rest)
+    return result
+
+
+def _remainder(test: Test, index: Symbol) -> tuple[Poly, Poly] | None:
+    """L and r of the test that the index's remainder by L is r, 0 <= r < L."""
+    for floor in (atom for atom in test.value.atoms if isinstance(atom, Floor) and atom.numerator == poly(index)):
+        length = floor.denominator
+        turned_over = poly(index) - length * poly(floor)
+        for remainder in (turned_over - test.value, turned_over + test.value):
+            if index.key not in remainder.free | length.free and nonnegative(remainder) and nonnegative(length - remainder - 1):
+                return length, remainder
+    return None
 
 
 def _parted(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:

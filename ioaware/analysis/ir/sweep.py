@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ioaware.analysis.ir.build import floor_div
+from ioaware.analysis.ir.build import common_coefficient, floor_div
 from ioaware.analysis.ir.counts import Programs
 from ioaware.analysis.ir.dealing import swept
-from ioaware.analysis.ir.poly import ZERO, Poly, Symbol, poly
+from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, poly
 from ioaware.analysis.ir.record import Loop, Scope
 from ioaware.analysis.ir.reindex import floors
 from ioaware.analysis.ir.rewriting import Placed, Rewriting, everything
@@ -45,12 +45,12 @@ def _renamed(values: Sequence[Poly], scopes: Sequence[Scope], at: int, loop: Loo
 
 
 def _ways(plain: Placed, at: int, loop: Loop) -> Iterator[Placed]:
-    """The loop as it stands; and for every D that it is used in steps of, as two loops, one of D iterations inside."""
+    """The loop as it stands; and for every D that it runs or is used in steps of, as two loops, one of D iterations inside."""
     yield plain
     inner = plain.scopes[at + 1 :]
-    for divisor in dict.fromkeys(
-        f.denominator for e in everything(plain.values, inner) for f in floors(e) if f.numerator == poly(loop.index)
-    ):
+    asked = [floor for value in everything(plain.values, inner) for floor in floors(value)]
+    steps = [poly(common_coefficient([loop.high])), *(f.denominator for f in asked if f.numerator == poly(loop.index))]
+    for divisor in dict.fromkeys(step for step in steps if step != ONE):
         times = floor_div(loop.high, divisor)
         if loop.low.terms or loop.source or divisor.constant is None or times * divisor != loop.high:
             continue

@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
 ]
 
-NOT_AFFINE = {"band", "chosen_pointer", "either", "host_descriptors", "joined", "matmul", "paired"}
+NOT_AFFINE = {"band", "chosen_pointer", "either", "host_descriptors", "joined", "matmul"}
 """Sectors of their accesses have no rule: addresses or masks that mix dimensions, wrap around or come from memory."""
 AT_MOST = {"gather": "memory decides where rows start"}
 

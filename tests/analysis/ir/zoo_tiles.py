@@ -8,7 +8,7 @@ from ir.compiled import Launched, Tensor, symbols
 from ir.zoo import ZOO
 from sympy import Min, ceiling
 
-M, N = symbols("M N")
+G, K, M, N = symbols("G K M N")
 
 
 @triton.jit
@@ -121,4 +121,25 @@ def rounds_and_rest(x, n, B: tl.constexpr, PROGRAMS: tl.constexpr):
 ZOO["rounds_and_rest"] = Launched(
     rounds_and_rest, [Tensor(N), N], [Min(5, ceiling(N / 16))],
     [{"N": 1}, {"N": 77}, {"N": 160}, {"N": 81}, {"N": 90}], {"B": 16, "PROGRAMS": 5},
+)  # fmt: skip
+
+
+@triton.jit
+def begins_anew(x, out, n, m, k, B: tl.constexpr):
+    """A counter that begins anew, and a pointer that jumps when it does: rows first .. n - 1 of each of k heads."""
+    first = tl.minimum(tl.program_id(0), n - 1)
+    i = first
+    at = x + first * B + tl.arange(0, B)
+    for _ in range((n - first) * k):
+        tl.store(out + i * B + tl.arange(0, B), tl.load(at, mask=tl.arange(0, B) < m))
+        i += 1
+        at += B
+        if i == n:
+            i = first
+            at += first * B
+
+
+ZOO["begins_anew"] = Launched(
+    begins_anew, [Tensor(16 * N * K), Tensor(16 * N), N, M, K], [G],
+    [{"N": 5, "M": 9, "K": 3, "G": 4}, {"N": 2, "M": 16, "K": 1, "G": 6}, {"N": 1, "M": 3, "K": 4, "G": 2}], {"B": 16},
 )  # fmt: skip
