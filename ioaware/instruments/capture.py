@@ -8,7 +8,7 @@ left symbolic agrees with the plain run launch by launch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +30,7 @@ from ioaware.instruments.launch_traffic import kernel_traffic
 from ioaware.instruments.loading import failing_line, first_line
 from ioaware.instruments.memoryless import Memoryless, RandomLike, WithoutGenerators
 from ioaware.instruments.operators import Operators
-from ioaware.instruments.symbolic import Decision, ReadsDataError, Symbols
+from ioaware.instruments.symbolic import Decision, ReadsDataError, Symbols, quick_quotients
 from ioaware.instruments.target import Target, work_of
 from ioaware.instruments.uncompiled import without_torch_compile
 from ioaware.instruments.validity import Validity, validity
@@ -91,9 +91,11 @@ def capture(
     *,
     autotune: Mapping[str, ParamValue] | None = None,
     gpu: GPUTarget = DEFAULT_GPU,
+    begun: Callable[[Sequence[CapturedLaunch]], None] | None = None,
 ) -> Capture:
     """The launches that the work of `target` makes at resolved `params`, on `gpu`, which need not be there.
 
+    `begun` is told of the launches as soon as they are known with plain numbers, long before they are with symbols.
     `autotune` picks the configuration of autotuned kernels by value. Raises `UsageError` when the function raises, reads a
     tensor's data, or launches no Triton kernel.
     """
@@ -108,6 +110,8 @@ def capture(
             f"{target.name} launched no Triton kernel",
             "A target launches its kernels when called, or returns the callable that does.",
         )
+    if begun:
+        begun([event for event in plain.events if isinstance(event, CapturedLaunch)])
     free = Free({name: value for name, value in params.items() if type(value) is int and value >= 1})
     while True:
         run = runner.run(free)
@@ -199,7 +203,7 @@ class _Runner:
             told = replaying(self._reads, run.symbols)
             with _environment() as stand_in, without_torch_compile():
                 without_memory = Memoryless(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
-                with without_memory, RandomLike(), told, interceptor, symbolic_extremes():
+                with without_memory, RandomLike(), told, interceptor, symbolic_extremes(), quick_quotients():
                     self._work(run, interceptor)
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:

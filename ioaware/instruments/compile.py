@@ -28,7 +28,6 @@ from triton.runtime.errors import PTXASError
 
 from ioaware.errors import UsageError
 from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value, items_of
-from ioaware.instruments.cubin import resources
 
 _native: Any = _libtriton
 ir: Any = _native.ir
@@ -40,14 +39,6 @@ GENERAL, GENERAL_LONG = 3, 2**31 + 3
 """Integers about which Triton assumes nothing but their width: neither 1 nor multiples of 16."""
 ALIGNMENT = 512
 """Bytes: what CUDA's caching allocator aligns a storage to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What a program of the kernel uses: bytes of shared memory, registers a thread (None for a GPU not NVIDIA's)."""
-
-    shared_bytes: int
-    registers: int | None
 
 
 def find_gpu(name: str) -> GPUTarget:
@@ -82,8 +73,8 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
             return value
         return GENERAL_LONG if value >= 2**31 else GENERAL
 
-    with _clear_failure(launch, gpu):
-        source, options, backend = _specialised(launch, general, values, gpu)
+    with clear_failure(launch, gpu):
+        source, options, backend = specialised(launch, general, values, gpu)
         key = (source.hash(), str(options), str(gpu))
         if key not in _texts:
             text = _first_stage(source, options, backend, gpu)
@@ -110,16 +101,9 @@ def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "
 
 def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
     """Triton's compiled kernel at the given values, from Triton's cache where it is there."""
-    with _clear_failure(launch, gpu):
-        source, options, _ = _specialised(launch, lambda expr: integer_at(expr, values), values, gpu)
+    with clear_failure(launch, gpu):
+        source, options, _ = specialised(launch, lambda expr: integer_at(expr, values), values, gpu)
         return _triton.compile(source, target=gpu, options=options.__dict__)
-
-
-def chip_use(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Resources:
-    """Shared memory and registers of the launch at the given values."""
-    kernel = compiled(launch, values, gpu)
-    registers = resources(kernel.asm["cubin"])[0] if gpu.backend == "cuda" else None
-    return Resources(int(kernel.metadata.shared), registers)
 
 
 def integer_at(expr: Any, values: Mapping[str, int]) -> int:
@@ -127,11 +111,11 @@ def integer_at(expr: Any, values: Mapping[str, int]) -> int:
     return int(expr.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in expr.free_symbols}))
 
 
-def _specialised(
+def specialised(
     launch: CapturedLaunch, integer: Callable[[Expr], int], values: Mapping[str, int], gpu: GPUTarget
 ) -> tuple[Any, Any, Any]:
     """Triton's source object for the launch, with what Triton specialises on, its options and the compiler's back end."""
-    kernel, backend = launch.kernel, _backend(gpu)
+    kernel, backend = launch.kernel, backend_of(gpu)
 
     def stand_in(value: Value) -> Any:
         if isinstance(value, Expr):
@@ -165,16 +149,22 @@ def _source_kind(kernel: Any) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _backend(gpu: GPUTarget) -> Any:
+def backend_of(gpu: GPUTarget) -> Any:
     return compiler.make_backend(gpu)
+
+
+def fresh_ir(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> tuple[Any, Any]:
+    """The kernel as IR before any pass, and the context that it lives in."""
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    code = source.make_ir(gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    return code, context
 
 
 def _first_stage(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> str:
     """What `triton.compile` does first, and no more: the kernel as IR and the passes of that level."""
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    generated = source.make_ir(gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    generated, _context = fresh_ir(source, options, backend, gpu)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
     return str(stages[source.ext](generated, {}))
@@ -193,7 +183,7 @@ class _Pointer(jit.MockTensor):
 
 
 @contextmanager
-def _clear_failure(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
+def clear_failure(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
     """What Triton's compiler raises, as one `UsageError` that says which kernel, where and why; what it prints and warns of,
     on the way to that, is dropped."""
     try:

@@ -15,11 +15,12 @@ from ioaware.analysis.ratio import Number
 from ioaware.errors import UsageError
 from ioaware.instruments.capture import DEFAULT_GPU, Capture, capture
 from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event
-from ioaware.instruments.compile import chip_use
+from ioaware.instruments.compile import first_ir
 from ioaware.instruments.conditions import Condition, Known, known
 from ioaware.instruments.environment import software_environment
 from ioaware.instruments.floor import floor_of_launches
 from ioaware.instruments.launch_traffic import kernel_traffic
+from ioaware.instruments.machine_code import MachineCode
 from ioaware.instruments.operators import NOTE
 from ioaware.instruments.target import Target, compulsory_bytes
 from ioaware.instruments.validity import Validity
@@ -129,11 +130,14 @@ def derive(
     does not compile or holds an operation that cannot be counted.
     """
     values = target.resolve(params)
-    found = capture(target, values, autotune=autotune, gpu=gpu)
-    validity = found.validity
-    given = validity.conditions if validity else ()
-    facts = known(given)
-    parts = [_derive_event(event, found, gpu, machine_code, facts) for event in found.events]
+    with MachineCode(gpu) as code:
+        found = capture(target, values, autotune=autotune, gpu=gpu, begun=code.start if machine_code else None)
+        validity = found.validity
+        given = validity.conditions if validity else ()
+        facts = known(given)
+        parts = [_derive_event(event, found, gpu, facts) for event in found.events]
+        if machine_code:
+            parts = _with_resources(parts, found, code, gpu)
     if counters:
         parts = [_with_counters(part, event, found, gpu) for part, event in zip(parts, found.events, strict=True)]
     launches = [part.launch for part in parts if part.launch.origin == "triton"]
@@ -172,25 +176,36 @@ class _Part:
     holds: tuple[Condition, ...] = ()
 
 
-def _derive_event(event: Event, found: Capture, gpu: GPUTarget, machine_code: bool, facts: Known) -> _Part:
+def _derive_event(event: Event, found: Capture, gpu: GPUTarget, facts: Known) -> _Part:
     if isinstance(event, CapturedOperator):
         return _operator(event, found.values)
     kernel = kernel_traffic(event, found.values, gpu, facts)
     formulas = formulas_of(kernel)
     holds = conditions_of(event, found)
-    used = chip_use(event, found.values, gpu) if machine_code else None
     launch = Launch(
         kernel=event.name,
         grid=tuple(evaluate(extent, found.values) for extent in event.grid),
         requested=formulas.traffic(found.values),
         flops=_value(formulas.flops, found.values),
-        shared_bytes=used.shared_bytes if used else None,
-        registers=used.registers if used else None,
         exact=kernel.exact,
         notes=(*event.notes, *kernel.notes),
         conditions=tuple(map(str, holds)),
     )
     return _Part(launch, formulas, kernel, holds)
+
+
+def _with_resources(parts: Sequence[_Part], found: Capture, code: MachineCode, gpu: GPUTarget) -> list[_Part]:
+    """The launches with what they use of the chip."""
+    launches = enumerate(found.launches)
+    with_them: list[_Part] = []
+    for part, event in zip(parts, found.events, strict=True):
+        if isinstance(event, CapturedLaunch):
+            used = code.of(next(launches)[0], first_ir(event, found.values, gpu).text)
+            launch = replace(part.launch, shared_bytes=used.shared_bytes, registers=used.registers)
+            with_them.append(replace(part, launch=launch))
+        else:
+            with_them.append(part)
+    return with_them
 
 
 def _with_counters(part: _Part, event: Event, found: Capture, gpu: GPUTarget) -> _Part:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-from sympy import Expr
+from sympy import Expr, Symbol
 from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.cases import flattened
@@ -15,8 +15,9 @@ from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Poin
 from ioaware.analysis.ir.counts import Programs
 from ioaware.analysis.ir.kernel import touches
 from ioaware.analysis.ir.record import Touch
-from ioaware.analysis.ranges import within
+from ioaware.analysis.ranges import Range, within
 from ioaware.analysis.residues import closed
+from ioaware.instruments import kept_traffic
 from ioaware.instruments.captured import CapturedLaunch, DescriptorValue, TensorValue, Value, substituted
 from ioaware.instruments.compile import first_ir, integer_at
 from ioaware.instruments.conditions import ANYTHING, Known
@@ -27,11 +28,33 @@ def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTa
     of the parameters lets them be."""
     ir = first_ir(launch, values, gpu)
     coarse: Any = {symbol: factor * symbol for symbol, factor in known.multiples.items()}
-    fine: Any = {symbol: symbol / factor for symbol, factor in known.multiples.items()}
     arguments = tuple(_argument(name, substituted(value, coarse)) for name, value in ir.parameters)
     width, height, depth = (_exchanged(extent, coarse) for extent in launch.grid)
-    traffic = _analysed(ir.text, arguments, (width, height, depth))
-    return _with_formulas(traffic, lambda expr: flattened(within(_exchanged(closed(expr), fine), known.ranges)))
+    ranges, multiples = (tuple(sorted(told.items(), key=str)) for told in (known.ranges, known.multiples))
+    return found(ir.text, arguments, (width, height, depth), ranges, multiples)
+
+
+@lru_cache(maxsize=256)
+def found(
+    text: str,
+    arguments: tuple[Argument, ...],
+    grid: tuple[Expr, Expr, Expr],
+    ranges: tuple[tuple[Symbol, Range], ...],
+    multiples: tuple[tuple[Symbol, int], ...],
+) -> KernelTraffic:
+    """The traffic in units of the `multiples`, brought back to the parameters: from disk, or made."""
+    name = kept_traffic.name_of(text, arguments, grid, (ranges, multiples))
+    traffic = kept_traffic.find(name) if name else None
+    if traffic is None:
+        fine: Any = {symbol: cast(Any, symbol) / factor for symbol, factor in multiples}
+        within_them = dict(ranges)
+        traffic = _with_formulas(
+            analyse(text, arguments, grid),
+            lambda expr: flattened(within(_exchanged(closed(expr), fine), within_them)),
+        )
+        if name:
+            kept_traffic.keep(name, traffic)
+    return traffic
 
 
 def launch_touches(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[list[Touch], Programs]:
@@ -56,11 +79,6 @@ def _at(argument: Argument, values: Mapping[str, int]) -> Argument:
 
 def _exchanged(expr: Any, symbols: Any) -> Expr:
     return expr.xreplace(symbols)
-
-
-@lru_cache(maxsize=256)
-def _analysed(text: str, arguments: tuple[Argument, ...], grid: tuple[Expr, Expr, Expr]) -> KernelTraffic:
-    return analyse(text, arguments, grid)
 
 
 def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr]) -> KernelTraffic:

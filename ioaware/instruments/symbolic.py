@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from ioaware.analysis.ir.symbolic import certain
 from ioaware.errors import UsageError
 from ioaware.instruments.conditions import Condition
 from ioaware.instruments.loading import is_library
+from ioaware.instruments.patching import Patches
 from ioaware.instruments.plain import OpaqueExpressionError, plain
 from ioaware.instruments.pointwise import UnknownFunctionError, compute
 from ioaware.instruments.powers import BitLength, recognised
@@ -186,6 +187,15 @@ class Symbols:
 
     def _names(self, expr: Any) -> frozenset[str]:
         return frozenset(str(self._named[symbol]) for symbol in expr.free_symbols if symbol in self._named)
+
+
+@contextmanager
+def quick_quotients() -> Generator[None]:
+    """While it lasts, what torch divides is multiplied out and no more: it asks sympy to simplify both sides of a quotient
+    once their common factor is gone, which takes up to half a second and loads sympy's physics."""
+    with Patches() as patches:
+        patches.set(sympy, "simplify", _sympy.expand)
+        yield
 
 
 def bit_length(value: Any) -> Any:

@@ -1,0 +1,75 @@
+"""Registers and shared memory come from the machine code that Triton's own compiler makes of a launch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioaware.errors import UsageError
+from ioaware.instruments import machine_code
+from ioaware.instruments.capture import DEFAULT_GPU, capture
+from ioaware.instruments.captured import CapturedLaunch
+from ioaware.instruments.compile import find_gpu
+from ioaware.instruments.derive import derive
+from ioaware.instruments.machine_code import MachineCode, chip_use
+from ioaware.instruments.target import load_target
+
+TARGETS = Path(__file__).parent / "uncompiled_targets.py"
+
+
+@pytest.mark.parametrize("spec", ["flash2", f"{TARGETS}:plain"])
+@pytest.mark.parametrize("gpu", ["cuda:80", "cuda:90", "hip:gfx942"])
+def test_it_is_what_triton_makes(spec: str, gpu: str) -> None:
+    target, compiled_for = load_target(spec), find_gpu(gpu)
+    machine_code.known.clear()
+    plain: list[CapturedLaunch] = []
+    with MachineCode(compiled_for) as code:
+        found = capture(
+            target, target.resolve({}), gpu=compiled_for, begun=lambda launches: plain.extend(launches) or code.start(launches)
+        )
+        used = [code.of(at, "an IR") for at, _ in enumerate(found.launches)]
+    assert used == [chip_use(launch, {}, compiled_for) for launch in plain]
+    assert used == [chip_use(launch, found.values, compiled_for) for launch in found.launches]
+    assert used[0].shared_bytes or spec != "flash2"
+
+
+def test_nothing_goes_on_after_a_failure() -> None:
+    """Also where the host function fails while threads are at work."""
+    target = load_target("flash2")
+    machine_code.known.clear()
+    code = MachineCode(DEFAULT_GPU)
+
+    def fails() -> None:
+        with code:
+            capture(target, target.resolve({}), begun=code.start)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert code._threads._threads
+    assert all(not thread.is_alive() for thread in code._threads._threads)
+
+
+def test_what_ptxas_refuses_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    target = load_target(f"{Path(__file__).parent / 'zoo.py'}:host_descriptor")
+    with pytest.raises(UsageError, match="ptxas"):
+        derive(target, target.resolve({}))
+    assert capfd.readouterr().out == ""
+
+
+def test_a_hook_of_the_users_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton import knobs
+
+    target, asked = load_target(f"{TARGETS}:plain"), list[object]()
+
+    def hook(*args: object) -> tuple[str, str]:
+        asked.append(args)
+        return "key", "hash"
+
+    monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", hook)
+    for _ in range(2):
+        before = len(asked)
+        launch = derive(target, target.resolve({})).launches[-1]
+        assert launch.registers
+        assert len(asked) > before
