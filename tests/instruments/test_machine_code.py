@@ -58,18 +58,18 @@ def test_what_ptxas_refuses_is_not_printed(capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr().out == ""
 
 
-def test_a_hook_of_the_users_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_of_the_users_has_its_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also where the same kernel was lowered without it before."""
     from triton import knobs
 
     target, asked = load_target(f"{TARGETS}:plain"), list[object]()
+    assert derive(target, target.resolve({})).launches[-1].registers
 
     def hook(*args: object) -> tuple[str, str]:
         asked.append(args)
         return "key", "hash"
 
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", hook)
-    for _ in range(2):
-        before = len(asked)
-        launch = derive(target, target.resolve({})).launches[-1]
-        assert launch.registers
-        assert len(asked) > before
+    assert derive(target, target.resolve({})).launches[-1].registers
+    assert asked
