@@ -31,7 +31,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
 from ioaware.kernels.attention.hopper_columns import SIDE, column_tile, column_tiles, masked_columns, rows_that_see
-from ioaware.kernels.attention.hopper_numbers import widened
+from ioaware.kernels.attention.hopper_numbers import turn, unknown_zero, widened
 
 BLOCK_N = gl.constexpr(128)
 """Keys of a program: 64 for each of two consumers."""
@@ -63,8 +63,8 @@ def produce(
             head = kv_head * group + member
             rows = Rows + (batch * heads * group + head).to(gl.int64) * end * (2 * BLOCK_M) + lanes
             for i in range(first, end):
-                slot = loaded % STAGES
-                mbarrier.wait(row_block_empty.index(slot), (loaded // STAGES + 1) & 1)  # both consumers are done with it
+                slot, phase = turn(loaded, STAGES)
+                mbarrier.wait(row_block_empty.index(slot), phase ^ 1)  # both consumers are done with it
                 mbarrier.expect(q_full.index(slot), Q.block_type.nbytes)
                 tma_load(Q, [batch, head, i * BLOCK_M, 0], q_full.index(slot), q_tiles.index(slot))
                 if (member == 0) & (i == first):
@@ -97,25 +97,27 @@ def start_dq(C: gl.constexpr, ds_tile, k, BLOCK_M: gl.constexpr):
 
 
 @gluon.jit
-def add(sums, dq):
+def add(sums, dq, zero):
     """Adds dQ's 64 by 64 to its piece of the sums, whose order is that of dQ's registers (hopper_ends.finish_kernel)."""
-    row = gl.arange(0, 64, gl.SliceLayout(1, dq.type.layout))
-    col = gl.arange(0, 64, gl.SliceLayout(0, dq.type.layout))
-    of_row = ((row >> 4) * 128 + (row & 7) * 16 + ((row >> 3) & 1) * 2).to(gl.int64) * 4
-    of_col = (((col >> 1) & 3) * 4 + (col & 1)).to(gl.int64) * 4 + (col >> 3).to(gl.int64) * 2048
-    where = (sums.to(gl.int64) + of_row)[:, None] + of_col[None, :]
+    row = gl.arange(0, 64, gl.SliceLayout(1, dq.type.layout))[:, None]
+    col = gl.arange(0, 64, gl.SliceLayout(0, dq.type.layout))[None, :]
+    thread = (row >> 4) * 32 + (row & 7) * 4 + ((col >> 1) & 3)
+    register = (col >> 3) * 512 + ((row >> 3) & 1) * 2 + (col & 1)
+    where = sums.to(gl.int64) + (thread * (1 + zero)).to(gl.int64) * 16 + register.to(gl.int64) * 4
     gl.inline_asm_elementwise(ADD, "=r,=r,=r,=r,l,l,l,l,r,r,r,r", [where, dq], gl.int32, is_pure=False, pack=4)
 
 
 @gluon.jit
-def write(x, X, tile, batch, head, row):
-    """Writes 64 rows of a gradient through a tile of shared memory."""
+def write(C: gl.constexpr, x, X, out_tiles, t, zero, sizes, CAUSAL: gl.constexpr):
+    """Writes a consumer's 64 rows of a gradient of its t-th tile through shared memory."""
+    tile = out_tiles.index(C + zero)
+    batch, kv_head, col = column_tile(t + zero, sizes, CAUSAL, BLOCK_N)
     tma_store_wait(0)  # the last store has read the tile
     warpgroup_barrier()  # ... which every warp must know
     tile.reshape(x.shape).store(x.to(tile.dtype))
     fence_async_shared()  # what was stored to the tile, before TMA reads it
     warpgroup_barrier()
-    tma_store(X, [batch, head, row, 0], tile)
+    tma_store(X, [batch, kv_head, col + C * SIDE, 0], tile)
 
 
 @gluon.jit
@@ -141,18 +143,18 @@ def consume(
         dv = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)
         sums = Sums + ((batch * heads + kv_head) * group * end + first).to(gl.int64) * BLOCK + C * PIECE
         i = first
+        here = unknown_zero(done)  # so that addresses are computed for each tile
         mbarrier.wait(k_full, t & 1)  # K has landed
         mbarrier.wait(v_full, t & 1)  # V has landed
         for _block in range((end - first) * group):
-            # Zero, which the compiler does not know: descriptors of tiles that never change would be kept in registers.
-            zero = done >> 30
+            zero = unknown_zero(done)  # so that descriptors of tiles that never change are computed for each block
             k_both = k_tiles.index(zero).reshape([BLOCK_N, HEAD_DIM])
             k = k_both.slice(C * SIDE, SIDE, dim=0)
             v = v_tiles.index(zero).reshape([BLOCK_N, HEAD_DIM]).slice(C * SIDE, SIDE, dim=0)
-            slot, phase = done % STAGES, (done // STAGES) & 1
+            slot, phase = turn(done, STAGES)
             q = q_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
             do = do_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
-            ds_tile = ds_tiles.index(done % 2)
+            ds_tile = ds_tiles.index(done & 1)
 
             mbarrier.wait(q_full.index(slot), phase)  # Q_i has landed
             s = start_transposed(k, q, BLOCK_M)
@@ -180,7 +182,7 @@ def consume(
             dq = start_dq(C, ds_tile, k_both, BLOCK_M)
             dk = warpgroup_mma(gl.convert_layout(ds, P), q, dk, is_async=True)
             dv, dq = warpgroup_mma_wait(1, [dv, dq])
-            add(sums, dq)
+            add(sums, dq, here)
             dk = warpgroup_mma_wait(0, [dk])
             mbarrier.arrive(row_block_empty.index(slot))  # all matmuls have read Q_i and dO_i, and lse and D are used
             done += 1
@@ -190,10 +192,9 @@ def consume(
                 i = first
                 sums += first * BLOCK
         mbarrier.arrive(kv_empty)  # all matmuls have read K and V
-        zero = done >> 30  # so that what follows is computed here, and not kept in registers through the loop
-        batch, kv_head, col = column_tile(t + zero, sizes, CAUSAL, BLOCK_N)
-        write(dv, dV, out_tiles.index(C + zero), batch, kv_head, col + C * SIDE)
-        write(dk * scale, dK, out_tiles.index(C + zero), batch, kv_head, col + C * SIDE)
+        # Each with numbers of its own: shared ones would be kept in registers until the next tile.
+        write(C, dv, dV, out_tiles, t, unknown_zero(done), sizes, CAUSAL)
+        write(C, dk * scale, dK, out_tiles, t, unknown_zero(done + 1), sizes, CAUSAL)
     tma_store_wait(0)  # shared memory outlives its readers
 
 

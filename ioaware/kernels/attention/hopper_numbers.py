@@ -1,4 +1,4 @@
-"""Arithmetic on registers for which the compiler's own choice of instructions is slow."""
+"""Arithmetic for which the compiler's own choice of instructions is slow or takes registers that there are not."""
 
 # Parameters of a Gluon function have no Python types.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
@@ -19,3 +19,17 @@ def widened(x):
     if x.dtype == gl.bfloat16:
         return gl.inline_asm_elementwise(BFLOAT16_PAIR, "=r,=r,r", [x], gl.float32, is_pure=True, pack=2)
     return gl.inline_asm_elementwise(FLOAT16_PAIR, "=f,=f,r", [x], gl.float32, is_pure=True, pack=2)
+
+
+@gluon.jit
+def turn(n, SLOTS: gl.constexpr):
+    """Slot of the n-th tile of a ring, whose SLOTS are a power of two, and the phase of its barriers. Of n % SLOTS the compiler
+    makes n * size - n // SLOTS * SLOTS * size, for each address in the slot, and carries every product through the loop."""
+    return n & (SLOTS - 1), (n // SLOTS) & 1
+
+
+@gluon.jit
+def unknown_zero(n):
+    """Zero, of a count below 2^30, which the compiler does not know. What is computed from it is computed where it is written;
+    what never changes would be computed once, far above, and kept in registers until then."""
+    return n >> 30
