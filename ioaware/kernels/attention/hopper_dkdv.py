@@ -28,6 +28,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
 from ioaware.kernels.attention.hopper_columns import SIDE, column_tile, column_tiles, masked_columns, rows_that_see
+from ioaware.kernels.attention.hopper_numbers import turn, unknown_zero
 
 
 @gluon.jit
@@ -45,15 +46,15 @@ def produce(Q, K, V, dO, memory, signals, sizes, group, CAUSAL: gl.constexpr, ST
         for member in range(group):
             head = kv_head * group + member
             for i in range(first, end):
-                slot, turn = loaded % STAGES, loaded // STAGES + 1
-                mbarrier.wait(q_empty.index(slot), turn & 1)  # both consumers' matmuls have read the Q that was here
+                slot, phase = turn(loaded, STAGES)
+                mbarrier.wait(q_empty.index(slot), phase ^ 1)  # both consumers' matmuls have read the Q that was here
                 mbarrier.expect(q_full.index(slot), Q.block_type.nbytes)
                 tma_load(Q, [batch, head, i * SIDE, 0], q_full.index(slot), q_tiles.index(slot))
                 if (member == 0) & (i == first):
                     mbarrier.wait(v_empty, (t + 1) & 1)  # dK of the tile before has left through the slot of V
                     mbarrier.expect(v_full, V.block_type.nbytes)
                     tma_load(V, [batch, kv_head, col, 0], v_full, v_tiles.index(0))
-                mbarrier.wait(do_empty.index(slot), turn & 1)  # both consumers' matmuls have read the dO that was here
+                mbarrier.wait(do_empty.index(slot), phase ^ 1)  # both consumers' matmuls have read the dO that was here
                 mbarrier.expect(do_full.index(slot), dO.block_type.nbytes)
                 tma_load(dO, [batch, head, i * SIDE, 0], do_full.index(slot), do_tiles.index(slot))
                 loaded += 1
@@ -80,10 +81,9 @@ def next_rows(rows, i, first, end):
 
 @gluon.jit
 def start_transposed(a_tiles, b_tile, done, S: gl.constexpr):
-    """Starts A B^T. A is the only tile of its kind, which is not told the compiler: it would keep descriptors of a tile
-    that never changes in registers."""
+    """Starts A B^T. A is the only tile of its kind: its descriptors would be kept in registers."""
     HEAD_DIM: gl.constexpr = b_tile.shape[3]
-    a = a_tiles.index(done >> 30).reshape([SIDE, HEAD_DIM])
+    a = a_tiles.index(unknown_zero(done)).reshape([SIDE, HEAD_DIM])
     b = b_tile.reshape([SIDE, HEAD_DIM])
     return warpgroup_mma(a, b.permute((1, 0)), gl.zeros([SIDE, SIDE], gl.float32, S), use_acc=False, is_async=True)
 
@@ -99,8 +99,8 @@ def weights(s, lse, key, row, sizes, scale_log2, dtype: gl.constexpr, CAUSAL: gl
 @gluon.jit
 def give(p, p_tiles, p_full, p_empty, done):
     """Passes P^T to the consumer of dK."""
-    slot, turn = done % 2, done // 2 + 1
-    mbarrier.wait(p_empty.index(slot), turn & 1)  # it has read the P that was here
+    slot, phase = turn(done, 2)
+    mbarrier.wait(p_empty.index(slot), phase ^ 1)  # it has read the P that was here
     p_tiles.index(slot).store(p)
     mbarrier.arrive(p_full.index(slot))  # P is there
 
@@ -108,7 +108,7 @@ def give(p, p_tiles, p_full, p_empty, done):
 @gluon.jit
 def take(p_tiles, p_full, p_empty, done, S: gl.constexpr):
     """P^T from the consumer of dV."""
-    slot, phase = done % 2, (done // 2) & 1
+    slot, phase = turn(done, 2)
     mbarrier.wait(p_full.index(slot), phase)  # P is there
     p = p_tiles.index(slot).load(S)
     mbarrier.arrive(p_empty.index(slot))  # it has been read
@@ -145,7 +145,7 @@ def consume_for_dv(
         i = first
         rows = rows_of_head(Rows, batch, kv_head, first, end, sizes, group, 0, S)
         lse = gl.load(rows)
-        slot, phase = done % STAGES, (done // STAGES) & 1
+        slot, phase = turn(done, STAGES)
         mbarrier.wait(k_full, t & 1)  # K has landed
         mbarrier.wait(q_full.index(slot), phase)  # Q_0 has landed
         s = warpgroup_mma_wait(0, [start_transposed(k_tiles, q_tiles.index(slot), done, S)])
@@ -157,8 +157,8 @@ def consume_for_dv(
         for _block in range((end - first) * group - 1):
             rows, i = next_rows(rows, i, first, end)
             lse = gl.load(rows)  # arrives while the matmuls run
-            slot, phase = done % STAGES, (done // STAGES) & 1
-            before, phase_before = (done - 1) % STAGES, ((done - 1) // STAGES) & 1
+            slot, phase = turn(done, STAGES)
+            before, phase_before = turn(done - 1, STAGES)
             mbarrier.wait(q_full.index(slot), phase)  # Q_i has landed
             s = start_transposed(k_tiles, q_tiles.index(slot), done, S)
             mbarrier.wait(do_full.index(before), phase_before)  # dO_{i-1} has landed
@@ -171,7 +171,7 @@ def consume_for_dv(
             p = weights(s, lse, col, i * SIDE, sizes, scale_log2, q_tiles.dtype, CAUSAL, MASK)
             give(p, p_tiles, p_full, p_empty, done)
             done += 1
-        last, phase = (done - 1) % STAGES, ((done - 1) // STAGES) & 1
+        last, phase = turn(done - 1, STAGES)
         mbarrier.wait(do_full.index(last), phase)  # the last dO has landed
         do = do_tiles.index(last).reshape([SIDE, HEAD_DIM])
         dv = warpgroup_mma_wait(0, [warpgroup_mma(gl.convert_layout(p, P), do, dv, is_async=True)])
@@ -195,7 +195,7 @@ def consume_for_dk(dK, Rows, memory, signals, sizes, group, scale, CAUSAL: gl.co
         i = first
         rows = rows_of_head(Rows, batch, kv_head, first, end, sizes, group, 1, S)
         delta = gl.load(rows)
-        slot, phase = done % STAGES, (done // STAGES) & 1
+        slot, phase = turn(done, STAGES)
         mbarrier.wait(v_full, t & 1)  # V has landed
         mbarrier.wait(do_full.index(slot), phase)  # dO_0 has landed
         dp = warpgroup_mma_wait(0, [start_transposed(v_tiles, do_tiles.index(slot), done, S)])
@@ -206,8 +206,8 @@ def consume_for_dk(dK, Rows, memory, signals, sizes, group, scale, CAUSAL: gl.co
         for _block in range((end - first) * group - 1):
             rows, i = next_rows(rows, i, first, end)
             delta = gl.load(rows)  # arrives while the matmuls run
-            slot, phase = done % STAGES, (done // STAGES) & 1
-            before, phase_before = (done - 1) % STAGES, ((done - 1) // STAGES) & 1
+            slot, phase = turn(done, STAGES)
+            before, phase_before = turn(done - 1, STAGES)
             mbarrier.wait(do_full.index(slot), phase)  # dO_i has landed
             dp = start_transposed(v_tiles, do_tiles.index(slot), done, S)
             mbarrier.wait(q_full.index(before), phase_before)  # Q_{i-1} has landed
@@ -219,7 +219,7 @@ def consume_for_dk(dK, Rows, memory, signals, sizes, group, scale, CAUSAL: gl.co
             mbarrier.arrive(q_empty.index(before))  # dS Q has read Q_{i-1}
             ds = (take(p_tiles, p_full, p_empty, done, S) * (dp - delta[None, :])).to(q_tiles.dtype)
             done += 1
-        last, phase = (done - 1) % STAGES, ((done - 1) // STAGES) & 1
+        last, phase = turn(done - 1, STAGES)
         mbarrier.wait(q_full.index(last), phase)  # the last Q has landed
         q = q_tiles.index(last).reshape([SIDE, HEAD_DIM])
         dk = warpgroup_mma_wait(0, [warpgroup_mma(gl.convert_layout(ds, P), q, dk, is_async=True)])

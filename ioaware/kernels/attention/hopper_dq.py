@@ -26,6 +26,7 @@ from ioaware.kernels.attention.gluon_names import tma_load
 from ioaware.kernels.attention.hopper_columns import SIDE
 from ioaware.kernels.attention.hopper_dkdv import write
 from ioaware.kernels.attention.hopper_forward import blocks_seen, masked
+from ioaware.kernels.attention.hopper_numbers import turn, unknown_zero
 from ioaware.kernels.attention.hopper_order import inverse_of, place_of, run_of, tiles_of_program
 
 BLOCK_M = gl.constexpr(128)
@@ -51,12 +52,12 @@ def produce(
         end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
         for i in range(end):
             col = (end - 1 - i) * BLOCK_N
-            slot = loaded % K_STAGES
-            mbarrier.wait(k_empty.index(slot), (loaded // K_STAGES + 1) & 1)  # both consumers' dS K has read the K here
+            slot, phase = turn(loaded, K_STAGES)
+            mbarrier.wait(k_empty.index(slot), phase ^ 1)  # both consumers' dS K has read the K here
             mbarrier.expect(k_full.index(slot), K.block_type.nbytes)
             tma_load(K, [batch, head // group, col, 0], k_full.index(slot), k_tiles.index(slot))
-            slot = loaded % V_STAGES
-            mbarrier.wait(v_empty.index(slot), (loaded // V_STAGES + 1) & 1)  # both consumers' dO V^T has read the V here
+            slot, phase = turn(loaded, V_STAGES)
+            mbarrier.wait(v_empty.index(slot), phase ^ 1)  # both consumers' dO V^T has read the V here
             mbarrier.expect(v_full.index(slot), V.block_type.nbytes)
             tma_load(V, [batch, head // group, col, 0], v_full.index(slot), v_tiles.index(slot))
             loaded += 1
@@ -90,16 +91,16 @@ def consume(
         mbarrier.wait(q_full.index(C), t & 1)  # Q and dO have landed
         for i in range(end):
             j = end - 1 - i
-            k_slot, v_slot = used % K_STAGES, used % V_STAGES
-            # Zero, which the compiler does not know: descriptors of tiles that never change would be kept in registers.
-            zero = used >> 30
+            k_slot, k_phase = turn(used, K_STAGES)
+            v_slot, v_phase = turn(used, V_STAGES)
+            zero = unknown_zero(used)  # so that descriptors of tiles that never change are computed for each block
             q = q_tiles.index(C + zero).reshape([SIDE, HEAD_DIM])
             do = do_tiles.index(C + zero).reshape([SIDE, HEAD_DIM])
             k = k_tiles.index(k_slot).reshape([BLOCK_N, HEAD_DIM])
             v = v_tiles.index(v_slot + zero).reshape([BLOCK_N, HEAD_DIM])
-            mbarrier.wait(k_full.index(k_slot), (used // K_STAGES) & 1)  # K_j has landed
+            mbarrier.wait(k_full.index(k_slot), k_phase)  # K_j has landed
             s = warpgroup_mma(q, k.permute((1, 0)), gl.zeros([SIDE, BLOCK_N], gl.float32, S), use_acc=False, is_async=True)
-            mbarrier.wait(v_full.index(v_slot), (used // V_STAGES) & 1)  # V_j has landed
+            mbarrier.wait(v_full.index(v_slot), v_phase)  # V_j has landed
             dp = warpgroup_mma(do, v.permute((1, 0)), gl.zeros([SIDE, BLOCK_N], gl.float32, S), use_acc=False, is_async=True)
             s = warpgroup_mma_wait(1, [s])  # S is there; dO V^T may still run
             if MASK:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from compiled_before import Call, compile_before
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -25,6 +26,34 @@ pytestmark = [
     ),  # torch's own, at the first float64 matmul of a backward pass
 ]
 Tensors = tuple[torch.Tensor, ...]
+SHAPES = [
+    (1, 1, 1, 128, 128, 64, False),
+    (2, 4, 2, 256, 256, 128, True),
+    (1, 2, 2, 200, 333, 40, False),
+    (3, 5, 1, 1, 77, 256, False),
+    (2, 2, 2, 640, 130, 72, True),  # causal: the first 510 rows see no key
+    (1, 4, 4, 1024, 1024, 256, False),
+    (2, 3, 3, 65, 1, 64, True),
+    (2, 3, 3, 65, 1, 256, False),
+    (4, 8, 2, 700, 900, 96, True),
+    (4, 8, 2, 300, 450, 128, False),
+    (9, 16, 4, 300, 450, 64, True),  # more tiles than processors
+    (3, 20, 20, 500, 500, 136, False),
+]
+OTHERS = [(2, 4, 4, 1024, 1024), (2, 3, 3, 300, 300), (3, 20, 20, 640, 640), (3, 20, 20, 900, 900), (3, 20, 20, 500, 500)]
+"""Of the tests that draw their own tensors: compiled for head_dims of 64, 128 and 256."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    shapes = [*SHAPES, *((*shape, head_dim, False) for shape in OTHERS for head_dim in (64, 128, 256))]
+    compile_before(
+        Call(backend, deterministic, dtype, causal, *shape)
+        for backend, deterministic in ((("hopper", False), ("hopper", True)) if HOPPER else ()) + (("triton", True),)
+        for dtype in TOLERANCE
+        for causal in (False, True)
+        for shape in (shapes if backend == "hopper" else SHAPES)
+    )
 
 
 def drawn(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Tensor:
@@ -75,20 +104,7 @@ def errors(found: Tensors, expected: Tensors) -> list[float]:
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize(
     ("batch", "heads", "kv_heads", "seq_len", "kv_len", "head_dim", "heads_last"),
-    [
-        (1, 1, 1, 128, 128, 64, False),
-        (2, 4, 2, 256, 256, 128, True),
-        (1, 2, 2, 200, 333, 40, False),
-        (3, 5, 1, 1, 77, 256, False),
-        (2, 2, 2, 640, 130, 72, True),  # causal: the first 510 rows see no key
-        (1, 4, 4, 1024, 1024, 256, False),
-        (2, 3, 3, 65, 1, 64, True),
-        (2, 3, 3, 65, 1, 256, False),
-        (4, 8, 2, 700, 900, 96, True),
-        (4, 8, 2, 300, 450, 128, False),
-        (9, 16, 4, 300, 450, 64, True),  # more tiles than processors
-        (3, 20, 20, 500, 500, 136, False),
-    ],
+    SHAPES,
 )
 def test_agrees_with_float64(
     backend: BackendName, deterministic: bool, dtype: torch.dtype, causal: bool, batch: int, heads: int, kv_heads: int,
