@@ -49,7 +49,7 @@ def produce(
 ):
     """Keeps the tiles in shared memory filled: Q, dO and the rows' numbers turn round STAGES slots."""
     q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, _, _ = memory
-    q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty = signals
+    q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty, _ = signals
     _, _, heads, _ = sizes
     lanes = gl.arange(0, BLOCK_M, gl.BlockedLayout([1], [32], [4], [0]))
     loaded = 0  # row blocks so far
@@ -108,6 +108,15 @@ def add(sums, dq, zero):
 
 
 @gluon.jit
+def next_sums(sums, i, first, BLOCK: gl.constexpr):
+    """The sums of the next row block, which is block i of this head or, where that is the first, of the next in the group."""
+    sums += BLOCK
+    if i == first:
+        sums += first * BLOCK
+    return sums
+
+
+@gluon.jit
 def write(C: gl.constexpr, x, X, out_tiles, t, zero, sizes, CAUSAL: gl.constexpr):
     """Writes a consumer's 64 rows of a gradient of its t-th tile through shared memory."""
     tile = out_tiles.index(C + zero)
@@ -123,11 +132,11 @@ def write(C: gl.constexpr, x, X, out_tiles, t, zero, sizes, CAUSAL: gl.constexpr
 @gluon.jit
 def consume(
     C: gl.constexpr, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2,
-    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr, LATE: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of keys 64 C to 64 C + 63 of each tile, and half of what the tile adds to dQ."""
     q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, ds_tiles, out_tiles = memory
-    q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty = signals
+    q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty, ds_full = signals
     _, _, heads, _ = sizes
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     BLOCK: gl.constexpr = BLOCK_M * HEAD_DIM
@@ -135,6 +144,7 @@ def consume(
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
     done = gl.to_tensor(0)  # row blocks so far
+    latest, free = gl.to_tensor(2), gl.to_tensor(0)  # of three tiles of dS
     for t in range(column_tiles(sizes, CAUSAL, BLOCK_N)):
         batch, kv_head, col = column_tile(t, sizes, CAUSAL, BLOCK_N)
         first, end = rows_that_see(col, sizes, CAUSAL, BLOCK_M)
@@ -146,7 +156,7 @@ def consume(
         here = unknown_zero(done)  # so that addresses are computed for each tile
         mbarrier.wait(k_full, t & 1)  # K has landed
         mbarrier.wait(v_full, t & 1)  # V has landed
-        for _block in range((end - first) * group):
+        for block in range((end - first) * group):
             zero = unknown_zero(done)  # so that descriptors of tiles that never change are computed for each block
             k_both = k_tiles.index(zero).reshape([BLOCK_N, HEAD_DIM])
             k = k_both.slice(C * SIDE, SIDE, dim=0)
@@ -154,7 +164,7 @@ def consume(
             slot, phase = turn(done, STAGES)
             q = q_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
             do = do_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
-            ds_tile = ds_tiles.index(done & 1)
+            ds_tile = ds_tiles.index(free if LATE else done & 1)
 
             mbarrier.wait(q_full.index(slot), phase)  # Q_i has landed
             s = start_transposed(k, q, BLOCK_M)
@@ -175,22 +185,40 @@ def consume(
                 p = widened(rounded)  # there are no registers for both
             ds = (p * (dp - delta[None, :])).to(q_tiles.dtype)
 
+            if LATE and block > 0:
+                before, phase_before = turn(done - 1, 2)
+                # All of dS_{i-1} is there; and the other consumer has waited for dQ_{i-3}, whose dS was in this tile.
+                mbarrier.wait(ds_full.index(before), phase_before)
             ds_tile.slice(C * SIDE, SIDE, dim=0).store(ds)
             fence_async_shared()  # what was stored of dS, before the tensor cores read it
-            # Both halves of dS are there. Each consumer has waited for its last dQ, so the other dS tile is free as well.
-            gl.inline_asm_elementwise(MEET, "=r,r", [done], gl.int32, is_pure=False, pack=1)
+            if LATE:
+                mbarrier.arrive(ds_full.index(done & 1))  # this half of dS_i is there
+                ds_tile = ds_tiles.index(latest)  # dQ is one row block late, so that no consumer waits for the other
+                latest, free = free, gl.where(free == 2, 0, free + 1)
+            else:
+                # Both halves of dS are there. Each consumer has waited for its last dQ, so the other dS tile is free as well.
+                gl.inline_asm_elementwise(MEET, "=r,r", [done], gl.int32, is_pure=False, pack=1)
             dq = start_dq(C, ds_tile, k_both, BLOCK_M)
             dk = warpgroup_mma(gl.convert_layout(ds, P), q, dk, is_async=True)
             dv, dq = warpgroup_mma_wait(1, [dv, dq])
-            add(sums, dq, here)
+            if not LATE:
+                add(sums, dq, here)
+            elif block > 0:
+                add(sums, dq, here)
+                sums = next_sums(sums, i, first, BLOCK)
             dk = warpgroup_mma_wait(0, [dk])
             mbarrier.arrive(row_block_empty.index(slot))  # all matmuls have read Q_i and dO_i, and lse and D are used
             done += 1
             i += 1
-            sums += BLOCK
             if i == end:  # on to the next head of the group
                 i = first
-                sums += first * BLOCK
+            if not LATE:
+                sums = next_sums(sums, i, first, BLOCK)
+        if LATE:
+            last, phase = turn(done - 1, 2)
+            mbarrier.wait(ds_full.index(last), phase)  # all of the last dS is there
+            k_both = k_tiles.index(unknown_zero(done)).reshape([BLOCK_N, HEAD_DIM])
+            add(sums, warpgroup_mma_wait(0, [start_dq(C, ds_tiles.index(latest), k_both, BLOCK_M)]), here)
         mbarrier.arrive(kv_empty)  # all matmuls have read K and V
         # Each with numbers of its own: shared ones would be kept in registers until the next tile.
         write(C, dv, dV, out_tiles, t, unknown_zero(done), sizes, CAUSAL)
@@ -201,7 +229,8 @@ def consume(
 @gluon.jit(do_not_specialize=["seq_len", "kv_len", "heads", "batch_heads", "group"])
 def hopper_backward_kernel(
     Q, K, V, dO, dK, dV, Rows, Sums, seq_len, kv_len, heads, batch_heads, group, scale, scale_log2,
-    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
+    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr, LATE: gl.constexpr,
+    REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of column blocks of 128, dealt over the programs, and what they add to dQ. Q, K, V, dO, dK, dV: descriptors of
     [batch, heads, rows, head_dim], with boxes of BLOCK_M rows (Q, dO), 128 (K, V) and 64 (dK, dV); heads and batch_heads count
@@ -214,7 +243,7 @@ def hopper_backward_kernel(
     k_tiles = gl.allocate_shared_memory(K.dtype, [1, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
     v_tiles = gl.allocate_shared_memory(V.dtype, [1, 1, 1, BLOCK_N, HEAD_DIM], V.layout)
     DS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BLOCK_N, BLOCK_M], Q.dtype)
-    ds_tiles = gl.allocate_shared_memory(Q.dtype, [2, BLOCK_N, BLOCK_M], DS)
+    ds_tiles = gl.allocate_shared_memory(Q.dtype, [3 if LATE else 2, BLOCK_N, BLOCK_M], DS)
     out_tiles = gl.allocate_shared_memory(dK.dtype, [2, 1, 1, SIDE, HEAD_DIM], dK.layout)
     q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -223,6 +252,7 @@ def hopper_backward_kernel(
     k_full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     v_full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     kv_empty = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    ds_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(q_full.index(i), 1)  # the producer, when its bytes have landed
         mbarrier.init(do_full.index(i), 1)
@@ -231,15 +261,17 @@ def hopper_backward_kernel(
     mbarrier.init(k_full, 1)
     mbarrier.init(v_full, 1)
     mbarrier.init(kv_empty, 2)
+    for i in gl.static_range(2):
+        mbarrier.init(ds_full.index(i), 2)  # both consumers
     fence_async_shared()  # the barriers' first state, before TMA arrives at them
     memory = (q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, ds_tiles, out_tiles)
-    signals = (q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty)
+    signals = (q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty, ds_full)
     sizes = (seq_len, kv_len, heads, batch_heads)
     gl.warp_specialize(
         [
             (produce, (Q, K, V, dO, Rows, memory, signals, sizes, group, CAUSAL, BLOCK_M, STAGES)),
-            (consume, (0, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES)),
-            (consume, (1, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES)),
+            (consume, (0, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES, LATE)),
+            (consume, (1, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES, LATE)),
         ],
         [4, 4], [REGISTERS, REGISTERS],
     )  # fmt: skip
