@@ -4,13 +4,15 @@ Dao 2023, arXiv 2307.08691, Algorithm 2, for one column block and its row blocks
 and P^T and dS^T go from the accumulators of one matmul straight into the operands of the next:
     start S^T = K Q_i^T;  start dP^T = V dO_i^T                both consumers, for their own 64 keys
     wait for S^T;  P^T = exp(S^T - lse_i)                      while dP^T runs
-    start dV += P^T dO_i
-    wait for dP^T;  dS^T = P^T * (dP^T - D_i)                  while dV runs
-    dS^T -> shared memory;  the consumers meet                 dQ sums over the keys of both
-    start dQ_i = dS K, half of it each;  start dK += dS^T Q_i
-    wait for dQ_i;  add it to the sums in global memory        while dK runs
-dQ's sums are float32 in global memory, to which all column blocks add (so its last bits vary), in the order in which an
-accumulator's registers lie: each instruction adds 512 adjacent bytes, and nothing is shuffled. hopper_ends.py has the rest.
+    wait for dP^T;  start dV += P^T dO_i
+    dS_i^T = P^T * (dP^T - D_i)                                while dV runs
+    wait for both consumers' dS_{i-1};  dS_i^T -> shared memory
+    start dQ_{i-1} = dS_{i-1} K, half of it each;  start dK += dS_i^T Q_i
+    wait for dQ_{i-1};  add it to the sums in global memory    while dK runs
+dQ sums over the keys of both consumers. One row block late, it finds the other's half of dS there, and neither waits; the first
+row block's matmul is for nothing. dQ's sums are float32 in global memory, to which all column blocks add (so its last bits
+vary), in the order in which an accumulator's registers lie: each instruction adds 512 adjacent bytes, and nothing is shuffled.
+hopper_ends.py has the rest.
 """
 
 # The names are the paper's, and parameters of a Gluon function have no Python types.
@@ -37,8 +39,6 @@ BLOCK_N = gl.constexpr(128)
 """Keys of a program: 64 for each of two consumers."""
 PIECE = gl.constexpr(4096)
 """Numbers of dQ that a consumer adds for a row block: 64 rows by 64 columns."""
-MEET = gl.constexpr("bar.sync 9, 256;\nmov.b32 $0, $1;")
-"""Named barrier 9, which Triton does not use, for the 256 threads of both consumers."""
 # Four registers of an accumulator at the address of the first; every output of an asm must be written.
 ADD = gl.constexpr("red.global.add.v4.f32 [$4], {$8, $9, $10, $11};\n" + "".join(f"mov.b32 ${i}, 0;\n" for i in range(4)))
 
@@ -132,7 +132,7 @@ def write(C: gl.constexpr, x, X, out_tiles, t, zero, sizes, CAUSAL: gl.constexpr
 @gluon.jit
 def consume(
     C: gl.constexpr, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2,
-    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr, LATE: gl.constexpr,
+    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of keys 64 C to 64 C + 63 of each tile, and half of what the tile adds to dQ."""
     q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, ds_tiles, out_tiles = memory
@@ -164,7 +164,7 @@ def consume(
             slot, phase = turn(done, STAGES)
             q = q_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
             do = do_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
-            ds_tile = ds_tiles.index(free if LATE else done & 1)
+            ds_tile = ds_tiles.index(free)
 
             mbarrier.wait(q_full.index(slot), phase)  # Q_i has landed
             s = start_transposed(k, q, BLOCK_M)
@@ -185,25 +185,18 @@ def consume(
                 p = widened(rounded)  # there are no registers for both
             ds = (p * (dp - delta[None, :])).to(q_tiles.dtype)
 
-            if LATE and block > 0:
+            if block > 0:
                 before, phase_before = turn(done - 1, 2)
                 # All of dS_{i-1} is there; and the other consumer has waited for dQ_{i-3}, whose dS was in this tile.
                 mbarrier.wait(ds_full.index(before), phase_before)
             ds_tile.slice(C * SIDE, SIDE, dim=0).store(ds)
             fence_async_shared()  # what was stored of dS, before the tensor cores read it
-            if LATE:
-                mbarrier.arrive(ds_full.index(done & 1))  # this half of dS_i is there
-                ds_tile = ds_tiles.index(latest)  # dQ is one row block late, so that no consumer waits for the other
-                latest, free = free, gl.where(free == 2, 0, free + 1)
-            else:
-                # Both halves of dS are there. Each consumer has waited for its last dQ, so the other dS tile is free as well.
-                gl.inline_asm_elementwise(MEET, "=r,r", [done], gl.int32, is_pure=False, pack=1)
-            dq = start_dq(C, ds_tile, k_both, BLOCK_M)
+            mbarrier.arrive(ds_full.index(done & 1))  # this half of dS_i is there
+            dq = start_dq(C, ds_tiles.index(latest), k_both, BLOCK_M)
+            latest, free = free, gl.where(free == 2, 0, free + 1)
             dk = warpgroup_mma(gl.convert_layout(ds, P), q, dk, is_async=True)
             dv, dq = warpgroup_mma_wait(1, [dv, dq])
-            if not LATE:
-                add(sums, dq, here)
-            elif block > 0:
+            if block > 0:
                 add(sums, dq, here)
                 sums = next_sums(sums, i, first, BLOCK)
             dk = warpgroup_mma_wait(0, [dk])
@@ -212,13 +205,10 @@ def consume(
             i += 1
             if i == end:  # on to the next head of the group
                 i = first
-            if not LATE:
-                sums = next_sums(sums, i, first, BLOCK)
-        if LATE:
-            last, phase = turn(done - 1, 2)
-            mbarrier.wait(ds_full.index(last), phase)  # all of the last dS is there
-            k_both = k_tiles.index(unknown_zero(done)).reshape([BLOCK_N, HEAD_DIM])
-            add(sums, warpgroup_mma_wait(0, [start_dq(C, ds_tiles.index(latest), k_both, BLOCK_M)]), here)
+        last, phase = turn(done - 1, 2)
+        mbarrier.wait(ds_full.index(last), phase)  # all of the last dS is there
+        k_both = k_tiles.index(unknown_zero(done)).reshape([BLOCK_N, HEAD_DIM])
+        add(sums, warpgroup_mma_wait(0, [start_dq(C, ds_tiles.index(latest), k_both, BLOCK_M)]), here)
         mbarrier.arrive(kv_empty)  # all matmuls have read K and V
         # Each with numbers of its own: shared ones would be kept in registers until the next tile.
         write(C, dv, dV, out_tiles, t, unknown_zero(done), sizes, CAUSAL)
@@ -229,8 +219,7 @@ def consume(
 @gluon.jit(do_not_specialize=["seq_len", "kv_len", "heads", "batch_heads", "group"])
 def hopper_backward_kernel(
     Q, K, V, dO, dK, dV, Rows, Sums, seq_len, kv_len, heads, batch_heads, group, scale, scale_log2,
-    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr, LATE: gl.constexpr,
-    REGISTERS: gl.constexpr,
+    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of column blocks of 128, dealt over the programs, and what they add to dQ. Q, K, V, dO, dK, dV: descriptors of
     [batch, heads, rows, head_dim], with boxes of BLOCK_M rows (Q, dO), 128 (K, V) and 64 (dK, dV); heads and batch_heads count
@@ -243,7 +232,7 @@ def hopper_backward_kernel(
     k_tiles = gl.allocate_shared_memory(K.dtype, [1, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
     v_tiles = gl.allocate_shared_memory(V.dtype, [1, 1, 1, BLOCK_N, HEAD_DIM], V.layout)
     DS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BLOCK_N, BLOCK_M], Q.dtype)
-    ds_tiles = gl.allocate_shared_memory(Q.dtype, [3 if LATE else 2, BLOCK_N, BLOCK_M], DS)
+    ds_tiles = gl.allocate_shared_memory(Q.dtype, [3, BLOCK_N, BLOCK_M], DS)
     out_tiles = gl.allocate_shared_memory(dK.dtype, [2, 1, 1, SIDE, HEAD_DIM], dK.layout)
     q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -270,8 +259,8 @@ def hopper_backward_kernel(
     gl.warp_specialize(
         [
             (produce, (Q, K, V, dO, Rows, memory, signals, sizes, group, CAUSAL, BLOCK_M, STAGES)),
-            (consume, (0, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES, LATE)),
-            (consume, (1, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES, LATE)),
+            (consume, (0, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES)),
+            (consume, (1, dK, dV, Sums, memory, signals, sizes, group, scale, scale_log2, CAUSAL, MASK, BLOCK_M, STAGES)),
         ],
         [4, 4], [REGISTERS, REGISTERS],
     )  # fmt: skip

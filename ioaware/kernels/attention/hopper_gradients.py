@@ -17,8 +17,6 @@ from ioaware.kernels.attention.tma_views import processors, suits_tma, tma_view
 FUSED_ROWS = {64: 128, 128: 64}
 """Rows of a block in the fused kernel, for each padded head_dim that it has registers for."""
 FUSED: Mapping[str, int] = {"STAGES": 2, "REGISTERS": 240}
-LATE_FROM = {64: 1024, 128: 1 << 30}
-"""Rows from which the fused kernel computes dQ one row block late: it costs one more matmul of dQ for each column block."""
 KEYS_VALUES: Mapping[str, int] = {"STAGES": 2, "REGISTERS": 240}
 QUERIES: Mapping[int, Mapping[str, int]] = {
     64: {"BLOCK_N": 128, "K_STAGES": 2, "V_STAGES": 2, "REGISTERS": 240},
@@ -137,11 +135,10 @@ def _fused(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> t
     """One kernel for all gradients, which adds to dQ's sums."""
     from ioaware.kernels.attention.hopper_backward import hopper_backward_kernel
 
-    seq_len, kv_len, width = tensors["q"].shape[2], tensors["k"].shape[2], padded_head_dim(tensors["q"].shape[3])
+    kv_len, width = tensors["k"].shape[2], padded_head_dim(tensors["q"].shape[3])
     block_m = FUSED_ROWS[width]
     boxes = {"q": block_m, "k": 128, "v": 128, "do": block_m, "dk": 64, "dv": 64}
-    late = seq_len >= LATE_FROM[width]
-    constants = {"CAUSAL": causal, "MASK": causal or kv_len % 128 != 0, "BLOCK_M": block_m, "LATE": late, **FUSED}
+    constants = {"CAUSAL": causal, "MASK": causal or kv_len % 128 != 0, "BLOCK_M": block_m, **FUSED}
     return (_step(hopper_backward_kernel, tensors, boxes, constants, 128, "k", causal, scale),)
 
 
