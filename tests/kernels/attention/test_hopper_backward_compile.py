@@ -22,7 +22,7 @@ from ioaware.kernels.attention.hopper_gradients import FUSED, FUSED_ROWS, KEYS_V
 from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
 
 CLEAN = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
-"""Triton 3.9.0 keeps up to six numbers of some plans in local memory."""
+"""Triton 3.9.0 keeps up to six numbers of some plans in local memory, outside the loops."""
 
 
 def compiled(kernel: Any, boxes: Mapping[str, int], width: int, dtype: str, constants: Mapping[str, Any]) -> Any:
@@ -57,6 +57,8 @@ def read(kernel: Any, folder: Path) -> Code:
 def matmul_loops(code: Code) -> list[list[str]]:
     loops = code.matmul_loops()
     assert len(loops) == 2  # one for each consumer
+    for loop in loops:
+        assert not [x for x in loop if re.search(r"\b(STL|LDL)\b", x)]
     return loops
 
 
