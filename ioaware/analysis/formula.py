@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from sympy import Expr
@@ -64,6 +65,7 @@ class _Printer(StrPrinter):
         return end if low == 0 else f"{self._text(low)}, {end}"
 
 
+@lru_cache(maxsize=1024)
 def show(expr: Expr) -> str:
     """The formula as text. It is for reading: nothing in ioaware parses a formula."""
     return str(_Printer().doprint(expr))  # pyright: ignore[reportUnknownMemberType]

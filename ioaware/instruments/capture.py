@@ -202,7 +202,7 @@ class _Runner:
         try:
             told = replaying(self._reads, run.symbols)
             with _environment() as stand_in, without_torch_compile():
-                without_memory = Memoryless(shape_env=run.symbols.shapes, allow_non_fake_inputs=True)
+                without_memory = Memoryless(run.symbols.shapes)
                 with without_memory, RandomLike(), told, interceptor, symbolic_extremes(), quick_quotients():
                     self._work(run, interceptor)
             run.notes = stand_in.notes

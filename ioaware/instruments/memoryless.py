@@ -16,6 +16,10 @@ class Memoryless(FakeTensorMode):
     """Every tensor is one without memory on the CPU, also those that a custom operator's shape function makes: it runs below
     all other modes, and its `device=x.device` names the GPU."""
 
+    def __init__(self, shape_env: Any) -> None:
+        super().__init__(shape_env=shape_env, allow_non_fake_inputs=True)
+        self.cache_enabled = False  # to describe an operator by its symbolic sizes takes longer than to run it again
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # else torch.compile's machinery is loaded, which takes seconds, to keep it out

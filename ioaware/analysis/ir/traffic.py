@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import sympy
 from sympy import Expr
 
-from ioaware.analysis.evaluate import compile_expression
+from ioaware.analysis.evaluate import compile_expression, free_symbols
 from ioaware.analysis.formula import show
 from ioaware.analysis.ratio import Number
 
@@ -62,7 +62,7 @@ class Count:
     @property
     def symbols(self) -> frozenset[str]:
         """Names that `evaluate` needs, among them the unknowns that only memory could tell."""
-        return frozenset(str(symbol) for symbol in self.expr.free_symbols)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+        return frozenset(map(str, free_symbols(self.expr)))
 
     def evaluate(self, values: Mapping[str, Number]) -> Number:
         """The exact value, at one point of ints or at many points of int64 arrays. Raises as `compile_expression` does."""
