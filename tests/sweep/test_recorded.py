@@ -93,12 +93,13 @@ def test_the_hopper_kernels_moved_what_is_on_record_as_derived() -> None:
     seen = [
         pair for pair in pairs(recorded()) if pair.derived is not None and pair.name in ("hopper", "decode", "hopper_backward")
     ]
-    assert Counter(pair.name for pair in seen) == {"hopper": 24, "hopper_backward": 6, "decode": 5}
+    assert Counter(pair.name for pair in seen) == {"hopper": 24, "hopper_backward": 6, "decode": 6}
     for pair in seen:
         assert pair.read_ratio is not None
         assert pair.write_ratio is not None
         adds = pair.name == "hopper_backward" and pair.params["head_dim"] != 256
-        assert abs(pair.read_ratio - 1) < (0.009 if adds else 0.005), pair.params
+        exact = 1e-5 if pair.name == "decode" else 0.005
+        assert abs(pair.read_ratio - 1) < (0.009 if adds else exact), pair.params
         assert abs(pair.write_ratio - 1) < (0.02 if adds else 1e-4), pair.params
 
 
