@@ -51,7 +51,7 @@ def produce(
     q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, _, _ = memory
     q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty, _ = signals
     _, _, heads, _ = sizes
-    lanes = gl.arange(0, BLOCK_M, gl.BlockedLayout([1], [32], [4], [0]))
+    lanes = gl.arange(0, 2 * BLOCK_M, gl.BlockedLayout([BLOCK_M // 64], [32], [4], [0]))
     loaded = 0  # row blocks so far
     for t in range(column_tiles(sizes, CAUSAL, BLOCK_N)):
         batch, kv_head, col = column_tile(t, sizes, CAUSAL, BLOCK_N)
@@ -72,8 +72,8 @@ def produce(
                     tma_load(V, [batch, kv_head, col, 0], v_full, v_tiles.index(0))
                 mbarrier.expect(do_full.index(slot), dO.block_type.nbytes)
                 tma_load(dO, [batch, head, i * BLOCK_M, 0], do_full.index(slot), do_tiles.index(slot))
-                row_tiles.index(2 * slot).store(gl.load(rows + i * (2 * BLOCK_M)))
-                row_tiles.index(2 * slot + 1).store(gl.load(rows + i * (2 * BLOCK_M) + BLOCK_M))
+                # From the L2 always: what an L1 kept of them would be found there now and then, and nobody could count it.
+                row_tiles.index(slot).store(gl.load(rows + i * (2 * BLOCK_M), cache_modifier=".cg"))
                 mbarrier.arrive(rows_full.index(slot))  # the log-sum-exp and D are there
                 loaded += 1
 
@@ -174,10 +174,10 @@ def consume(
             if MASK:
                 s = masked_columns(s, key, i * BLOCK_M, sizes, CAUSAL)
             mbarrier.wait(rows_full.index(slot), phase)  # the log-sum-exp and D are there
-            lse = row_tiles.index(2 * slot).load(gl.SliceLayout(0, S))
+            lse = row_tiles.index(slot).slice(0, BLOCK_M).load(gl.SliceLayout(0, S))
             p = gl.exp2(s * scale_log2 - lse[None, :])
             rounded = p.to(q_tiles.dtype)
-            delta = row_tiles.index(2 * slot + 1).load(gl.SliceLayout(0, S))
+            delta = row_tiles.index(slot).slice(BLOCK_M, BLOCK_M).load(gl.SliceLayout(0, S))
             dp = warpgroup_mma_wait(0, [dp])
             # The registers of an accumulator are those of the operand.
             dv = warpgroup_mma(gl.convert_layout(rounded, P), do, dv, is_async=True)
@@ -228,7 +228,7 @@ def hopper_backward_kernel(
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
     q_tiles = gl.allocate_shared_memory(Q.dtype, [STAGES, 1, 1, BLOCK_M, HEAD_DIM], Q.layout)
     do_tiles = gl.allocate_shared_memory(dO.dtype, [STAGES, 1, 1, BLOCK_M, HEAD_DIM], dO.layout)
-    row_tiles = gl.allocate_shared_memory(gl.float32, [2 * STAGES, BLOCK_M], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    row_tiles = gl.allocate_shared_memory(gl.float32, [STAGES, 2 * BLOCK_M], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     k_tiles = gl.allocate_shared_memory(K.dtype, [1, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
     v_tiles = gl.allocate_shared_memory(V.dtype, [1, 1, 1, BLOCK_N, HEAD_DIM], V.layout)
     DS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([BLOCK_N, BLOCK_M], Q.dtype)

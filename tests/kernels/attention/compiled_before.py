@@ -4,7 +4,7 @@ Triton compiles one kernel after another, a few seconds each; a file of tests wa
 """
 
 # torch's autograd has no types.
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
 import multiprocessing
