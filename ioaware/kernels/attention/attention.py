@@ -180,11 +180,18 @@ class _Differentiable(torch.autograd.Function):
         return o
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, do: torch.Tensor) -> Any:
-        q, k, v, o, lse = ctx.saved_tensors
-        if ctx.backend == "hopper":
-            grads = hopper_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale, deterministic=ctx.deterministic)
-        else:
-            grads = attention_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale)
-        return (*grads, None, None, None, None)
+        # What refuses second derivatives is costly to enter, and there are none without create_graph.
+        return (_gradients_once if torch.is_grad_enabled() else _gradients)(ctx, do)
+
+
+def _gradients(ctx: Any, do: torch.Tensor) -> Any:
+    q, k, v, o, lse = ctx.saved_tensors
+    if ctx.backend == "hopper":
+        grads = hopper_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale, deterministic=ctx.deterministic)
+    else:
+        grads = attention_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale)
+    return (*grads, None, None, None, None)
+
+
+_gradients_once = once_differentiable(_gradients)

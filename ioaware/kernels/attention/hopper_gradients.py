@@ -37,17 +37,24 @@ def hopper_backward(
 ) -> Gradients:  # fmt: skip
     """dQ, dK and dV of what hopper_forward returned as o and lse [batch, heads, seq_len]. q, o, do [batch, heads, seq_len,
     head_dim]; k, v [batch, kv_heads, kv_len, head_dim]. do has any strides, though such as TMA cannot take cost a copy."""
-    do = do if suits_tma(do) else do.clone(memory_format=torch.contiguous_format)
     if not {type(tensor) for tensor in (q, k, v, do)} <= PLAIN:
+        do = _suiting(do)
         return Prepared.of(q, k, v, o, do, causal, scale, deterministic)(q, k, v, o, lse, do)
     layout = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), o.stride(), do.stride())
     key = (*layout, q.dtype, q.device.index, causal, scale, deterministic)
-    prepared = _PREPARED.get(key)
+    prepared = _PREPARED.get(key) if do.data_ptr() % 16 == 0 else None
     if prepared is None:
+        copy = _suiting(do)
+        if copy is not do:
+            return hopper_backward(q, k, v, o, lse, copy, causal=causal, scale=scale, deterministic=deterministic)
         if len(_PREPARED) >= REMEMBERED_AT_MOST:
             _PREPARED.clear()
         prepared = _PREPARED[key] = Prepared.of(q, k, v, o, do, causal, scale, deterministic)
     return prepared(q, k, v, o, lse, do)
+
+
+def _suiting(do: torch.Tensor) -> torch.Tensor:
+    return do if suits_tma(do) else do.clone(memory_format=torch.contiguous_format)
 
 
 _PREPARED: dict[tuple[object, ...], Prepared] = {}
@@ -116,10 +123,7 @@ class Prepared:
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor
     ) -> Gradients:
         """Launches for tensors that have what this was prepared from."""
-        dq, dk, dv = (
-            torch.empty_strided(x.shape, strides, dtype=q.dtype, device=q.device)
-            for x, strides in zip((q, k, v), self.strides, strict=True)
-        )
+        dq, dk, dv = (x.new_empty_strided(x.shape, strides) for x, strides in zip((q, k, v), self.strides, strict=True))
         rows = torch.empty(self.rows_shape, dtype=torch.float32, device=q.device)
         sums = torch.empty(self.sums_shape, dtype=torch.float32, device=q.device)
         self.prepare(o, do, lse, rows, sums, *self.prepare_numbers)

@@ -66,6 +66,15 @@ def test_output_and_gradients(
         assert relative_error(leaf.grad, other.grad) < 1e-5
 
 
+def test_second_derivatives_are_refused() -> None:
+    leaves = [tensor.requires_grad_() for tensor in draw(1, 1, 20, 20, 16)]
+    gradient = torch.ones_like(leaves[0]).requires_grad_()
+    with interpreted():
+        (dq,) = torch.autograd.grad(attention(*leaves), leaves[:1], gradient, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        dq.sum().backward()
+
+
 def test_heads_last_layout_keeps_its_strides() -> None:
     q, k, v = (tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in draw(2, 2, 20, 20, 16))
     with interpreted():
