@@ -8,7 +8,7 @@ left symbolic agrees with the plain run launch by launch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,7 @@ from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
 from ioaware.instruments.data import Reads, Written, recording, replaying
 from ioaware.instruments.extremes import symbolic_extremes
 from ioaware.instruments.free import Free
+from ioaware.instruments.host_code import fingerprint
 from ioaware.instruments.intercept import Interceptor
 from ioaware.instruments.launch_traffic import kernel_traffic
 from ioaware.instruments.loading import failing_line, first_line
@@ -112,7 +113,8 @@ def capture(
         )
     if begun:
         begun([event for event in plain.events if isinstance(event, CapturedLaunch)])
-    free = Free({name: value for name, value in params.items() if type(value) is int and value >= 1})
+    host = runner.fingerprint()
+    free = _settled_on(host) or Free({name: value for name, value in params.items() if type(value) is int and value >= 1})
     while True:
         run = runner.run(free)
         if run.equality is not None:
@@ -124,8 +126,22 @@ def capture(
         if not new and not agree(run.events, plain.events, _at(free.values)):
             new = dict.fromkeys(free.suspects, "the launches depend on it in another way than symbols show")
         if not new:
+            if host is not None:
+                _ended[host] = free.copy()
             return _settled(runner, free, run, plain)
         free.pin(new)
+
+
+_ended: dict[Hashable, Free] = {}
+KEPT_ENDS = 256
+
+
+def _settled_on(host: Hashable) -> Free | None:
+    """What the search came to for the same host code at the same parameters: the search then is one run, which is checked as
+    ever. At worst a parameter is specialised that would not need to be."""
+    if len(_ended) >= KEPT_ENDS:
+        _ended.clear()
+    return _ended[host].copy() if host in _ended else None
 
 
 def _settled(runner: _Runner, free: Free, run: _Run, plain: _Run) -> Capture:
@@ -159,6 +175,12 @@ class _Runner:
     def name(self) -> str:
         """The target's."""
         return self._target.name
+
+    def fingerprint(self) -> Hashable:
+        """Of the host function and all it is run with; None where nobody can tell whether it is the same again."""
+        code = fingerprint(self._target.call)
+        given = repr((sorted(self.params.items()), sorted(self._autotune.items())))
+        return code and (self._target.name, code, given, self._gpu)
 
     def same_at(self, point: Mapping[str, int], free: Free, events: list[Event]) -> bool:
         """Whether with the symbols at this point the function reads the same data and launches the kernels of `events`."""

@@ -24,7 +24,6 @@ from ioaware.instruments.machine_code import MachineCode
 from ioaware.instruments.operators import NOTE
 from ioaware.instruments.target import Target, compulsory_bytes
 from ioaware.instruments.validity import Validity
-from ioaware.instruments.warps import launch_asks
 from ioaware.traffic import Launch, ParamValue, Result, Traffic, total
 
 
@@ -210,6 +209,8 @@ def _with_resources(parts: Sequence[_Part], found: Capture, code: MachineCode, g
 
 def _with_counters(part: _Part, event: Event, found: Capture, gpu: GPUTarget) -> _Part:
     """The launch with what its warps ask of the L1; a note where that cannot be told."""
+    from ioaware.instruments.warps import launch_asks
+
     if isinstance(event, CapturedOperator):
         return part
     try:

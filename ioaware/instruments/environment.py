@@ -7,11 +7,14 @@ import platform
 import socket
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioaware import __version__
-from ioaware.instruments.nvml import Limits
+
+if TYPE_CHECKING:
+    from ioaware.instruments.nvml import Limits
 
 
 def gpu_environment(limits: Limits) -> dict[str, Any]:
@@ -38,6 +41,7 @@ def software_environment() -> dict[str, str]:
     return versions | ({"commit": commit} if commit else {})
 
 
+@cache
 def installed_version(distribution: str) -> str | None:
     """The version of an installed distribution, without importing it."""
     try:
@@ -46,6 +50,7 @@ def installed_version(distribution: str) -> str | None:
         return None
 
 
+@cache
 def checkout_commit(root: Path) -> str | None:
     """`abc123def456` or `abc123def456-dirty` if `root` is the top of a git checkout; None anywhere else, so that an
     installed ioaware does not report the commit of whatever project surrounds it."""

@@ -18,6 +18,10 @@ class Free:
     equalities: list[str] = field(default_factory=list[str])
     pinned: dict[str, str] = field(default_factory=dict[str, str])
 
+    def copy(self) -> Free:
+        """Another, that may go on without this one."""
+        return Free(dict(self.values), dict(self.same), list(self.equalities), dict(self.pinned))
+
     def without(self, name: str) -> Free:
         """All but one of them."""
         values = {other: value for other, value in self.values.items() if other != name}
