@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 TYPES = {"Q": "*bf16", "K": "*bf16", "V": "*bf16", "scale_log2": "fp32"}
 PARTS = {"O": "*fp32", "Lse": "*fp32", "O_split": "*fp32", "Lse_split": "*fp32"}
 SPILLED = 16 if triton.__version__.startswith("3.9") else 0
-"""Triton 3.9.0 spills this much outside the loop at d 256, blocks of 32."""
+"""Triton 3.9.0 spills this much at d 256 in blocks of 32."""
 NOT_OF_16 = ("seq_len", "group", "splits", "scale_log2", "heads")
 
 
