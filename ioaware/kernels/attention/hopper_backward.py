@@ -211,8 +211,8 @@ def consume(
         add(sums, warpgroup_mma_wait(0, [start_dq(C, ds_tiles.index(latest), k_both, BLOCK_M)]), here)
         mbarrier.arrive(kv_empty)  # all matmuls have read K and V
         # Each with numbers of its own: shared ones would be kept in registers until the next tile.
-        write(C, dv, dV, out_tiles, t, unknown_zero(done), sizes, CAUSAL)
-        write(C, dk * scale, dK, out_tiles, t, unknown_zero(done + 1), sizes, CAUSAL)
+        write(C, dv, dV, out_tiles, t, unknown_zero(heads), sizes, CAUSAL)
+        write(C, dk * scale, dK, out_tiles, t, unknown_zero(group), sizes, CAUSAL)
     tma_store_wait(0)  # shared memory outlives its readers
 
 

@@ -30,6 +30,6 @@ def turn(n, SLOTS: gl.constexpr):
 
 @gluon.jit
 def unknown_zero(n):
-    """Zero, of a count below 2^30, which the compiler does not know. What is computed from it is computed where it is written;
-    what never changes would be computed once, far above, and kept in registers until then."""
-    return n >> 30
+    """Zero, of a number that is never negative, which the compiler does not know. What is computed from it is computed where it
+    is written; what never changes would be computed once, far above, and kept in registers until then."""
+    return gl.minimum(n, 0)
