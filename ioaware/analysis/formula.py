@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import lcm
 from typing import Any
 
+import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
+
+_sympy: Any = sympy
 
 
 class _Printer(StrPrinter):
@@ -27,7 +31,10 @@ class _Printer(StrPrinter):
         return f"{name}({', '.join(map(self._text, args))})"
 
     def _print_ceiling(self, expr: Any) -> str:
-        return self._call("ceil", expr.args)
+        return self._call("ceil", [_over_one_divisor(expr.args[0])])
+
+    def _print_floor(self, expr: Any) -> str:
+        return self._call("floor", [_over_one_divisor(expr.args[0])])
 
     def _print_Max(self, expr: Any) -> str:  # noqa: N802 - sympy looks printers up by class name
         return self._call("max", sorted(expr.args, key=str))
@@ -65,7 +72,17 @@ class _Printer(StrPrinter):
         return end if low == 0 else f"{self._text(low)}, {end}"
 
 
-@lru_cache(maxsize=1024)
+def _over_one_divisor(value: Any) -> Any:
+    """(N + 31)/48, not N/48 + 31/48."""
+    if not isinstance(value, sympy.Add):
+        return value
+    terms: Any = value.args
+    coefficients = [term.as_coeff_Mul()[0] for term in terms]
+    divisor = lcm(*(int(c.q) for c in coefficients if c.is_Rational))
+    return value if divisor == 1 else _sympy.Mul(_sympy.Rational(1, divisor), value * divisor, evaluate=False)
+
+
+@lru_cache(maxsize=4096)
 def show(expr: Expr) -> str:
     """The formula as text. It is for reading: nothing in ioaware parses a formula."""
     return str(_Printer().doprint(expr))  # pyright: ignore[reportUnknownMemberType]

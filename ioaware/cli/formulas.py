@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ioaware.analysis.formula import show
-from ioaware.analysis.growth import leading_term
+from ioaware.analysis.growth import leading
 from ioaware.cli.render import Row, assignments, facts
 from ioaware.cli.text import exact, printable
 from ioaware.report.units import bytes_text, significant, times_text
@@ -27,8 +27,11 @@ MOST_NOTES = 6
 FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
 READABLE = 300
 """Characters of a formula that are shown unasked."""
+TELLING = 60
+"""Characters of a formula that do without a leading term."""
 
 Show = Callable[["Expr"], str]
+Lines = Callable[["Expr"], list[str]]
 
 
 def latex(expr: Expr) -> str:
@@ -47,10 +50,34 @@ def latex(expr: Expr) -> str:
     return str(typeset(found, symbol_names=names))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def brief(expr: Expr, write: Show = show, *, verbose: bool = False) -> str:
+def laid_out(expr: Expr, write: Show = show, *, verbose: bool = False) -> list[str]:
+    """The formula in lines: what it is where lengths are whole sectors and what otherwise, and what its names stand for."""
+    from sympy import Piecewise
+
+    from ioaware.analysis.naming import named
+
+    args: Any = expr.args
+    cases: list[tuple[Any, Any]] = [*args] if isinstance(expr, Piecewise) else [(expr, True)]
+    whole, names = cases[0][0], ()
+    if write is show:
+        short = named(whole)
+        whole, names = short.expr, short.names
+    lines = [f"= {brief(whole, write, verbose=verbose)}"]
+    if names:
+        lines.append(f"  with {', '.join(f'{name} = {write(value)}' for name, value in names)}")
+    for value, condition in cases[1:]:
+        lines[0] += f"  where {write(cases[0][1])}"
+        otherwise = brief(value, write, verbose=verbose, limit=2 * TELLING)
+        lines.append(f"  {'otherwise' if condition == True else write(condition) + ':'} {otherwise}")  # noqa: E712
+    if len(cases) == 1 and cases[0][1] != True:  # noqa: E712 - sympy's own
+        lines[0] += f"  where {write(cases[0][1])}"
+    return lines
+
+
+def brief(expr: Expr, write: Show = show, *, verbose: bool = False, limit: int = READABLE) -> str:
     """The formula, or when it is longer than anyone reads, what it is made of; `verbose` always gives it whole."""
     text = write(expr)
-    if verbose or len(text) <= READABLE:
+    if verbose or len(text) <= limit:
         return text
     names = ", ".join(sorted(str(symbol) for symbol in expr.free_symbols))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
     return f"a formula of {names or 'no parameter'} in {len(text)} characters (-v shows it)"
@@ -68,8 +95,8 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
 
     typeset: Show = latex if as_latex else show
 
-    def write(expr: Expr) -> str:
-        return brief(expr, typeset, verbose=verbose)
+    def write(expr: Expr) -> list[str]:
+        return laid_out(expr, typeset, verbose=verbose)
 
     yield Text(printable(f"derive {result.target}  {assignments(result.params)}"))
     parts = zip(result.launches, result.kernels, result.holds, strict=True)
@@ -105,7 +132,7 @@ def _held(conditions: Sequence[Condition], write: Show) -> Iterator[Row]:
         yield "for", "", " and ".join(condition_text(condition, write) for condition in conditions)
 
 
-def _total(result: Derived, write: Show, held: Sequence[Row] | None) -> Iterator[RenderableType]:
+def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterator[RenderableType]:
     """All kernels together where there are several (`held` is not None), what torch's own operators move beside them, and
     the floor."""
     rows: list[Row] = []
@@ -125,7 +152,7 @@ def _total(result: Derived, write: Show, held: Sequence[Row] | None) -> Iterator
     yield facts(rows)
 
 
-def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write: Show) -> Iterator[Row]:
+def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write: Lines) -> Iterator[Row]:
     """Value and formula of each kind of traffic that there is, and below it the leading term where it says more."""
     counted: Sequence[tuple[str, Count | None, int | None]] = (
         ("reads", formulas.read_bytes, traffic and traffic.read_bytes),
@@ -137,19 +164,35 @@ def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write:
     for name, count, value in counted:
         if count is None or (name not in ("reads", "writes") and count.expr == 0):
             continue
-        yield name, _bytes(value), f"= {write(count.expr)}"
-        yield from _leading(count.expr, write)
+        yield from _formula(name, _bytes(value), count.expr, write)
     if formulas.flops.expr != 0:
-        yield "FLOPs", "unknown" if flops is None else exact(flops, ""), f"= {write(formulas.flops.expr)}"
+        yield from _formula("FLOPs", "unknown" if flops is None else exact(flops, ""), formulas.flops.expr, write)
         moved = traffic and traffic.total_bytes
         if flops and moved:
             yield "intensity", significant(flops / moved), "FLOP per requested byte"
 
 
-def _leading(expr: Expr, write: Show) -> Iterator[Row]:
-    leading = leading_term(expr)
-    if leading is not None and leading != expr:
-        yield "", "", f"~ {write(leading)}"
+def _formula(name: str, value: str, expr: Expr, write: Lines) -> Iterator[Row]:
+    """The value with its formula, and the leading term or why there is none where the formula does not say it itself."""
+    first, *more = write(expr)
+    yield name, value, first
+    for line in more:
+        yield "", "", line
+    found = leading(expr)
+    if found.term is not None and found.term != expr and (found.where is None or found.term != _value_where(expr)):
+        first, *more = write(found.term)
+        yield "", "", "~" + first.removeprefix("=")
+        for line in more:
+            yield "", "", line
+    elif found.term is None and len(first) > TELLING:
+        yield "", "", f"  (no leading term: {found.why})"
+
+
+def _value_where(expr: Expr) -> Any:
+    """What a formula is where lengths are whole sectors."""
+    from sympy import Piecewise
+
+    return expr.args[0].args[0] if isinstance(expr, Piecewise) else expr  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue]
 
 
 def _chip(launch: Launch) -> Iterator[Row]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from ioaware.analysis.growth import leading_term
-from ioaware.analysis.integers import ceil_div, floor_div, index, largest, positive_symbols, series, smallest
+from ioaware.analysis.evaluate import evaluate
+from ioaware.analysis.growth import leading, leading_term
+from ioaware.analysis.integers import Holds, ceil_div, floor_div, index, largest, positive_symbols, series, smallest
 
 N, d, b = positive_symbols("N d b")
 i = index("i")
@@ -21,12 +22,55 @@ i = index("i")
         (series(64 * (i + 1), i, ceil_div(N, 64)), N**2 / 128),
         (floor_div(N, 2) * 4, 2 * N),
         (sympy.Integer(12), sympy.Integer(12)),
+        (N * smallest(N, 64), 64 * N),
+        (largest(N - d, 0) + 5, largest(N - d, 0)),
+        (N / d + N, N),
+        (sympy.Mod(N, 64) + N, N),
+        (N * Holds(N - 5) + N * floor_div(132, N), N),
+        (series(smallest(64 * i + 64, N), i, ceil_div(N, 64)), N**2 / 128),
+        (series(smallest(64 * i + 64 - N + b, b), i, ceil_div(N, 64)), b * N / 64 - N**2 / 128),
+        (
+            series(smallest(64 * i + 64, b), i, ceil_div(N, 64)),
+            b * N / 64 - b * smallest(b, N) / 64 + smallest(b, N) ** 2 / 128,
+        ),
+        (series(largest(0, smallest(N - i * ceil_div(N, 132), ceil_div(N, 132))), i, smallest(N, 132)), N),
     ],
 )
 def test_what_is_left_when_everything_grows(count: sympy.Expr, leading: sympy.Expr) -> None:
     assert leading_term(count) == leading
 
 
-@pytest.mark.parametrize("count", [N * smallest(N, 64), largest(N - d, 0), N / d + N, sympy.Mod(N, 64) + N])
-def test_no_leading_term_where_it_depends_on_which_side_grows(count: sympy.Expr) -> None:
-    assert leading_term(count) is None
+@pytest.mark.parametrize(
+    ("count", "why"),
+    [
+        (N * ceil_div(N, d), "rounds a ratio"),
+        (sympy.Mod(N, 64) + 3, "remainder"),
+        (N * (N - 64 * floor_div(N, 64)) + N, "cancel"),
+        (largest(64 - N, 0), "vanish"),
+        (sympy.Piecewise((N, sympy.Gt(N, d)), (d, True)), "either side"),
+    ],
+)
+def test_a_reason_where_there_is_none(count: sympy.Expr, why: str) -> None:
+    assert leading(count).term is None
+    assert why in leading(count).why
+
+
+def test_of_lengths_of_whole_sectors() -> None:
+    whole = sympy.Eq(sympy.Mod(N, 8), 0)
+    found = leading(3 * N + sympy.Piecewise((4 * N, whole), (32 * ceil_div(N, 8) + N, True)))
+    assert (found.term, found.where) == (7 * N, whole)
+
+
+def test_the_limit_is_that_of_the_exact_values() -> None:
+    """Each formula at lengths a thousand times as large is within 2 % of its leading term."""
+    counts = [
+        series(largest(0, smallest(N - i * ceil_div(N, 132), ceil_div(N, 132))), i, smallest(N, 132)) * d,
+        series(smallest(64 * i + 64 - N + b, b), i, ceil_div(N, 64)),
+        series(64 * (i + 1), i, ceil_div(N, 64)) + d * smallest(N, b),
+    ]
+    values = {"N": 300_001, "d": 70_003, "b": 400_009}
+    for count in counts:
+        term = leading(count).term
+        assert term is not None
+        at: sympy.Expr = term.subs({symbol: values[str(symbol)] for symbol in term.free_symbols})
+        assert abs(evaluate(count, values) / float(at) - 1) < 0.02

@@ -70,11 +70,23 @@ def test_latex(said) -> None:
 
 
 def test_a_long_formula_is_shown_when_asked_for(said) -> None:
-    arguments = ("derive", "flash2", "-p", "causal=true", "-p", "kv_len=700")
+    arguments = ("derive", "flash1", "-p", "causal=true", "-p", "kv_len=700")
     short, whole = said(*arguments), said(*arguments, "-v")
     assert "characters (-v shows it)" in short
     assert "characters (-v shows it)" not in whole
     assert "floor" in whole
+
+
+def test_what_a_formula_says_again_and_again_has_a_name_and_whole_sectors_a_line(said) -> None:
+    text = said("derive", "flash2", "-p", "causal=true")
+    assert "8192*batch*heads*n**2 + 384*batch*heads*seq_len - 8192*batch*heads*n" in text
+    assert "with n = ceil(seq_len/64)" in text
+    assert "132*batch*heads*seq_len  where seq_len % 8 == 0" in text
+    assert "~ 2*batch*heads*seq_len**2" in text
+
+
+def test_a_sum_has_a_leading_term(said) -> None:
+    assert "~ 256*batch*heads*kv_len*seq_len" in said("derive", "flash2", "-p", "causal=true", "-p", "kv_len=700")
 
 
 def test_output_goes_to_a_file(said, tmp_path: Path) -> None:

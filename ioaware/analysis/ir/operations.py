@@ -57,9 +57,7 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
     a, b = [*(n for n in numbers if n is not None), ZERO][:2]
     truth = kind.element == "i1"
     if name in ("shrsi", "shrui") and _counts_rounds(walk, a, b):
-        walk.record.assume(
-            f"takes what is counted at {walk.where(operation)} for less than 2^{b.key}: rounds of the loops around"
-        )
+        walk.record.assume(f"takes the rounds of loops that are counted at {walk.where(operation)} for fewer than 2^30")
         walk.values[operation.results[0]] = Value(kind, ZERO)
         return
     rule = (LOGICAL if truth else BINARY).get(name)
