@@ -7,7 +7,7 @@ import operator as _operator
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import sympy
@@ -22,13 +22,13 @@ class UnknownFunctionError(Exception):
 
 
 def compute(expr: Any, values: Mapping[str, Number]) -> Any:
-    """The value of `expr` at these values of its symbols by name: ints, or integer arrays of one shape, for an object array.
+    """The value of `expr` at these values of its symbols by name: ints, or integer arrays of one shape, for an array.
 
     Raises `UnknownFunctionError`.
     """
     if isinstance(expr, sympy.Symbol):
         value = values[str(expr)]
-        return value if isinstance(value, int) else np.asarray(value).astype(object)
+        return value if isinstance(value, int) else _narrow(np.asarray(value))
     if isinstance(expr, sympy.Integer):
         return int(expr)
     if isinstance(expr, sympy.Float):
@@ -40,16 +40,46 @@ def compute(expr: Any, values: Mapping[str, Number]) -> Any:
     name = type(expr).__name__
     args = [compute(argument, values) for argument in expr.args]
     if name in _FOLDS:
-        return reduce(_everywhere(_FOLDS[name], 2), args)
+        return reduce(_everywhere(name, _FOLDS[name], 2), args)
     if name in _FUNCTIONS:
-        return _everywhere(_FUNCTIONS[name], len(args))(*args)
+        return _everywhere(name, _FUNCTIONS[name], len(args))(*args)
     raise UnknownFunctionError(name)
 
 
-def _everywhere(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
-    """The function on Python's numbers, element by element where an argument is an array of them."""
-    spread: Any = np.frompyfunc(function, arity, 1)
-    return lambda *args: (spread if any(isinstance(arg, np.ndarray) for arg in args) else function)(*args)
+def _everywhere(name: str, function: Callable[..., Any], arity: int) -> Callable[..., Any]:
+    """The function on Python's numbers, element by element where an argument is an array of them: by numpy where that is the
+    same and cannot overflow, else one after the other, as Python's integers."""
+
+    def spread(*args: Any) -> Any:
+        if not any(isinstance(arg, np.ndarray) for arg in args):
+            return function(*args)
+        if name in _AT_ONCE and all(map(_is_small, args)) and (name not in _DIVISIONS or np.all(args[1])):
+            return _AT_ONCE[name](*args)
+        return np.frompyfunc(function, arity, 1)(*(_wide(arg) for arg in args))
+
+    return spread
+
+
+SMALL = 2**31
+"""Integers below it can be added and multiplied in 64 bits."""
+
+
+def _narrow(values: Any) -> Any:
+    """An array of integers in 64 bits where all of it fits."""
+    small = values.size and values.dtype != bool and values.min() > -SMALL and values.max() < SMALL
+    return values.astype(np.int64 if small else object)
+
+
+def _is_small(value: Any) -> bool:
+    if not isinstance(value, np.ndarray):
+        return isinstance(value, int) and abs(value) < SMALL
+    found = cast("np.ndarray[Any, Any]", value)
+    return found.dtype == bool or (found.dtype == np.int64 and found.size > 0 and bool(np.abs(found).max() < SMALL))
+
+
+def _wide(value: Any) -> Any:
+    """As Python's own integers and truths."""
+    return cast("np.ndarray[Any, Any]", value).astype(object) if isinstance(value, np.ndarray) else value
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -84,6 +114,44 @@ def _same(value: Any) -> Any:
     return value
 
 
+_numpy: Any = np
+
+
+def _bit_lengths(values: Any) -> Any:
+    """A float's exponent is the number of bits of an integer below 2^53."""
+    return _numpy.frexp(_numpy.abs(values))[1].astype(np.int64)
+
+
+def _next_powers_of_two(values: Any) -> Any:
+    return _numpy.left_shift(1, _bit_lengths(values - 1))
+
+
+_AT_ONCE: Mapping[str, Callable[..., Any]] = {
+    "Add": _numpy.add,
+    "Mul": _numpy.multiply,
+    "Max": _numpy.maximum,
+    "Min": _numpy.minimum,
+    "And": _numpy.logical_and,
+    "Or": _numpy.logical_or,
+    "Not": _numpy.logical_not,
+    "Equality": _numpy.equal,
+    "Unequality": _numpy.not_equal,
+    "StrictLessThan": _numpy.less,
+    "LessThan": _numpy.less_equal,
+    "StrictGreaterThan": _numpy.greater,
+    "GreaterThan": _numpy.greater_equal,
+    "FloorDiv": _numpy.floor_divide,
+    "CleanDiv": _numpy.floor_divide,
+    "Mod": _numpy.mod,
+    "PythonMod": _numpy.mod,
+    "BitwiseFn_bitwise_and": _numpy.bitwise_and,
+    "BitwiseFn_bitwise_or": _numpy.bitwise_or,
+    "BitwiseFn_bitwise_xor": _numpy.bitwise_xor,
+    "BitLength": _bit_lengths,
+    "NextPowerOfTwo": _next_powers_of_two,
+}
+"""What numpy does with integers of 64 bits as Python does: both round quotients down."""
+_DIVISIONS = frozenset({"FloorDiv", "CleanDiv", "Mod", "PythonMod"})
 _FOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add,
     "Mul": operator.mul,
