@@ -89,18 +89,17 @@ def test_the_readme_beside_the_records_lists_every_point_that_the_l1_can_serve()
 
 
 def test_the_hopper_kernels_moved_what_is_on_record_as_derived() -> None:
-    """The one that adds to dQ, a little more: see the README beside the records."""
+    """An L1 has some of the rows' numbers that the causal backward kernels of d 256 read again."""
     seen = [
         pair for pair in pairs(recorded()) if pair.derived is not None and pair.name in ("hopper", "decode", "hopper_backward")
     ]
-    assert Counter(pair.name for pair in seen) == {"hopper": 24, "hopper_backward": 6, "decode": 6}
+    assert Counter(pair.name for pair in seen) == {"hopper": 24, "hopper_backward": 10, "decode": 6}
     for pair in seen:
         assert pair.read_ratio is not None
         assert pair.write_ratio is not None
-        adds = pair.name == "hopper_backward" and pair.params["head_dim"] != 256
-        exact = 1e-5 if pair.name == "decode" else 0.005
-        assert abs(pair.read_ratio - 1) < (0.009 if adds else exact), pair.params
-        assert abs(pair.write_ratio - 1) < (0.02 if adds else 1e-4), pair.params
+        served = pair.name == "hopper" or (pair.params["head_dim"], pair.params["causal"]) == (256, True)
+        assert abs(pair.read_ratio - 1) < (0.005 if served else 1e-5), pair.params
+        assert abs(pair.write_ratio - 1) < (1e-4 if pair.name == "hopper" else 1e-5), pair.params
 
 
 def test_the_portable_kernels_moved_what_is_derived_where_nothing_is_spilled() -> None:

@@ -1,4 +1,4 @@
-"""The Hopper backward kernels' bytes and FLOPs without a mask: derived from their IR and written down by hand, the same."""
+"""The Hopper backward kernels' bytes and FLOPs: derived from their IR, written down by hand, and counted on an H200."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ import pytest
 from ioaware.instruments.derive import derive
 from ioaware.instruments.target import load_target
 from ioaware.kernels.attention.hopper_gradients import FUSED_ROWS, is_fused
+from ioaware.sweep.evidence import recorded_measurements
+from ioaware.traffic import Result
 
+TARGET = "ioaware.kernels.attention.targets:hopper_backward"
 SIZE = 2  # bytes of fp16
 ROW = 8  # the log-sum-exp and D of a row
 
-Point = dict[str, int | bool]
 Bytes = tuple[int, int, int]  # read, written, added to
 
 
-def in_one_kernel(heads: int, seq_len: int, head_dim: int) -> list[Bytes]:
+def blocks_met(seq_len: int, block_m: int, block_n: int, causal: bool) -> int:
+    """Pairs of a row block and a column block of which a row sees a key."""
+    rows, cols = seq_len // block_m, seq_len // block_n
+    return sum((i + 1) * block_m > j * block_n for i in range(rows) for j in range(cols)) if causal else rows * cols
+
+
+def in_one_kernel(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
     """Before it, D and zeros; the kernel; after it, dQ out of its sums."""
     block_m = FUSED_ROWS[head_dim]
     numbers = seq_len * head_dim
-    met = seq_len // block_m * (seq_len // 128)  # pairs of a row block and a column block
+    met = blocks_met(seq_len, block_m, 128, causal)
     prepare = (2 * numbers * SIZE + 4 * seq_len, ROW * seq_len + 4 * numbers, 0)
     kernel = (
         2 * numbers * SIZE + met * block_m * (2 * head_dim * SIZE + ROW),
@@ -30,41 +38,57 @@ def in_one_kernel(heads: int, seq_len: int, head_dim: int) -> list[Bytes]:
     return [(heads * read, heads * write, heads * add) for read, write, add in (prepare, kernel, finish)]
 
 
-def in_two_kernels(heads: int, seq_len: int, head_dim: int) -> list[Bytes]:
+def in_two_kernels(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
     """Before them, D; dK and dV; dQ."""
     block_n = 128 if head_dim == 64 else 64
     numbers = seq_len * head_dim
     prepare = (2 * numbers * SIZE + 4 * seq_len, ROW * seq_len, 0)
-    met = (seq_len // 64) ** 2
+    met = blocks_met(seq_len, 64, 64, causal)
     keys_values = (2 * numbers * SIZE + met * 64 * (2 * head_dim * SIZE + ROW), 2 * numbers * SIZE, 0)
-    met = seq_len // 128 * (seq_len // block_n)
+    met = blocks_met(seq_len, 128, block_n, causal)
     queries = (2 * numbers * SIZE + ROW * seq_len + met * block_n * 2 * head_dim * SIZE, numbers * SIZE, 0)
     return [(heads * read, heads * write, heads * add) for read, write, add in (prepare, keys_values, queries)]
 
 
-def flops(heads: int, seq_len: int, head_dim: int, *, fused: bool) -> int:
-    """Five matmuls a pair of blocks, and one of dQ for each column block of which nothing is added; or seven."""
-    matmul = 2 * seq_len**2 * head_dim
-    return heads * (5 * matmul + 2 * FUSED_ROWS[head_dim] * seq_len * head_dim if fused else 7 * matmul)
+def flops(heads: int, seq_len: int, head_dim: int, *, causal: bool, fused: bool) -> int:
+    """Five matmuls a pair of blocks, and one of dQ for each column block of which nothing is added; or four and three."""
+    if fused:
+        block_m = FUSED_ROWS[head_dim]
+        return heads * (5 * blocks_met(seq_len, block_m, 128, causal) + seq_len // 128) * 2 * block_m * 128 * head_dim
+    block_n = 128 if head_dim == 64 else 64
+    keys_values, queries = blocks_met(seq_len, 64, 64, causal), blocks_met(seq_len, 128, block_n, causal)
+    return heads * 2 * head_dim * (4 * keys_values * 64 * 64 + 3 * queries * 128 * block_n)
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        {"heads": 3, "seq_len": 512, "head_dim": 128, "deterministic": False},
-        {"heads": 2, "seq_len": 1024, "head_dim": 64, "deterministic": False},
-        {"heads": 2, "seq_len": 256, "head_dim": 256, "deterministic": False},
-    ],
-    ids=["one kernel", "one kernel of 64 columns", "two kernels"],
-)
-def test_derived_and_by_hand(point: Point) -> None:
-    target = load_target("ioaware.kernels.attention.targets:hopper_backward")
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize(("heads", "seq_len", "head_dim"), [(3, 512, 128), (2, 1024, 64), (2, 256, 256)])
+def test_derived_and_by_hand(heads: int, seq_len: int, head_dim: int, causal: bool) -> None:
+    target = load_target(TARGET)
+    point = {"heads": heads, "seq_len": seq_len, "head_dim": head_dim, "causal": causal, "deterministic": False}
     derived = derive(target, target.resolve(point), machine_code=False)
-    heads, seq_len, head_dim = (int(point[name]) for name in ("heads", "seq_len", "head_dim"))
-    fused = is_fused(head_dim, deterministic=bool(point["deterministic"]))
+    fused = is_fused(head_dim, deterministic=False)
     by_hand = in_one_kernel if fused else in_two_kernels
     requested = [launch.requested for launch in derived.launches if launch.requested]
     found = [(one.read_bytes, one.write_bytes, one.atomic_bytes) for one in requested]
-    assert found == by_hand(heads, seq_len, head_dim)
+    assert found == by_hand(heads, seq_len, head_dim, causal)
     assert derived.exact
-    assert sum(launch.flops or 0 for launch in derived.launches) == flops(heads, seq_len, head_dim, fused=fused)
+    assert sum(launch.flops or 0 for launch in derived.launches) == flops(heads, seq_len, head_dim, causal=causal, fused=fused)
+
+
+RECORDED = [record for record in recorded_measurements() if record.target == TARGET]
+
+
+@pytest.mark.parametrize(
+    "record", RECORDED, ids=lambda r: "-".join(str(r.params[x]) for x in ("seq_len", "head_dim", "causal"))
+)
+def test_counted_and_by_hand(record: Result) -> None:
+    """Counters see what is added to memory as written. Of the rows' numbers that dK and dV's kernel loads, an L1 has some."""
+    heads, seq_len, head_dim, causal = (int(record.params[name] or 0) for name in ("heads", "seq_len", "head_dim", "causal"))
+    fused = is_fused(head_dim, deterministic=bool(record.params["deterministic"]))
+    expected = (in_one_kernel if fused else in_two_kernels)(heads, seq_len, head_dim, causal=bool(causal))
+    for launch, (read, written, added) in zip(record.launches, expected, strict=True):
+        assert launch.requested is not None
+        assert launch.local_bytes == 0
+        served = 2e-3 if launch.kernel == "dkdv_kernel" and causal else 0
+        assert launch.requested.read_bytes == pytest.approx(read, rel=served, abs=0), launch.kernel
+        assert launch.requested.write_bytes == written + added, launch.kernel
