@@ -44,13 +44,13 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> 
 
 
 def _tilings(q: torch.Tensor) -> Iterator[Tiling]:
-    """Of the forward pass and of dQ, which has tiles of 128 rows always, with a mask and without."""
+    """Of the forward pass and of dQ, which has tiles of 128 rows and all causal ones in pairs, with a mask and without."""
     batch, heads, seq_len, head_dim = q.shape
     blocks = -(-seq_len // 128)
     for causal in (False, True):
         yield Tiling.of(head_dim, seq_len, batch * heads, processors(q.device.index or 0), causal=causal)
-    yield Tiling(MEDIUM, "in turn", blocks, batch * heads)
-    yield Tiling(MEDIUM, "in pairs", -(-blocks // 2), batch * heads)
+    yield Tiling(MEDIUM, False, blocks, batch * heads, 0)
+    yield Tiling(MEDIUM, True, blocks, batch * heads, batch * heads)
 
 
 def hopper_forward(
@@ -96,8 +96,8 @@ class Prepared:
         o = torch.empty_like(q, device="meta")
         if not suits_tma(o):
             o = torch.empty(q.shape, dtype=q.dtype, device="meta")
-        programs = min(tiling.run * tiling.runs, processors(q.device.index or 0))
-        constants = plan.constants(tiling.order, mask=causal or kv_len % plan.block_n != 0)
+        programs = min(tiling.hands, processors(q.device.index or 0))
+        constants = plan.constants(seq_len, kv_len, causal=causal)
         return Prepared(
             launch=Launch(
                 "attention", hopper_forward_kernel, (programs,), q.device, constants, num_warps=4, enable_fp_fusion=True
@@ -108,7 +108,7 @@ class Prepared:
             ),
             numbers=(
                 seq_len, kv_len, heads, batch * heads, heads // kv_heads, inverse_of(tiling.run), inverse_of(heads),
-                scale * LOG2_E,
+                tiling.paired, inverse_of(tiling.others), scale * LOG2_E,
             ),
             o_strides=o.stride(),
             lse_shape=(batch, heads, seq_len),

@@ -42,8 +42,8 @@ def produce(
     q_tiles, do_tiles, k_tiles, v_tiles = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
     loaded = 0  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, False, BLOCK_M)):
-        batch, head, row = place_of(t, sizes, CAUSAL, False, BLOCK_M)
+    for t in range(tiles_of_program(sizes, CAUSAL, BLOCK_M)):
+        batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)
         for c in gl.static_range(2):
             mbarrier.wait(q_empty.index(c), (t + 1) & 1)  # consumer c's dQ of the tile before has left through its Q
             mbarrier.expect(q_full.index(c), Q.block_type.nbytes + dO.block_type.nbytes)
@@ -77,8 +77,8 @@ def consume(
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
     used = gl.to_tensor(0)  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, False, BLOCK_M)):
-        batch, head, row = place_of(t, sizes, CAUSAL, False, BLOCK_M)
+    for t in range(tiles_of_program(sizes, CAUSAL, BLOCK_M)):
+        batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)
         end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
         row += C * SIDE
         blocks = gl.cdiv(seq_len, SIDE)
@@ -147,8 +147,8 @@ def dq_kernel(
     fence_async_shared()  # the barriers' first state, before TMA arrives at them
     memory = (q_tiles, do_tiles, k_tiles, v_tiles)
     signals = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
-    run = run_of(seq_len, batch_heads, CAUSAL, False, BLOCK_M)
-    sizes = (seq_len, kv_len, heads, batch_heads, inverse_of(run), inverse_of(heads))
+    run = run_of(seq_len, CAUSAL, BLOCK_M)
+    sizes = (seq_len, kv_len, heads, batch_heads, inverse_of(run), inverse_of(heads), batch_heads, 1)  # all in pairs
     gl.warp_specialize(
         [
             (produce, (Q, K, V, dO, memory, signals, sizes, group, CAUSAL, BLOCK_N, K_STAGES, V_STAGES)),

@@ -8,7 +8,8 @@ Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), with its Algorithm 1 per 
         wait for O;  exponentials -> P_j;  O *= decay            while the other consumers' matmuls run
     O += P_last V_last;  write O / l and the log-sum-exp
 Exponentials before the wait for O, FlashAttention-3's Algorithm 2, came out slower here (docs/hopper-attention.md).
-Column blocks run from the last visible one to the first, so that masked blocks come first and the long loop has no mask.
+Column blocks run from the last visible one to the first, so that masked ones come first: no other than the first if the causal
+diagonal begins at a multiple of 64. Elsewhere a branch in the long loop masks the second, which costs 5 to 8 %.
 A program works on many row blocks in turn: while O of one is written, Q, K and V of the next are on their way.
 Loads and stores are TMA: rows beyond seq_len or kv_len and columns beyond head_dim come as zeros and are not written.
 """
@@ -41,7 +42,7 @@ LOG2_E = gl.constexpr(1.4426950408889634)
 @gluon.jit
 def blocks_seen(first_row, last_row, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr):
     """Column blocks that rows up to last_row see; at least one, where all is masked when they see none."""
-    seq_len, kv_len, _, _, _, _ = sizes
+    seq_len, kv_len = sizes[0], sizes[1]
     keys = kv_len
     if CAUSAL:
         keys = gl.maximum(gl.minimum(last_row + 1 + kv_len - seq_len, kv_len), 1)
@@ -52,16 +53,15 @@ def blocks_seen(first_row, last_row, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.co
 @gluon.jit
 def produce(
     Q, K, V, memory, signals, sizes, group,
-    CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
-    Q_SLOTS: gl.constexpr,
+    CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr,
 ):  # fmt: skip
     """Keeps the tiles in shared memory filled: K and V turn round STAGES slots, the consumers' Q round Q_SLOTS."""
     BLOCK_M: gl.constexpr = ROWS * CONSUMERS
     q_tiles, k_tiles, v_tiles, _ = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
     loaded = 0  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, BY_LENGTH, BLOCK_M)):
-        batch, head, row = place_of(t, sizes, CAUSAL, BY_LENGTH, BLOCK_M)
+    for t in range(tiles_of_program(sizes, CAUSAL, BLOCK_M)):
+        batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)
         for c in gl.static_range(CONSUMERS):
             q_slot, q_turn = (t * CONSUMERS + c) % Q_SLOTS, (t * CONSUMERS + c) // Q_SLOTS
             mbarrier.wait(q_empty.index(q_slot), (q_turn + 1) & 1)  # the consumer that had this slot has done with it
@@ -84,7 +84,7 @@ def produce(
 @gluon.jit
 def masked(s, row, col, sizes, CAUSAL: gl.constexpr):
     """-inf where a row does not see a key."""
-    seq_len, kv_len, _, _, _, _ = sizes
+    seq_len, kv_len = sizes[0], sizes[1]
     S: gl.constexpr = s.type.layout
     lanes = gl.arange(0, s.shape[1], gl.SliceLayout(0, S))
     if CAUSAL:
@@ -116,7 +116,7 @@ def scores(q, k_tiles, slot, BLOCK_N: gl.constexpr):
 @gluon.jit
 def attend(
     o, l, m, p, q, memory, signals, used, unmasked, end, row, sizes, scale_log2,
-    CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """O, l, m and the last P after the column blocks end - 1, ..., 0, of which the first `unmasked` are seen in full."""
     _, k_tiles, v_tiles, _ = memory
@@ -132,13 +132,13 @@ def attend(
         o = warpgroup_mma(p, v, o, is_async=True)
         s = warpgroup_mma_wait(1, [s])  # S_j is there; P V may still run
         mbarrier.arrive(k_empty.index(slot))  # Q K_j^T has read K_j
-        if CAUSAL:
+        if MASKED == 2:
             if block >= unmasked:
-                s = masked(s, row, block * BLOCK_N, sizes, CAUSAL)
+                s = masked(s, row, block * BLOCK_N, sizes, True)
         m_new = gl.maximum(m, gl.max(s, 1))  # [ROWS]
         o = warpgroup_mma_wait(0, [o])
         mbarrier.arrive(v_empty.index(slot_before))  # P V has read V_{j-1}
-        e, shift = exponentials(s, m_new, scale_log2, CAUSAL)
+        e, shift = exponentials(s, m_new, scale_log2, MASKED == 2)
         decay = gl.exp2(m * scale_log2 - shift)  # [ROWS]
         l = l * decay + gl.sum(e, 1)
         o = o * gl.convert_layout(decay, gl.SliceLayout(1, o.type.layout))[:, None]
@@ -151,11 +151,11 @@ def attend(
 @gluon.jit
 def write(
     C: gl.constexpr, o, l, m, O, Lse, o_tile, t, sizes, scale_log2,
-    CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, BLOCK_M: gl.constexpr,
+    CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr,
 ):  # fmt: skip
     """O / l and the log-sum-exp of consumer C's rows of the t-th tile."""
-    seq_len, _, heads, _, _, _ = sizes
-    batch, head, row = place_of(t, sizes, CAUSAL, BY_LENGTH, BLOCK_M)  # again: that is cheaper than registers to keep it in
+    seq_len, heads = sizes[0], sizes[2]
+    batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)  # again: that is cheaper than registers to keep it in
     row += C * ROWS
     l = gl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
     rows = row + gl.arange(0, ROWS, l.type.layout)
@@ -195,20 +195,20 @@ def enter(
 @gluon.jit
 def consume(
     C: gl.constexpr, work,
-    CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
     """Rows 64 C to 64 C + 63 of each tile: softmax(Q K^T) V."""
     O, Lse, memory, signals, sizes, scale_log2 = work
     q_tiles, k_tiles, v_tiles, o_tiles = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
-    seq_len, kv_len, _, _, _, _ = sizes
+    seq_len, kv_len = sizes[0], sizes[1]
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
     used = gl.to_tensor(0)  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, BY_LENGTH, ROWS * CONSUMERS)):
-        _batch, _head, tile_row = place_of(t, sizes, CAUSAL, BY_LENGTH, ROWS * CONSUMERS)
+    for t in range(tiles_of_program(sizes, CAUSAL, ROWS * CONSUMERS)):
+        _batch, _head, tile_row = place_of(t, sizes, CAUSAL, ROWS * CONSUMERS)
         row, end, used = enter(C, signals, tile_row, used, sizes, CAUSAL, BLOCK_N, STAGES, CONSUMERS)
         q_slot, q_turn = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
         q = q_tiles.index(q_slot).reshape([ROWS, HEAD_DIM])
@@ -217,10 +217,10 @@ def consume(
         mbarrier.wait(k_full.index(slot), phase)  # K_0 has landed
         s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, BLOCK_N)])
         mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
-        if MASK:
+        if MASKED > 0:
             s = masked(s, row, (end - 1) * BLOCK_N, sizes, CAUSAL)
         m = gl.max(s, 1)  # [ROWS]
-        e, _shift = exponentials(s, m, scale_log2, MASK)
+        e, _shift = exponentials(s, m, scale_log2, MASKED > 0)
         l = gl.sum(e, 1)  # [ROWS]
         p = gl.convert_layout(e.to(q_tiles.dtype), P)
         used += 1
@@ -228,7 +228,7 @@ def consume(
         o = gl.zeros([ROWS, HEAD_DIM], gl.float32, ACC)
         unmasked = gl.minimum(gl.maximum(row + 1 + kv_len - seq_len, 0), kv_len) // BLOCK_N
         o, l, m, p, used = attend(
-            o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, CAUSAL, BLOCK_N, STAGES
+            o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, MASKED, BLOCK_N, STAGES
         )
         if O_APART:
             mbarrier.arrive(q_empty.index(q_slot))  # the last Q K^T has read Q
@@ -239,21 +239,26 @@ def consume(
         o = warpgroup_mma_wait(0, [o])
         mbarrier.arrive(v_empty.index(slot))  # P V has read V_last
         o_tile = o_tiles.index(C if O_APART else q_slot)
-        write(C, o, l, m, O, Lse, o_tile, t, sizes, scale_log2, CAUSAL, BY_LENGTH, ROWS * CONSUMERS)
+        write(C, o, l, m, O, Lse, o_tile, t, sizes, scale_log2, CAUSAL, ROWS * CONSUMERS)
         if not O_APART:
             tma_store_wait(0)  # TMA has read O from where a later Q goes
             mbarrier.arrive(q_empty.index(q_slot))
     tma_store_wait(0)  # shared memory outlives its readers
 
 
-@gluon.jit(do_not_specialize=["seq_len", "kv_len", "heads", "batch_heads", "group", "inverse", "heads_inverse"])
+NUMBERS = ["seq_len", "kv_len", "heads", "batch_heads", "group", "inverse", "heads_inverse", "paired", "others_inverse"]
+
+
+@gluon.jit(do_not_specialize=NUMBERS)
 def hopper_forward_kernel(
-    Q, K, V, O, Lse, seq_len, kv_len, heads, batch_heads, group, inverse, heads_inverse, scale_log2,
-    CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    Q, K, V, O, Lse, seq_len, kv_len, heads, batch_heads, group, inverse, heads_inverse, paired, others_inverse,
+    scale_log2,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     CONSUMERS: gl.constexpr, REGISTERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
     """Tiles of 64 CONSUMERS rows, dealt over the programs. Q, K, V, O: descriptors of [batch, heads, rows, head_dim];
-    inverse, heads_inverse: what hopper_order's `divided` takes for its run and for heads."""
+    inverse, heads_inverse, others_inverse: what hopper_order's `divided` takes for its run, for heads, for heads not in pairs;
+    MASKED: in how many column blocks there may be keys that a consumer's rows do not see: none, the first, the first two."""
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
     q_tiles = gl.allocate_shared_memory(Q.dtype, [Q_SLOTS, 1, 1, ROWS, HEAD_DIM], Q.layout)
     k_tiles = gl.allocate_shared_memory(K.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
@@ -278,35 +283,35 @@ def hopper_forward_kernel(
     fence_async_shared()  # the barriers' first state, before TMA arrives at them
     memory = (q_tiles, k_tiles, v_tiles, o_tiles)
     signals = (q_full, q_empty, k_full, k_empty, v_full, v_empty)
-    sizes = (seq_len, kv_len, heads, batch_heads, inverse, heads_inverse)
+    sizes = (seq_len, kv_len, heads, batch_heads, inverse, heads_inverse, paired, others_inverse)
     work = (O, Lse, memory, signals, sizes, scale_log2)
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BY_LENGTH, BLOCK_N, STAGES, 2, Q_SLOTS)),
-                (consume, (0, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 2, Q_SLOTS)),
+                (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
             ],
             [4, 4], [REGISTERS, REGISTERS],
         )  # fmt: skip
     elif CONSUMERS == 3:
         gl.warp_specialize(
             [
-                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BY_LENGTH, BLOCK_N, STAGES, 3, Q_SLOTS)),
-                (consume, (0, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (2, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 3, Q_SLOTS)),
+                (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (consume, (2, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
             ],
             [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip
     else:
         gl.warp_specialize(
             [
-                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BY_LENGTH, BLOCK_N, STAGES, 4, Q_SLOTS)),
-                (consume, (0, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (2, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (3, work, CAUSAL, BY_LENGTH, MASK, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 4, Q_SLOTS)),
+                (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (2, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (3, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
             ],
             [4, 4, 4, 4], [REGISTERS, REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip

@@ -1,10 +1,12 @@
-"""The order in which the Hopper kernel's programs work on row blocks: which batch, head and rows a program's t-th tile has.
+"""The order in which the Hopper kernels' programs work on row blocks: which batch, head and rows a program's t-th tile has.
 
 Without a mask all row blocks are equally long, and programs take them in turn, head by head. Causal ones differ in length:
-by length    the longest of all heads first; who got the longer ones of a round of dealing gets the shorter ones of the next.
-             Programs end within a short tile of one another, but K and V of all heads are read at the same time.
 in pairs     the longest of a head with its shortest and so on, all pairs equally long. Programs end within a pair of one
              another, and only so many heads are read at a time that their K and V stay in the L2.
+by length    the longest of some heads first; who sits first in a round of dealing sits last in the next. Programs end within
+             a short tile of one another, but K and V of all these heads are read at a time.
+The forward kernel deals the first heads in pairs and the last ones by length, beginning with the programs that the last round
+of pairs left out. Sums over all programs are the same in any order.
 A place comes from its number by divisions without anything that is carried from tile to tile, so that loads and stores have
 a formula; and the divisions by multiplication, as two of them came to 580 cycles a tile (docs/hopper-attention.md).
 """
@@ -33,10 +35,8 @@ def divided(n, inverse):
 
 
 @gluon.jit
-def run_of(seq_len, batch_heads, CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Tiles are numbered in runs of so many: the heads with a row block of one length, a head's pairs, a head's row blocks."""
-    if CAUSAL and BY_LENGTH:
-        return batch_heads
+def run_of(seq_len, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """Tiles in turn and pairs are numbered in runs of so many: a head's row blocks, a head's pairs."""
     blocks = gl.cdiv(seq_len, BLOCK_M)
     if CAUSAL:
         return gl.cdiv(blocks, 2)
@@ -44,47 +44,57 @@ def run_of(seq_len, batch_heads, CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, 
 
 
 @gluon.jit
-def tiles_of_program(sizes, CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, BLOCK_M: gl.constexpr):
-    """How many tiles this program works on. Tiles or, in pairs, two at a time are dealt out in turn."""
-    seq_len, _, _, batch_heads, _, _ = sizes
+def seat_of(r):
+    """Where this program sits in the r-th round of dealing to and fro."""
+    return gl.program_id(0) if r % 2 == 0 else gl.num_programs(0) - 1 - gl.program_id(0)
+
+
+@gluon.jit
+def pairs_of_program(sizes, BLOCK_M: gl.constexpr):
+    """How many pairs this program has, whether the last round of pairs gave it one, and how many it gave to all."""
+    pairs = run_of(sizes[0], True, BLOCK_M) * sizes[6]
+    rounds = pairs // gl.num_programs(0)
+    given = pairs - rounds * gl.num_programs(0)
+    last = (gl.program_id(0) < given).to(gl.int32)
+    return rounds + last, last, given
+
+
+@gluon.jit
+def tiles_of_program(sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """How many tiles this program works on. sizes: seq_len, kv_len, heads, batch_heads, the inverses of run_of and of heads,
+    how many heads are dealt in pairs, the inverse of how many are not."""
+    seq_len, _, _, batch_heads, _, _, paired, _ = sizes
     blocks = gl.cdiv(seq_len, BLOCK_M)
-    if CAUSAL and BY_LENGTH:
-        rounds = blocks * batch_heads // gl.num_programs(0)
-        left = blocks * batch_heads - rounds * gl.num_programs(0)
-        return rounds + (seat_of(rounds) < left).to(gl.int32)
     if CAUSAL:
-        hands = gl.cdiv(blocks, 2) * batch_heads
-        return gl.cdiv(hands - gl.program_id(0), gl.num_programs(0)) * 2
+        pairs, last, given = pairs_of_program(sizes, BLOCK_M)
+        seats = given + blocks * (batch_heads - paired)  # who was given a pair in a round has had that seat
+        rounds = seats // gl.num_programs(0)
+        left = seats - rounds * gl.num_programs(0)
+        return 2 * pairs + rounds + (seat_of(rounds) < left).to(gl.int32) - last
     return gl.cdiv(blocks * batch_heads - gl.program_id(0), gl.num_programs(0))
 
 
 @gluon.jit
-def seat_of(t):
-    """Where this program sits in the t-th round of dealing to and fro."""
-    return gl.program_id(0) if t % 2 == 0 else gl.num_programs(0) - 1 - gl.program_id(0)
-
-
-@gluon.jit
-def place_of(t, sizes, CAUSAL: gl.constexpr, BY_LENGTH: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Batch, head and first row of this program's t-th tile."""
-    seq_len, _, heads, batch_heads, inverse, heads_inverse = sizes
+def place_of(t, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """Batch, head and first row of this program's t-th tile; sizes as of tiles_of_program."""
+    seq_len, _, heads, batch_heads, inverse, heads_inverse, paired, others_inverse = sizes
     blocks = gl.cdiv(seq_len, BLOCK_M)
-    run = run_of(seq_len, batch_heads, CAUSAL, BY_LENGTH, BLOCK_M)
-    if CAUSAL and BY_LENGTH:
-        tile = t * gl.num_programs(0) + seat_of(t)
-        shorter = divided(tile, inverse)
-        batch_head = tile - shorter * run
-        block = blocks - 1 - shorter
-    elif CAUSAL:
-        hand = (t // 2) * gl.num_programs(0) + gl.program_id(0)
-        batch_head = divided(hand, inverse)
-        pair = hand - batch_head * run
-        block = blocks - 1 - pair
-        if t % 2 == 1:
-            block = pair if pair < block else blocks  # an odd number: a tile beyond the last row beside the middle one
+    if CAUSAL:
+        pairs, last, given = pairs_of_program(sizes, BLOCK_M)
+        in_pairs = t < 2 * pairs
+        r = t - 2 * pairs + last
+        number = (t // 2) * gl.num_programs(0) + gl.program_id(0) if in_pairs else r * gl.num_programs(0) + seat_of(r) - given
+        run = run_of(seq_len, True, BLOCK_M) if in_pairs else batch_heads - paired
+        quotient = divided(number, inverse if in_pairs else others_inverse)
+        rest = number - quotient * run
+        batch_head = quotient if in_pairs else paired + rest
+        block = blocks - 1 - (rest if in_pairs else quotient)
+        if in_pairs and t % 2 == 1:
+            block = rest - blocks % 2  # an odd number: the longest is beside one beyond the last row
+            block = block if block >= 0 else blocks
     else:
         tile = t * gl.num_programs(0) + gl.program_id(0)
         batch_head = divided(tile, inverse)
-        block = tile - batch_head * run
+        block = tile - batch_head * blocks
     batch = divided(batch_head, heads_inverse)
     return batch, batch_head - batch * heads, block * BLOCK_M

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
 
-Order = Literal["in turn", "in pairs", "by length"]
-"""How tiles are dealt to programs; see hopper_order."""
 NUMBERS = 2**30
 """hopper_order.divided divides n by d without error while n (d inverse_of(d) - NUMBERS) is below this."""
 
@@ -27,10 +24,13 @@ class Plan:
         """Query rows of a tile: 64 for each consumer."""
         return 64 * self.consumers
 
-    def constants(self, order: Order, *, mask: bool) -> dict[str, int]:
+    def constants(self, seq_len: int, kv_len: int, *, causal: bool) -> dict[str, int]:
         """The kernel's compile-time parameters."""
+        masked = int(causal or kv_len % self.block_n != 0)
+        if causal and (kv_len - seq_len) % 64:
+            masked = 2  # the diagonal passes through two column blocks of a consumer's 64 rows
         names = {field.name.upper(): getattr(self, field.name) for field in fields(self)}
-        return {"CAUSAL": order != "in turn", "BY_LENGTH": order == "by length", "MASK": mask, **names}
+        return {"CAUSAL": causal, "MASKED": masked, **names}
 
 
 FEW = Plan(block_n=128, stages=4, consumers=2, registers=240, q_slots=4)
@@ -41,8 +41,8 @@ WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, o_apart
 """WIDE has room for three Q beside K and V: each consumer's, and the next of the consumer that finishes first."""
 PLANS = (FEW, SHORT, LONG, MEDIUM, WIDE)
 WIDTHS = (64, 128, 256)
-READERS = {64: 256, 128: 512, 256: 512}
-"""By width: query rows that must share one reading of K and V from HBM, or HBM would not keep up with the matmuls."""
+ROUNDS = 4
+"""Dealing so many rounds of causal tiles by length evens out what pairs before them left uneven."""
 
 
 def padded_head_dim(head_dim: int) -> int:
@@ -52,33 +52,46 @@ def padded_head_dim(head_dim: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The plan of one call and the order of its tiles: numbers of `runs` runs of `run` tiles each, or pairs of tiles."""
+    """The plan of one call and how its tiles are dealt: all in turn, or those of `paired` heads in pairs and of others by
+    length (hopper_order)."""
 
     plan: Plan
-    order: Order
-    run: int
-    runs: int
+    causal: bool
+    blocks: int
+    batch_heads: int
+    paired: int
 
     @staticmethod
     def of(head_dim: int, seq_len: int, batch_heads: int, processors: int, *, causal: bool) -> Tiling:
         """The fastest measured at 16,384 tokens on 132 processors (docs/hopper-attention.md); FEW where SHORT would leave
         processors without tiles."""
-        width = padded_head_dim(head_dim)
-        plan = _plan(width, seq_len, batch_heads, processors, causal=causal)
+        plan = _plan(padded_head_dim(head_dim), seq_len, batch_heads, processors, causal=causal)
         blocks = -(-seq_len // plan.block_m)
-        if not causal:
-            return Tiling(plan, "in turn", blocks, batch_heads)
-        # K and V of all heads are read at once, and each by so many programs
-        rows = plan.block_m * max(1, processors // batch_heads)
-        by_length = Tiling(plan, "by length", batch_heads, blocks)
-        if rows >= READERS[width] and by_length.divisible:
-            return by_length
-        return Tiling(plan, "in pairs", -(-blocks // 2), batch_heads)
+        if not causal or blocks * batch_heads <= ROUNDS * processors:
+            return Tiling(plan, causal, blocks, batch_heads, 0)
+        return Tiling(plan, True, blocks, batch_heads, batch_heads - -(-ROUNDS * processors // blocks))
+
+    @property
+    def run(self) -> int:
+        """Row blocks or, where causal, pairs of a head."""
+        return -(-self.blocks // 2) if self.causal else self.blocks
+
+    @property
+    def others(self) -> int:
+        """Heads that are not dealt in pairs; at least one, as the kernel divides by them."""
+        return max(1, self.batch_heads - self.paired)
+
+    @property
+    def hands(self) -> int:
+        """Tiles and pairs of tiles that programs can have."""
+        return self.run * self.paired + self.blocks * (self.batch_heads - self.paired)
 
     @property
     def divisible(self) -> bool:
-        """Whether the kernel divides every tile's number by the run without error."""
-        return divides(self.run * self.runs, self.run)
+        """Whether the kernel divides every tile's number without error. It numbers pairs and others apart."""
+        if not self.causal:
+            return divides(self.hands, self.run)
+        return divides(max(1, self.run * self.paired), self.run) and divides(self.blocks * self.others, self.others)
 
 
 def _plan(width: int, seq_len: int, batch_heads: int, processors: int, *, causal: bool) -> Plan:

@@ -14,7 +14,6 @@ from ioaware.kernels.attention.hopper_plan import (
     PLANS,
     SHORT,
     WIDE,
-    Order,
     Plan,
     Tiling,
     divides,
@@ -25,25 +24,47 @@ SMS = 132
 
 
 @pytest.mark.parametrize(
-    ("head_dim", "seq_len", "batch_heads", "causal", "plan", "order"),
+    ("head_dim", "seq_len", "batch_heads", "causal", "plan", "paired"),
     [
-        (40, 512, 4, False, FEW, "in turn"),
-        (64, 512, 4, True, FEW, "by length"),
-        (64, 512, 1024, False, SHORT, "in turn"),
-        (64, 512, 1024, True, SHORT, "by length"),
-        (64, 2048, 256, False, LONG, "in turn"),
-        (64, 16384, 32, True, LONG, "by length"),
-        (64, 16384, 256, True, SHORT, "by length"),  # each head is one program's: K and V need its 256 rows
-        (72, 4096, 64, True, MEDIUM, "in pairs"),
-        (128, 16384, 16, True, MEDIUM, "by length"),
-        (136, 2048, 64, True, WIDE, "in pairs"),
-        (256, 4096, 32, True, WIDE, "by length"),
+        (40, 512, 4, False, FEW, 0),
+        (64, 512, 4, True, FEW, 0),
+        (64, 512, 1024, False, SHORT, 0),
+        (64, 512, 1024, True, SHORT, 760),
+        (64, 2048, 256, False, LONG, 0),
+        (64, 16384, 32, True, LONG, 25),
+        (64, 16384, 256, True, SHORT, 247),
+        (72, 4096, 64, True, MEDIUM, 47),
+        (128, 16384, 16, True, MEDIUM, 11),
+        (136, 2048, 33, True, WIDE, 0),  # four rounds and no more
+        (256, 4096, 32, True, WIDE, 15),
     ],
 )
-def test_the_plan_for_a_call(head_dim: int, seq_len: int, batch_heads: int, causal: bool, plan: Plan, order: Order) -> None:
+def test_the_plan_for_a_call(head_dim: int, seq_len: int, batch_heads: int, causal: bool, plan: Plan, paired: int) -> None:
     tiling = Tiling.of(head_dim, seq_len, batch_heads, SMS, causal=causal)
-    assert (tiling.plan, tiling.order) == (plan, order)
+    assert (tiling.plan, tiling.paired) == (plan, paired)
     assert tiling.divisible
+
+
+@pytest.mark.parametrize(
+    ("seq_len", "kv_len", "causal", "masked"),
+    [
+        (512, 512, False, 0),
+        (512, 500, False, 1),
+        (100, 100, True, 1),
+        (100, 164, True, 1),
+        (164, 100, True, 1),
+        (100, 101, True, 2),
+    ],
+)
+def test_where_a_block_is_masked(seq_len: int, kv_len: int, causal: bool, masked: int) -> None:
+    """Also by counting: column blocks of 64 rows with keys that some row does not see, or beyond the last."""
+    assert MEDIUM.constants(seq_len, kv_len, causal=causal)["MASKED"] == masked
+    most = 0
+    for row in range(0, seq_len, 64):
+        keys = [min(kv_len, max(0, r + 1 + kv_len - seq_len)) if causal else kv_len for r in range(row, row + 64)]
+        blocks = -(-max(1, *keys) // 128)
+        most = max(most, blocks - min(keys) // 128)
+    assert most == masked
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -54,58 +75,59 @@ def test_registers_are_there(plan: Plan) -> None:
     assert plan.consumers * plan.registers + 24 <= warpgroups * share
 
 
-@pytest.mark.parametrize("order", ["in turn", "in pairs", "by length"])
+@pytest.mark.parametrize("paired", [None, 0, 2, 6])
 @pytest.mark.parametrize("seq_len", [1, 128, 129, 384, 1000])
 @pytest.mark.parametrize("programs", [1, 5, 24])
-def test_every_tile_is_one_programs(order: Order, seq_len: int, programs: int) -> None:
+def test_every_tile_is_one_programs(paired: int | None, seq_len: int, programs: int) -> None:
     batch, heads = 2, 3
     for plan in (FEW, LONG):
         blocks = -(-seq_len // plan.block_m)
-        run, runs = {"in turn": (blocks, 6), "in pairs": (-(-blocks // 2), 6), "by length": (6, blocks)}[order]
-        tiles = dealt(Tiling(plan, order, run, runs), seq_len, batch, heads, programs)
+        tiling = Tiling(plan, paired is not None, blocks, batch * heads, paired or 0)
+        tiles = [tile for hand in dealt(tiling, heads, programs) for tile in hand]
         assert sorted(tiles) == [(b, h, block) for b in range(batch) for h in range(heads) for block in range(blocks)]
 
 
-def dealt(tiling: Tiling, seq_len: int, batch: int, heads: int, programs: int) -> list[tuple[int, int, int]]:
-    """hopper_order's tiles_of_program and place_of, in Python: batch, head and row block of each tile that has rows."""
-    blocks = -(-seq_len // tiling.plan.block_m)
-    numbers = tiling.run * tiling.runs
-    programs = min(programs, numbers)
+@pytest.mark.parametrize("head_dim", [128, 256])
+@pytest.mark.parametrize("seq_len", [2048, 4096, 8192, 16384])
+def test_programs_end_together(head_dim: int, seq_len: int) -> None:
+    """16,384 tokens: the program with most column blocks, a tile's start and end counted as one, has at most 3 % too many."""
+    heads = 2048 // head_dim
+    tiling = Tiling.of(head_dim, seq_len, 16384 // seq_len * heads, SMS, causal=True)
+    work = [sum(block + 2 for _, _, block in tiles) for tiles in dealt(tiling, heads, SMS)]
+    assert max(work) <= 1.035 * sum(work) / SMS
+
+
+def dealt(tiling: Tiling, heads: int, programs: int) -> list[list[tuple[int, int, int]]]:
+    """hopper_order in Python: batch, head and row block of each program's tiles that have rows."""
+    blocks, pairs = tiling.blocks, tiling.run * tiling.paired
+    programs = min(programs, tiling.hands)
 
     def divided(n: int, d: int) -> int:
         return (4 * n * inverse_of(d)) >> 32
 
-    found: list[tuple[int, int, int]] = []
+    def place(hand: int, second: int) -> tuple[int, int, int]:
+        batch_head = divided(hand, tiling.run)
+        block = hand - batch_head * tiling.run
+        if tiling.causal:
+            block = block - blocks % 2 if second else blocks - 1 - block
+            block = blocks if block < 0 else block
+            if hand >= pairs:
+                shorter = divided(hand - pairs, tiling.others)
+                batch_head = tiling.paired + hand - pairs - shorter * tiling.others
+                block = blocks - 1 - shorter
+        batch = divided(batch_head, heads)
+        return batch, batch_head - batch * heads, block
+
+    found: list[list[tuple[int, int, int]]] = []
     for program in range(programs):
 
-        def seat(t: int, program: int = program) -> int:
-            return program if t % 2 == 0 else programs - 1 - program
+        def seat(r: int, program: int = program) -> int:
+            return program if r % 2 == 0 else programs - 1 - program
 
-        count = -(-(numbers - program) // programs)
-        if tiling.order == "by length":
-            rounds, left = divmod(numbers, programs)
-            count = rounds + (seat(rounds) < left)
-        elif tiling.order == "in pairs":
-            count *= 2
-        for t in range(count):
-            number = t * programs + program
-            if tiling.order == "by length":
-                number = t * programs + seat(t)
-                shorter = divided(number, tiling.run)
-                batch_head, block = number - shorter * tiling.run, blocks - 1 - shorter
-            elif tiling.order == "in pairs":
-                number = t // 2 * programs + program
-                batch_head = divided(number, tiling.run)
-                pair = number - batch_head * tiling.run
-                block = blocks - 1 - pair
-                if t % 2 == 1:
-                    block = pair if pair < block else blocks
-            else:
-                batch_head = divided(number, tiling.run)
-                block = number - batch_head * tiling.run
-            if block < blocks:
-                sample = divided(batch_head, heads)
-                found.append((sample, batch_head - sample * heads, block))
+        rounds, left = divmod(tiling.hands, programs)
+        hands = [r * programs + seat(r) for r in range(rounds + (seat(rounds) < left))]
+        places = [place(hand, second) for hand in hands for second in range(2 if tiling.causal and hand < pairs else 1)]
+        found.append([tile for tile in places if tile[2] < blocks])
     return found
 
 
@@ -126,5 +148,7 @@ def test_where_it_divides_it_divides_exactly(d: int, part: float) -> None:
 def test_what_cannot_be_numbered_is_seen() -> None:
     assert divides(8192 * 32, 8192)
     assert not divides(NUMBERS // 2, 46337)
-    assert not Tiling(MEDIUM, "in turn", 46337, 46337).divisible
+    assert not Tiling(MEDIUM, False, 46337, 46337, 0).divisible
+    assert not Tiling(MEDIUM, True, 46337, 46337, 0).divisible
+    assert not Tiling(MEDIUM, True, 2 * 46337, 46337, 46337).divisible
     assert inverse_of(1) < 2**31  # an int32
