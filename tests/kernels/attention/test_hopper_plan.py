@@ -50,10 +50,10 @@ def test_the_plan_for_a_call(head_dim: int, seq_len: int, batch_heads: int, caus
     [
         (512, 512, False, 0),
         (512, 500, False, 1),
-        (100, 100, True, 1),
-        (100, 164, True, 1),
-        (164, 100, True, 1),
-        (100, 101, True, 2),
+        (300, 300, True, 1),
+        (300, 364, True, 1),
+        (364, 300, True, 1),
+        (300, 301, True, 2),
     ],
 )
 def test_where_a_block_is_masked(seq_len: int, kv_len: int, causal: bool, masked: int) -> None:
