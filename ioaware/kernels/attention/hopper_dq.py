@@ -27,7 +27,7 @@ from ioaware.kernels.attention.hopper_columns import SIDE
 from ioaware.kernels.attention.hopper_dkdv import write
 from ioaware.kernels.attention.hopper_forward import blocks_seen, masked
 from ioaware.kernels.attention.hopper_numbers import turn, unknown_zero
-from ioaware.kernels.attention.hopper_order import inverse_of, place_of, run_of, tiles_of_program
+from ioaware.kernels.attention.hopper_order import hand_of, hands_of_program, inverse_of, place_of, run_of
 
 BLOCK_M = gl.constexpr(128)
 """Query rows of a program: 64 for each of two consumers."""
@@ -42,8 +42,9 @@ def produce(
     q_tiles, do_tiles, k_tiles, v_tiles = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
     loaded = 0  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, BLOCK_M)):
-        batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)
+    TILES: gl.constexpr = 2 if CAUSAL else 1  # of a hand
+    for t in range(hands_of_program(sizes, CAUSAL, BLOCK_M) * TILES):
+        batch, head, row = place_of(hand_of(t // TILES), t % TILES, sizes, CAUSAL, BLOCK_M)
         for c in gl.static_range(2):
             mbarrier.wait(q_empty.index(c), (t + 1) & 1)  # consumer c's dQ of the tile before has left through its Q
             mbarrier.expect(q_full.index(c), Q.block_type.nbytes + dO.block_type.nbytes)
@@ -77,8 +78,9 @@ def consume(
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
     used = gl.to_tensor(0)  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, BLOCK_M)):
-        batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)
+    TILES: gl.constexpr = 2 if CAUSAL else 1  # of a hand
+    for t in range(hands_of_program(sizes, CAUSAL, BLOCK_M) * TILES):
+        batch, head, row = place_of(hand_of(t // TILES), t % TILES, sizes, CAUSAL, BLOCK_M)
         end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
         row += C * SIDE
         blocks = gl.cdiv(seq_len, SIDE)

@@ -32,7 +32,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
-from ioaware.kernels.attention.hopper_order import place_of, tiles_of_program
+from ioaware.kernels.attention.hopper_order import hand_of, hands_of_program, place_of, tiles_of_hand
 
 ROWS = gl.constexpr(64)
 """Query rows of one consumer: what one wgmma takes."""
@@ -51,34 +51,50 @@ def blocks_seen(first_row, last_row, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.co
 
 
 @gluon.jit
+def load_q(C: gl.constexpr, Q, q_tiles, signals, t, batch, head, row, CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr):
+    """Consumer C's Q of the t-th tile, which begins at `row`."""
+    q_full, q_empty, _, _, _, _ = signals
+    slot, turn = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
+    mbarrier.wait(q_empty.index(slot), (turn + 1) & 1)  # the consumer that had this slot has done with it
+    mbarrier.expect(q_full.index(slot), Q.block_type.nbytes)
+    tma_load(Q, [batch, head, row + C * ROWS, 0], q_full.index(slot), q_tiles.index(slot))
+
+
+@gluon.jit
 def produce(
     Q, K, V, memory, signals, sizes, group,
     CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr,
+    O_APART: gl.constexpr,
 ):  # fmt: skip
     """Keeps the tiles in shared memory filled: K and V turn round STAGES slots, the consumers' Q round Q_SLOTS."""
     BLOCK_M: gl.constexpr = ROWS * CONSUMERS
     q_tiles, k_tiles, v_tiles, _ = memory
-    q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
+    _, _, k_full, k_empty, v_full, v_empty = signals
     loaded = 0  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, BLOCK_M)):
-        batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)
-        for c in gl.static_range(CONSUMERS):
-            q_slot, q_turn = (t * CONSUMERS + c) % Q_SLOTS, (t * CONSUMERS + c) // Q_SLOTS
-            mbarrier.wait(q_empty.index(q_slot), (q_turn + 1) & 1)  # the consumer that had this slot has done with it
-            mbarrier.expect(q_full.index(q_slot), Q.block_type.nbytes)
-            tma_load(Q, [batch, head, row + c * ROWS, 0], q_full.index(q_slot), q_tiles.index(q_slot))
-        kv_head = head // group
-        end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
-        for i in range(end):
-            col = (end - 1 - i) * BLOCK_N
-            slot, turn = loaded % STAGES, loaded // STAGES + 1
-            mbarrier.wait(k_empty.index(slot), turn & 1)  # every consumer's Q K^T has read the K that was here
-            mbarrier.expect(k_full.index(slot), K.block_type.nbytes)
-            tma_load(K, [batch, kv_head, col, 0], k_full.index(slot), k_tiles.index(slot))
-            mbarrier.wait(v_empty.index(slot), turn & 1)  # every consumer's P V has read the V that was here
-            mbarrier.expect(v_full.index(slot), V.block_type.nbytes)
-            tma_load(V, [batch, kv_head, col, 0], v_full.index(slot), v_tiles.index(slot))
-            loaded += 1
+    t = 0  # tiles so far
+    for r in range(hands_of_program(sizes, CAUSAL, BLOCK_M)):
+        for second in range(tiles_of_hand(hand_of(r), sizes, CAUSAL, BLOCK_M)):
+            batch, head, row = place_of(hand_of(r), second, sizes, CAUSAL, BLOCK_M)
+            # A Q that has to wait until an O has left must not keep K from the consumer whose Q is there.
+            EARLY: gl.constexpr = CONSUMERS if O_APART else 1
+            for c in gl.static_range(EARLY):
+                load_q(c, Q, q_tiles, signals, t, batch, head, row, CONSUMERS, Q_SLOTS)
+            kv_head = head // group
+            end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
+            for i in range(end):
+                col = (end - 1 - i) * BLOCK_N
+                slot, turn = loaded % STAGES, loaded // STAGES + 1
+                mbarrier.wait(k_empty.index(slot), turn & 1)  # every consumer's Q K^T has read the K that was here
+                mbarrier.expect(k_full.index(slot), K.block_type.nbytes)
+                tma_load(K, [batch, kv_head, col, 0], k_full.index(slot), k_tiles.index(slot))
+                if i == 0:
+                    for c in gl.static_range(EARLY, CONSUMERS):
+                        load_q(c, Q, q_tiles, signals, t, batch, head, row, CONSUMERS, Q_SLOTS)
+                mbarrier.wait(v_empty.index(slot), turn & 1)  # every consumer's P V has read the V that was here
+                mbarrier.expect(v_full.index(slot), V.block_type.nbytes)
+                tma_load(V, [batch, kv_head, col, 0], v_full.index(slot), v_tiles.index(slot))
+                loaded += 1
+            t += 1
 
 
 @gluon.jit
@@ -150,12 +166,12 @@ def attend(
 
 @gluon.jit
 def write(
-    C: gl.constexpr, o, l, m, O, Lse, o_tile, t, sizes, scale_log2,
+    C: gl.constexpr, o, l, m, O, Lse, o_tile, hand, second, sizes, scale_log2,
     CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr,
 ):  # fmt: skip
     """O / l and the log-sum-exp of consumer C's rows of the t-th tile."""
     seq_len, heads = sizes[0], sizes[2]
-    batch, head, row = place_of(t, sizes, CAUSAL, BLOCK_M)  # again: that is cheaper than registers to keep it in
+    batch, head, row = place_of(hand, second, sizes, CAUSAL, BLOCK_M)  # again: that is cheaper than registers to keep it in
     row += C * ROWS
     l = gl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
     rows = row + gl.arange(0, ROWS, l.type.layout)
@@ -207,42 +223,45 @@ def consume(
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
     used = gl.to_tensor(0)  # column blocks so far
-    for t in range(tiles_of_program(sizes, CAUSAL, ROWS * CONSUMERS)):
-        _batch, _head, tile_row = place_of(t, sizes, CAUSAL, ROWS * CONSUMERS)
-        row, end, used = enter(C, signals, tile_row, used, sizes, CAUSAL, BLOCK_N, STAGES, CONSUMERS)
-        q_slot, q_turn = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
-        q = q_tiles.index(q_slot).reshape([ROWS, HEAD_DIM])
-        slot, phase = used % STAGES, (used // STAGES) & 1
-        mbarrier.wait(q_full.index(q_slot), q_turn & 1)  # Q has landed
-        mbarrier.wait(k_full.index(slot), phase)  # K_0 has landed
-        s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, BLOCK_N)])
-        mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
-        if MASKED > 0:
-            s = masked(s, row, (end - 1) * BLOCK_N, sizes, CAUSAL)
-        m = gl.max(s, 1)  # [ROWS]
-        e, _shift = exponentials(s, m, scale_log2, MASKED > 0)
-        l = gl.sum(e, 1)  # [ROWS]
-        p = gl.convert_layout(e.to(q_tiles.dtype), P)
-        used += 1
+    t = gl.to_tensor(0)  # tiles so far
+    for r in range(hands_of_program(sizes, CAUSAL, ROWS * CONSUMERS)):
+        for second in range(tiles_of_hand(hand_of(r), sizes, CAUSAL, ROWS * CONSUMERS)):
+            _batch, _head, tile_row = place_of(hand_of(r), second, sizes, CAUSAL, ROWS * CONSUMERS)
+            row, end, used = enter(C, signals, tile_row, used, sizes, CAUSAL, BLOCK_N, STAGES, CONSUMERS)
+            q_slot, q_turn = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
+            q = q_tiles.index(q_slot).reshape([ROWS, HEAD_DIM])
+            slot, phase = used % STAGES, (used // STAGES) & 1
+            mbarrier.wait(q_full.index(q_slot), q_turn & 1)  # Q has landed
+            mbarrier.wait(k_full.index(slot), phase)  # K_0 has landed
+            s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, BLOCK_N)])
+            mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
+            if MASKED > 0:
+                s = masked(s, row, (end - 1) * BLOCK_N, sizes, CAUSAL)
+            m = gl.max(s, 1)  # [ROWS]
+            e, _shift = exponentials(s, m, scale_log2, MASKED > 0)
+            l = gl.sum(e, 1)  # [ROWS]
+            p = gl.convert_layout(e.to(q_tiles.dtype), P)
+            used += 1
 
-        o = gl.zeros([ROWS, HEAD_DIM], gl.float32, ACC)
-        unmasked = gl.minimum(gl.maximum(row + 1 + kv_len - seq_len, 0), kv_len) // BLOCK_N
-        o, l, m, p, used = attend(
-            o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, MASKED, BLOCK_N, STAGES
-        )
-        if O_APART:
-            mbarrier.arrive(q_empty.index(q_slot))  # the last Q K^T has read Q
+            o = gl.zeros([ROWS, HEAD_DIM], gl.float32, ACC)
+            unmasked = gl.minimum(gl.maximum(row + 1 + kv_len - seq_len, 0), kv_len) // BLOCK_N
+            o, l, m, p, used = attend(
+                o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, MASKED, BLOCK_N, STAGES
+            )
+            if O_APART:
+                mbarrier.arrive(q_empty.index(q_slot))  # the last Q K^T has read Q
 
-        slot, phase = (used - 1) % STAGES, ((used - 1) // STAGES) & 1
-        mbarrier.wait(v_full.index(slot), phase)  # V_last has landed
-        o = warpgroup_mma(p, v_tiles.index(slot).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
-        o = warpgroup_mma_wait(0, [o])
-        mbarrier.arrive(v_empty.index(slot))  # P V has read V_last
-        o_tile = o_tiles.index(C if O_APART else q_slot)
-        write(C, o, l, m, O, Lse, o_tile, t, sizes, scale_log2, CAUSAL, ROWS * CONSUMERS)
-        if not O_APART:
-            tma_store_wait(0)  # TMA has read O from where a later Q goes
-            mbarrier.arrive(q_empty.index(q_slot))
+            slot, phase = (used - 1) % STAGES, ((used - 1) // STAGES) & 1
+            mbarrier.wait(v_full.index(slot), phase)  # V_last has landed
+            o = warpgroup_mma(p, v_tiles.index(slot).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
+            o = warpgroup_mma_wait(0, [o])
+            mbarrier.arrive(v_empty.index(slot))  # P V has read V_last
+            o_tile = o_tiles.index(C if O_APART else q_slot)
+            write(C, o, l, m, O, Lse, o_tile, hand_of(r), second, sizes, scale_log2, CAUSAL, ROWS * CONSUMERS)
+            if not O_APART:
+                tma_store_wait(0)  # TMA has read O from where a later Q goes
+                mbarrier.arrive(q_empty.index(q_slot))
+            t += 1
     tma_store_wait(0)  # shared memory outlives its readers
 
 
@@ -288,7 +307,7 @@ def hopper_forward_kernel(
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 2, Q_SLOTS)),
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
                 (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
                 (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
             ],
@@ -297,7 +316,7 @@ def hopper_forward_kernel(
     elif CONSUMERS == 3:
         gl.warp_specialize(
             [
-                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 3, Q_SLOTS)),
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
                 (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
                 (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
                 (consume, (2, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
@@ -307,7 +326,7 @@ def hopper_forward_kernel(
     else:
         gl.warp_specialize(
             [
-                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 4, Q_SLOTS)),
+                (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
                 (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
                 (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
                 (consume, (2, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),

@@ -1,12 +1,12 @@
-"""The order in which the Hopper kernels' programs work on row blocks: which batch, head and rows a program's t-th tile has.
+"""The order in which the Hopper kernels' programs work on row blocks: which batch, head and rows a tile has.
 
-Without a mask all row blocks are equally long, and programs take them in turn, head by head. Causal ones differ in length:
-in pairs     the longest of a head with its shortest and so on, all pairs equally long. Programs end within a pair of one
-             another, and only so many heads are read at a time that their K and V stay in the L2.
-by length    the longest of some heads first; who sits first in a round of dealing sits last in the next. Programs end within
-             a short tile of one another, but K and V of all these heads are read at a time.
-The forward kernel deals the first heads in pairs and the last ones by length, beginning with the programs that the last round
-of pairs left out. Sums over all programs are the same in any order.
+Programs are dealt hands of one tile or two, one hand each in a round; who sat first in a round sits last in the next. Without a
+mask all row blocks are equally long, and hands are the row blocks, head by head. Causal ones differ in length:
+in pairs     a hand is the longest of a head with its shortest and so on, all hands equally long. Programs end within a pair of
+             one another, and only so many heads are read at a time that their K and V stay in the L2.
+by length    a hand is one row block, the longest of some heads first; who gets the longer ones of a round gets the shorter ones
+             of the next. Programs end within a short tile of one another, but K and V of all these heads are read at a time.
+The forward kernel deals the first heads in pairs and the last ones by length. Sums over all programs are the same in any order.
 A place comes from its number by divisions without anything that is carried from tile to tile, so that loads and stores have
 a formula; and the divisions by multiplication, as two of them came to 580 cycles a tile (docs/hopper-attention.md).
 """
@@ -44,57 +44,67 @@ def run_of(seq_len, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
 
 
 @gluon.jit
+def hands_in_pairs(sizes, BLOCK_M: gl.constexpr):
+    """How many hands are pairs: the first ones."""
+    return run_of(sizes[0], True, BLOCK_M) * sizes[6]
+
+
+@gluon.jit
+def hands_of_program(sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """How many hands this program is dealt. sizes: seq_len, kv_len, heads, batch_heads, the inverses of run_of and of heads,
+    how many heads are dealt in pairs, the inverse of how many are not."""
+    seq_len, _, _, batch_heads, _, _, paired, _ = sizes
+    hands = gl.cdiv(seq_len, BLOCK_M) * batch_heads
+    if CAUSAL:
+        hands = hands_in_pairs(sizes, BLOCK_M) + gl.cdiv(seq_len, BLOCK_M) * (batch_heads - paired)
+    rounds = hands // gl.num_programs(0)
+    left = hands - rounds * gl.num_programs(0)
+    return rounds + (seat_of(rounds) < left).to(gl.int32)
+
+
+@gluon.jit
 def seat_of(r):
     """Where this program sits in the r-th round of dealing to and fro."""
     return gl.program_id(0) if r % 2 == 0 else gl.num_programs(0) - 1 - gl.program_id(0)
 
 
 @gluon.jit
-def pairs_of_program(sizes, BLOCK_M: gl.constexpr):
-    """How many pairs this program has, whether the last round of pairs gave it one, and how many it gave to all."""
-    pairs = run_of(sizes[0], True, BLOCK_M) * sizes[6]
-    rounds = pairs // gl.num_programs(0)
-    given = pairs - rounds * gl.num_programs(0)
-    last = (gl.program_id(0) < given).to(gl.int32)
-    return rounds + last, last, given
+def hand_of(r):
+    """The number of this program's hand in the r-th round."""
+    return r * gl.num_programs(0) + seat_of(r)
 
 
 @gluon.jit
-def tiles_of_program(sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """How many tiles this program works on. sizes: seq_len, kv_len, heads, batch_heads, the inverses of run_of and of heads,
-    how many heads are dealt in pairs, the inverse of how many are not."""
-    seq_len, _, _, batch_heads, _, _, paired, _ = sizes
-    blocks = gl.cdiv(seq_len, BLOCK_M)
+def tiles_of_hand(hand, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """One or two."""
     if CAUSAL:
-        pairs, last, given = pairs_of_program(sizes, BLOCK_M)
-        seats = given + blocks * (batch_heads - paired)  # who was given a pair in a round has had that seat
-        rounds = seats // gl.num_programs(0)
-        left = seats - rounds * gl.num_programs(0)
-        return 2 * pairs + rounds + (seat_of(rounds) < left).to(gl.int32) - last
-    return gl.cdiv(blocks * batch_heads - gl.program_id(0), gl.num_programs(0))
+        return 1 + (hand < hands_in_pairs(sizes, BLOCK_M)).to(gl.int32)
+    return 1
 
 
 @gluon.jit
-def place_of(t, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Batch, head and first row of this program's t-th tile; sizes as of tiles_of_program."""
+def place_of(hand, second, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """Batch, head and first row of a hand's first tile (second = 0) or second one (1); sizes as of hands_of_program."""
     seq_len, _, heads, batch_heads, inverse, heads_inverse, paired, others_inverse = sizes
     blocks = gl.cdiv(seq_len, BLOCK_M)
+    batch_head = divided(hand, inverse)
+    block = hand - batch_head * run_of(seq_len, CAUSAL, BLOCK_M)
     if CAUSAL:
-        pairs, last, given = pairs_of_program(sizes, BLOCK_M)
-        in_pairs = t < 2 * pairs
-        r = t - 2 * pairs + last
-        number = (t // 2) * gl.num_programs(0) + gl.program_id(0) if in_pairs else r * gl.num_programs(0) + seat_of(r) - given
-        run = run_of(seq_len, True, BLOCK_M) if in_pairs else batch_heads - paired
-        quotient = divided(number, inverse if in_pairs else others_inverse)
-        rest = number - quotient * run
-        batch_head = quotient if in_pairs else paired + rest
-        block = blocks - 1 - (rest if in_pairs else quotient)
-        if in_pairs and t % 2 == 1:
-            block = rest - blocks % 2  # an odd number: the longest is beside one beyond the last row
-            block = block if block >= 0 else blocks
-    else:
-        tile = t * gl.num_programs(0) + gl.program_id(0)
-        batch_head = divided(tile, inverse)
-        block = tile - batch_head * blocks
+        block = paired_block(block, second, blocks)
+        by_length = hand - hands_in_pairs(sizes, BLOCK_M)
+        if by_length >= 0:
+            shorter = divided(by_length, others_inverse)
+            batch_head = paired + by_length - shorter * (batch_heads - paired)
+            block = blocks - 1 - shorter
     batch = divided(batch_head, heads_inverse)
     return batch, batch_head - batch * heads, block * BLOCK_M
+
+
+@gluon.jit
+def paired_block(pair, second, blocks):
+    """The row block in a head's pair. The longest of an odd number of blocks is beside one beyond the last row."""
+    block = blocks - 1 - pair
+    if second == 1:
+        block = pair - blocks % 2
+        block = block if block >= 0 else blocks
+    return block

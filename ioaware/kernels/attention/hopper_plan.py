@@ -41,8 +41,9 @@ WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, o_apart
 """WIDE has room for three Q beside K and V: each consumer's, and the next of the consumer that finishes first."""
 PLANS = (FEW, SHORT, LONG, MEDIUM, WIDE)
 WIDTHS = (64, 128, 256)
-ROUNDS = 4
-"""Dealing so many rounds of causal tiles by length evens out what pairs before them left uneven."""
+BY_LENGTH = 31 / 8
+"""So many rounds of causal tiles are dealt by length: they even out what pairs before them left uneven, and K and V of their
+heads stay in the L2. A little less than whole rounds, so that the last one, which is not full, has the shortest tiles."""
 
 
 def padded_head_dim(head_dim: int) -> int:
@@ -67,9 +68,10 @@ class Tiling:
         processors without tiles."""
         plan = _plan(padded_head_dim(head_dim), seq_len, batch_heads, processors, causal=causal)
         blocks = -(-seq_len // plan.block_m)
-        if not causal or blocks * batch_heads <= ROUNDS * processors:
+        tiles = int(BY_LENGTH * processors)
+        if not causal or blocks * batch_heads <= tiles:
             return Tiling(plan, causal, blocks, batch_heads, 0)
-        return Tiling(plan, True, blocks, batch_heads, batch_heads - -(-ROUNDS * processors // blocks))
+        return Tiling(plan, True, blocks, batch_heads, batch_heads - -(-tiles // blocks))
 
     @property
     def run(self) -> int:

@@ -29,14 +29,14 @@ SMS = 132
         (40, 512, 4, False, FEW, 0),
         (64, 512, 4, True, FEW, 0),
         (64, 512, 1024, False, SHORT, 0),
-        (64, 512, 1024, True, SHORT, 760),
+        (64, 512, 1024, True, SHORT, 768),
         (64, 2048, 256, False, LONG, 0),
-        (64, 16384, 32, True, LONG, 25),
-        (64, 16384, 256, True, SHORT, 247),
-        (72, 4096, 64, True, MEDIUM, 47),
-        (128, 16384, 16, True, MEDIUM, 11),
-        (136, 2048, 33, True, WIDE, 0),  # four rounds and no more
-        (256, 4096, 32, True, WIDE, 15),
+        (64, 16384, 32, True, LONG, 26),
+        (64, 16384, 256, True, SHORT, 248),
+        (72, 4096, 64, True, MEDIUM, 48),
+        (128, 16384, 16, True, MEDIUM, 12),
+        (136, 2048, 31, True, WIDE, 0),
+        (256, 4096, 32, True, WIDE, 16),
     ],
 )
 def test_the_plan_for_a_call(head_dim: int, seq_len: int, batch_heads: int, causal: bool, plan: Plan, paired: int) -> None:
@@ -90,11 +90,11 @@ def test_every_tile_is_one_programs(paired: int | None, seq_len: int, programs: 
 @pytest.mark.parametrize("head_dim", [128, 256])
 @pytest.mark.parametrize("seq_len", [2048, 4096, 8192, 16384])
 def test_programs_end_together(head_dim: int, seq_len: int) -> None:
-    """16,384 tokens: the program with most column blocks, a tile's start and end counted as one, has at most 3 % too many."""
+    """16,384 tokens: the program with most column blocks, a tile's start and end counted as one, has at most 1 % too many."""
     heads = 2048 // head_dim
     tiling = Tiling.of(head_dim, seq_len, 16384 // seq_len * heads, SMS, causal=True)
     work = [sum(block + 2 for _, _, block in tiles) for tiles in dealt(tiling, heads, SMS)]
-    assert max(work) <= 1.035 * sum(work) / SMS
+    assert max(work) <= 1.01 * sum(work) / SMS
 
 
 def dealt(tiling: Tiling, heads: int, programs: int) -> list[list[tuple[int, int, int]]]:
