@@ -41,9 +41,9 @@ WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, o_apart
 """WIDE has room for three Q beside K and V: each consumer's, and the next of the consumer that finishes first."""
 PLANS = (FEW, SHORT, LONG, MEDIUM, WIDE)
 WIDTHS = (64, 128, 256)
-BY_LENGTH = 31 / 8
-"""So many rounds of causal tiles are dealt by length: they even out what pairs before them left uneven, and K and V of their
-heads stay in the L2. A little less than whole rounds, so that the last one, which is not full, has the shortest tiles."""
+BY_LENGTH = {64: 31 / 8, 128: 31 / 8, 256: 31 / 16}
+"""By width: so many rounds of causal tiles are dealt by length. They even out what pairs before them left uneven, and K and V
+of their heads, 32 MB, stay in the L2. A little less than whole rounds: the last one, which is not full, has the shortest."""
 
 
 def padded_head_dim(head_dim: int) -> int:
@@ -66,12 +66,13 @@ class Tiling:
     def of(head_dim: int, seq_len: int, batch_heads: int, processors: int, *, causal: bool) -> Tiling:
         """The fastest measured at 16,384 tokens on 132 processors (docs/hopper-attention.md); FEW where SHORT would leave
         processors without tiles."""
-        plan = _plan(padded_head_dim(head_dim), seq_len, batch_heads, processors, causal=causal)
+        width = padded_head_dim(head_dim)
+        plan = _plan(width, seq_len, batch_heads, processors, causal=causal)
         blocks = -(-seq_len // plan.block_m)
-        tiles = int(BY_LENGTH * processors)
-        if not causal or blocks * batch_heads <= tiles:
+        if not causal or blocks * batch_heads <= 4 * processors:
             return Tiling(plan, causal, blocks, batch_heads, 0)
-        return Tiling(plan, True, blocks, batch_heads, batch_heads - -(-tiles // blocks))
+        by_length = -(-int(BY_LENGTH[width] * processors) // blocks)
+        return Tiling(plan, True, blocks, batch_heads, batch_heads - by_length)
 
     @property
     def run(self) -> int:
