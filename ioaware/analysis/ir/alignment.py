@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import gcd, lcm
 
-from ioaware.analysis.ir.build import is_zero, mod
+from ioaware.analysis.ir.build import mod
 from ioaware.analysis.ir.poly import ONE, Atom, Choice, Floor, Poly, Symbol, Test, Unknown, parts, poly
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
+from ioaware.analysis.ir.truths import is_zero
 
 
 def alignment(address: Poly) -> dict[Symbol, int]:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ioaware.analysis.ir.bounds import nonnegative
-from ioaware.analysis.ir.build import at_least_zero, choice, floor_div, greatest, is_zero, least, mod, negated, truncated_div
+from ioaware.analysis.ir.build import floor_div, greatest, least, mod, truncated_div
 from ioaware.analysis.ir.poly import Floor, Poly, poly
+from ioaware.analysis.ir.truths import at_least_zero, choice, is_zero, negated
 
 Rule: TypeAlias = Callable[[Poly, Poly], Poly | None]
 

@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ioaware.analysis.ir.bounds import positive
-from ioaware.analysis.ir.build import choice, decided, floor_div, greatest, is_zero, least, mod, negated, substitute
+from ioaware.analysis.ir.build import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.poly import ONE, ZERO, Choice, Poly, Symbol, Test, Unknown, poly
 from ioaware.analysis.ir.record import Condition, Loop
 from ioaware.analysis.ir.summation import sum_over
 from ioaware.analysis.ir.text import Operation, split_top
 from ioaware.analysis.ir.tiles import linear
+from ioaware.analysis.ir.truths import choice, decided, is_zero, negated
 from ioaware.analysis.ir.values import Value, chosen
 
 Body: TypeAlias = Callable[[Sequence[Value]], list[Value]]
@@ -144,7 +145,9 @@ def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol
     if period is not None:
         return start + mod(count, period)
     if mark.key not in after.free:  # what the iteration before has left
-        return choice(is_zero(count), start, substitute(after, {index.key: poly(index) - 1}))
+        before = substitute(after, {index.key: poly(index) - 1})
+        known = index.lower is not None and substitute(before, {index.key: index.lower}) == start  # as if one had gone before
+        return before if known else choice(is_zero(count), start, before)
     return None
 
 

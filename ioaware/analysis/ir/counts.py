@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ioaware.analysis.ir.build import decided
 from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Poly, Symbol, Test, Unknown, monomial, parts, poly, total
 from ioaware.analysis.ir.record import Condition, Loop, Scope
 from ioaware.analysis.ir.reindex import join_pairs
 from ioaware.analysis.ir.simplify import simplified
 from ioaware.analysis.ir.summation import sum_over
+from ioaware.analysis.ir.truths import decided
 from ioaware.analysis.ir.values import lane_symbol
 
 

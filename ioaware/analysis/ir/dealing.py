@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ioaware.analysis.ir.build import floor_div, negated, rebuild, substitute
+from ioaware.analysis.ir.build import floor_div, rebuild, substitute
 from ioaware.analysis.ir.counts import Programs
 from ioaware.analysis.ir.poly import ONE, ZERO, Choice, Extreme, Poly, Symbol, Test, parts, poly
 from ioaware.analysis.ir.record import Loop
 from ioaware.analysis.ir.reindex import floors
 from ioaware.analysis.ir.rewriting import Placed, Rewriting, everything, expressions
+from ioaware.analysis.ir.truths import negated
 
 
 def swept(plain: Placed, at: int) -> Placed | None:

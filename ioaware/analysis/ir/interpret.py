@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from ioaware.analysis.ir.build import either, negated
 from ioaware.analysis.ir.locations import frames
 from ioaware.analysis.ir.needed import unneeded
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
 from ioaware.analysis.ir.record import Condition, Recorder
 from ioaware.analysis.ir.text import Block, Module, Operation, arguments, split_top
+from ioaware.analysis.ir.truths import either, negated
 from ioaware.analysis.ir.types import Type, parse_type
 from ioaware.analysis.ir.values import Target, Value, chosen
 from ioaware.errors import UsageError

@@ -8,7 +8,6 @@ from dataclasses import replace
 from sympy import Expr
 
 from ioaware.analysis.ir import assembly, control, gluon, memory, operations
-from ioaware.analysis.ir.build import decided
 from ioaware.analysis.ir.counts import Counted, Programs, active_lanes, at_most, over_all, repeated, unknowns
 from ioaware.analysis.ir.grid import Grid
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
@@ -31,6 +30,7 @@ from ioaware.analysis.ir.traffic import (
     Pointer,
     Scalar,
 )
+from ioaware.analysis.ir.truths import decided
 from ioaware.analysis.ir.values import Target, TensorDescriptor, Value
 from ioaware.errors import UsageError
 

@@ -8,11 +8,12 @@ from math import prod
 
 import numpy as np
 
-from ioaware.analysis.ir.build import decided, mod, substitute
+from ioaware.analysis.ir.build import mod, substitute
 from ioaware.analysis.ir.poly import Choice, Extreme, Floor, Poly, Symbol, Test, parts, poly
 from ioaware.analysis.ir.record import Touch
 from ioaware.analysis.ir.reindex import floors
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
+from ioaware.analysis.ir.truths import decided
 from ioaware.analysis.ir.values import lane_symbol
 
 LARGEST_ENUMERATION = 1 << 16

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from ioaware.analysis.ir.build import at_least_zero
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.record import Loop
 from ioaware.analysis.ir.text import Operation, split_top
 from ioaware.analysis.ir.traffic import AccessKind
+from ioaware.analysis.ir.truths import at_least_zero
 from ioaware.analysis.ir.types import Type, parse_type, result_types
 from ioaware.analysis.ir.values import Target, TensorDescriptor, Value, lane, lanes
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from math import prod
 
 from ioaware.analysis.ir.arithmetic import BINARY, LOGICAL, compare, high_product
-from ioaware.analysis.ir.build import at_least_zero, choice, is_zero, mod, negated, substitute
+from ioaware.analysis.ir.build import mod, substitute
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.record import Loop
 from ioaware.analysis.ir.text import Operation, split_top
+from ioaware.analysis.ir.truths import at_least_zero, choice, is_zero, negated
 from ioaware.analysis.ir.types import Type, parse_type, result_types
 from ioaware.analysis.ir.values import Value, chosen, lane, lane_symbol, lanes, relabelled, reshaped
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ioaware.analysis.ir.build import decided, substitute
+from ioaware.analysis.ir.build import substitute
 from ioaware.analysis.ir.counts import Programs
 from ioaware.analysis.ir.poly import Poly, Symbol, poly
 from ioaware.analysis.ir.record import Condition, Loop, Scope
+from ioaware.analysis.ir.truths import decided
 
 
 class Rewriting:

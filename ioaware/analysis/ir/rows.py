@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ioaware.analysis.ir.bounds import nonnegative, positive
-from ioaware.analysis.ir.build import at_least_zero, choice, decided, floor_div, greatest, least, mod, substitute
+from ioaware.analysis.ir.build import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Sum, Symbol, Test, poly
 from ioaware.analysis.ir.record import Touch
 from ioaware.analysis.ir.tiles import extent, linear
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
+from ioaware.analysis.ir.truths import at_least_zero, choice, decided
 from ioaware.analysis.ir.values import lane_symbol
 
 SECTOR = poly(SECTOR_BYTES)

@@ -9,7 +9,7 @@ from math import lcm
 from sympy import Expr
 
 from ioaware.analysis.ir.alignment import alignment, has_unknown, multiples, whole_tiles
-from ioaware.analysis.ir.build import choice, decided, substitute
+from ioaware.analysis.ir.build import substitute
 from ioaware.analysis.ir.counts import Counted, Programs, over_all, repeated
 from ioaware.analysis.ir.poly import ZERO, Poly, Sum, Symbol, poly, total
 from ioaware.analysis.ir.record import Condition, Scope, Touch
@@ -18,6 +18,7 @@ from ioaware.analysis.ir.sectors import Sectors, sectors_of
 from ioaware.analysis.ir.simplify import simplified
 from ioaware.analysis.ir.symbolic import only_where, to_sympy
 from ioaware.analysis.ir.tiles import extent
+from ioaware.analysis.ir.truths import choice, decided
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 from ioaware.analysis.ir.alignment import has_unknown
 from ioaware.analysis.ir.bounds import nonnegative, positive, replace_atom
-from ioaware.analysis.ir.build import at_least_zero, decided, floor_div, greatest, least, mod, negated, substitute
+from ioaware.analysis.ir.build import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.lanes import enumerated, spread
 from ioaware.analysis.ir.poly import ONE, ZERO, Choice, Floor, Poly, Symbol, Test, poly, total
 from ioaware.analysis.ir.record import Touch
 from ioaware.analysis.ir.rows import PATIENT, SECTOR, Sectors, rows_of_a_mask, run_sectors, summed
 from ioaware.analysis.ir.tiles import linear
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
+from ioaware.analysis.ir.truths import at_least_zero, decided, negated
 from ioaware.analysis.ir.values import lane_symbol
 
 

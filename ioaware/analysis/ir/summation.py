@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import gcd, lcm
 
 from ioaware.analysis.ir.bounds import nonnegative, positive
-from ioaware.analysis.ir.build import at_least_zero, decided, floor_div, greatest, least, substitute
+from ioaware.analysis.ir.build import floor_div, greatest, least, substitute
 from ioaware.analysis.ir.poly import (
     ONE,
     ZERO,
@@ -28,9 +28,10 @@ from ioaware.analysis.ir.poly import (
     total,
     whole,
 )
-from ioaware.analysis.ir.reindex import by_digits, turned
+from ioaware.analysis.ir.reindex import by_digits, joined, turned
 from ioaware.analysis.ir.simplify import divided, simplified, size
 from ioaware.analysis.ir.tiles import extent, linear, one_tile, power_sum, tiles
+from ioaware.analysis.ir.truths import at_least_zero, decided
 
 READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
 MOST_SPLITS = 5
@@ -51,6 +52,9 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
     if periodic is not None:
         return periodic
     for digits in by_digits(body, index, low, high):
+        turned_over = joined(digits.body, digits.tens, digits.quotient, digits.ones, digits.length) if digits.exact else None
+        if turned_over is not None:  # the digits the other way round are one index again
+            return sum_over(*turned_over, ZERO, digits.quotient * digits.length, splits)
         inner = sum_over(digits.body, digits.ones, ZERO, digits.length, splits)
         result = sum_over(inner, digits.tens, ZERO, digits.quotient, splits)
         if digits.exact or not has_sum(result):

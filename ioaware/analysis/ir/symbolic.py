@@ -10,8 +10,9 @@ import sympy
 from sympy import Expr
 
 from ioaware.analysis.integers import Holds
-from ioaware.analysis.ir.build import at_least_zero, choice, decided, floor_div, greatest, is_zero, least, mod, substitute
+from ioaware.analysis.ir.build import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Choice, Extreme, Floor, Poly, Sum, Symbol, Test, Unknown, poly
+from ioaware.analysis.ir.truths import at_least_zero, choice, decided, is_zero
 from ioaware.errors import UsageError
 
 _sympy: Any = sympy

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
-from ioaware.analysis.ir.build import choice, floor_div, mod, substitute
+from ioaware.analysis.ir.build import floor_div, mod, substitute
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, poly
+from ioaware.analysis.ir.truths import choice
 from ioaware.analysis.ir.types import Type
 
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioaware.analysis.evaluate import evaluate
-from ioaware.analysis.ir.build import at_least_zero, negated
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, poly
 from ioaware.analysis.ir.summation import sum_over
 from ioaware.analysis.ir.symbolic import to_sympy
+from ioaware.analysis.ir.truths import at_least_zero, negated
 
 N = poly(Symbol("N", ONE))
 wide = st.integers(-500, 500)

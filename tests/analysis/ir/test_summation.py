@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioaware.analysis.evaluate import evaluate
-from ioaware.analysis.ir.build import at_least_zero, choice, floor_div, greatest, is_zero, least, mod
+from ioaware.analysis.ir.build import floor_div, greatest, least, mod
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, poly
 from ioaware.analysis.ir.summation import sum_over
 from ioaware.analysis.ir.symbolic import from_sympy, to_sympy
+from ioaware.analysis.ir.truths import at_least_zero, choice, is_zero
 
 N = poly(Symbol("N", ONE))
 small = st.integers(-9, 9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ir.compiled import Launched
-from ir.zoo_tiles import ZOO
+from ir.zoo_odd import ZOO
 
 from ioaware.analysis.ir import KernelTraffic
 
@@ -13,9 +13,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
 ]
 
-NOT_AFFINE = {"band", "chosen_pointer", "either", "host_descriptors", "joined", "matmul"}
+NOT_AFFINE = {"band", "chosen_pointer", "either", "either_or", "every_third", "host_descriptors", "joined", "matmul"}
 """Sectors of their accesses have no rule: addresses or masks that mix dimensions, wrap around or come from memory."""
-AT_MOST = {"gather": "memory decides where rows start"}
+AT_MOST = {
+    "gather": "memory decides where rows start",
+    "halves": "rows may share sectors",
+    "toward_zero": "lanes of two branches may share sectors",
+}
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -72,6 +76,10 @@ def derived(name: str) -> KernelTraffic:
         ("dealt", "write_bytes", "4*N"),
         ("to_and_fro", "write_bytes", "4*M*N*ceil(N/16) + 32*M*ceil(N/16) - 32*M*ceil(N/16)**2"),
         ("rounds_and_rest", "read_bytes", "4*N"),
+        ("spread_out", "read_bytes", "4*min(128*G, N)"),
+        ("until_flag", "write_bytes", "32*ceil(N/3)"),
+        ("upper_half", "write_bytes", "16*G**2 + 16*G"),
+        ("backwards", "read_bytes", "4*N"),
         ("grouped", "read_bytes", "4*M*N"),
         ("joined", "read_bytes", "4*min(16, N) + 4*min(16, 2*N)"),
         ("decoded", "read_bytes", "4*M*sum(min(32, 4*pid_0_rest + 4, N) for pid_0_rest in range(K))"),
