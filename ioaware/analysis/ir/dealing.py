@@ -159,6 +159,16 @@ def tests_of_choices(values: Iterable[Poly]) -> list[Test]:
     return list(found)
 
 
+def _unused(name: str, plain: Placed) -> str:
+    """The name, or with lines behind it, that nothing has yet."""
+    values = (*everything(plain.values, plain.scopes), *plain.programs.sizes)
+    taken = {key.partition("[")[0] for value in values for key in value.free}
+    taken |= {scope.index.name for scope in plain.scopes if isinstance(scope, Loop)}
+    while name in taken:
+        name += "_"
+    return name
+
+
 def settled(value: Poly, test: Poly, truth: Poly) -> Poly:
     """The value where a test is known to hold (1) or to fail (0)."""
     atom, opposite = test.atom, negated(test).atom
@@ -176,7 +186,7 @@ def _over_tiles(
     pid = programs.indices[axis]
     if not isinstance(loop, Loop) or pid.key in tiles.free:
         return None
-    tile = Symbol(loop.index.name, ZERO, tiles - 1)
+    tile = Symbol(_unused("tile", plain), ZERO, tiles - 1)  # one name, so that loops over the same tiles are the same loop
     seat = poly(tile) - step * poly(loop.index)
     if way is None or test is None:
         rewrite = Rewriting({pid.key: seat})
