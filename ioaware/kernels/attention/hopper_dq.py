@@ -72,7 +72,7 @@ def consume(
     """dQ of rows 64 C to 64 C + 63 of each tile."""
     q_tiles, do_tiles, k_tiles, v_tiles = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
-    seq_len, kv_len, heads, _, _, _ = sizes
+    seq_len, kv_len, heads, _, _, _, _, _ = sizes
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
