@@ -7,7 +7,8 @@
 Without targets: those of this package. Each number is wall clock in a process that does nothing else, after the target's own
 module is imported, and torch and triton with it; what derive itself imports is in it. `first` has no caches, neither Triton's
 nor ours, `fresh` is another process that finds them on disk, `again` the same process (median of five). `imports` is what of
-`fresh` goes into importing sympy and ioaware's own modules.
+`fresh` goes into importing sympy and ioaware's own modules. `yard` is a plain Python loop of 5,000,000 rounds just before: a
+machine that is shared, throttled or another one shows in it.
 """
 
 from __future__ import annotations
@@ -104,6 +105,13 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def _rounds(times: int = 5_000_000) -> int:
+    total = 0
+    for number in range(times):
+        total += number
+    return total
+
+
 def _at_points(derived: Any) -> dict[str, Any]:
     """The seconds of an evaluation: at multiples of the given sizes, or if the formulas do not hold there, at those alone."""
     import numpy
@@ -152,14 +160,14 @@ def child(stage: str, target: str, caches: str, timeout_s: float = TIMEOUT_S) ->
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {timeout_s:.0f} s"}
     if done.returncode:
-        return {"failed": done.stderr.strip().rpartition("\n")[2]}
+        return {"failed": " ".join(done.stderr.split("\n")[-3:]).strip()}
     return json.loads(done.stdout.strip().rpartition("\n")[2])
 
 
 def measured(target: str) -> dict[str, Any]:
     """All that is asked of one target, but memory."""
     with tempfile.TemporaryDirectory() as caches:
-        found = {"target": Path(target).name, **child("first", target, caches)}
+        found = {"target": Path(target).name, "yard": _timed(_rounds), **child("first", target, caches)}
         for stage, timeout_s in (("fresh", TIMEOUT_S), ("points", POINTS_TIMEOUT_S)):
             if "failed" not in found:
                 found |= child(stage, target, caches, timeout_s)
@@ -172,8 +180,9 @@ def line(found: Mapping[str, Any]) -> str:
         f"{found[name]:8.3f}{'!' if found[name] > limit else ' '}" if name in found else " " * 9
         for name, limit in LIMITS.items()
     ]
-    imports = f"{found['imports']:8.3f} " if "imports" in found else " " * 9
-    return f"{found['target']:<44}{''.join(cells)}{imports} {found.get('failed', found.get('at', ''))}"
+    imports, yard = (f"{found[name]:8.3f} " if name in found else " " * 9 for name in ("imports", "yard"))
+    name = found["target"].removeprefix(f"{MODULE}:")
+    return f"{name:<44}{''.join(cells)}{imports}{yard} {found.get('failed', found.get('at', ''))}"
 
 
 def foreign(given: Sequence[str]) -> list[str]:
@@ -205,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     targets = [*given.targets, *foreign(given.foreign)] or list(OWN)
     results: list[dict[str, Any]] = []
     if not given.memory:
-        print(f"{'seconds':<44}" + "".join(f"{name:>8} " for name in (*LIMITS, "imports")))
+        print(f"{'seconds':<44}" + "".join(f"{name:>8} " for name in (*LIMITS, "imports", "yard")))
     for target in targets:
         with tempfile.TemporaryDirectory() as caches:
             found = {"target": Path(target).name, **child("memory", target, caches)} if given.memory else measured(target)
