@@ -139,6 +139,12 @@ def _floor_of_rest(rest: Poly, b: int) -> Poly:
         return _floor_by_constant(rest, b // common)
     if nonnegative(rest) and nonnegative(b - 1 - rest):
         return ZERO
+    for step in sorted({gcd(b, int(c)) for monomial, c in rest.terms.items() if monomial} - {1}, reverse=True):
+        # floor((g x + r) / (g k)) is floor(x / k) for a rest r of 0 .. g - 1
+        whole = Poly({m: c // step for m, c in rest.terms.items() if c % step == 0})
+        left = Poly({m: c for m, c in rest.terms.items() if c % step})
+        if left.terms and nonnegative(left) and nonnegative(step - 1 - left):
+            return _floor_by_constant(whole, b // step)
     one = _floor_of_distributed(rest, poly(b))
     return one if one is not None else _floor(rest, poly(b))
 

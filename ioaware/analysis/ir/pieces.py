@@ -8,6 +8,7 @@ Every step is an identity of sums for any lengths.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
@@ -35,10 +36,26 @@ def put_together(plain: Placed) -> list[Placed]:
             parts.append(part)
         else:
             apart += smaller
-    if apart or len(parts) == 1:
-        return [plain]
-    folded = _folded(parts)
-    return [_narrowed(part) for part in folded] if len(folded) < len(parts) else [plain]
+    folded = [] if apart or len(parts) == 1 else _folded(parts)
+    found = [_narrowed(part) for part in folded] if folded and len(folded) < len(parts) else [plain]
+    return [_plainly_named(part) for part in found]
+
+
+def _plainly_named(part: Placed) -> Placed:
+    """Without loops of one iteration, and with the names that loops have in the source: so that the same loops are the same."""
+    for at, loop in enumerate(part.scopes):
+        if not isinstance(loop, Loop):
+            continue
+        if loop.high - loop.low == ONE:
+            return _plainly_named(_at(part, at, loop, loop.low))
+        name = re.sub(r"_\d+$", "", loop.index.name)
+        values = (*everything(part.values, part.scopes), *part.programs.sizes)
+        taken = {key.partition("[")[0] for value in values for key in value.free}
+        taken |= {scope.index.name for scope in part.scopes if isinstance(scope, Loop)}
+        if name not in taken:
+            index = Symbol(name, loop.index.lower, loop.index.upper)
+            return _plainly_named(_with_loop(part, at, Loop(index, loop.low, loop.high), {loop.index.key: poly(index)}))
+    return part
 
 
 def _taken_apart(part: Placed) -> list[Placed] | None:
