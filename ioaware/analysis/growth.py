@@ -22,7 +22,8 @@ from ioaware.analysis.integers import Holds
 _sympy: Any = sympy
 MOST_NODES = 3000
 MOST_ITERATIONS = 2048
-LENGTHS = (4001, 3001, 5003, 2003, 6007)
+LENGTHS = (4352, 3328, 5376, 2304, 6400)
+"""Multiples of whole sectors and tiles, where a formula may hold only for these."""
 LARGEST_NEST = 3
 UNDECIDED = (_sympy.Min, _sympy.Max, _sympy.Mod, _sympy.Piecewise, Holds)
 
@@ -90,7 +91,11 @@ def _confirmed(expr: Any, term: Any) -> bool:
     symbols = sorted(expr.free_symbols, key=str)
     values = {str(symbol): LENGTHS[at % len(LENGTHS)] for at, symbol in enumerate(symbols)}
     expected: Any = term.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in symbols})
-    return bool(evaluate(expr, values) / 2 <= expected <= 2 * evaluate(expr, values))
+    try:
+        value = evaluate(expr, values)
+    except ValueError:  # these lengths are not multiples of what it is for
+        return False
+    return bool(value <= 2 * expected and expected <= 2 * value)
 
 
 def _first_value(case: Any, *_: Any) -> Any:

@@ -61,6 +61,13 @@ def test_of_lengths_of_whole_sectors() -> None:
     assert (found.term, found.where) == (7 * N, whole)
 
 
+def test_of_a_sum_over_lengths_of_whole_sectors() -> None:
+    whole = sympy.Eq(sympy.Mod(N, 8), 0)
+    count = series(smallest(8, 16 * i + 16 + N / 8 - 16 * ceil_div(N, 128)), i, ceil_div(N, 128))
+    assert leading(sympy.Piecewise((count, whole), (N, True))).term == N / 16
+    assert leading(series(smallest(b, i + N / 7), i, N)).term is None
+
+
 def test_the_limit_is_that_of_the_exact_values() -> None:
     """Each formula at lengths a thousand times as large is within 2 % of its leading term."""
     counts = [

@@ -11,9 +11,11 @@ import pytest
 
 from ioaware.analysis.ir import KernelTraffic
 from ioaware.analysis.ir.executions import alike
+from ioaware.cli.formulas import derived_text
 from ioaware.instruments.capture import DEFAULT_GPU, Capture, capture
 from ioaware.instruments.captured import CapturedLaunch
 from ioaware.instruments.conditions import known
+from ioaware.instruments.derive import derive
 from ioaware.instruments.launch_traffic import kernel_traffic, launch_touches
 from ioaware.instruments.target import load_target
 
@@ -90,3 +92,18 @@ def test_backward_is_closed() -> None:
             counts = (kernel.read_bytes, kernel.write_bytes, kernel.atomic_bytes, kernel.flops)
             if launch.name != "dq_kernel":  # whose pairs begin with the odd one
                 assert all(count.closed and len(str(count)) < 250 for count in counts), launch.name
+
+
+@pytest.mark.parametrize(
+    "values", [{"heads": 16, "seq_len": 4096}, {"heads": 64, "seq_len": 1000}, {"heads": 5, "seq_len": 16384}]
+)
+def test_the_whole_result_is_shown_at_any_size(values: dict[str, int]) -> None:
+    """Derived at each size anew, whatever order its plan deals tiles in: the closed form, which counters have agreed with."""
+    target = load_target(f"{TARGETS}:hopper")
+    result = derive(target, target.resolve({"causal": True, **values}), machine_code=False)
+    heads, blocks = values["heads"], -(-values["seq_len"] // 128)
+    reads = 32768 * heads * blocks**2 + 768 * heads * values["seq_len"] - 32768 * heads * blocks
+    assert result.requested is not None
+    assert (result.requested.read_bytes, result.requested.write_bytes) == (reads, 260 * heads * values["seq_len"])
+    text = "\n".join(str(part) for part in derived_text(result))
+    assert "hopper_forward_kernel" in text
