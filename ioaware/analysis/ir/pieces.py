@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import permutations
+from itertools import permutations, product
 
 from ioaware.analysis.ir.bounds import positive
 from ioaware.analysis.ir.build import floor_div, greatest, least
@@ -145,16 +145,27 @@ def _joined(first: Placed, second: Placed) -> Placed | None:
     one, other = first.scopes[at], second.scopes[at]
     if not isinstance(one, Loop) or not isinstance(other, Loop):
         return None
-    top = simplified(one.high + other.high - 1)
-    for high, back in ((other.high, False), (simplified(top + 1 - other.low), True)):
-        if not back and other.low != one.high:
-            continue
-        index = Symbol(one.index.name, one.low, high - 1)
-        loop = Loop(index, one.low, high)
-        moved = _with_loop(first, at, loop, {one.index.key: poly(index)})
-        met = _with_loop(second, at, loop, {other.index.key: top - poly(index) if back else poly(index)})
-        if moved == met:
-            return moved
+    for first_from, then_from in product(
+        dict.fromkeys((ZERO, one.low)), dict.fromkeys((ZERO, other.low))
+    ):  # counted from there
+        low, end, start, stop = (
+            simplified(bound - origin)
+            for bound, origin in (
+                (one.low, first_from),
+                (one.high, first_from),
+                (other.low, then_from),
+                (other.high, then_from),
+            )
+        )
+        top = simplified(end + stop - 1)
+        for high, back in ((stop, False), (simplified(top + 1 - start), True)):
+            if not back and start != end:
+                continue
+            index = Symbol(one.index.name, low, high - 1)
+            loop, place = Loop(index, low, high), top - poly(index) if back else poly(index)
+            moved = _with_loop(first, at, loop, {one.index.key: poly(index) + first_from})
+            if moved == _with_loop(second, at, loop, {other.index.key: place + then_from}):
+                return moved
     return None
 
 
