@@ -66,7 +66,7 @@ def test_every_formula_is_what_is_counted_one_by_one(name: str, deterministic: b
     for launch in launches(found):
         kernel = derived(found, launch)
         assert kernel.exact, kernel.notes
-        assert kernel.sectors_exact or launch.name == "dq_kernel", kernel.notes
+        assert kernel.sectors_exact, kernel.notes
         for values in POINTS:
             expected = counted(launch, {**found.values, **values})
             known = [field for field in expected if getattr(kernel, field) is not None]
@@ -90,8 +90,7 @@ def test_backward_is_closed() -> None:
         for launch in launches(found):
             kernel = derived(found, launch)
             counts = (kernel.read_bytes, kernel.write_bytes, kernel.atomic_bytes, kernel.flops)
-            if launch.name != "dq_kernel":  # whose pairs begin with the odd one
-                assert all(count.closed and len(str(count)) < 250 for count in counts), launch.name
+            assert all(count.closed and len(str(count)) < 250 for count in counts), launch.name
 
 
 @pytest.mark.parametrize(
