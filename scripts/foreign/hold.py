@@ -221,7 +221,12 @@ with rows of whole sectors and one without. Requested bytes are those between an
 
 The columns *counter* are the requested bytes, by `l1tex__m_xbar2l1tex_read_bytes` and `l1tex__m_l1tex2xbar_write_bytes`, over
 derive's elements; the terms behind are shares of derive's elements and add up to the difference. No terms: nothing comes
-between."""
+between.
+
+The bytes that active threads ask for differ in six totals of reads, and there alone: all of launches that copy asynchronously
+(`sm__sass_data_bytes_mem_global_op_ldgsts` is the counter that differs) and spill registers, while sectors agree to the last
+one. No account of the code explains it: in `_attn_bwd` without a mask all 1,024 programs do the same, and 274,944 bytes are no
+multiple of 1,024. Three launches that copy likewise without spilling, and one that spills, agree to the byte."""
 
 HEADER = (
     "| kernel | size | reads, derived | counter | terms | writes, derived | counter | terms | closed |\n"
