@@ -39,7 +39,7 @@ def test_what_relations_leave_of_a_symbol(relations, low: int, high: int) -> Non
         (Holds(n - 2000), "0"),
         (Holds(n - 513), "1"),
         (sympy.Min(64, sympy.ceiling(n / 16)), "ceil(n/16)"),
-        (sympy.Min(sympy.ceiling(n * i / 8 + n / 8), sympy.ceiling(n * i / 8) + 128), "ceil(i*n/8 + n/8)"),
+        (sympy.Min(sympy.ceiling(n * i / 8 + n / 8), sympy.ceiling(n * i / 8) + 128), "ceil((i*n + n)/8)"),
         (sympy.Max(sympy.Min(2000, n) - 400, 0), "n - 400"),
     ],
 )

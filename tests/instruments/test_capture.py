@@ -38,7 +38,7 @@ def symbols(**values: int) -> tuple[Symbols, list[torch.SymInt]]:
         (lambda n, m: -(-n // m), "ceil(n/m)"),
         (lambda n, m: (n + m - 1) // m, "ceil(n/m)"),
         (lambda n, m: n // m, "floor(n/m)"),
-        (lambda n, m: (n + 5) // 64, "floor(n/64 + 5/64)"),
+        (lambda n, m: (n + 5) // 64, "floor((n + 5)/64)"),
         (lambda n, m: n % 8 + m * n**2, "m*n**2 + n % 8"),
         (lambda n, m: torch.sym_max(n, m), "max(m, n)"),
         (lambda n, m: n << 2, "4*n"),
