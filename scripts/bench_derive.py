@@ -14,6 +14,7 @@ machine that is shared, throttled or another one shows in it.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 import os
@@ -136,12 +137,16 @@ def _memory(work: Callable[[], object], times: int = 1000, settled: int = 200) -
     for _ in range(settled):
         work()
     before = _resident_bytes()
-    seconds = _timed(lambda: [work() for _ in range(times)])
+    start = time.perf_counter()
+    for _ in range(times):
+        work()
+    seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"resident_bytes": before, "growth_bytes": _resident_bytes() - before, "peak_bytes": peak, "each": seconds / times}
 
 
 def _resident_bytes() -> int:
+    gc.collect()
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * resource.getpagesize()
 
