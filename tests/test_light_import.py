@@ -22,7 +22,14 @@ def loaded_by(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "code", ["import ioaware", "import ioaware; ioaware.__version__, dir(ioaware)", "import ioaware.api", HELP]
+    "code",
+    [
+        "import ioaware",
+        "import ioaware; ioaware.__version__, dir(ioaware)",
+        "import ioaware.api",
+        "import ioaware.kernels.attention",
+        HELP,
+    ],
 )
 def test_loads_nothing_heavy(code: str) -> None:
     assert loaded_by(code) == set()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def chosen(point: Point) -> Contestant:
     """The kernel that `attention` takes unasked; `ran` is what it says of that."""
-    from ioaware.kernels.attention.attention import attention
+    from ioaware.kernels.attention import attention
 
     def ran() -> str:
         backend = attention.backend
@@ -24,7 +24,7 @@ def chosen(point: Point) -> Contestant:
 
 def plain(point: Point) -> Contestant:
     """Plain Triton, which is what every other GPU gets."""
-    from ioaware.kernels.attention.attention import attention
+    from ioaware.kernels.attention import attention
 
     def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attention(q, k, v, causal=point.causal, backend="triton")

@@ -7,7 +7,7 @@ import math
 import torch
 
 from ioaware.case import Work
-from ioaware.kernels.attention.attention import BackendName, attention
+from ioaware.kernels.attention.dispatch import BackendName, attention
 from ioaware.kernels.attention.hopper import hopper_forward
 from ioaware.kernels.attention.hopper_gradients import hopper_backward as gradients
 from ioaware.kernels.attention.inputs import attention_inputs

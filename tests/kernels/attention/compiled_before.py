@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from ioaware.kernels.attention.attention import BackendName, attention
+from ioaware.kernels.attention.dispatch import BackendName, attention
 
 
 class Call(NamedTuple):

@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-from ioaware.kernels.attention.attention import BackendName, attention
+from ioaware.kernels.attention.dispatch import BackendName, attention
 
 CASES = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
     (1, 2, 1, 200, 333, 64),

@@ -7,11 +7,12 @@ import math
 import pytest
 import torch
 
+import ioaware.kernels.attention
 from ioaware.errors import UsageError
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.interpret import interpreted
 from ioaware.instruments.poison import Poison
-from ioaware.kernels.attention.attention import attention, choose
+from ioaware.kernels.attention.dispatch import attention, choose
 from ioaware.kernels.attention.hopper import refusal
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -34,6 +35,13 @@ def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, s
         s = s.masked_fill(~seen, -1e300)  # finite, so that rows that see no key have gradients to be zeroed
         return (torch.softmax(s, -1) * seen) @ v
     return torch.softmax(s, -1) @ v
+
+
+def test_the_package_offers_it_under_its_own_name() -> None:
+    """`ioaware.kernels.attention.attention` is the function, whatever was imported before."""
+    assert ioaware.kernels.attention.attention is attention
+    with pytest.raises(AttributeError, match="no attribute 'attention2'"):
+        _ = ioaware.kernels.attention.attention2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ioaware.errors import UsageError
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.interpret import interpreted
 from ioaware.instruments.poison import Poison
-from ioaware.kernels.attention.attention import attention
+from ioaware.kernels.attention import attention
 from ioaware.kernels.attention.decode import decode_forward
 from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
 from ioaware.kernels.attention.split import SM_SPEED, SplitPlan, best_splits, plan_splits, row_alignment

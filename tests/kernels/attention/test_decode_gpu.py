@@ -12,7 +12,7 @@ from grouped_reference import grouped_reference
 
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.poison import Poison
-from ioaware.kernels.attention.attention import attention
+from ioaware.kernels.attention import attention
 from ioaware.kernels.attention.decode import decode_forward
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA GPU")]

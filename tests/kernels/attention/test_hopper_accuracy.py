@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.poison import Poison
-from ioaware.kernels.attention.attention import attention
+from ioaware.kernels.attention import attention
 from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.reference import attention_reference
 

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.poison import Poison
-from ioaware.kernels.attention.attention import BackendName, attention
+from ioaware.kernels.attention.dispatch import BackendName, attention
 
 AVAILABLE = torch.cuda.is_available()
 HOPPER = AVAILABLE and torch.cuda.get_device_capability()[0] == 9

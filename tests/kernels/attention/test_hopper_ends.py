@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ioaware.instruments.interpret import interpreted
-from ioaware.kernels.attention.attention import Backend, attention, gradients_by
+from ioaware.kernels.attention.dispatch import Backend, attention, gradients_by
 from ioaware.kernels.attention.hopper_ends import finish_kernel, prepare_kernel
 
 HEADS = 2

@@ -10,7 +10,7 @@ from grouped_reference import grouped_reference
 
 from ioaware.instruments.correctness import relative_error
 from ioaware.instruments.poison import Poison
-from ioaware.kernels.attention.attention import BackendName, attention
+from ioaware.kernels.attention.dispatch import BackendName, attention
 from ioaware.kernels.attention.hopper import hopper_forward
 from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
 
