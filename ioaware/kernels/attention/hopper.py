@@ -100,7 +100,7 @@ class Prepared:
         constants = plan.constants(seq_len, kv_len, causal=causal)
         return Prepared(
             launch=Launch(
-                "attention", hopper_forward_kernel, (programs,), q.device, constants, num_warps=4, enable_fp_fusion=True
+                "attention", hopper_forward_kernel, (programs,), q.device, constants, num_warps=4
             ),
             views=(
                 tma_view(q, 64, width), tma_view(k, plan.block_n, width),

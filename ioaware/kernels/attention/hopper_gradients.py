@@ -174,7 +174,7 @@ def _step(
     hands = batch * heads * (-(-blocks // 2) if causal else blocks)
     programs = min(hands, processors(q.device.index or 0))
     return Step(
-        launch=Launch("attention", kernel, (programs,), q.device, constants, num_warps=4, enable_fp_fusion=True),
+        launch=Launch("attention", kernel, (programs,), q.device, constants, num_warps=4),
         views={name: tma_view(tensors[name], rows, width) for name, rows in boxes.items()},
         numbers=(q.shape[2], k.shape[2], heads, batch * heads, q.shape[1] // k.shape[1], scale, scale * LOG2_E),
     )

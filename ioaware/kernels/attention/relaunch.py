@@ -32,10 +32,14 @@ class Launch:
     def __init__(
         self, name: str, kernel: Any, grid: tuple[int, ...], device: torch.device, constants: Mapping[str, Any], **options: Any
     ) -> None:
-        """`constants` are the kernel's last parameters, all compile-time; `name` is what errors call the kernel."""
+        """`constants` are the kernel's last parameters, all compile-time; `name` is what errors call the kernel.
+
+        a * b + c is one instruction unless the options say otherwise: Triton 3.9 warns that its default will change, which
+        would cost the softmax another instruction an element.
+        """
         self._name, self._kernel, self._device = name, kernel, device
         self._grid = (*grid, 1, 1, 1)[:3]
-        self._constants, self._options = constants, options
+        self._constants, self._options = constants, {"enable_fp_fusion": True, **options}
         self._values = tuple(constants[name] for name in kernel.arg_names if name in constants)
         self._compiled: Any = None
 

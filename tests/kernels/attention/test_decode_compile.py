@@ -19,7 +19,6 @@ from ioaware.kernels.attention.decode_kernels import combine_kernel, decode_kern
 from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
 from ioaware.kernels.attention.split import plan_splits
 
-pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 TYPES = {"Q": "*bf16", "K": "*bf16", "V": "*bf16", "scale_log2": "fp32"}
 PARTS = {"O": "*fp32", "Lse": "*fp32", "O_split": "*fp32", "Lse_split": "*fp32"}
 SPILLED = 16 if triton.__version__.startswith("3.9") else 0

@@ -142,7 +142,8 @@ def test_what_cannot_be_launched_again_is_not_kept(monkeypatch: pytest.MonkeyPat
     launch = Launch("test", Kernel(), (7,), torch.device("cpu"), {"BLOCK": 64, "FLAG": False}, num_warps=4)
     launch("x", 5)
     launch("x", 5)
-    assert calls == [{"grid": (7, 1, 1), "arguments": ("x", 5), "BLOCK": 64, "FLAG": False, "num_warps": 4}] * 2
+    options = {"num_warps": 4, "enable_fp_fusion": True}
+    assert calls == [{"grid": (7, 1, 1), "arguments": ("x", 5), "BLOCK": 64, "FLAG": False, **options}] * 2
 
 
 def test_a_view_of_another_tensor_keeps_neither() -> None:
@@ -152,3 +153,16 @@ def test_a_view_of_another_tensor_keeps_neither() -> None:
     assert view.base is second
     assert template.base is None
     assert (type(view), view.shape, view.strides) == (type(template), [2, 3, 40, 64], [7680, 2560, 64, 1])
+
+
+def test_an_option_given_is_the_one_that_counts() -> None:
+    asked: dict[str, Any] = {}
+
+    class Kernel:
+        arg_names = ("X", "BLOCK")
+
+        def __getitem__(self, grid: tuple[int, ...]) -> Any:
+            return lambda *_arguments, **options: asked.update(options)
+
+    Launch("test", Kernel(), (1,), torch.device("cpu"), {"BLOCK": 64}, enable_fp_fusion=False)._first((None,))
+    assert asked == {"BLOCK": 64, "enable_fp_fusion": False}
