@@ -114,7 +114,8 @@ def _rounds(times: int = 5_000_000) -> int:
 
 
 def _at_points(derived: Any) -> dict[str, Any]:
-    """The seconds of an evaluation: at multiples of the given sizes, or if the formulas do not hold there, at those alone."""
+    """The seconds of an evaluation with parameters from their given sizes up to 64 times these: any, where the formulas hold
+    there; else multiples, each by factors of its own; by factors that all have in common; or no other sizes than given."""
     import numpy
 
     from ioaware.errors import UsageError
@@ -122,12 +123,19 @@ def _at_points(derived: Any) -> dict[str, Any]:
     if not derived.symbols:
         return {}
     draw = numpy.random.default_rng(0)
-    factors = (draw.integers(1, 64, POINTS), numpy.ones(POINTS, numpy.int64))
-    for kind, factor in zip(("multiples", "the given sizes"), factors, strict=True):
-        values = {name: value * factor for name, value in derived.symbols.items()}
+    given = derived.symbols.items()
+    together = draw.integers(1, 65, POINTS)
+    points = {
+        "any": {name: draw.integers(value, 64 * value + 1, POINTS) for name, value in given},
+        "multiples": {name: value * draw.integers(1, 65, POINTS) for name, value in given},
+        "common multiples": {name: value * together for name, value in given},
+        "the given sizes": {name: numpy.full(POINTS, value) for name, value in given},
+    }
+    refused = ""
+    for kind, values in points.items():
         try:
             return {"points": _timed(partial(derived.evaluate, **values)), "at": kind}
-        except UsageError as error:
+        except (UsageError, ZeroDivisionError) as error:
             refused = str(error)
     return {"at": refused}
 

@@ -7,7 +7,7 @@ through a float. An int64 array that could overflow is widened to Python ints fi
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Any, TypeAlias, cast
 
@@ -18,19 +18,17 @@ from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from ioaware.analysis import ratio
+from ioaware.analysis.frames import Frame, Node
 from ioaware.analysis.integers import Holds
-from ioaware.analysis.ratio import INT64_MAX, Array, Number, Ratio
+from ioaware.analysis.ratio import Array, Number, Ratio, Truth, Whole
+from ioaware.analysis.shifts import shift
+from ioaware.analysis.sums import Summation
 
 Env: TypeAlias = Mapping[str, Number]
-Node: TypeAlias = Callable[[Env], Ratio]
-Condition: TypeAlias = Callable[[Env], bool | Array]
 
 
 class OutsideFormulaError(ValueError):
     """No branch of a formula applies at these values: for them it says nothing."""
-
-
-SUM_CHUNK = 2**18  # terms of a Sum held at once
 
 
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
@@ -52,45 +50,38 @@ def compile_expression(expr: Expr) -> Callable[[Env], Number]:
     Values may mix ints and integer arrays that broadcast together; the result is then an int64 array, or an array of
     Python ints where it does not fit 64 bits. Raises as `evaluate` does.
     """
-    node, names = _compile(expr), frozenset(str(symbol) for symbol in free_symbols(expr))
+    node = _Compiler().node(expr)
 
     def run(values: Env) -> Number:
-        missing = names - values.keys()
+        missing = node.names - values.keys()
         if missing:
             raise ValueError(f"no value for {', '.join(sorted(missing))}")
-        env: dict[str, Number] = {name: values[name] for name in names}
         shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
         if not shape:
-            return ratio.integer(node({name: operator.index(cast(int, value)) for name, value in env.items()}), expr)
-        for name, value in env.items():
-            if not isinstance(value, int):
-                env[name] = np.broadcast_to(_integer_array(value, name), shape).ravel()
-        result = np.asarray(ratio.integer(node(env), expr))
-        return np.broadcast_to(result, shape).copy() if result.ndim == 0 else result.reshape(shape)
+            point = {name: operator.index(cast(int, values[name])) for name in node.names}
+            return cast(int, ratio.integer(Frame(None, point).of(node), expr))
+        columns = {name: _column(values[name], name, shape) for name in node.names}
+        found = ratio.integer(Frame(int(np.prod(shape)), columns).of(node), expr)
+        return _array(found, shape)
 
     return run
 
 
-def _integer_array(value: Array, name: str) -> Number:
+def _column(value: Number, name: str, shape: tuple[int, ...]) -> Whole:
     """As int64, or Python ints when it holds larger ones. Floats are refused: rounding must happen in the open."""
+    if isinstance(value, int):
+        return value
     array = np.asarray(value)
     if array.dtype.kind not in "iuO":
         raise TypeError(f"{name} must hold integers, not {array.dtype}")
-    return ratio.narrow(array.astype(object)) if array.dtype.kind in "uO" else array.astype(np.int64)
+    array = array.astype(object) if array.dtype.kind == "u" else array
+    return ratio.column(np.broadcast_to(array, shape).ravel())
 
 
-_FOLDS: Mapping[type, Callable[[Ratio, Ratio], Ratio]] = {
-    sympy.Add: ratio.add,
-    sympy.Mul: ratio.multiply,
-    sympy.Max: ratio.larger,
-    sympy.Min: ratio.smaller,
-    sympy.Mod: ratio.mod,
-}
-_ROUNDINGS: Mapping[type, Callable[[Ratio], Ratio]] = {sympy.floor: ratio.floor, sympy.ceiling: ratio.ceiling}
-
-
-def _args(expr: Any) -> tuple[Any, ...]:
-    return tuple(expr.args)
+def _array(found: Whole, shape: tuple[int, ...]) -> Array:
+    if isinstance(found, int):
+        return np.full(shape, found, np.int64 if abs(found) <= ratio.INT64_MAX else object)
+    return ratio.column(found.values).values.reshape(shape).copy()
 
 
 @lru_cache(maxsize=16384)
@@ -108,152 +99,199 @@ def free_symbols(expr: Any) -> frozenset[Any]:
     return found
 
 
-def _compile(expr: Any) -> Node:
-    """The function of one node. Raises `TypeError` for anything that has no exact rule here."""
-    if isinstance(expr, sympy.Symbol):
-        name = str(expr)
-        return lambda env: (env[name], 1)
-    if isinstance(expr, sympy.Rational):
-        constant: Ratio = (int(expr.p), int(expr.q))
-        return lambda _: constant
-    if isinstance(expr, sympy.Pow):
-        return _compile_power(expr)
-    if isinstance(expr, sympy.Piecewise):
-        return _compile_piecewise(expr)
-    if isinstance(expr, sympy.Sum):
-        return _compile_sum(expr)
-    kind: type = type(cast(object, expr))
-    if kind in _FOLDS:
-        fold, parts = _FOLDS[kind], [_compile(arg) for arg in _args(expr)]
-        return lambda env: reduce(fold, (part(env) for part in parts))
-    if kind in _ROUNDINGS:
-        rounding, inner = _ROUNDINGS[kind], _compile(_args(expr)[0])
-        return lambda env: rounding(inner(env))
-    if kind is Holds:
-        return _compile_holds(expr)
-    raise TypeError(f"cannot evaluate {kind.__name__} exactly: {expr}")
+def _args(expr: Any) -> tuple[Any, ...]:
+    return tuple(expr.args)
 
 
-def _compile_holds(expr: Any) -> Node:
-    inner = _compile(_args(expr)[0])
+class _Part:
+    """A part of a formula, and how its value follows from those of its own parts."""
 
-    def holds(env: Env) -> Ratio:
-        met = inner(env)[0] >= 0  # denominators are positive
-        return (int(met) if isinstance(met, bool) else met.astype(np.int64)), 1
+    __slots__ = ("_value", "index", "names", "parts", "shared")
 
-    return holds
+    def __init__(
+        self,
+        value: Callable[[Frame], Ratio],
+        parts: Sequence[Node] = (),
+        names: Iterable[str] | None = None,
+        index: str | None = None,
+    ) -> None:
+        self._value, self.parts, self.index, self.shared = value, parts, index, False
+        self.names = frozenset[str]().union(*(part.names for part in parts)) if names is None else frozenset(names)
 
-
-def _compile_power(expr: Any) -> Node:
-    base, exponent = _args(expr)
-    if not isinstance(exponent, sympy.Integer):
-        raise TypeError(f"cannot evaluate a power that is not a constant integer exactly: {expr}")
-    inner, count = _compile(base), int(exponent)
-
-    def power(env: Env) -> Ratio:
-        value = inner(env)
-        factor = value if count > 0 else ratio.invert(value)
-        return reduce(ratio.multiply, [factor] * abs(count))
-
-    return power
+    def compute(self, frame: Frame) -> Ratio:
+        return self._value(frame)
 
 
-_COMPARISONS: Mapping[type, Callable[[Number, Number], bool | Array]] = {
-    sympy.Lt: lambda a, b: a < b,
-    sympy.Le: lambda a, b: a <= b,
-    sympy.Gt: lambda a, b: a > b,
-    sympy.Ge: lambda a, b: a >= b,
-    sympy.Eq: lambda a, b: a == b,
-    sympy.Ne: lambda a, b: a != b,
+_FOLDS: Mapping[type, Callable[[Ratio, Ratio], Ratio]] = {
+    sympy.Add: ratio.add,
+    sympy.Mul: ratio.multiply,
+    sympy.Max: ratio.larger,
+    sympy.Min: ratio.smaller,
+}
+_ROUNDINGS: Mapping[type, Callable[[Ratio], Ratio]] = {
+    sympy.floor: ratio.floor,
+    sympy.ceiling: ratio.ceiling,
+    Holds: ratio.holds,
+}
+_COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
+    sympy.Lt: operator.lt,
+    sympy.Le: operator.le,
+    sympy.Gt: operator.gt,
+    sympy.Ge: operator.ge,
+    sympy.Eq: operator.eq,
+    sympy.Ne: operator.ne,
 }
 
 
-def _compile_condition(condition: Any) -> Condition:
-    if isinstance(condition, (BooleanTrue, BooleanFalse)):
-        truth = isinstance(condition, BooleanTrue)
-        return lambda _: truth
-    if isinstance(condition, Relational) and type(condition) in _COMPARISONS:
-        compare = _COMPARISONS[type(condition)]
-        left, right = (_compile(arg) for arg in _args(condition))
-        return lambda env: compare(*ratio.cross(left(env), right(env)))
-    if isinstance(condition, (sympy.And, sympy.Or)):
-        parts = [_compile_condition(arg) for arg in _args(condition)]
-        if isinstance(condition, sympy.And):
-            return lambda env: reduce(lambda a, b: a & b, (part(env) for part in parts))
-        return lambda env: reduce(lambda a, b: a | b, (part(env) for part in parts))
-    if isinstance(condition, sympy.Not):
-        inner = _compile_condition(_args(condition)[0])
-        return lambda env: inner(env) ^ True
-    raise TypeError(f"cannot decide {type(condition).__name__} exactly: {condition}")
+class _Condition:
+    """When a branch applies; `parts` are what that depends on."""
+
+    def __init__(self, met: Callable[[Frame], Truth], parts: Sequence[Node]) -> None:
+        self.met, self.parts = met, parts
+        self.names = frozenset[str]().union(*(part.names for part in parts))
 
 
-def _take(env: Env, at: Array) -> dict[str, Number]:
-    """The environment of some of the points."""
-    return {name: value if isinstance(value, int) else value[at] for name, value in env.items()}
+class _Compiler:
+    """Parts of one formula; what stands in it twice is one part. `_indices` are those of the sums around, outermost first."""
 
+    def __init__(self) -> None:
+        self._made: dict[tuple[Any, ...], Node] = {}
+        self._indices: tuple[str, ...] = ()
 
-def _size(env: Env) -> int | None:
-    """How many points an environment holds; None for one point of plain ints."""
-    return next((value.size for value in env.values() if not isinstance(value, int)), None)
+    def node(self, expr: Any) -> Node:
+        """The function of one expression. Raises `TypeError` for anything that has no exact rule here."""
+        names = frozenset(map(str, free_symbols(expr)))
+        return self._once((expr, *(index for index in self._indices if index in names)), lambda: self._new(expr))
 
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Node]) -> Node:
+        """The part of this key: one that is asked for twice is shared."""
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        else:
+            found.shared = True
+        return found
 
-def _compile_piecewise(expr: Any) -> Node:
-    """The first branch whose condition holds, evaluated only where it does: others may divide by zero there."""
-    branches = [(_compile(value), _compile_condition(condition)) for value, condition in map(_args, _args(expr))]
+    def _new(self, expr: Any) -> Node:
+        if isinstance(expr, sympy.Symbol):
+            name = str(expr)
+            return _Part(lambda frame: (frame.symbol(name), 1), names=[name])
+        if isinstance(expr, sympy.Rational):
+            constant: Ratio = (int(expr.p), int(expr.q))
+            return _Part(lambda _: constant)
+        if isinstance(expr, sympy.Pow):
+            return self._power(expr)
+        if isinstance(expr, sympy.Piecewise):
+            return self._piecewise(expr)
+        if isinstance(expr, sympy.Sum):
+            return self._sum(expr)
+        kind: type = type(cast(object, expr))
+        if kind in _FOLDS:
+            return self._folded(_FOLDS[kind], list(map(self.node, _args(expr))))
+        if kind is sympy.Mod:
+            number, divisor = map(self.node, _args(expr))
+            return _Part(lambda frame: ratio.mod(frame.of(number), frame.of(divisor)), (number, divisor))
+        if kind in _ROUNDINGS:
+            rounding, inner = _ROUNDINGS[kind], self.node(_args(expr)[0])
+            return _Part(lambda frame: rounding(frame.of(inner)), (inner,))
+        raise TypeError(f"cannot evaluate {kind.__name__} exactly: {expr}")
 
-    def choose(env: Env) -> Ratio:
-        size = _size(env)
-        if size is None:
+    def _folded(self, fold: Callable[[Ratio, Ratio], Ratio], parts: Sequence[Node]) -> Node:
+        """In the order in which the indices change it: what does not change with an inner one is a part of its own."""
+        if len(parts) == 1:
+            return parts[0]
+        for depth in range(len(self._indices)):
+            still = [part for part in parts if part.names.isdisjoint(self._indices[depth:])]
+            if 1 < len(still) < len(parts) and any(part.names for part in still):
+                moving = [part for part in parts if part not in still]
+                first = self._once((fold, *still), lambda still=still: _fold(fold, still))
+                return self._folded(fold, [first, *moving])
+        return _fold(fold, parts)
+
+    def _power(self, expr: Any) -> Node:
+        base, exponent = _args(expr)
+        if not isinstance(exponent, sympy.Integer):
+            raise TypeError(f"cannot evaluate a power that is not a constant integer exactly: {expr}")
+        inner, count = self.node(base), int(exponent)
+
+        def power(frame: Frame) -> Ratio:
+            value = frame.of(inner)
+            factor = value if count > 0 else ratio.invert(value)
+            return reduce(ratio.multiply, [factor] * abs(count))
+
+        return _Part(power, (inner,))
+
+    def _piecewise(self, expr: Any) -> Node:
+        """The first branch whose condition holds, evaluated only where it does: others may divide by zero there."""
+        branches = [(self.node(value), self._condition(condition)) for value, condition in map(_args, _args(expr))]
+
+        def choose(frame: Frame) -> Ratio:
+            if frame.size is None:
+                for value, condition in branches:
+                    if condition.met(frame):
+                        return frame.of(value)
+                raise OutsideFormulaError(f"no branch applies at these values: {expr}")
+            numerator, denominator = np.zeros(frame.size, object), np.ones(frame.size, object)
+            pending = np.arange(frame.size)
             for value, condition in branches:
-                if condition(env):
-                    return value(env)
-            raise OutsideFormulaError(f"no branch applies at these values: {expr}")
-        numerator, denominator = np.zeros(size, object), np.ones(size, object)
-        pending = np.arange(size)
-        for value, condition in branches:
-            holds = np.broadcast_to(condition(_take(env, pending)), pending.shape)
-            chosen, pending = pending[holds], pending[~holds]
-            if chosen.size:
-                numerator[chosen], denominator[chosen] = value(_take(env, chosen))
-        if pending.size:
+                rest = frame.part(pending, condition.names)
+                holds = np.broadcast_to(condition.met(rest), pending.shape)
+                chosen, pending = pending[holds], pending[~holds]
+                if chosen.size:
+                    found = frame.part(chosen, value.names).of(value)
+                    numerator[chosen], denominator[chosen] = (x if isinstance(x, int) else x.values for x in found)
+                if not pending.size:
+                    return ratio.column(numerator), ratio.column(denominator)
             raise OutsideFormulaError(f"no branch applies at {pending.size} of the points: {expr}")
-        return ratio.narrow(numerator), ratio.narrow(denominator)
 
-    return choose
+        parts = [part for value, condition in branches for part in (value, *condition.parts)]
+        return _Part(choose, parts)
+
+    def _condition(self, condition: Any) -> _Condition:
+        if isinstance(condition, (BooleanTrue, BooleanFalse)):
+            truth = isinstance(condition, BooleanTrue)
+            return _Condition(lambda _: truth, ())
+        if isinstance(condition, Relational) and type(condition) in _COMPARISONS:
+            how = _COMPARISONS[type(condition)]
+            left, right = map(self.node, _args(condition))
+            return _Condition(lambda frame: ratio.compare(frame.of(left), frame.of(right), how), (left, right))
+        if isinstance(condition, (sympy.And, sympy.Or, sympy.Not)):
+            inner = [self._condition(arg) for arg in _args(condition)]
+            parts = [part for each in inner for part in each.parts]
+            join = _both if isinstance(condition, sympy.And) else _one
+            if isinstance(condition, sympy.Not):
+                return _Condition(lambda frame: inner[0].met(frame) ^ True, parts)
+            return _Condition(lambda frame: reduce(join, (each.met(frame) for each in inner)), parts)
+        raise TypeError(f"cannot decide {type(condition).__name__} exactly: {condition}")
+
+    def _sum(self, expr: Any) -> Node:
+        """A sum over an integer index, all terms of many points at once; an upper limit below the lower one gives 0."""
+        body, *limits = _args(expr)
+        return self._summed(body, limits)
+
+    def _summed(self, body: Any, limits: Sequence[Any]) -> Node:
+        if not limits:
+            return self.node(body)
+        index, low, high = _args(limits[-1])  # the first limit is the innermost
+        ends, name = (self.node(low), self.node(high)), str(index)
+        self._indices += (name,)
+        try:
+            term = self._summed(body, limits[:-1])
+        finally:
+            self._indices = self._indices[:-1]
+        names = (term.names - {name}).union(*(end.names for end in ends))
+        inner = cast(Any, sympy.Sum(body, *limits[:-1]) if limits[1:] else body)
+        summation = Summation(term, name, *ends, body, shift(inner, name))
+        return _Part(lambda frame: (summation.total(frame), 1), (*ends, term), names, name)
 
 
-def _compile_sum(expr: Any) -> Node:
-    """A sum over an integer index, all terms of many points at once; an upper limit below the lower one gives 0."""
-    body: Any
-    body, *limits = _args(expr)
-    node = _compile(body)
-    for limit in limits:  # the first limit is the innermost
-        index, low, high = _args(limit)
-        needed = frozenset(str(symbol) for symbol in free_symbols(body)) - {str(index)}
-        node = _sum_node(node, str(index), _compile(low), _compile(high), needed, body)
-        body = cast(Any, sympy.Sum(body, limit))
-    return node
+def _both(a: Truth, b: Truth) -> Truth:
+    return a & b
 
 
-def _sum_node(term: Node, index: str, low: Node, high: Node, needed: frozenset[str], what: object) -> Node:
-    def add_up(env: Env) -> Ratio:
-        first, last = ratio.integer(low(env), what), ratio.integer(high(env), what)
-        size = _size(env)
-        starts = np.broadcast_to(np.asarray(first), (size or 1,))
-        counts = np.maximum(np.broadcast_to(np.asarray(last), starts.shape) - starts + 1, 0)
-        ends = np.cumsum(counts)  # terms of all points in one line; point p owns those before ends[p]
-        outer = {name: env[name] for name in needed}
-        totals = np.zeros(starts.shape, object)
-        for begin in range(0, int(ends[-1]) if ends.size else 0, SUM_CHUNK):
-            line = np.arange(begin, min(begin + SUM_CHUNK, int(ends[-1])))
-            point = np.searchsorted(ends, line, side="right")
-            local = _take(outer, point)
-            local[index] = starts[point] + line - (ends - counts)[point]
-            terms = np.broadcast_to(np.asarray(ratio.integer(term(local), what)), line.shape)
-            if ratio.peak(terms) * line.size > INT64_MAX:
-                terms = terms.astype(object)
-            heads = np.flatnonzero(np.diff(point, prepend=-1))  # where a new point's terms begin
-            totals[point[heads]] += np.add.reduceat(terms, heads)
-        return (int(totals[0]) if size is None else ratio.narrow(totals)), 1
+def _one(a: Truth, b: Truth) -> Truth:
+    return a | b
 
-    return add_up
+
+def _fold(fold: Callable[[Ratio, Ratio], Ratio], parts: Sequence[Node]) -> Node:
+    return _Part(lambda frame: reduce(fold, (frame.of(part) for part in parts)), parts)

@@ -1,7 +1,13 @@
-"""Exact ratios of integers, one point or many: Python ints, or int64 arrays that widen before they could overflow."""
+"""Exact ratios of integers, one point or many: Python ints, or columns of int64 that widen before they could overflow.
+
+A column knows between which bounds its values lie. What follows from bounds alone is not computed: whether a sum could
+overflow, which of two is the larger one, whether a divisor may be 0.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import lcm
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,82 +15,161 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 Number: TypeAlias = int | Array
-Ratio: TypeAlias = tuple[Number, Number]  # numerator, denominator > 0
-
 INT64_MAX = 2**63 - 1
 
 
-def peak(x: Number) -> int:
-    """The largest magnitude in x, at least 1."""
+class Column:
+    """The integers of many points: int64, or Python's own where they do not fit, none below `low` and none above `high`."""
+
+    __slots__ = ("high", "low", "values")
+
+    def __init__(self, values: Array, low: int, high: int) -> None:
+        self.values, self.low, self.high = values, low, high
+
+    def taken(self, at: Array) -> Column:
+        """Those at some places."""
+        return Column(self.values[at], self.low, self.high)
+
+
+Whole: TypeAlias = int | Column
+Ratio: TypeAlias = tuple[Whole, Whole]  # numerator, denominator > 0
+Truth: TypeAlias = bool | Array
+
+
+def column(values: Array) -> Column:
+    """Integers as a column, in 64 bits where they fit."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    fits = low >= -INT64_MAX and high <= INT64_MAX
+    return Column(values.astype(np.int64 if fits else object, copy=False), low, high)
+
+
+def _bounds(x: Whole) -> tuple[int, int]:
+    return (x, x) if isinstance(x, int) else (x.low, x.high)
+
+
+def _numpy(x: Whole) -> Any:
+    """As numpy computes with it exactly: it would round 2**63 to a float without a word."""
+    if not isinstance(x, int):
+        return x.values
+    return x if abs(x) <= INT64_MAX else np.asarray(x, object)
+
+
+def _tight(x: Whole) -> Whole:
+    return x if isinstance(x, int) else column(x.values)
+
+
+def _wide(x: Whole) -> Whole:
+    return x if isinstance(x, int) else Column(x.values.astype(object, copy=False), x.low, x.high)
+
+
+def _combined(x: Whole, y: Whole, what: Callable[[Any, Any], Any], bounds: Callable[[Whole, Whole], tuple[int, int]]) -> Column:
+    """An operation whose results lie within `bounds`: in 64 bits if these fit, else once the operands are known exactly."""
+    low, high = bounds(x, y)
+    if low < -INT64_MAX or high > INT64_MAX:
+        x, y = _tight(x), _tight(y)
+        low, high = bounds(x, y)
+        if low < -INT64_MAX or high > INT64_MAX:
+            x, y = _wide(x), _wide(y)
+    return Column(what(_numpy(x), _numpy(y)), low, high)
+
+
+def _of_product(x: Whole, y: Whole) -> tuple[int, int]:
+    (a, b), (c, d) = _bounds(x), _bounds(y)
+    ends = (a * c, a * d, b * c, b * d)
+    return min(ends), max(ends)
+
+
+def _of_sum(x: Whole, y: Whole) -> tuple[int, int]:
+    (a, b), (c, d) = _bounds(x), _bounds(y)
+    return a + c, b + d
+
+
+def times(x: Whole, y: Whole) -> Whole:
+    """The product."""
     if isinstance(x, int):
-        return max(abs(x), 1)
-    return max(abs(int(x.max())), abs(int(x.min())), 1) if x.size else 1
+        if isinstance(y, int):
+            return x * y
+        if x in (0, 1):
+            return y if x else 0
+    elif isinstance(y, int) and y in (0, 1):
+        return x if y else 0
+    return _combined(x, y, lambda a, b: a * b, _of_product)
 
 
-def _widen(x: Number) -> Number:
-    return x if isinstance(x, int) else x.astype(object)
+def plus(x: Whole, y: Whole) -> Whole:
+    """The sum."""
+    if isinstance(x, int):
+        if isinstance(y, int):
+            return x + y
+        if x == 0:
+            return y
+    elif isinstance(y, int) and y == 0:
+        return x
+    return _combined(x, y, lambda a, b: a + b, _of_sum)
 
 
-def narrow(x: Number) -> Number:
-    """Back to int64 where everything fits."""
-    return x.astype(np.int64) if not isinstance(x, int) and x.dtype == object and peak(x) <= INT64_MAX else x
+def _negative(x: Whole) -> Whole:
+    return -x if isinstance(x, int) else Column(-x.values, -x.high, -x.low)
 
 
-def _times(x: Number, y: Number) -> Number:
-    if isinstance(x, int) and isinstance(y, int):
-        return x * y
-    return _widen(x) * _widen(y) if peak(x) * peak(y) > INT64_MAX else x * y
+def _floor_divide(x: Whole, y: Whole) -> Whole:
+    """floor(x / y), y > 0."""
+    if isinstance(y, int):
+        if isinstance(x, int):
+            return x // y
+        if y == 1:
+            return x
+        low, high = x.low // y, x.high // y
+        if low == high:
+            return low
+        if x.values.dtype == np.int64 and y & (y - 1) == 0:
+            return Column(x.values >> (y.bit_length() - 1), low, high)
+        return Column(x.values // _numpy(y), low, high)
+    (low, high), least, most = _bounds(x), max(y.low, 1), max(y.high, 1)
+    ends = low // (least if low < 0 else most), high // (most if high < 0 else least)
+    return ends[0] if ends[0] == ends[1] else Column(_numpy(x) // _numpy(y), *ends)
 
 
-def _plus(x: Number, y: Number) -> Number:
-    if isinstance(x, int) and isinstance(y, int):
-        return x + y
-    return _widen(x) + _widen(y) if peak(x) + peak(y) > INT64_MAX else x + y
-
-
-def _lift(x: Number, beside: Number) -> Number:
-    """An int beside an array, safe for one numpy operation: numpy would round 2**63 to a float without a word."""
-    large = isinstance(x, int) and not isinstance(beside, int) and abs(x) > INT64_MAX
-    return np.asarray(x, object) if large else x
-
-
-def _floor_divide(x: Number, y: Number) -> Number:
-    return _lift(x, y) // _lift(y, x)
-
-
-def _is_one(x: Number) -> bool:
-    return isinstance(x, int) and x == 1
-
-
-def integer(ratio: Ratio, what: object) -> Number:
+def integer(ratio: Ratio, what: object) -> Whole:
     """The value of a ratio that divides exactly. Raises `ValueError` otherwise."""
     numerator, denominator = ratio
-    if _is_one(denominator):
+    if isinstance(denominator, int) and denominator == 1:
         return numerator
     quotient = _floor_divide(numerator, denominator)
-    if np.any(_times(quotient, denominator) != numerator):
+    if np.any(_numpy(times(quotient, denominator)) != _numpy(numerator)):
         raise ValueError(f"not an integer at these values: {what}")
     return quotient
 
 
+def _same(x: Whole, y: Whole) -> bool:
+    return x is y or (isinstance(x, int) and isinstance(y, int) and x == y)
+
+
 def add(x: Ratio, y: Ratio) -> Ratio:
     (a, b), (c, d) = x, y
-    if b is d or (_is_one(b) and _is_one(d)):
-        return _plus(a, c), b
-    return _plus(_times(a, d), _times(c, b)), _times(b, d)
+    if _same(b, d):
+        return plus(a, c), b
+    if isinstance(b, int) and isinstance(d, int):
+        shared = lcm(b, d)
+        return plus(times(a, shared // b), times(c, shared // d)), shared
+    return plus(times(a, d), times(c, b)), times(b, d)
 
 
 def multiply(x: Ratio, y: Ratio) -> Ratio:
-    return _times(x[0], y[0]), _times(x[1], y[1])
+    return times(x[0], y[0]), times(x[1], y[1])
 
 
 def invert(x: Ratio) -> Ratio:
     numerator, denominator = x
-    if np.any(numerator == 0):
+    low, high = _bounds(numerator)
+    if low > 0:
+        return denominator, numerator
+    if high < 0:
+        return _negative(denominator), _negative(numerator)
+    if isinstance(numerator, int) or np.any(numerator.values == 0):
         raise ZeroDivisionError("a formula divides by zero at these values")
-    if isinstance(numerator, int):
-        return (denominator, numerator) if numerator > 0 else (_times(-1, denominator), -numerator)
-    return _times(denominator, np.sign(numerator)), abs(numerator)
+    most = max(-low, high)
+    return times(denominator, Column(np.sign(numerator.values), -1, 1)), Column(abs(numerator.values), 1, most)
 
 
 def floor(x: Ratio) -> Ratio:
@@ -92,35 +177,62 @@ def floor(x: Ratio) -> Ratio:
 
 
 def ceiling(x: Ratio) -> Ratio:
-    return -_floor_divide(-x[0], x[1]), 1
+    return _negative(_floor_divide(_negative(x[0]), x[1])), 1
 
 
 def mod(x: Ratio, y: Ratio) -> Ratio:
     """x - y floor(x/y): the sign of y, as in Python and sympy."""
     quotient, one = floor(multiply(x, invert(y)))
-    return add(x, multiply(y, (_times(-1, quotient), one)))
+    return add(x, multiply(y, (times(-1, quotient), one)))
 
 
-def cross(x: Ratio, y: Ratio) -> tuple[Number, Number]:
+def _cross(x: Ratio, y: Ratio) -> tuple[Whole, Whole]:
     """Two numbers ordered as the ratios are: denominators are positive."""
     (a, b), (c, d) = x, y
-    return (a, c) if _is_one(b) and _is_one(d) else (_times(a, d), _times(c, b))
+    return (a, c) if _same(b, d) else (times(a, d), times(c, b))
+
+
+def compare(x: Ratio, y: Ratio, how: Callable[[Any, Any], Any]) -> Truth:
+    """`how` of two numbers that are ordered as the ratios are."""
+    left, right = _cross(x, y)
+    found = how(_numpy(left), _numpy(right))
+    return bool(found) if isinstance(left, int) and isinstance(right, int) else found
+
+
+def holds(x: Ratio) -> Ratio:
+    """1 where the ratio is not negative, else 0."""
+    numerator = x[0]
+    low, high = _bounds(numerator)
+    if low >= 0 or high < 0:
+        return int(low >= 0), 1
+    return Column((_numpy(numerator) >= 0).astype(np.int64), 0, 1), 1
 
 
 def larger(x: Ratio, y: Ratio) -> Ratio:
-    left, right = cross(x, y)
-    return _select(left >= right, x, y)
+    return _extreme(x, y, largest=True)
 
 
 def smaller(x: Ratio, y: Ratio) -> Ratio:
-    left, right = cross(x, y)
-    return _select(left <= right, x, y)
+    return _extreme(x, y, largest=False)
 
 
-def _select(choose: bool | Array, x: Ratio, y: Ratio) -> Ratio:
-    if isinstance(choose, bool):
-        return x if choose else y
-    numerator = np.where(choose, _lift(x[0], choose), _lift(y[0], choose))
-    if _is_one(x[1]) and _is_one(y[1]):
-        return numerator, 1
-    return numerator, np.where(choose, _lift(x[1], choose), _lift(y[1], choose))
+def _extreme(x: Ratio, y: Ratio, *, largest: bool) -> Ratio:
+    left, right = _cross(x, y)
+    (a, b), (c, d) = _bounds(left), _bounds(right)
+    if a >= d:
+        return x if largest else y
+    if b <= c:
+        return y if largest else x
+    if left is x[0] and right is y[0]:
+        ends = (max(a, c), max(b, d)) if largest else (min(a, c), min(b, d))
+        return Column((np.maximum if largest else np.minimum)(_numpy(left), _numpy(right)), *ends), x[1]
+    choose = _numpy(left) >= _numpy(right) if largest else _numpy(left) <= _numpy(right)
+    return _where(choose, x[0], y[0]), _where(choose, x[1], y[1])
+
+
+def _where(choose: Array, x: Whole, y: Whole) -> Whole:
+    if _same(x, y):
+        return x
+    (a, b), (c, d) = _bounds(x), _bounds(y)
+    where: Any = np.where
+    return Column(where(choose, _numpy(x), _numpy(y)), min(a, c), max(b, d))
