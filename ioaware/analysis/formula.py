@@ -11,6 +11,8 @@ import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
+from ioaware.analysis.brackets import Bracket, readable, relation
+
 _sympy: Any = sympy
 
 
@@ -42,11 +44,13 @@ class _Printer(StrPrinter):
     def _print_Min(self, expr: Any) -> str:  # noqa: N802
         return self._call("min", sorted(expr.args, key=str))
 
-    def _print_Holds(self, expr: Any) -> str:  # noqa: N802
-        terms = expr.args[0].as_ordered_terms()
-        below = [term for term in terms if term.could_extract_minus_sign()]
-        above: Any = sum(term for term in terms if term not in below)
-        return f"[{self._text(above)} >= {self._text(-sum(below))}]"
+    def _print_GreaterThan(self, expr: Any) -> str:  # noqa: N802
+        truth = isinstance(expr.lhs, Bracket) and expr.rhs == 1  # a condition that is a truth value
+        left, sign, right = relation(expr.lhs) if truth else (expr.lhs, ">=", expr.rhs)
+        return f"{self._text(left)} {sign} {self._text(right)}"
+
+    def _print_And(self, expr: Any) -> str:  # noqa: N802
+        return " and ".join(sorted(map(self._text, expr.args)))
 
     def _print_Piecewise(self, expr: Any) -> str:  # noqa: N802
         *cases, (last, always) = expr.args
@@ -85,4 +89,4 @@ def _over_one_divisor(value: Any) -> Any:
 @lru_cache(maxsize=4096)
 def show(expr: Expr) -> str:
     """The formula as text. It is for reading: nothing in ioaware parses a formula."""
-    return str(_Printer().doprint(expr))  # pyright: ignore[reportUnknownMemberType]
+    return str(_Printer().doprint(readable(expr)))  # pyright: ignore[reportUnknownMemberType]

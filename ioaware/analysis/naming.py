@@ -10,11 +10,11 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from ioaware.analysis.brackets import Bracket, readable
 from ioaware.analysis.formula import show
-from ioaware.analysis.integers import Holds
 
 _sympy: Any = sympy
-WORTH_NAMING = (_sympy.ceiling, _sympy.floor, _sympy.Min, _sympy.Max, _sympy.Sum, Holds)
+WORTH_NAMING = (_sympy.ceiling, _sympy.floor, _sympy.Min, _sympy.Max, _sympy.Sum, Bracket)
 LETTERS = "nmpqrsuvwxyzabcdefghjk"
 MOST_NODES = 2000
 SHORT = 80
@@ -34,6 +34,7 @@ class Named:
 def named(expr: Expr) -> Named:
     """With names for roundings, extremes and sums that stand in a long formula more than once. One too long to look at keeps
     its form."""
+    expr = readable(expr)
     if sum(1 for _ in _some(expr)) >= MOST_NODES or len(show(expr)) <= SHORT:
         return Named(expr)
     taken = {str(symbol) for symbol in _symbols(expr)}

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from ioaware.analysis.brackets import readable
 from ioaware.analysis.formula import show
 from ioaware.analysis.growth import leading
+from ioaware.analysis.multiples import cases
 from ioaware.cli.render import Row, assignments, facts
 from ioaware.cli.text import exact, printable
 from ioaware.report.units import bytes_text, significant, times_text
@@ -40,6 +42,7 @@ def latex(expr: Expr) -> str:
     from sympy.core.function import AppliedUndef
     from sympy.printing.latex import latex as typeset
 
+    expr = readable(expr)
     names = {symbol: rf"\mathrm{{{str(symbol).replace('_', chr(92) + '_')}}}" for symbol in expr.free_symbols}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
     functions = {
         call.func: Function(rf"\mathrm{{{str(call.func).replace('_', chr(92) + '_')}}}") for call in expr.atoms(AppliedUndef)
@@ -52,25 +55,19 @@ def latex(expr: Expr) -> str:
 
 def laid_out(expr: Expr, write: Show = show, *, verbose: bool = False) -> list[str]:
     """The formula in lines: what it is where lengths are whole sectors and what otherwise, and what its names stand for."""
-    from sympy import Piecewise
-
-    from ioaware.analysis.naming import named
-
-    args: Any = expr.args
-    cases: list[tuple[Any, Any]] = [*args] if isinstance(expr, Piecewise) else [(expr, True)]
-    whole, names = cases[0][0], ()
-    if write is show:
+    found = cases(expr)
+    whole, names = found.whole, ()
+    if write is show and not verbose:
         short = named(whole)
-        whole, names = short.expr, short.names
+        if len(write(short.expr)) <= READABLE:
+            whole, names = short.expr, short.names
     lines = [f"= {brief(whole, write, verbose=verbose)}"]
     if names:
         lines.append(f"  with {', '.join(f'{name} = {write(value)}' for name, value in names)}")
-    for value, condition in cases[1:]:
-        lines[0] += f"  where {write(cases[0][1])}"
-        otherwise = brief(value, write, verbose=verbose, limit=2 * TELLING)
-        lines.append(f"  {'otherwise' if condition == True else write(condition) + ':'} {otherwise}")  # noqa: E712
-    if len(cases) == 1 and cases[0][1] != True:  # noqa: E712 - sympy's own
-        lines[0] += f"  where {write(cases[0][1])}"
+    if found.where is not None:
+        lines[0] += f"  where {write(found.where)}"
+        if found.otherwise is not None:
+            lines.append(f"  otherwise {brief(found.otherwise, write, verbose=verbose, limit=2 * TELLING)}")
     return lines
 
 

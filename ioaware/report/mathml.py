@@ -20,8 +20,10 @@ def mathml(expr: Expr) -> str:
     from sympy import Symbol
     from sympy.printing import mathml as printer
 
+    from ioaware.analysis.brackets import readable
+
     typeset: Any = printer
-    found: Any = expr
+    found: Any = readable(expr)
     names = {symbol: escape(clean(str(symbol))) for symbol in found.atoms(Symbol)}
     safe = {symbol: Symbol(name, **symbol.assumptions0) for symbol, name in names.items() if name != str(symbol)}
     text = str(typeset(found.xreplace(safe), printer="presentation", disable_split_super_sub=True))
