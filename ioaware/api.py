@@ -41,19 +41,22 @@ def derive(
     arguments it would be called with: the sizes of a tensor `x` are then parameters `x_0`, `x_1`, ... of the formulas.
     Kernels are compiled for `gpu`; autotuned ones have the first configuration with the values of `config`. With `counters`
     each launch also has what its warps will ask of their L1s, by the counters' names. The result's `evaluate` gives the bytes
-    at other parameters. Raises `UsageError` for what cannot run, compile or be counted.
+    at other parameters. What data decide has a name with a line in the formulas and is given a value by it, as in
+    `**{"Lock@layer_norm.py:179": 0}`. Raises `UsageError` for what cannot run, compile or be counted.
     """
     from ioaware.instruments.compile import find_gpu
     from ioaware.instruments.derive import derive as run_derived
     from ioaware.instruments.target import load_target
+    from ioaware.instruments.unknowns import apart
 
+    params, data = apart(params)
     if callable(target) and (args or not all(value is None or type(value) in SIMPLE for value in params.values())):
         from ioaware.instruments.called import call_target
 
         called, given = call_target(target, args, params)
-        return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters)
+        return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
     loaded = load_target(target)
-    return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters)
+    return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
 
 
 def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:

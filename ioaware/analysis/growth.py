@@ -111,6 +111,11 @@ def _of_whole_sectors(condition: Any) -> bool:
     return True
 
 
+def _is_data(symbol: Any) -> bool:
+    """Whether it is the name of what memory holds, which has a line in it: that does not grow with the lengths."""
+    return "@" in str(symbol)
+
+
 def _of_polynomial(expr: Any) -> Expr | None:
     """Of a polynomial in symbols and roundings of them, each of which is off by less than 1. None where that matters: where
     terms cancel, of what is left as much is due to roundings."""
@@ -120,7 +125,7 @@ def _of_polynomial(expr: Any) -> Expr | None:
     smooth = smooth.doit() if smooth.has(sympy.Sum) and not smooth.has(*UNDECIDED) else smooth
     if smooth.has(sympy.Sum, *UNDECIDED):
         return None
-    symbols = sorted((symbol for symbol in smooth.free_symbols if not isinstance(symbol, sympy.Dummy)), key=str)
+    symbols = sorted((s for s in smooth.free_symbols if not isinstance(s, sympy.Dummy) and not _is_data(s)), key=str)
     if not symbols:
         return None if smooth.free_symbols else expr
     try:
@@ -129,7 +134,7 @@ def _of_polynomial(expr: Any) -> Expr | None:
         return None
     degree = polynomial.total_degree()
     terms = [(c, powers) for powers, c in polynomial.terms() if sum(powers) == degree]
-    if any(c.free_symbols for c, _ in terms):
+    if not all(map(_is_data, (symbol for c, _ in terms for symbol in c.free_symbols))):
         return None
     return _sympy.Add(*(c * _sympy.prod(s**k for s, k in zip(symbols, powers, strict=True)) for c, powers in terms))
 
@@ -142,7 +147,7 @@ def _order(expr: Any, fixed: Mapping[Any, _Order]) -> _Order:
     if expr in fixed:
         return fixed[expr]
     if isinstance(expr, sympy.Symbol):
-        return _Order(1, expr)
+        return _Order(0 if _is_data(expr) else 1, expr)
     if expr.is_Rational:
         return _Order(0, expr)
     rule = next((rule for kind, rule in _RULES.items() if isinstance(expr, kind)), None)
@@ -187,6 +192,8 @@ def _rounding(expr: Any, fixed: Mapping[Any, _Order]) -> _Order:
         if _sign(inner.part) > 0:
             return _Order(0, sympy.Integer(1 if up else 0))
         return _Order(0, sympy.Integer(0 if up else -1))
+    if expr.args[0].free_symbols and all(map(_is_data, expr.args[0].free_symbols)):
+        return _Order(0, expr)
     if inner.part.is_Integer and not expr.args[0].free_symbols:
         return inner
     if inner.part.is_Rational and not inner.part.is_Integer:

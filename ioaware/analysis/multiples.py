@@ -11,6 +11,9 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from ioaware.analysis.evaluate import evaluate
+from ioaware.analysis.formula import show
+
 _sympy: Any = sympy
 MOST_NODES = 3000
 """Of a formula that is looked at; a longer one nobody reads."""
@@ -18,11 +21,22 @@ MOST_NODES = 3000
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """`whole` where `where` holds, and `otherwise` elsewhere; None where no case is told apart, or nothing is known elsewhere."""
+    """`whole` where `where` holds, and `otherwise` elsewhere: None where no case is told apart, or nobody knows."""
 
     whole: Expr
     where: Any = None
     otherwise: Expr | None = None
+    multiples: tuple[tuple[Any, int], ...] = ()
+    """What `where` says, if it says that lengths are multiples: of which number each."""
+
+    def is_there(self, other: Expr) -> bool:
+        """Whether another formula says the same where this one holds whole."""
+        here = under(_sympy.expand(other), dict(self.multiples))
+        return _sympy.expand(here) == _sympy.expand(self.whole)
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """Whether the lengths are these multiples at these values. Raises `ValueError` where a value is missing."""
+        return all(evaluate(length, values) % divisor == 0 for length, divisor in self.multiples)
 
 
 @lru_cache(maxsize=1024)
@@ -43,13 +57,14 @@ def cases(expr: Expr) -> Cases:
             wanted[length] = lcm(wanted.get(length, 1), divisor)
     if not found:
         return Cases(expr)
-    whole = under(_sympy.expand(_replaced(expr, found)), wanted)
-    known = all(piece.args[-1][1] == True for piece in found)  # noqa: E712 - sympy's own
-    if not known:
+    plain = under(_replaced(expr, found), wanted)
+    whole = min((plain, _sympy.expand(plain)), key=lambda value: len(show(value)))
+    rest: Any = expr
+    if not all(piece.args[-1][1] == True for piece in found):  # noqa: E712 - sympy's own
         rest = None
-    else:
-        rest = expr if not isinstance(expr, sympy.Piecewise) or len(expr.args) > 2 else expr.args[1].args[0]  # noqa: PLR2004  # pyright: ignore
-    return Cases(whole, where(wanted), rest)
+    elif expr in found and len(rest.args) == 2:
+        rest = rest.args[1].args[0]
+    return Cases(whole, where(wanted), rest, tuple(wanted.items()))
 
 
 def where(multiples: Mapping[Any, int]) -> Any:
@@ -67,7 +82,7 @@ def under(expr: Expr, multiples: Mapping[Any, int]) -> Expr:
         for node in found.atoms(sympy.ceiling, sympy.floor)
         if all(_is_whole(term, multiples) for term in _sympy.Add.make_args(_sympy.expand(node.args[0])))
     }
-    return _sympy.expand(found.xreplace(rounded)) if rounded else found
+    return found.xreplace(rounded)
 
 
 def _is_whole(term: Any, multiples: Mapping[Any, int]) -> bool:
@@ -102,22 +117,30 @@ def _first(expr: Any) -> Cases:
     """As it stands."""
     if not isinstance(expr, sympy.Piecewise):
         return Cases(expr)
-    (value, condition), *others = (part.args for part in expr.args)
+    parts: list[tuple[Any, Any]] = [_args(part) for part in _args(expr)]  # pyright: ignore[reportAssignmentType]
+    (value, condition), *others = parts
     if condition == True:  # noqa: E712 - sympy's own
         return Cases(value)
-    rest = None if not others else others[0][0] if others[0][1] == True else _sympy.Piecewise(*others, evaluate=False)  # noqa: E712
+    rest: Any = None
+    if others:
+        rest = others[0][0] if others[0][1] == True else _sympy.Piecewise(*others, evaluate=False)  # noqa: E712
     return Cases(value, condition, rest)
 
 
 def _multiples(condition: Any) -> dict[Any, int] | None:
     """By length what it must be a multiple of; None for another condition."""
     found: dict[Any, int] = {}
-    for part in condition.args if isinstance(condition, sympy.And) else (condition,):
-        if not isinstance(part, sympy.Eq) or part.rhs != 0 or not isinstance(part.lhs, sympy.Mod):
+    for part in _args(condition) if isinstance(condition, sympy.And) else (condition,):
+        remainder, nothing = _args(part) if isinstance(part, sympy.Eq) else (None, None)
+        if nothing != 0 or not isinstance(remainder, sympy.Mod):
             return None
-        length, divisor = part.lhs.args
-        number, length = length.as_coeff_Mul()
+        value, divisor = _args(remainder)
+        number, length = value.as_coeff_Mul()
         if not divisor.is_Integer or not number.is_Rational or number.p != 1 or not length.free_symbols:
             return None
         found[length] = lcm(found.get(length, 1), int(divisor) * int(number.q))  # n/8 is even where n is a multiple of 16
     return found
+
+
+def _args(expr: Any) -> tuple[Any, ...]:
+    return tuple(expr.args)

@@ -34,6 +34,7 @@ def derive(
     Runs the host function on tensors without memory, compiles each launch for a GPU that need not be there, and gives per
     launch and in total the formula, its leading term, its value, the intensity and the distance from the compulsory bytes.
     With --counters also what each launch's warps ask of their L1s at these sizes, by the names that Nsight Compute has for it.
+    What data decide has a name with a line in the formulas; -p gives it a value, as in -p 'Lock@layer_norm.py:179=0'.
     Example: ioaware derive flash2 -p seq_len=4096
     """
     from ioaware.cli.formulas import derived_text
@@ -41,11 +42,13 @@ def derive(
     from ioaware.instruments.compile import find_gpu
     from ioaware.instruments.derive import derive as run_derived
     from ioaware.instruments.target import load_target
+    from ioaware.instruments.unknowns import apart
 
     loaded = load_target(target)
-    params = loaded.resolve(given, typed=True)
+    named, data = apart(given)
+    params = loaded.resolve(named, typed=True)
     chosen = {name: looks_like(text) for name, text in config.items()}
-    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, counters=counters)
+    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters)
     verbose = settings().verbose
     emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)
 

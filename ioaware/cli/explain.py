@@ -37,11 +37,13 @@ def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str]
     from ioaware.instruments.derive import derive as run_derived
     from ioaware.instruments.explain import explain as explained
     from ioaware.instruments.target import load_target
+    from ioaware.instruments.unknowns import apart
 
     loaded = load_target(target)
-    params = loaded.resolve(given, typed=True)
+    named, data = apart(given)
+    params = loaded.resolve(named, typed=True)
     chosen = {name: looks_like(text) for name, text in config.items()}
-    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen)
+    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data)
     kernels, verbose = explained(result), settings().verbose
     emit(lambda: _data(result, kernels), lambda: _text(result, kernels, verbose), as_json=as_json, output=output)
 
@@ -54,30 +56,52 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
     from ioaware.cli.text import printable
 
     yield Text(printable(f"explain {result.target}  {assignments(result.params)}"))
+    told: set[tuple[str, str]] = set()
     for kernel in kernels:
         for at, section in enumerate(kernel.sections):
-            yield Text(printable(f"\n{section.function}  {Path(section.path).name}"))
+            moved = f"  {_moved(kernel, kernels, result)}" if at == 0 and len(kernels) > 1 else ""
+            yield Text(printable(f"\n{section.function}  {Path(section.path).name}{moved}"))
             if at == 0 and kernel.conditions:
                 yield Text(printable(f"for {' and '.join(map(str, kernel.conditions))}"))
+            again = (section.path, section.function) in told
+            told.add((section.path, section.function))
             for line in section.lines:
+                if again and not line.accesses and line is not section.lines[0]:
+                    continue
                 yield Text(printable(f"{_share(line, kernel, result):>7} {line.number:>5}  {line.text}"), no_wrap=True)
                 if line.accesses:
-                    times = ", ".join(brief(count.expr, verbose=verbose) for count in line.executions)
+                    times = " and ".join(brief(count.expr, verbose=verbose) for count in line.executions)
                     formula = brief(line.bytes.expr, verbose=verbose)
                     yield Text(printable(f"{_margin(line)}{line.kinds} {formula} bytes; runs {times} times"))
         for access in kernel.unplaced:
             yield Text(printable(f"{access.operation} of {access.tensor}: {brief(access.bytes.expr, verbose=verbose)} bytes"))
     yield Text("")
-    yield from remarks(result, verbose=verbose)
+    yield from remarks(result, verbose=verbose, floor=False)
+
+
+def _moved(kernel: Explanation, kernels: list[Explanation], result: Derived) -> str:
+    """What a kernel moves of the work, all its launches together."""
+    from ioaware.instruments.explain import value
+    from ioaware.report.units import bytes_text
+
+    each = [value(one.bytes, result.values) for one in kernels]
+    own = value(kernel.bytes, result.values)
+    whole = None if None in each else sum((bytes_ or 0) * one.launches for bytes_, one in zip(each, kernels, strict=True))
+    parts = ["bytes depend on data" if own is None else bytes_text(own * kernel.launches)]
+    parts += [f"{own * kernel.launches / whole:.1%} of the work's bytes"] if own is not None and whole else []
+    parts += [f"{kernel.launches} launches"] if kernel.launches > 1 else []
+    return ", ".join(parts)
 
 
 def _share(line: Line, kernel: Explanation, result: Derived) -> str:
-    from ioaware.instruments.explain import share
+    """In percent of the kernel's bytes; where data decide about some of them, the bytes of a line that they leave alone."""
+    from ioaware.instruments.explain import share, value
+    from ioaware.report.units import bytes_text
 
     if not line.accesses:
         return ""
-    part = share(line.bytes, kernel.bytes, result.symbols or {})
-    return "data" if part is None else f"{part:.1%}"
+    part, own = share(line.bytes, kernel.bytes, result.values), value(line.bytes, result.values)
+    return f"{part:.1%}" if part is not None else "data" if own is None else bytes_text(own, 3)
 
 
 def _margin(line: Line) -> str:
@@ -87,9 +111,9 @@ def _margin(line: Line) -> str:
 
 def _data(result: Derived, kernels: list[Explanation]) -> Mapping[str, Any]:
     """Only the lines that move something."""
-    from ioaware.instruments.explain import share
+    from ioaware.instruments.explain import share, value
 
-    symbols = result.symbols or {}
+    values = result.values
     return {
         "schema": SCHEMA,
         "target": result.target,
@@ -97,6 +121,8 @@ def _data(result: Derived, kernels: list[Explanation]) -> Mapping[str, Any]:
         "kernels": [
             {
                 "kernel": kernel.kernel,
+                "launches": kernel.launches,
+                "bytes": value(kernel.bytes, values),
                 "formula": str(kernel.bytes),
                 "conditions": [str(condition) for condition in kernel.conditions],
                 "lines": [
@@ -106,13 +132,18 @@ def _data(result: Derived, kernels: list[Explanation]) -> Mapping[str, Any]:
                         "line": line.number,
                         "source": line.text.strip(),
                         "kinds": line.kinds,
-                        "share": share(line.bytes, kernel.bytes, symbols),
+                        "bytes": value(line.bytes, values),
+                        "share": share(line.bytes, kernel.bytes, values),
                         "formula": str(line.bytes),
                         "executions": [str(count) for count in line.executions],
                     }
                     for section in kernel.sections
                     for line in section.lines
                     if line.accesses
+                ],
+                "unplaced": [
+                    {"operation": access.operation, "tensor": access.tensor, "formula": str(access.bytes)}
+                    for access in kernel.unplaced
                 ],
             }
             for kernel in kernels

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -13,6 +13,7 @@ from ioaware.analysis.brackets import readable
 from ioaware.analysis.formula import show
 from ioaware.analysis.growth import leading
 from ioaware.analysis.multiples import cases
+from ioaware.analysis.naming import named
 from ioaware.cli.render import Row, assignments, facts
 from ioaware.cli.text import exact, printable
 from ioaware.report.units import bytes_text, significant, times_text
@@ -32,8 +33,15 @@ READABLE = 300
 TELLING = 60
 """Characters of a formula that do without a leading term."""
 
+Known = tuple[str, "Expr"]
+"""A formula and the name that it has in what is written."""
 Show = Callable[["Expr"], str]
-Lines = Callable[["Expr"], list[str]]
+
+
+class Lines(Protocol):
+    """Writes a formula in lines, a known one by its name."""
+
+    def __call__(self, expr: Expr, known: Known | None = None) -> list[str]: ...
 
 
 def latex(expr: Expr) -> str:
@@ -48,26 +56,36 @@ def latex(expr: Expr) -> str:
         call.func: Function(rf"\mathrm{{{str(call.func).replace('_', chr(92) + '_')}}}") for call in expr.atoms(AppliedUndef)
     }
     found: Any = expr
-    for known, named in functions.items():
-        found = found.replace(known, named)
+    for function, upright in functions.items():
+        found = found.replace(function, upright)
     return str(typeset(found, symbol_names=names))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def laid_out(expr: Expr, write: Show = show, *, verbose: bool = False) -> list[str]:
-    """The formula in lines: what it is where lengths are whole sectors and what otherwise, and what its names stand for."""
+def laid_out(
+    expr: Expr,
+    write: Show = show,
+    *,
+    verbose: bool = False,
+    known: Known | None = None,
+    values: Mapping[str, int] | None = None,
+) -> list[str]:
+    """The formula in lines: what it is where lengths are whole sectors and what otherwise, with a word where that is so at
+    these values, and what its names stand for. Where it is a `known` one, that one's name stands for it."""
     found = cases(expr)
     whole, names = found.whole, ()
     if write is show and not verbose:
         short = named(whole)
         if len(write(short.expr)) <= READABLE:
             whole, names = short.expr, short.names
-    lines = [f"= {brief(whole, write, verbose=verbose)}"]
-    if names:
+    same = known is not None and found.is_there(known[1])
+    lines = [f"= {known[0] if known and same else brief(whole, write, verbose=verbose)}"]
+    if names and not same:
         lines.append(f"  with {', '.join(f'{name} = {write(value)}' for name, value in names)}")
     if found.where is not None:
         lines[0] += f"  where {write(found.where)}"
         if found.otherwise is not None:
-            lines.append(f"  otherwise {brief(found.otherwise, write, verbose=verbose, limit=2 * TELLING)}")
+            here = ", as here," if values is not None and found.multiples and not found.holds(values) else ""
+            lines.append(f"  otherwise{here} {brief(found.otherwise, write, verbose=verbose, limit=2 * TELLING)}")
     return lines
 
 
@@ -92,8 +110,8 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
 
     typeset: Show = latex if as_latex else show
 
-    def write(expr: Expr) -> list[str]:
-        return laid_out(expr, typeset, verbose=verbose)
+    def write(expr: Expr, known: Known | None = None) -> list[str]:
+        return laid_out(expr, typeset, verbose=verbose, known=known, values=result.values)
 
     yield Text(printable(f"derive {result.target}  {assignments(result.params)}"))
     parts = zip(result.launches, result.kernels, result.holds, strict=True)
@@ -109,10 +127,12 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
     yield from remarks(result, verbose=verbose)
 
 
-def remarks(result: Derived, *, verbose: bool = False) -> Iterator[RenderableType]:
-    """What the numbers rest on, each once; what is assumed of torch's operators the totals say. Of the many instructions that
-    one loaded value decides on, the first few, and files without their folders, unless `verbose`."""
+def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> Iterator[RenderableType]:
+    """What the numbers rest on, each once; what is assumed of torch's operators the totals say. Of many that an engine has to
+    say the first few, and files without their folders, unless `verbose`; of the compulsory bytes where there is a `floor`."""
     for note in result.notes:
+        if note.startswith("compulsory") and not floor:
+            continue
         yield Text(printable(f"note: {note}"))
     launches = {launch.kernel: launch.notes for launch in result.launches if launch.origin == "triton"}
     for kernel, notes in launches.items():
@@ -144,9 +164,15 @@ def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterato
     moved = result.requested.total_bytes if result.requested else None
     if floor:
         rows.append(("compulsory", _bytes(floor), f"requested is {times_text(moved / floor)} this" if moved else ""))
-    rows.append(("exact", "yes" if result.exact else "NO", "" if result.exact else "the notes say what depends on data"))
+    rows.append(("exact", "yes" if result.exact else "NO", "" if result.exact else _inexact(result)))
     yield Text("\ntotal")
     yield facts(rows)
+
+
+def _inexact(result: Derived) -> str:
+    """Where it is said what data decide, and how it is told."""
+    open_ = [name for name in result.unknowns if name not in result.values]
+    return "the notes say what depends on data" + (f"; -p '{open_[0]}=...' gives it a value" if open_ else "")
 
 
 def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write: Lines) -> Iterator[Row]:
@@ -158,10 +184,11 @@ def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write:
         ("read sectors", formulas.read_sector_bytes, traffic and traffic.read_sector_bytes),
         ("write sectors", formulas.write_sector_bytes, traffic and traffic.write_sector_bytes),
     )
+    known = {"read sectors": ("reads", formulas.read_bytes.expr), "write sectors": ("writes", formulas.write_bytes.expr)}
     for name, count, value in counted:
         if count is None or (name not in ("reads", "writes") and count.expr == 0):
             continue
-        yield from _formula(name, _bytes(value), count.expr, write)
+        yield from _formula(name, _bytes(value), count.expr, write, known.get(name))
     if formulas.flops.expr != 0:
         yield from _formula("FLOPs", "unknown" if flops is None else exact(flops, ""), formulas.flops.expr, write)
         moved = traffic and traffic.total_bytes
@@ -169,27 +196,22 @@ def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write:
             yield "intensity", significant(flops / moved), "FLOP per requested byte"
 
 
-def _formula(name: str, value: str, expr: Expr, write: Lines) -> Iterator[Row]:
+def _formula(name: str, value: str, expr: Expr, write: Lines, known: Known | None = None) -> Iterator[Row]:
     """The value with its formula, and the leading term or why there is none where the formula does not say it itself."""
-    first, *more = write(expr)
+    first, *more = write(expr, known)
     yield name, value, first
     for line in more:
         yield "", "", line
+    if known and first.startswith(f"= {known[0]}"):
+        return
     found = leading(expr)
-    if found.term is not None and found.term != expr and (found.where is None or found.term != _value_where(expr)):
+    if found.term is not None and found.term != cases(expr).whole:
         first, *more = write(found.term)
         yield "", "", "~" + first.removeprefix("=")
         for line in more:
             yield "", "", line
     elif found.term is None and len(first) > TELLING:
         yield "", "", f"  (no leading term: {found.why})"
-
-
-def _value_where(expr: Expr) -> Any:
-    """What a formula is where lengths are whole sectors."""
-    from sympy import Piecewise
-
-    return expr.args[0].args[0] if isinstance(expr, Piecewise) else expr  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportAttributeAccessIssue]
 
 
 def _chip(launch: Launch) -> Iterator[Row]:

@@ -29,12 +29,18 @@ def run_one_configuration(
     name = tuner.base_fn.__name__
     if not candidates:
         raise UsageError(
-            f"{name} has no configuration with {dict(wanted)}", "Its configurations: " + "; ".join(map(str, everything))
+            f"{name} has no configuration with {dict(wanted)}", "Its configurations: " + "; ".join(map(named, everything))
         )
     if len(everything) > 1:
-        say(f"autotuned over {len(everything)} configurations; {verb} with {candidates[0]}")
+        say(f"autotuned over {len(everything)} configurations; {verb} with {named(candidates[0])}")
     tuner.configs = candidates[:1]
     try:
         return plain(tuner, *args, **kwargs)
     finally:
         tuner.configs = everything
+
+
+def named(configuration: Any) -> str:
+    """The values of a configuration as they are chosen, without those that say nothing: `BLOCK=64, num_warps=4`."""
+    values = {name: value for name, value in configuration.all_kwargs().items() if value is not None}
+    return ", ".join(f"{name}={value}" for name, value in values.items() if (name, value) != ("num_ctas", 1))

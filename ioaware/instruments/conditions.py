@@ -79,9 +79,18 @@ def _text(holds: Any) -> str:
     if expr is None:
         return f"a condition on {', '.join(sorted(map(str, holds.free_symbols)))}"
     if isinstance(expr, (sympy.Eq, sympy.Ne)):
+        expr = _as_multiple(expr)
         left, right = (show(side) for side in cast("tuple[Any, Any]", expr.args))
         return f"{left} {'==' if isinstance(expr, sympy.Eq) else '!='} {right}"
     return show(expr)
+
+
+def _as_multiple(relation: Any) -> Any:
+    """ceil(n/128) == floor(n/128) as n % 128 == 0."""
+    one, other = relation.args
+    if {type(one), type(other)} != {sympy.ceiling, sympy.floor} or one.args != other.args:
+        return relation
+    return relation.func(_sympy.Mod(*_sympy.fraction(one.args[0]), evaluate=False), 0, evaluate=False)
 
 
 def needed(conditions: Iterable[Condition]) -> tuple[Condition, ...]:

@@ -66,7 +66,7 @@ def replaying(reads: Reads, symbols: Symbols) -> Generator[None]:
             return plain(*args, **kwargs)
         where, value = left.pop(0)
         text = repr(value)
-        symbols.assume(f"assumes that data is {text if len(text) <= SHOWN else text[:SHOWN] + '...'} (read at {where})")
+        symbols.assume(f"assumes that the data read at {where} is {text if len(text) <= SHOWN else text[:SHOWN] + '...'}")
         return value
 
     with _reading_through(told):

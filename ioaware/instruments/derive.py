@@ -23,6 +23,7 @@ from ioaware.instruments.launch_traffic import kernel_traffic
 from ioaware.instruments.machine_code import MachineCode
 from ioaware.instruments.operators import NOTE
 from ioaware.instruments.target import Target, compulsory_bytes
+from ioaware.instruments.unknowns import check, missing, unknowns
 from ioaware.instruments.validity import Validity
 from ioaware.traffic import Launch, ParamValue, Result, Traffic, total
 
@@ -73,24 +74,40 @@ class Derived(Result):
     holds: tuple[tuple[Condition, ...], ...] = ()
     """Launch by launch what the formulas are for."""
     validity: Validity | None = None
+    data: Mapping[str, int] | None = None
+    """The values that were given to what data decide, by the names that it has in the formulas."""
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """What data decide, by the names that it has in the formulas."""
+        return unknowns(self.kernels, self.symbols or ())
+
+    @property
+    def values(self) -> dict[str, int]:
+        """What has a value: the symbolic parameters, and of what data decide that which was given one."""
+        return {**(self.symbols or {}), **(self.data or {})}
 
     def evaluate(self, **values: Number) -> dict[str, Number]:
         """Bytes and FLOPs of the work at other values of the symbolic parameters: ints, or int64 arrays of many points.
 
-        Parameters that are not given keep their value. Raises `UsageError` for a name that is no symbolic parameter, and
-        where a condition of the formulas fails (a constexpr would be another one, the host code would branch the other way).
+        Parameters that are not given keep their value. What data decide takes one by the name that it has in the formulas, as
+        in `evaluate(rows=512, **{"Lock@layer_norm.py:179": 0})`. Raises `UsageError` for a name that is neither, where data
+        decide and nothing was given, and where a condition of the formulas fails (a constexpr would be another one, the host
+        code would branch the other way).
         """
         symbols, formulas = dict(self.symbols or {}), cast(Formulas, self.formulas)
-        if unknown := values.keys() - symbols.keys():
+        if unknown := values.keys() - symbols.keys() - frozenset(self.unknowns):
             raise UsageError(
                 f"{self.target} has no symbolic parameter {', '.join(sorted(unknown))}",
-                f"Symbolic here: {', '.join(symbols) or 'none'}. The notes say why others were specialised.",
+                f"Symbolic here: {', '.join((*symbols, *self.unknowns)) or 'none'}. The notes say why others were specialised.",
             )
-        point: dict[str, Number] = {**symbols, **values}
+        point: dict[str, Number] = {**self.values, **values}
         if self.validity:
-            self.validity.check(point)
+            self.validity.check({name: point[name] for name in symbols})
         counts = {"read_bytes": formulas.read_bytes, "write_bytes": formulas.write_bytes}
         counts |= {"atomic_bytes": formulas.atomic_bytes, "flops": formulas.flops}
+        if undecided := frozenset[str]().union(*(count.symbols for count in counts.values())) - point.keys():
+            raise missing(self.target, undecided)
         return {name: count.evaluate(point) for name, count in counts.items()}
 
     def _repr_html_(self) -> str:
@@ -106,7 +123,7 @@ class Derived(Result):
     def to_dict(self) -> dict[str, Any]:
         """As every result's."""
         data = Result.to_dict(self)
-        for name in ("formulas", "kernels", "symbols", "holds", "validity"):
+        for name in ("formulas", "kernels", "symbols", "holds", "validity", "data"):
             data.pop(name, None)
         return data
 
@@ -119,14 +136,16 @@ def derive(
     autotune: Mapping[str, ParamValue] | None = None,
     machine_code: bool = True,
     counters: bool = False,
+    data: Mapping[str, int] | None = None,
 ) -> Derived:
     """Closed formulas of what the work of `target` requests, and their values at `params`.
 
     Kernels are compiled for `gpu`. `autotune` picks the configuration of autotuned kernels by value, as in `{"BLOCK": 64}`;
     without it they have their first. Without `machine_code` nobody asks which registers and how much shared memory a launch
     uses, the slow part. With `counters` each launch also has what its warps ask of the L1, as a GPU's counters would say it, or
-    a note why that cannot be told. Raises `UsageError` for a target that cannot run, launches nothing, or has a kernel that
-    does not compile or holds an operation that cannot be counted.
+    a note why that cannot be told. `data` gives values to what data decide, by the names that it has in the formulas.
+    Raises `UsageError` for a target that cannot run, launches nothing, or has a kernel that does not compile or holds an
+    operation that cannot be counted.
     """
     values = target.resolve(params)
     with MachineCode(gpu) as code:
@@ -134,7 +153,9 @@ def derive(
         validity = found.validity
         given = validity.conditions if validity else ()
         facts = known(given)
-        parts = [_derive_event(event, found, gpu, facts) for event in found.events]
+        known_values = {**found.values, **(data or {})}
+        parts = [_derive_event(event, found, gpu, facts, known_values) for event in found.events]
+        check(target.name, data or (), unknowns([part.traffic for part in parts], found.values))
         if machine_code:
             parts = _with_resources(parts, found, code, gpu)
     if counters:
@@ -162,6 +183,7 @@ def derive(
         symbols=found.values,
         holds=tuple(part.holds for part in parts),
         validity=validity,
+        data=data,
     )
 
 
@@ -175,7 +197,7 @@ class _Part:
     holds: tuple[Condition, ...] = ()
 
 
-def _derive_event(event: Event, found: Capture, gpu: GPUTarget, facts: Known) -> _Part:
+def _derive_event(event: Event, found: Capture, gpu: GPUTarget, facts: Known, values: Mapping[str, int]) -> _Part:
     if isinstance(event, CapturedOperator):
         return _operator(event, found.values)
     kernel = kernel_traffic(event, found.values, gpu, facts)
@@ -184,8 +206,8 @@ def _derive_event(event: Event, found: Capture, gpu: GPUTarget, facts: Known) ->
     launch = Launch(
         kernel=event.name,
         grid=tuple(evaluate(extent, found.values) for extent in event.grid),
-        requested=formulas.traffic(found.values),
-        flops=_value(formulas.flops, found.values),
+        requested=formulas.traffic(values),
+        flops=_value(formulas.flops, values),
         exact=kernel.exact,
         notes=(*event.notes, *kernel.notes),
         conditions=tuple(map(str, holds)),

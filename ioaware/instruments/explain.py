@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -64,20 +65,26 @@ class Explanation:
     """Instructions for which the compiler left no line of a file that can be read."""
     conditions: tuple[Condition, ...] = ()
     """What the formulas are for."""
+    launches: int = 1
+    """How often the work launches it, each time alike."""
 
 
 def explain(result: Derived) -> list[Explanation]:
     """The kernels of a derived result line by line, each different one once."""
     kernels = {kernel: held for kernel, held in zip(result.kernels, result.holds, strict=True) if kernel is not None}
-    return [replace(_explanation(kernel), conditions=held) for kernel, held in kernels.items()]
+    times = Counter(kernel for kernel in result.kernels if kernel is not None)
+    return [replace(_explanation(kernel), conditions=held, launches=times[kernel]) for kernel, held in kernels.items()]
 
 
-def share(part: Count, whole: Count, values: Any) -> float | None:
+def value(count: Count, values: Mapping[str, int]) -> int | None:
+    """A count at the given values; None where data decide."""
+    return None if count.symbols - values.keys() else cast(int, count.evaluate(values))
+
+
+def share(part: Count, whole: Count, values: Mapping[str, int]) -> float | None:
     """What part of the bytes `part` is at the given values; None where data decide."""
-    if (part.symbols | whole.symbols) - values.keys():
-        return None
-    total = cast(int, whole.evaluate(values))
-    return cast(int, part.evaluate(values)) / total if total else 0.0
+    bytes_, total = value(part, values), value(whole, values)
+    return None if bytes_ is None or total is None else bytes_ / total if total else 0.0
 
 
 def _explanation(kernel: KernelTraffic) -> Explanation:

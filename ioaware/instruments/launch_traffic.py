@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
@@ -51,6 +52,7 @@ def found(
         traffic = _with_formulas(
             analyse(text, arguments, grid),
             lambda expr: flattened(within(_exchanged(closed(expr), fine), within_them)),
+            lambda note: _in_parameters(note, multiples),
         )
         if name:
             kept_traffic.keep(name, traffic)
@@ -81,8 +83,15 @@ def _exchanged(expr: Any, symbols: Any) -> Expr:
     return expr.xreplace(symbols)
 
 
-def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr]) -> KernelTraffic:
-    """The same traffic, its formulas changed."""
+def _in_parameters(note: str, multiples: Iterable[tuple[Symbol, int]]) -> str:
+    """What a note says of lengths in units of these multiples, of the lengths themselves."""
+    for symbol, factor in multiples:
+        note = re.sub(rf"\b{re.escape(str(symbol))} % (\d+) == 0", lambda m: f"{symbol} % {factor * int(m[1])} == 0", note)  # noqa: B023
+    return note
+
+
+def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr], tell: Callable[[str], str]) -> KernelTraffic:
+    """The same traffic, its formulas and what is told of them changed."""
 
     def count(one: Count) -> Count:
         return Count(change(one.expr))
@@ -91,7 +100,13 @@ def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr]) -> Ker
         return None if one is None else count(one)
 
     accesses = tuple(
-        replace(access, elements=count(access.elements), executions=count(access.executions), sectors=maybe(access.sectors))
+        replace(
+            access,
+            elements=count(access.elements),
+            executions=count(access.executions),
+            sectors=maybe(access.sectors),
+            notes=tuple(map(tell, access.notes)),
+        )
         for access in kernel.accesses
     )
     return replace(
@@ -103,6 +118,7 @@ def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr]) -> Ker
         read_sector_bytes=maybe(kernel.read_sector_bytes),
         write_sector_bytes=maybe(kernel.write_sector_bytes),
         flops=count(kernel.flops),
+        notes=tuple(map(tell, kernel.notes)),
     )
 
 

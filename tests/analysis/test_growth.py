@@ -81,3 +81,13 @@ def test_the_limit_is_that_of_the_exact_values() -> None:
         assert term is not None
         at: sympy.Expr = term.subs({symbol: values[str(symbol)] for symbol in term.free_symbols})
         assert abs(evaluate(count, values) / float(at) - 1) < 0.02
+
+
+def test_what_memory_holds_does_not_grow_with_the_lengths() -> None:
+    data = sympy.Symbol("label@file.py:7", integer=True)
+    turns = sympy.Symbol("iterations@file.py:9", integer=True, nonnegative=True)
+    left_out = Holds(data + 100) * Holds(-data - 100)
+    assert leading_term(N * d - N * d * left_out + 3 * N) == N * d - N * d * left_out
+    assert leading_term(4 * turns * N + 4 * N + 1) == 4 * turns * N + 4 * N
+    assert leading_term(N * sympy.ceiling(data / 32) + 5) == N * sympy.ceiling(data / 32)
+    assert leading_term(2 * N * sympy.Max(0, sympy.Min(512, data))) == 2 * N * sympy.Max(0, sympy.Min(512, data))

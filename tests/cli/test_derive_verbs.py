@@ -11,6 +11,7 @@ from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 
 TARGETS = Path(__file__).parents[1] / "instruments" / "derived_targets.py"
+LABELLED = f"{TARGETS}:labelled"
 
 
 @pytest.fixture
@@ -81,8 +82,45 @@ def test_what_a_formula_says_again_and_again_has_a_name_and_whole_sectors_a_line
     text = said("derive", "flash2", "-p", "causal=true")
     assert "8192*batch*heads*n**2 + 384*batch*heads*seq_len - 8192*batch*heads*n" in text
     assert "with n = ceil(seq_len/64)" in text
-    assert "132*batch*heads*seq_len  where seq_len % 8 == 0" in text
+    assert "= writes  where seq_len % 8 == 0" in text
     assert "~ 2*batch*heads*seq_len**2" in text
+
+
+def test_totals_say_where_lengths_are_whole_sectors_too(said) -> None:
+    total = said("derive", "standard", "-p", "seq_len=200").partition("\ntotal\n")[2]
+    assert "= reads  where seq_len % 16 == 0" in total  # of launches that ask for multiples of 8 and of 16
+    assert "otherwise, as here, a formula of batch, heads, seq_len" in total
+    assert "as here" not in said("derive", "standard", "-p", "seq_len=256")
+
+
+def test_what_data_decide_is_named_once_and_can_be_given(said) -> None:
+    label, times = _unknowns(), _unknowns("iterations", "while tl.atomic_cas")
+    text = said("derive", LABELLED)
+    assert f"260*rows - 256*rows*[{label} == 3]" in text
+    (note,) = [line for line in text.splitlines() if "count in terms of" in line]
+    assert note.startswith("note: labelled_kernel: tt.load at derived_targets.py:")
+    assert " and tt.store at derived_targets.py:" in note
+    assert f"in terms of {label}: it is loaded from memory" in note
+    assert f"NO  the notes say what depends on data; -p '{times}=...' gives it a value" in text
+    given = ("-p", f"{label}=0", "-p", f"{times}=0")
+    text = said("derive", LABELLED, *given)
+    assert "unknown" not in text
+    assert "gives it a value" not in text
+    launch = json.loads(said("derive", LABELLED, *given, "--json"))["launches"][0]
+    assert (launch["requested"]["read_bytes"], launch["exact"]) == (260 * 40, False)
+
+
+def test_a_value_for_data_must_be_an_integer_for_a_name_of_the_formulas(said) -> None:
+    label = _unknowns()
+    assert f"{label} takes an integer, not 'three'" in said("derive", LABELLED, "-p", f"{label}=three", code=2)
+    error = said("explain", LABELLED, "-p", "label@derived_targets.py:1=3", code=2)
+    assert "do not depend on label@derived_targets.py:1" in error
+    assert label in error
+
+
+def _unknowns(name: str = "labels", source: str = "if tl.load(labels + row) != 3") -> str:
+    lines = TARGETS.read_text().splitlines()
+    return f"{name}@derived_targets.py:{next(at for at, line in enumerate(lines, 1) if source in line)}"
 
 
 def test_a_sum_has_a_leading_term(said) -> None:
@@ -95,7 +133,7 @@ def test_output_goes_to_a_file(said, tmp_path: Path) -> None:
 
 
 def test_a_configuration_is_chosen(said) -> None:
-    assert "derived with BLOCK: 128" in said("derive", f"{TARGETS}:tuned", "--config", "BLOCK=128")
+    assert "derived with BLOCK=128" in said("derive", f"{TARGETS}:tuned", "--config", "BLOCK=128")
 
 
 @pytest.mark.parametrize(
@@ -173,3 +211,34 @@ def test_explain_as_json_has_the_lines_that_move_something(said) -> None:
     assert (line["kinds"], line["share"], line["formula"]) == ("reads, writes", 1.0, "4*columns*rows")
     assert line["executions"] == ["ceil(columns*rows/64)"]
     assert line["source"] in TARGETS.read_text().splitlines()[line["line"] - 1]
+
+
+def test_explain_says_which_kernel_moves_how_much_and_of_what_data_decide_the_rest(said) -> None:
+    text = said("explain", LABELLED)
+    assert "labelled_kernel  derived_targets.py  bytes depend on data" in text
+    assert "scale_kernel  derived_targets.py  20.48 kB" in text
+    shares = {line.split("  ")[-1].strip(): line[:8].strip() for line in text.splitlines()}
+    assert shares["if tl.load(labels + row) != 3:"] == "160 B"
+    assert shares["values = tl.load(x + row * BLOCK + lanes)"] == "data"
+    given = ("-p", f"{_unknowns()}=0", "-p", f"{_unknowns('iterations', 'while tl.atomic_cas')}=0")
+    text = said("explain", LABELLED, *given)
+    assert "labelled_kernel  derived_targets.py  20.8 kB, 50.4% of the work's bytes" in text
+    assert "% of the work's bytes" not in said("explain", "flash2")
+    kernels = json.loads(said("explain", LABELLED, *given, "--json"))["kernels"]
+    assert [kernel["bytes"] for kernel in kernels] == [40 * (4 + 256 + 256 + 4), 40 * 64 * 8]
+    assert all(sum(line["share"] for line in kernel["lines"]) == pytest.approx(1) for kernel in kernels)
+
+
+def test_explain_counts_a_kernel_that_is_launched_alike_once_and_says_how_often(said) -> None:
+    text = said("explain", f"{TARGETS}:one_launch_each", "-p", "times=3")
+    assert "explain" in text
+    assert text.count("def scale_kernel") == 1
+    (kernel,) = json.loads(said("explain", f"{TARGETS}:one_launch_each", "-p", "times=3", "--json"))["kernels"]
+    assert kernel["launches"] == 3
+
+
+def test_explain_shows_a_function_of_two_kernels_whole_once_and_says_nothing_of_the_floor(said) -> None:
+    text = said("explain", "standard", "-p", "seq_len=128")
+    assert text.count("def load_block(") == 2
+    assert text.count("block_pointers(matrix, row, col") == 2  # in load_block and in store_block
+    assert "note: compulsory" not in text

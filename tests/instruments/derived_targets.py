@@ -352,3 +352,23 @@ def wild_atomic_kernel(x, BLOCK: tl.constexpr):
 
 def wild_atomic(n: int = 16):
     wild_atomic_kernel[(1,)](torch.zeros(n, device="cuda"), 16)
+
+
+@triton.jit
+def labelled_kernel(labels, x, out, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    if tl.load(labels + row) != 3:
+        values = tl.load(x + row * BLOCK + lanes)
+        tl.store(out + row * BLOCK + lanes, values)
+    while tl.atomic_cas(labels + row, 7, 8) == 7:
+        pass
+
+
+def labelled(rows: int = 40):
+    """Rows that are left out by what memory says, and locks."""
+    labels = torch.zeros(rows, device="cuda", dtype=torch.int32)
+    x = torch.ones(rows, 64, device="cuda")
+    out = torch.empty_like(x)
+    labelled_kernel[(rows,)](labels, x, out, BLOCK=64)
+    return scale(out, 2.0)

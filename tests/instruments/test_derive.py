@@ -102,8 +102,8 @@ def test_custom_operators_allocate_where_their_operands_are() -> None:
 
 def test_the_configuration_is_named_and_can_be_chosen() -> None:
     first, second = derived("tuned"), derived("tuned", autotune={"BLOCK": 128})
-    assert "derived with BLOCK: 32" in first.launches[-1].notes[0]
-    assert "derived with BLOCK: 128" in second.launches[-1].notes[0]
+    assert "derived with BLOCK=32" in first.launches[-1].notes[0]
+    assert "derived with BLOCK=128" in second.launches[-1].notes[0]
     assert formulas(first)[-1] == ("2*n", "2*n")
     assert formulas(second)[-1] == ("2*n", "2*n")
     assert noted(first, "assumes n % 32 == 0 (constexpr EVEN)")
@@ -160,8 +160,8 @@ def test_data_that_no_kernel_computed_is_looked_up_and_said() -> None:
     assert [launch.requested.read_bytes for launch in triton if launch.requested] == [400, 40, 80, 120, 400]
     assert result.requested is not None
     assert result.requested.read_formula == "8*n + 240"
-    for words in ("data is 30", "data is True", "data is [10, 20, 30]"):
-        assert noted(result, "assumes that", words, "derived_targets.py:")
+    for words in (" is 30", " is True", " is [10, 20, 30]"):
+        assert noted(result, "assumes that the data read at derived_targets.py:", words)
     assert len([launch for launch in derived("peeks").launches if launch.origin == "triton"]) == 1
 
 

@@ -9,6 +9,7 @@ from sympy import Expr
 
 from ioaware.analysis.ir import assembly, control, gluon, memory, operations
 from ioaware.analysis.ir.counts import Counted, Programs, active_lanes, at_most, over_all, repeated, unknowns
+from ioaware.analysis.ir.doubts import Doubt, said
 from ioaware.analysis.ir.grid import Grid
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
 from ioaware.analysis.ir.pieces import put_together
@@ -33,6 +34,9 @@ from ioaware.analysis.ir.traffic import (
 from ioaware.analysis.ir.truths import decided
 from ioaware.analysis.ir.values import Target, TensorDescriptor, Value
 from ioaware.errors import UsageError
+
+EVERYWHERE = ", taken to be the same wherever it is"
+"""What a formula in a name makes of what may change from program to program."""
 
 HANDLERS = {**operations.HANDLERS, **assembly.HANDLERS, **memory.HANDLERS, **control.HANDLERS, **gluon.HANDLERS}
 
@@ -117,6 +121,7 @@ class _Counting:
 
     def traffic(self, kernel: str) -> KernelTraffic:
         accesses: list[Access] = []
+        doubts: list[Doubt] = []
         counted: dict[AccessKind, list[Counted]] = {"read": [], "write": [], "atomic": []}
         sectors: dict[AccessKind, list[SectorTotal | None]] = {"read": [], "write": [], "atomic": []}
         for touch in self.walk.record.touches:
@@ -133,8 +138,10 @@ class _Counting:
             for where in self.placed((mask, touch.target.offset), scopes) if touch.kind != "atomic" else ():
                 swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
                 touched.append(sector_total(swept, where.scopes, where.programs))
-            notes = self.doubts(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
-            accesses.append(self.access(touch, lanes, executions, touched, notes))
+            of_lanes = self.doubts(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
+            of_sectors = self.sector_doubts(touch, touched)
+            accesses.append(self.access(touch, lanes, executions, touched, of_lanes, of_sectors))
+            doubts += (*of_lanes, *of_sectors)
             sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
@@ -153,7 +160,7 @@ class _Counting:
             over_grid(products),
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
-            notes=tuple(dict.fromkeys([*assumed, *self.notes, *(note for access in accesses for note in access.notes)])),
+            notes=tuple(dict.fromkeys([*assumed, *self.notes, *said(doubts)])),
         )
 
     def placed(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> list[Placed]:
@@ -166,15 +173,11 @@ class _Counting:
         lanes: Sequence[Counted],
         executions: Sequence[Counted],
         touched: Sequence[SectorTotal | None],
-        notes: tuple[str, ...],
+        of_lanes: Sequence[Doubt],
+        of_sectors: Sequence[Doubt],
     ) -> Access:
         """The access with its totals over all programs."""
         argument = self.arguments.get(touch.target.argument)
-        line = touch.frames[0] if touch.frames else "an unnamed line"
-        found = list(dict.fromkeys(doubt for sector in touched if sector for doubt in sector.doubts))
-        doubts = tuple(f"sectors of {touch.operation} at {line} at most: {doubt}" for doubt in found)
-        if None in touched:
-            doubts = (f"sectors of {touch.operation} at {line} are not known: its addresses are not affine in its lanes",)
         return Access(
             kind=touch.kind,
             operation=touch.operation,
@@ -184,9 +187,9 @@ class _Counting:
             executions=over_grid(executions),
             sectors=None if touch.kind == "atomic" else _counted(sectors_together(touched)),
             frames=touch.frames,
-            exact=not notes,
-            sectors_exact=not notes and not doubts,
-            notes=(*notes, *doubts),
+            exact=not of_lanes,
+            sectors_exact=not of_lanes and not of_sectors,
+            notes=tuple(map(str, (*of_lanes, *of_sectors))),
         )
 
     def scopes(self, scopes: Sequence[Scope]) -> tuple[list[Scope], list[Unknown]]:
@@ -203,12 +206,29 @@ class _Counting:
         return kept, data
 
     @staticmethod
-    def doubts(touch: Touch, dropped: Sequence[Unknown], named: Sequence[Unknown]) -> tuple[str, ...]:
-        """One sentence for each unknown that keeps a count from being exact."""
-        where = touch.frames[0] if touch.frames else "an unnamed line"
-        notes = [f"{touch.operation} at {where} counts at most: {u.name} decides its lanes and {u.why}" for u in dropped]
-        notes += [f"{touch.operation} at {where} counts in terms of {u.name}: {u.why}" for u in named]
-        return tuple(dict.fromkeys(notes))
+    def doubts(touch: Touch, dropped: Sequence[Unknown], named: Sequence[Unknown]) -> tuple[Doubt, ...]:
+        """One for each unknown that keeps a count from being exact."""
+
+        def doubt(rest: str) -> Doubt:
+            return Doubt(touch.operation, _line(touch), "counts", "count", rest)
+
+        found = [doubt(f"at most: {u.name} decides the lanes and {u.why}") for u in dropped]
+        found += [doubt(f"in terms of {u.name}: {u.why}{EVERYWHERE if u.over else ''}") for u in named]
+        return tuple(dict.fromkeys(found))
+
+    @staticmethod
+    def sector_doubts(touch: Touch, touched: Sequence[SectorTotal | None]) -> tuple[Doubt, ...]:
+        """What keeps the sectors of an access from being known."""
+        of, line = "sectors of ", _line(touch)
+        if None in touched:
+            unknown = "not known: its addresses are not affine in its lanes"
+            return (Doubt(touch.operation, line, "are", "are", unknown, of),)
+        found = dict.fromkeys(doubt for sector in touched if sector for doubt in sector.doubts)
+        return tuple(Doubt(touch.operation, line, "at most:", "at most:", doubt, of) for doubt in found)
+
+
+def _line(touch: Touch) -> str:
+    return touch.frames[0] if touch.frames else "an unnamed line"
 
 
 def _counted(formula: Expr | None) -> Count | None:
