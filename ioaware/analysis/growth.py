@@ -136,7 +136,9 @@ def _of_polynomial(expr: Any) -> Expr | None:
     terms = [(c, powers) for powers, c in polynomial.terms() if sum(powers) == degree]
     if not all(map(_is_data, (symbol for c, _ in terms for symbol in c.free_symbols))):
         return None
-    return _sympy.Add(*(c * _sympy.prod(s**k for s, k in zip(symbols, powers, strict=True)) for c, powers in terms))
+    return _sympy.expand(
+        _sympy.Add(*(c * _sympy.prod(s**k for s, k in zip(symbols, powers, strict=True)) for c, powers in terms))
+    )
 
 
 def _off_by_one(x: Any) -> Any:

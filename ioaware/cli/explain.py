@@ -75,8 +75,8 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
                     yield Text(printable(f"{_margin(line)}{line.kinds} {formula} bytes; runs {times} times"))
         for access in kernel.unplaced:
             yield Text(printable(f"{access.operation} of {access.tensor}: {brief(access.bytes.expr, verbose=verbose)} bytes"))
-    yield Text("")
-    yield from remarks(result, verbose=verbose, floor=False)
+    said = list(remarks(result, verbose=verbose, floor=False))
+    yield from [Text(""), *said] if said else []
 
 
 def _moved(kernel: Explanation, kernels: list[Explanation], result: Derived) -> str:
