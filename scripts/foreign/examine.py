@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LONGEST_FORMULA = 120
+LONGEST_FORMULA = 150
 EQUAL = "equal"
 SCALES = ((3, 5, 1), (1, 2, 0), (3, 4, 0), (4, 5, -1), (9, 10, 1), (1, 1, -1), (1, 1, 1), (5, 4, 1), (2, 1, 0))
 """Another size is size * a / b + c. Smaller ones first, since a trace takes its time."""
@@ -70,14 +70,20 @@ def examined(spec: str) -> list[Row]:
 
 
 def told(count: Any) -> str:
-    """A formula that fits a table, or of a longer one its leading term, or at least its length."""
+    """A formula that fits a table, with names for what it says again and again; of a longer one its leading term, or at least
+    its length."""
     from ioaware.analysis.formula import show
     from ioaware.analysis.growth import leading_term
+    from ioaware.analysis.naming import named
 
     text = show(count.expr)
     if len(text) <= LONGEST_FORMULA:
         return f"`{text}`"
-    leading = leading_term(count.expr) if count.closed else None
+    short = named(count.expr)
+    where = ", ".join(f"`{name} = {show(value)}`" for name, value in short.names)
+    if where and len(show(short.expr)) + len(where) <= LONGEST_FORMULA:
+        return f"`{show(short.expr)}` with {where}"
+    leading = leading_term(count.expr)
     if leading is not None and len(show(leading)) <= LONGEST_FORMULA:
         return f"~ `{show(leading)}` ({len(text)} characters in full)"
     return f"a {'closed form' if count.closed else 'sum'} of {len(text)} characters"
