@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from ir.attention import Kernels
-from ir.zoo_odd import ZOO
+from ir.zoo import ZOO
 
 from ioaware.analysis.ir import KernelTraffic
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ir.compiled import Launched
-from ir.zoo_odd import ZOO
+from ir.zoo import ZOO
 
 from ioaware.analysis.ir import KernelTraffic
 
@@ -79,7 +79,7 @@ def derived(name: str) -> KernelTraffic:
         ("spread_out", "read_bytes", "4*min(128*G, N)"),
         ("until_flag", "write_bytes", "32*ceil(N/3)"),
         ("upper_half", "write_bytes", "16*G**2 + 16*G"),
-        ("backwards", "read_bytes", "4*N"),
+        ("pointer_down", "read_bytes", "4*N"),
         ("grouped", "read_bytes", "4*M*N"),
         ("joined", "read_bytes", "4*min(16, N) + 4*min(16, 2*N)"),
         ("decoded", "read_bytes", "4*M*sum(min(32, 4*pid_0_rest + 4, N) for pid_0_rest in range(K))"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 from ir.compiled import Launched, Tensor, symbols
-from ir.zoo_tiles import ZOO
 from sympy import ceiling
 
 G, K, M, N, S, W = symbols("G K M N S W")
+ZOO: dict[str, Launched] = {}
 
 
 @triton.jit
@@ -81,7 +81,7 @@ ZOO["by_parity"] = Launched(
 
 
 @triton.jit
-def scalars(x, out, n):
+def every_other(x, out, n):
     """One lane at a time, and the sum of a row by one store."""
     total = 0.0
     for i in range(n):
@@ -90,7 +90,9 @@ def scalars(x, out, n):
     tl.store(out + tl.program_id(0), total)
 
 
-ZOO["scalars"] = Launched(scalars, [Tensor(N * G), Tensor(G), N], [G], [{"N": 5, "G": 3}, {"N": 8, "G": 2}, {"N": 1, "G": 1}])
+ZOO["every_other"] = Launched(
+    every_other, [Tensor(N * G), Tensor(G), N], [G], [{"N": 5, "G": 3}, {"N": 8, "G": 2}, {"N": 1, "G": 1}]
+)
 
 
 @triton.jit
@@ -209,7 +211,7 @@ ZOO["until_flag"] = Launched(
 
 
 @triton.jit
-def backwards(x, out, n, B: tl.constexpr):
+def pointer_down(x, out, n, B: tl.constexpr):
     """A pointer that goes down, block by block."""
     at = x + (tl.cdiv(n, B) - 1) * B + tl.arange(0, B)
     left = n - (tl.cdiv(n, B) - 1) * B
@@ -220,7 +222,7 @@ def backwards(x, out, n, B: tl.constexpr):
         left = B
 
 
-ZOO["backwards"] = Launched(backwards, [Tensor(N), Tensor(N + 16), N], [1], [{"N": 1}, {"N": 16}, {"N": 50}], {"B": 16})
+ZOO["pointer_down"] = Launched(pointer_down, [Tensor(N), Tensor(N + 16), N], [1], [{"N": 1}, {"N": 16}, {"N": 50}], {"B": 16})
 
 
 @triton.jit
@@ -276,7 +278,7 @@ ZOO["nested_calls"] = Launched(
 
 
 @triton.jit
-def split_k(x, out, k, parts, B: tl.constexpr):
+def shares_of_k(x, out, k, parts, B: tl.constexpr):
     """Each program of the second axis has a share of k, rounded up to blocks; the last may have none."""
     share = tl.cdiv(tl.cdiv(k, parts), B) * B
     first = tl.program_id(1) * share
@@ -285,8 +287,8 @@ def split_k(x, out, k, parts, B: tl.constexpr):
         tl.store(out + tl.program_id(0) * k + at, tl.load(x + at, mask=at < k), mask=at < k)
 
 
-ZOO["split_k"] = Launched(
-    split_k, [Tensor(K), Tensor(K * G), K, S], [G, S],
+ZOO["shares_of_k"] = Launched(
+    shares_of_k, [Tensor(K), Tensor(K * G), K, S], [G, S],
     [{"K": 100, "S": 3, "G": 2}, {"K": 16, "S": 4, "G": 1}, {"K": 65, "S": 2, "G": 3}], {"B": 16},
 )  # fmt: skip
 
