@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy
+from zoo_files import zoo
 
 import ioaware
 from ioaware.analysis.counting import B, B_c, B_r, H, N, N_k, d, e
@@ -21,7 +22,6 @@ from ioaware.instruments.trace import trace
 from ioaware.prediction import predict
 
 TARGETS = Path(__file__).with_name("derived_targets.py")
-ZOO = Path(__file__).with_name("zoo.py")
 
 
 def derived(name: str, *, file: Path = TARGETS, autotune: dict[str, object] | None = None, **params: object) -> Derived:
@@ -174,7 +174,7 @@ SAME = (
 @pytest.mark.parametrize("name", SAME)
 def test_derived_is_traced(name: str) -> None:
     """The zoo's kernels: bytes, atomics, FLOPs and torch's own operators, from the IR and from running."""
-    target = load_target(f"{ZOO}:{name}")
+    target = load_target(zoo(name))
     result, seen = derive(target, target.resolve({}), machine_code=False), trace(target, target.resolve({}))
     assert result.requested
     assert seen.requested
@@ -188,11 +188,11 @@ def test_derived_is_traced(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["histogram", "scan"])
 def test_what_depends_on_data_is_not_guessed(name: str) -> None:
-    result = derived(name, file=ZOO)
+    result = derived(name, file=Path(zoo(name).rpartition(":")[0]))
     assert not result.exact
     assert result.requested is not None
     assert None in (result.requested.read_bytes, result.requested.atomic_bytes)
-    assert any("zoo.py:" in note for launch in result.launches for note in launch.notes)
+    assert any("zoo" in note and ".py:" in note for launch in result.launches for note in launch.notes)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_registers_and_shared_memory() -> None:
 
 
 def test_a_newer_gpu_compiles_what_an_older_one_cannot() -> None:
-    target = load_target(f"{ZOO}:host_descriptor")
+    target = load_target(zoo("host_descriptor"))
     with pytest.raises(UsageError, match=r"does not compile for cuda:90: ptxas: .*requires \.target sm_100"):
         derive(target, target.resolve({}))
     assert derive(target, target.resolve({}), gpu=find_gpu("cuda:100")).launches[-1].registers

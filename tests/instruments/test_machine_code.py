@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from zoo_files import zoo
 
 from ioaware.errors import UsageError
 from ioaware.instruments import machine_code
@@ -52,7 +53,7 @@ def test_nothing_goes_on_after_a_failure() -> None:
 
 
 def test_what_ptxas_refuses_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    target = load_target(f"{Path(__file__).parent / 'zoo.py'}:host_descriptor")
+    target = load_target(zoo("host_descriptor"))
     with pytest.raises(UsageError, match="ptxas"):
         derive(target, target.resolve({}))
     assert capfd.readouterr().out == ""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from zoo_files import zoo
 
 from ioaware.case import Work
 from ioaware.errors import UsageError
@@ -143,7 +144,7 @@ def test_wrong_parameters(given: dict[str, object], message: str) -> None:
         ("no_such_module_here:f", "no_such_module_here cannot be imported: ModuleNotFoundError"),
         ("ioaware.params:", "names no function"),
         (f"{ZOO}:add_kernel", "is a Triton kernel"),
-        (f"{ZOO}:tuned_kernel", "is a Triton kernel"),
+        (zoo("tuned").replace(":tuned", ":tuned_kernel"), "is a Triton kernel"),
         (f"{ZOO}:Doubled", "is not a function"),
         (f"{ZOO}:DEVICE", "is not a function"),
         (f"{ZOO}:positional", "takes n by position only"),

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 import triton
 import triton.language as tl
 from triton.runtime.interpreter import interpreter_builder
+from zoo_files import zoo
 
 from ioaware.instruments.correctness import NOT_FINITE_ERROR
 from ioaware.instruments.target import load_target
 from ioaware.instruments.trace import trace
 from ioaware.traffic import Result, Traffic
 
-ZOO = Path(__file__).with_name("zoo.py")
 BLOCK_POINTERS = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
 
 Access = tuple[int, list[int]]  # bytes of an element, and the elements touched, counted from the start of their tensor
 
 
 def traced(name: str, **params: object) -> Result:
-    target = load_target(f"{ZOO}:{name}")
+    target = load_target(zoo(name))
     return trace(target, target.resolve(params))
 
 
@@ -128,12 +127,12 @@ def test_a_loop_bound_read_from_memory() -> None:
 
 @pytest.mark.parametrize(("wanted", "block"), [({}, 32), ({"BLOCK": 128}, 128), ({"num_warps": 4}, 128)])
 def test_autotuned_kernels_run_once_with_the_chosen_configuration(wanted: dict[str, int], block: int) -> None:
-    target = load_target(f"{ZOO}:tuned")
+    target = load_target(zoo("tuned"))
     result = trace(target, {"n": 100}, autotune=wanted)
     touched = [(4, lanes) for lanes in blocks(100, block)]
     assert result.requested == counted(touched, touched)
     (launch,) = result.launches
-    assert f"traced with BLOCK: {block}" in launch.notes[0]
+    assert f"traced with BLOCK={block}" in launch.notes[0]
 
 
 def test_forward_and_backward_are_both_counted() -> None:

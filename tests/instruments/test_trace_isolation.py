@@ -18,6 +18,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.driver import driver
 from triton.runtime.interpreter import InterpretedFunction, interpreter_builder
 from triton.runtime.jit import JITFunction
+from zoo_files import zoo
 
 from ioaware.errors import UsageError
 from ioaware.instruments.cuda_on_cpu import cuda_on_cpu
@@ -73,9 +74,9 @@ def polynomial_on_cpu(n: int = 50) -> torch.Tensor:
 
 
 def test_everything_is_put_back() -> None:
-    trace(load_target(f"{ZOO}:softmax"), {"rows": 3})  # first-time caches of torch and Triton
+    trace(load_target(zoo("softmax")), {"rows": 3})  # first-time caches of torch and Triton
     before = state()
-    trace(load_target(f"{ZOO}:softmax"), {"rows": 3})
+    trace(load_target(zoo("softmax")), {"rows": 3})
     assert state() == before
     with pytest.raises(UsageError):
         trace(load_target(f"{ZOO}:raises"), {})
@@ -126,7 +127,7 @@ def under_interpret() -> dict[str, dict[str, object]]:
         "import json",
         "from ioaware.instruments.target import load_target",
         "from ioaware.instruments.trace import trace",
-        f"results = {{name: trace(load_target(f'{ZOO}:{{name}}'), {{}}).to_dict() for name in {NAMES!r}}}",
+        f"results = {{spec: trace(load_target(spec), {{}}).to_dict() for spec in {list(map(zoo, NAMES))!r}}}",
         "print(json.dumps(results))",
     )
     return json.loads(run_with_interpreter("\n".join(lines)))
@@ -134,8 +135,8 @@ def under_interpret() -> dict[str, dict[str, object]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_with_triton_interpret_set(name: str, under_interpret: dict[str, dict[str, object]]) -> None:
-    here = json.loads(json.dumps(trace(load_target(f"{ZOO}:{name}"), {}).to_dict()))
-    assert under_interpret[name] == here
+    here = json.loads(json.dumps(trace(load_target(zoo(name)), {}).to_dict()))
+    assert under_interpret[zoo(name)] == here
 
 
 def test_values_are_those_of_tritons_own_interpreter() -> None:
@@ -172,8 +173,8 @@ def test_a_warmup_runs_nothing() -> None:
 
 
 def test_an_unknown_configuration_names_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"tuned_kernel has no configuration with .*\n.*BLOCK: 32"):
-        trace(load_target(f"{ZOO}:tuned"), {}, autotune={"BLOCK": 33})
+    with pytest.raises(UsageError, match=r"tuned_kernel has no configuration with .*\n.*BLOCK=32"):
+        trace(load_target(zoo("tuned")), {}, autotune={"BLOCK": 33})
 
 
 def test_host_code_sees_a_gpu_and_allocates_on_the_cpu() -> None:

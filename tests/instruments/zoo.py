@@ -6,7 +6,6 @@ import torch
 import triton
 import triton.language as tl
 from triton.language import load as plain_load
-from triton.runtime import driver
 
 DEVICE = triton.runtime.driver.active.get_active_torch_device()
 
@@ -195,97 +194,6 @@ def gather(n: int = 7, width: int = 10):
     return lambda: (gather_kernel[(n,)](table, index, out, n, width, BLOCK=16), out)[1]
 
 
-@triton.jit
-def _normalised(row, BLOCK: tl.constexpr):
-    powers = tl.exp(row - row.max(axis=0))
-    return powers / tl.sum(powers, axis=0)
-
-
-@triton.jit
-def softmax_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
-    offsets = tl.arange(0, BLOCK)
-    mask = offsets < columns
-    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=2):
-        values = tl.load(x_ptr + row * columns + offsets, mask=mask, other=-float("inf"))
-        tl.store(out_ptr + row * columns + offsets, _normalised(values, BLOCK), mask=mask)
-
-
-def softmax(rows: int = 20, columns: int = 30):
-    """Persistent programs, as many as a properties query says."""
-    x = torch.randn(rows, columns, device=DEVICE)
-    properties = triton.runtime.driver.active.utils.get_device_properties(DEVICE.index)
-    programs = min(properties["multiprocessor_count"], torch.cuda.get_device_properties(x.device).multi_processor_count, rows)
-
-    def run():
-        out = torch.empty_like(x)
-        with torch.cuda.device(x.device.index):
-            softmax_kernel[(programs, 1, 1)](x, out, rows, columns, BLOCK=triton.next_power_of_2(columns))
-        torch.cuda.synchronize()
-        return out
-
-    return run
-
-
-def occupied(rows: int = 20, columns: int = 30):
-    """Asks a warm-up what the compiled kernel uses, sizes its grid by that, and launches what the warm-up returned."""
-    x = torch.randn(rows, columns, device=DEVICE)
-    properties = driver.active.utils.get_device_properties(DEVICE.index)
-
-    def run():
-        out = torch.empty_like(x)
-        block = triton.next_power_of_2(columns)
-        warmed = softmax_kernel.warmup(x, out, rows, columns, BLOCK=block, num_warps=4, enable_fp_fusion=True, grid=(1,))
-        warmed._init_handles()
-        resident = properties["max_num_regs"] // (warmed.n_regs * properties["warpSize"] * 4)
-        resident = min(resident, properties["max_shared_mem"] // max(1, warmed.metadata.shared))
-        warmed[(min(rows, resident, 7), 1, 1)](x, out, rows, columns, block)
-        return out
-
-    return run
-
-
-@triton.jit
-def _running(a, b):
-    return a * 2 + b
-
-
-@triton.jit
-def scan_kernel(x_ptr, out_ptr, limit_ptr, BLOCK: tl.constexpr):
-    offsets = tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for step in range(tl.cdiv(tl.load(limit_ptr), BLOCK)):
-        total += tl.load(x_ptr + step * BLOCK + offsets)
-    tl.store(out_ptr + offsets, tl.associative_scan(total, 0, _running))
-
-
-def scan(steps: int = 3):
-    """A loop whose bound is read from memory, and a combine function of one's own."""
-    x = torch.rand(steps * 8, device="cuda")
-    limit = torch.full((1,), steps * 8, device="cuda", dtype=torch.int32)
-    out = torch.empty(8, device="cuda")
-    return lambda: (scan_kernel[(1,)](x, out, limit, BLOCK=8), out)[1]
-
-
-@triton.autotune(
-    configs=[triton.Config({"BLOCK": 32}, num_warps=2), triton.Config({"BLOCK": 128}, num_warps=4)],
-    key=["n"],
-    reset_to_zero=["out_ptr"],
-)
-@triton.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["BLOCK"] == 0})
-@triton.jit
-def tuned_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    if EVEN:
-        tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))
-    else:
-        tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
-
-
-def tuned(n: int = 100):
-    x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
-    return lambda: (tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n), out)[1]
-
-
 class Doubled(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
@@ -320,66 +228,6 @@ def torch_between(n: int = 64):
         return add(shifted, shifted), once
 
     return run
-
-
-@triton.jit
-def matmul_kernel(a_ptr, b_ptr, c_ptr, m, n, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    rows = tl.program_id(0) * M + tl.arange(0, M)[:, None]
-    columns = tl.program_id(1) * N + tl.arange(0, N)[None, :]
-    accumulator = tl.zeros((M, N), dtype=tl.float32)
-    for start in range(0, k, K):
-        inner = start + tl.arange(0, K)
-        a = tl.load(a_ptr + rows * k + inner[None, :], mask=(rows < m) & (inner[None, :] < k), other=0.0)
-        b = tl.load(b_ptr + inner[:, None] * n + columns, mask=(inner[:, None] < k) & (columns < n), other=0.0)
-        accumulator = tl.dot(a, b, accumulator)
-    tl.store(c_ptr + rows * n + columns, accumulator.to(c_ptr.dtype.element_ty), mask=(rows < m) & (columns < n))
-
-
-def matmul(m: int = 40, n: int = 24, k: int = 50, dtype: torch.dtype = torch.float16):
-    from ioaware.case import Work
-
-    a, b = torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(k, n, device="cuda", dtype=dtype)
-
-    def run():
-        c = torch.empty(m, n, device="cuda", dtype=dtype)
-        matmul_kernel[(triton.cdiv(m, 16), triton.cdiv(n, 16))](a, b, c, m, n, k, M=16, N=16, K=32)
-        return c
-
-    return Work(
-        run, inputs=(a, b), reference=lambda: a.double() @ b.double(), tolerance=1e-2 if dtype is torch.bfloat16 else 2e-3
-    )
-
-
-@triton.jit
-def batched_dot_kernel(a_ptr, c_ptr):
-    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
-    batch = tl.arange(0, 4)[:, None, None] * 256
-    a = tl.load(a_ptr + batch + (i * 16 + j)[None, :, :])
-    tl.store(c_ptr + batch + (i * 16 + j)[None, :, :], tl.dot(a, a))
-
-
-def batched_dot():
-    a, c = torch.randn(4, 16, 16, device="cuda"), torch.empty(4, 16, 16, device="cuda")
-    return lambda: (batched_dot_kernel[(1,)](a, c), c)[1]
-
-
-@triton.jit
-def scaled_dot_kernel(a_ptr, b_ptr, scale_ptr, c_ptr, KIND: tl.constexpr, PACKED: tl.constexpr):
-    """C [32, 32] = A [32, 64] B [64, 32] with a scale for every 32 elements of K; PACKED elements share a byte along K."""
-    rows, columns = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
-    inner = tl.arange(0, 64 // PACKED)
-    a = tl.load(a_ptr + rows * (64 // PACKED) + inner[None, :])
-    b = tl.load(b_ptr + inner[:, None] * 32 + columns)
-    scale = tl.load(scale_ptr + rows * 2 + tl.arange(0, 2)[None, :])
-    tl.store(c_ptr + rows * 32 + columns, tl.dot_scaled(a, scale, KIND, b, scale, KIND))
-
-
-def scaled_dot(packed: int = 2):
-    kind, dtype = ("e2m1", torch.uint8) if packed == 2 else ("e5m2", torch.float8_e5m2)
-    a, b = (torch.zeros(32 * 64 // packed, device="cuda", dtype=torch.uint8).view(dtype) for _ in range(2))
-    scale = torch.full((64,), 127, device="cuda", dtype=torch.uint8)
-    c = torch.empty(32, 32, device="cuda")
-    return lambda: (scaled_dot_kernel[(1,)](a, b, scale, c, KIND=kind, PACKED=packed), c)[1]
 
 
 def half_written(n: int = 64):
