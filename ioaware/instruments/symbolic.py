@@ -18,7 +18,7 @@ from typing import Any
 import sympy
 import torch
 from sympy import Expr, Symbol
-from torch._guards import SLoc, Source
+from torch._guards import SLoc
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from ioaware.analysis.integers import positive_symbols
@@ -30,7 +30,7 @@ from ioaware.instruments.patching import Patches
 from ioaware.instruments.plain import OpaqueExpressionError, plain
 from ioaware.instruments.pointwise import UnknownFunctionError, compute
 from ioaware.instruments.powers import BitLength, recognised
-from ioaware.instruments.uncompiled import bare_shapes
+from ioaware.instruments.uncompiled import Named, bare_shapes
 
 SMALLEST = 2
 """Symbols stand for integers from here on: 0 and 1 are cases of their own to torch (broadcasting, contiguity). A parameter that
@@ -106,7 +106,7 @@ class Symbols:
         self._hints: dict[Any, Any] = {}
         self._outcomes: dict[Any, Any] = {}
         for name, hint in self.given.items():
-            source = _Parameter(name)
+            source = Named(name)
             with bare_shapes():
                 symbol: Any = self.shapes.create_symbol(
                     hint, source, DimDynamic.DYNAMIC, None, positive=True, do_not_specialize_zero_one=True
@@ -232,23 +232,6 @@ class _Shapes(ShapeEnv):
         """torch's one way to a decision; the rest of its arguments are about code that it will not generate here."""
         del args, kwargs
         return self._decider.decide(orig_expr)
-
-
-@dataclass(frozen=True)
-class _Parameter(Source):
-    """Where a symbol comes from, for torch's own use: it wants a name."""
-
-    parameter: str
-
-    @property
-    def _name_template(self) -> str:
-        return self.parameter
-
-    if callable(vars(Source)["name"]):  # a method in older torch, since 2.12 a property made of the template
-
-        def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-            """The parameter's own name."""
-            return self.parameter
 
 
 def _of(value: Any) -> Any:

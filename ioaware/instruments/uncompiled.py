@@ -10,17 +10,19 @@ import importlib
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+from torch._guards import Source
 from torch.fx.experimental import symbolic_shapes
 
 from ioaware.instruments.patching import Patches
 
-COMPILER, VALIDATOR = "torch._dynamo", "torch.fx.experimental.validator"
+COMPILER, SOURCES, VALIDATOR = "torch._dynamo", "torch._dynamo.source", "torch.fx.experimental.validator"
 _torch: Any = torch
 
 
@@ -31,9 +33,12 @@ def without_torch_compile() -> Generator[None]:
         yield
         return
     stand_in = _torch._dynamo = _Settings()
+    sources = sys.modules[SOURCES] = _Sources(SOURCES)
     try:
         yield
     finally:
+        if sys.modules.get(SOURCES) is sources:
+            del sys.modules[SOURCES]
         if vars(torch).get("_dynamo") is stand_in:
             del _torch._dynamo
 
@@ -54,6 +59,43 @@ def bare_shapes() -> Generator[None]:
     finally:
         if absent:
             del sys.modules[VALIDATOR]
+
+
+@dataclass(frozen=True)
+class Named(Source):
+    """Where a symbol or a tensor comes from, for torch's own use: it wants a name."""
+
+    what: str
+
+    @property
+    def _name_template(self) -> str:
+        return self.what
+
+    if callable(vars(Source)["name"]):  # a method in older torch, since 2.12 a property made of the template
+
+        def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+            """What it was named."""
+            return self.what
+
+
+class _Sources(ModuleType):
+    """Stands in for the package's names of sources, which torch asks for where host code has made a tensor with data."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what an import asks of every module
+            raise AttributeError(name)
+        if COMPILER not in sys.modules:
+            if name == "ConstantSource":
+                return Named
+            if name == "RandomValueSource":
+                return _NoSource
+        if sys.modules.get(SOURCES) is self:
+            del sys.modules[SOURCES]
+        return getattr(importlib.import_module(SOURCES), name)
+
+
+class _NoSource:
+    """Nothing is one."""
 
 
 class _Settings:
