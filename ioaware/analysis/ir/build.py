@@ -21,6 +21,7 @@ from ioaware.analysis.ir.poly import (
     Test,
     Unknown,
     poly,
+    total,
 )
 from ioaware.analysis.ir.truths import at_least_zero, choice, decided, is_zero
 
@@ -300,23 +301,29 @@ def substitute(value: Poly, by: Mapping[str, Poly]) -> Poly:
 
 def rebuild(value: Poly, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None = None) -> Poly:
     """Every atom for which `leaf` gives something replaced by it; atoms without the symbols `free` are left alone."""
-    if free is not None and not value.free & free:
+    return _rebuild(value, leaf, free, {})
+
+
+def _rebuild(value: Poly, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None, done: dict[Atom, Poly]) -> Poly:
+    """`rebuild`, which does each atom once however often it stands in the value."""
+    if free is not None and value.free.isdisjoint(free):
         return value
-    done: dict[Atom, Poly] = {}
-    result = ZERO
+    result = list[Poly]()
     for monomial, coefficient in value.terms.items():
         term = poly(coefficient)
         for atom in monomial:
-            if atom not in done:
-                done[atom] = poly(atom) if free is not None and not atom.free & free else _rebuild_atom(atom, leaf, free)
-            term = term * done[atom]
-        result = result + term
-    return result
+            found = done.get(atom)
+            if found is None:
+                still = free is not None and atom.free.isdisjoint(free)
+                found = done[atom] = poly(atom) if still else _rebuild_atom(atom, leaf, free, done)
+            term = term * found
+        result.append(term)
+    return total(result)
 
 
-def _rebuild_atom(atom: Atom, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None) -> Poly:
+def _rebuild_atom(atom: Atom, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None, done: dict[Atom, Poly]) -> Poly:
     def again(value: Poly) -> Poly:
-        return rebuild(value, leaf, free)
+        return _rebuild(value, leaf, free, done)
 
     found = leaf(atom)
     if found is not None:

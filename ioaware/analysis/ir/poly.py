@@ -40,18 +40,26 @@ Monomial: TypeAlias = tuple[Atom, ...]  # sorted by key; a power is a repetition
 class Poly:
     """An immutable sum of coefficient times monomial."""
 
-    __slots__ = ("_key", "free", "terms")
+    __slots__ = ("_atoms", "_free", "_key", "terms")
 
     def __init__(self, terms: Mapping[Monomial, Coefficient]) -> None:
         self.terms = terms
         self._key: str | None = None
-        self.free: frozenset[str] = frozenset[str]().union(*(atom.free for monomial in terms for atom in monomial))
+        self._free: frozenset[str] | None = None
+        self._atoms: frozenset[Atom] | None = None
+
+    @property
+    def free(self) -> frozenset[str]:
+        """The keys of the symbols inside."""
+        if self._free is None:
+            self._free = frozenset[str]().union(*[atom.free for monomial in self.terms for atom in monomial])
+        return self._free
 
     @property
     def key(self) -> str:
         """The normal form as text."""
         if self._key is None:
-            parts = ("*".join([str(c), *(atom.key for atom in monomial)]) for monomial, c in self.terms.items())
+            parts = ["*".join([str(c), *[atom.key for atom in monomial]]) for monomial, c in self.terms.items()]
             self._key = "+".join(sorted(parts)) or "0"
         return self._key
 
@@ -80,9 +88,11 @@ class Poly:
         return monomial[0] if len(monomial) == 1 and coefficient == 1 else None
 
     @property
-    def atoms(self) -> set[Atom]:
+    def atoms(self) -> frozenset[Atom]:
         """Atoms of its monomials, not those inside them."""
-        return {atom for monomial in self.terms for atom in monomial}
+        if self._atoms is None:
+            self._atoms = frozenset([atom for monomial in self.terms for atom in monomial])
+        return self._atoms
 
     def __add__(self, other: Poly | Coefficient) -> Poly:
         other = poly(other)
