@@ -19,7 +19,7 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from ioaware.analysis import ratio
 from ioaware.analysis.frames import Frame, Node
-from ioaware.analysis.integers import Holds
+from ioaware.analysis.integers import Holds, Series
 from ioaware.analysis.ratio import Array, Number, Ratio, Truth, Whole
 from ioaware.analysis.shifts import shift
 from ioaware.analysis.sums import Summation
@@ -280,7 +280,7 @@ class _Compiler:
         finally:
             self._indices = self._indices[:-1]
         names = (term.names - {name}).union(*(end.names for end in ends))
-        inner = cast(Any, sympy.Sum(body, *limits[:-1]) if limits[1:] else body)
+        inner = Series(body, *limits[:-1]) if limits[1:] else body
         summation = Summation(term, name, *ends, body, shift(inner, name))
         return _Part(lambda frame: (summation.total(frame), 1), (*ends, term), names, name)
 

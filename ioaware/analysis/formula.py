@@ -19,6 +19,21 @@ _sympy: Any = sympy
 class _Printer(StrPrinter):
     """sympy's own printer with Python's names; only what formulas of this project contain needs to be said."""
 
+    def __init__(self) -> None:
+        inherited: Any = super()
+        inherited.__init__()
+        self._printed: dict[Any, str] = {}
+
+    def _print(self, expr: Any, **kwargs: Any) -> str:
+        """What stands in a formula more than once is put into words once."""
+        inherited: Any = super()
+        if kwargs:
+            return str(inherited._print(expr, **kwargs))
+        text = self._printed.get(expr)
+        if text is None:
+            text = self._printed[expr] = str(inherited._print(expr))
+        return text
+
     def _as_ordered_terms(self, expr: Any, order: Any = None) -> Sequence[Any]:
         """Negative terms after the others: N - B_r, not -B_r + N."""
         inherited: Any = super()

@@ -10,6 +10,10 @@ from sympy import Expr, Symbol
 _sympy: Any = sympy  # its functions are untyped; their types are given below
 
 
+def _any(value: Any) -> Any:
+    return value
+
+
 class Holds(sympy.Function):
     """[x >= 0]: 1 where x is not negative, else 0. Unlike a Piecewise it may stand inside a sum: sympy leaves it alone."""
 
@@ -23,6 +27,28 @@ class Holds(sympy.Function):
         if x.is_nonnegative:
             return sympy.S.One
         return sympy.S.Zero if x.is_negative else None
+
+
+class Series(sympy.Sum):
+    """A sum that is made as it is given: sympy's own looks through all of its term for cases to bring out of it, again whenever
+    something around it is exchanged."""
+
+    def __new__(cls, term: Any, *limits: Any) -> Any:
+        """`limits` are (index, low, high), the innermost first; the sum of a sum is one sum."""
+        made: Any = sympy.Expr.__new__(cls)
+        inner: tuple[Any, ...] = term.args[1:] if isinstance(term, Series) else ()
+        made._args = (term.args[0] if inner else term, *inner, *(_sympy.Tuple(*limit) for limit in limits))
+        made.is_commutative = True
+        return made
+
+    @property
+    def free_symbols(self) -> set[Any]:
+        """What is left when the indices are not."""
+        term, *limits = self.args
+        free: set[Any] = set(_any(term).free_symbols)
+        for index, low, high in map(_any, limits):
+            free = free - {index} | low.free_symbols | high.free_symbols
+        return free
 
 
 def positive_symbols(names: str) -> tuple[Symbol, ...]:

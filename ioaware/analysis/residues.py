@@ -11,6 +11,8 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from ioaware.analysis.integers import Series
+
 _sympy: Any = sympy
 
 
@@ -42,7 +44,7 @@ def _closed(node: Any) -> Any:
             total = total + value
     if total == 0:
         return None
-    return total + _sympy.Sum(_sympy.Add(*rest), (index, low, high)) if rest else total
+    return total + Series(_sympy.Add(*rest), (index, low, high)) if rest else total
 
 
 def _term(term: Any, index: Any, count: Any) -> Any:

@@ -11,14 +11,26 @@ from typing import Any, cast
 import sympy
 from sympy import Expr, Symbol
 
-from ioaware.analysis.integers import Holds
+from ioaware.analysis.integers import Holds, Series
 
 _sympy: Any = sympy
 INTEGER, RATIONAL, SYMBOL = "integer", "rational", "symbol"
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        *(sympy.Add, sympy.Mul, sympy.Pow, sympy.Mod, sympy.floor, sympy.ceiling, sympy.Max, sympy.Min, sympy.Sum, Holds),
+        *(
+            sympy.Add,
+            sympy.Mul,
+            sympy.Pow,
+            sympy.Mod,
+            sympy.floor,
+            sympy.ceiling,
+            sympy.Max,
+            sympy.Min,
+            sympy.Sum,
+            Series,
+            Holds,
+        ),
         *(sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge, sympy.And, sympy.Or, sympy.Not),
         *(sympy.Tuple, sympy.Piecewise, _sympy.functions.elementary.piecewise.ExprCondPair),
     )
@@ -26,7 +38,7 @@ KINDS: dict[str, Any] = {
 ASSUMPTIONS = frozenset(_sympy.Symbol("n", integer=True, positive=True).assumptions0) | {"even", "odd", "prime", "composite"}
 """What is said of symbols that are integers."""
 ATOMS: dict[str, Any] = {"true": sympy.true, "false": sympy.false}
-AS_GIVEN = frozenset({"Tuple", "ExprCondPair", "Sum"})
+AS_GIVEN = frozenset({"Tuple", "ExprCondPair", "Sum", "Series"})
 """What has no other form than that of its arguments."""
 
 

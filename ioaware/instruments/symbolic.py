@@ -266,8 +266,8 @@ def _always(expr: Any) -> bool | None:
     return bool(known) if known in (sympy.true, sympy.false) else None
 
 
-_TRIED_FIRST = ((2, 3), (5, 64), (64, 2), (100, 33), (1000, 4096), (4095, 17))
-"""Sizes in turn for the symbols of a condition."""
+_TRIED_FIRST = ((2, 3), (5, 64), (64, 2), (100, 33), (1000, 4096), (4095, 17), (2**40, 2**33 + 1))
+"""Sizes in turn for the symbols of a condition, up to some that no counter of 32 bits holds."""
 
 
 def _holds_at(condition: Any, sizes: tuple[int, ...]) -> bool:

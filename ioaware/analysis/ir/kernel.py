@@ -163,7 +163,7 @@ class _Counting:
             notes=tuple(dict.fromkeys([*assumed, *self.notes, *said(doubts)])),
         )
 
-    def placed(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> list[Placed]:
+    def placed(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> tuple[Placed, ...]:
         """What is summed over which loops and programs, in the parameters alone."""
         return put_together(placed(values, scopes, self.grid.programs).rewritten(self.grid.sizes))
 

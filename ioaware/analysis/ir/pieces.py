@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import permutations, product
 
 from ioaware.analysis.ir.bounds import positive
@@ -26,7 +27,8 @@ FEW = 4  # iterations that may each be looked at
 MOST = 8  # pieces that are worth looking at
 
 
-def put_together(plain: Placed) -> list[Placed]:
+@lru_cache(maxsize=256)
+def put_together(plain: Placed) -> tuple[Placed, ...]:
     """The sum as few sums without choices, if taking it apart leads there; else as it was."""
     parts, apart = list[Placed](), [plain]
     while apart and len(parts) + len(apart) <= MOST:
@@ -38,7 +40,7 @@ def put_together(plain: Placed) -> list[Placed]:
             apart += smaller
     folded = [] if apart or len(parts) == 1 else _folded(parts)
     found = [_narrowed(part) for part in folded] if folded and len(folded) < len(parts) else [plain]
-    return [_plainly_named(part) for part in found]
+    return tuple(_plainly_named(part) for part in found)
 
 
 def _plainly_named(part: Placed) -> Placed:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, cast
 
 import sympy
 from sympy import Expr
 
-from ioaware.analysis.integers import Holds
+from ioaware.analysis.integers import Holds, Series
 from ioaware.analysis.ir.build import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.poly import ONE, ZERO, Atom, Choice, Extreme, Floor, Poly, Sum, Symbol, Test, Unknown, poly
 from ioaware.analysis.ir.truths import at_least_zero, choice, decided, is_zero
@@ -126,6 +126,7 @@ def _to_sympy(value: Poly, *, inside: bool) -> Expr:
     return cast(Expr, _sympy.Add(*terms))
 
 
+@lru_cache(maxsize=8192)
 def _atom_to_sympy(atom: Atom, inside: bool) -> Any:
     def convert(part: Poly) -> Any:
         return _to_sympy(part, inside=inside)
@@ -154,7 +155,7 @@ def _atom_to_sympy(atom: Atom, inside: bool) -> Any:
             return _sympy.Piecewise(*cases, evaluate=False)
         case Sum():
             body, low, high = (_to_sympy(part, inside=True) for part in (atom.body, atom.low, atom.high - 1))
-            return _sympy.Sum(body, (_atom_to_sympy(atom.index, inside), low, high))
+            return Series(body, (_atom_to_sympy(atom.index, inside), low, high))
         case _:
             raise TypeError(f"no sympy form of {atom!r}")
 
