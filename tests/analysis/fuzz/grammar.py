@@ -1,0 +1,240 @@
+"""Random Triton programs from a small grammar: kernels with loops, branches and masks, and the host function that launches them.
+
+A program is the text of a module; the same seed gives the same text. Sizes are small numbers, so that every count can be had by
+running. No access is repeated word for word and every loaded value is used, for what the compiler drops nobody counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from random import Random
+
+from fuzz.accesses import Accesses
+from fuzz.expressions import Scope
+
+HEAD = """import torch
+import triton
+import triton.language as tl
+
+"""
+
+
+class Kernel:
+    """Writes one kernel: `lines` is its text."""
+
+    def __init__(self, rng: Random, name: str, *, data: bool, depth: int = 3) -> None:
+        self.rng, self.name, self.data = rng, name, data
+        self.axes = rng.choice((1, 1, 1, 2, 2, 3))
+        self.lines: list[str] = []
+        self.indent = 1
+        self.scope = Scope(rng, ["n", "m", "k"])
+        self.accesses = Accesses(rng, self.scope, self.line)
+        self.most_depth = depth
+        self.left = rng.randint(2, 7)
+        """So many more statements."""
+        self.write()
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    @contextmanager
+    def block(self, header: str, *names: str, moving: str = "") -> Generator[None]:
+        """An indented block in which these names are integers; it never stays empty."""
+        self.line(header)
+        before = len(self.lines)
+        self.indent += 1
+        with self.scope.inside(names, moving):
+            yield
+            if len(self.lines) == before:
+                self.accesses.any()
+        self.indent -= 1
+
+    def write(self) -> None:
+        for axis, name in zip(range(self.axes), ("pid", "row", "col"), strict=False):
+            self.line(f"{name} = tl.program_id({axis})")
+            self.scope.names.append(name)
+        self.scope.programs = self.scope.names[3:]
+        self.line("lanes = tl.arange(0, B)")
+        self.line("acc = 0.0")
+        if self.data:
+            self.line(f"d0 = tl.load(idx + {self.scope.integer(1)})")
+            self.scope.names += ["d0", "d0"]
+        if self.rng.random() < 0.3:
+            self.renamed()
+        while self.left > 0:
+            self.statement(0)
+        self.line("tl.store(out + pid * 3, acc)")
+
+    def renamed(self) -> None:
+        """Another order of the programs, as for groups of tiles."""
+        form = self.rng.choice(("pid // C", "pid % C", "pid // n", "pid % m", "tl.num_programs(0) - 1 - pid", "(pid * C) % n"))
+        self.line(f"tile = {form}")
+        self.scope.names.append("tile")
+
+    def statement(self, depth: int) -> None:
+        self.left -= 1
+        kinds = [(self.accesses.any, 5), (self.assignment, 1.5)]
+        if depth == 0:
+            kinds += [(self.early_return, 0.3)]
+        plain = self.rng.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0]
+        if depth >= self.most_depth or self.rng.random() < 0.45:
+            plain()
+            return
+        kind = self.rng.choices(
+            (self.loop, self.branch, self.while_loop, self.static_loop, self.persistent, self.walk, self.carried),
+            (5, 4, 1.5, 0.5, 1, 1.5, 1),
+        )[0]
+        kind(depth + 1)
+
+    def body(self, depth: int) -> None:
+        for _ in range(self.rng.choice((1, 1, 2))):
+            self.statement(depth)
+
+    def assignment(self) -> None:
+        name = self.scope.fresh("t")
+        self.line(f"{name} = {self.scope.computed(2)}")
+        self.scope.names.append(name)
+
+    def early_return(self) -> None:
+        with self.block(f"if {self.scope.condition()}:"):
+            self.line("return")
+
+    def loop(self, depth: int) -> None:
+        name = self.scope.fresh("i")
+        with self.block(f"for {name} in {self.scope.range()}:", name, moving=name):
+            self.body(depth)
+
+    def static_loop(self, depth: int) -> None:
+        name = self.scope.fresh("s")
+        with self.block(f"for {name} in tl.static_range({self.rng.choice(('2', '3', 'C', '1, 4', '0, 5, 2'))}):", name, moving=name):
+            self.body(depth)
+
+    def persistent(self, depth: int) -> None:
+        name = self.scope.fresh("tile")
+        tiles = self.rng.choice(("n", "tl.cdiv(n, B)", "tl.cdiv(n, C) * m", "tl.cdiv(n, C) * tl.cdiv(m, C)", "n * m"))
+        step = self.rng.choice(("tl.num_programs(0)", "tl.num_programs(0)", "C", "k"))
+        with self.block(f"for {name} in range({self.rng.choice(self.scope.programs)}, {tiles}, {step}):", name, moving=name):
+            if self.rng.random() < 0.6:
+                by = self.rng.choice(("m", "C", "tl.cdiv(m, C)"))
+                one, other = self.scope.fresh("t"), self.scope.fresh("t")
+                self.line(f"{one} = {name} // {by}")
+                self.line(f"{other} = {name} % {by}")
+                self.scope.names += [one, other]
+            self.body(depth)
+
+    def while_loop(self, depth: int) -> None:
+        name, rng = self.scope.fresh("w"), self.rng
+        step = rng.choice(("1", "2", "3", "C", "m"))
+        up = rng.random() < 0.75
+        self.line(f"{name} = {self.scope.computed(1) if up else self.scope.integer(2)}")
+        test = f"{name} < {self.scope.integer(2)}" if up else f"{name} > {rng.choice(('0', '1', 'k', self.scope.integer(1)))}"
+        if rng.random() < 0.2:
+            test = f"({test}) & ({name} {'<' if up else '>'} {self.scope.integer(1)})"
+        step = rng.choice((f"{name} // 2", f"{name} - {step}", f"{name} - {step}")) if not up else f"{name} + {step}"
+        with self.block(f"while {test}:", name, moving=name):
+            self.body(depth)
+            self.line(f"{name} = {step}")
+        if rng.random() < 0.3:
+            self.scope.names.append(name)
+
+    def branch(self, depth: int) -> None:
+        """With stores inside, and maybe a value that comes out."""
+        name = self.scope.fresh("v") if self.rng.random() < 0.35 else ""
+        if name:
+            self.line(f"{name} = {self.scope.computed(1)}")
+        for header in self.headers():
+            with self.block(header):
+                self.body(depth)
+                if name and self.rng.random() < 0.8:
+                    self.line(f"{name} = {self.rng.choice((self.scope.computed(1), f'{name} + {self.scope.integer(1)}'))}")
+        if name:
+            self.scope.names.append(name)
+
+    def headers(self) -> Sequence[str]:
+        extra = [f"elif {self.scope.condition()}:"] if self.rng.random() < 0.25 else []
+        return (f"if {self.scope.condition()}:", *extra, *(["else:"] if self.rng.random() < 0.5 else []))
+
+    def carried(self, depth: int) -> None:
+        """A number carried around a loop, and used in it and behind it."""
+        name, index = self.scope.fresh("c"), self.scope.fresh("i")
+        self.line(f"{name} = {self.scope.computed(1)}")
+        with self.block(f"for {index} in {self.scope.range()}:", index, name, moving=index):
+            self.body(depth)
+            with self.block(f"if {self.scope.condition()}:") if self.rng.random() < 0.3 else self.scope.inside((), index):
+                by = (self.scope.constant(), "k", index, self.scope.integer(1))
+                self.line(f"{name} = {self.rng.choice((*(f'{name} + {each}' for each in by), f'{index} + 1', f'{name} - 1'))}")
+        self.scope.names.append(name)
+
+    def walk(self, depth: int) -> None:
+        """A pointer that advances in a loop."""
+        name, index, x = self.scope.fresh("p"), self.scope.fresh("i"), self.accesses.tensor()
+        shape = self.rng.choice(("lanes", "lanes * k", "lanes[:, None] * n + tl.arange(0, 8)[None, :]"))
+        self.line(f"{name} = {x} + {self.scope.integer(1)} * B + {shape}")
+        with self.block(f"for {index} in {self.scope.range()}:", index, moving=index):
+            self.accesses.through(name, two="[" in shape)
+            if self.rng.random() < 0.3:
+                self.body(depth)
+            self.line(f"{name} += {self.rng.choice(('B', '1', 'n', 'C * k', '-B'))}")
+        if self.rng.random() < 0.3:
+            self.accesses.through(name, two="[" in shape)
+
+
+def program(seed: int, *, data: bool = False) -> str:
+    """The text of a module with kernels, and `host(n, m, k, device)` that launches them."""
+    rng = Random(seed)
+    kernels = [Kernel(rng, f"kernel{at}", data=data) for at in range(rng.choice((1, 1, 1, 1, 2)))]
+    return HEAD + "\n\n".join([*_helpers(), *(_kernel(rng, kernel) for kernel in kernels), _host(rng, kernels)]) + "\n"
+
+
+def _helpers() -> list[str]:
+    text = """@triton.jit
+def first(a, b, B: tl.constexpr):
+    if a > b:
+        return a - b
+    return tl.cdiv(a, B)
+
+
+@triton.jit
+def total(x, at, end, B: tl.constexpr):
+    lanes = at + tl.arange(0, B)
+    return tl.sum(tl.load(x + lanes, mask=lanes < end).to(tl.float32))
+"""
+    return [text]
+
+
+def _kernel(rng: Random, kernel: Kernel) -> str:
+    idx = "idx, " if kernel.data else ""
+    return f"@triton.jit\ndef {kernel.name}(x, y, out, {idx}n, m, k, B: tl.constexpr, C: tl.constexpr):\n" + "\n".join(kernel.lines) + "\n"
+
+
+DTYPES = ("float32", "float32", "float16", "float64", "bfloat16", "float8_e4m3fn")
+
+
+def _host(rng: Random, kernels: Sequence[Kernel]) -> str:
+    """Tensors, some of them views that start somewhere in their storage, and a launch for each kernel."""
+    lines = ["def host(n: int = 37, m: int = 11, k: int = 5, device: str = 'cuda'):"]
+    for name in ("x", "y"):
+        dtype = rng.choice(DTYPES)
+        size = rng.choice(("4096", "64 * n", "n * m + 128", "n + m + k"))
+        view = rng.choice(("", "", "", "[1:]", "[8:]", "[k:]", "[m * 8:]", "[16 * n:]"))
+        lines.append(f"    {name} = torch.empty({size} + 16 * n + 8 * m + k, device=device, dtype=torch.{dtype}){view}")
+    lines.append("    out = torch.empty(64 * n * m, device=device)")
+    if any(kernel.data for kernel in kernels):
+        lines.append("    idx = torch.empty(64 * n * m, device=device, dtype=torch.int32)")
+    for kernel in kernels:
+        block, c = rng.choice((8, 16, 16, 32)), rng.choice((2, 3, 4, 8))
+        if rng.random() < 0.3:
+            lines.append("    grid = lambda meta: " + _grid(rng, kernel.axes, "meta['B']", "meta['C']"))
+        else:
+            lines.append("    grid = " + _grid(rng, kernel.axes, str(block), str(c)))
+        idx = "idx, " if kernel.data else ""
+        lines.append(f"    {kernel.name}[grid](x, y, out, {idx}n, m, k, B={block}, C={c})")
+    lines.append("    return out")
+    return "\n".join(lines) + "\n"
+
+
+def _grid(rng: Random, axes: int, block: str, c: str) -> str:
+    first = ("n", f"triton.cdiv(n, {block})", f"triton.cdiv(n, {c})", "4", "n + 1", "m", "k * 2", f"triton.cdiv(n, {block}) * m", "min(n, 6)")
+    other = ("m", "k", f"triton.cdiv(m, {c})", "2", "3", "max(k, 3)")
+    return "(" + "".join(f"{rng.choice(first if axis == 0 else other)}, " for axis in range(axes)) + ")"

@@ -1,0 +1,42 @@
+"""Many programs: `python -m fuzz.run FIRST_SEED PROGRAMS`, with tests/analysis on PYTHONPATH. Says how many ended how."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+os.environ.setdefault("IOAWARE_CACHE_DIR", "")
+
+from fuzz.grammar import program
+from fuzz.judge import judge
+
+
+def main() -> None:
+    first, programs = int(sys.argv[1]), int(sys.argv[2])
+    data = "data" in sys.argv[3:]
+    outcomes: Counter[str] = Counter()
+    sectors: Counter[str] = Counter()
+    why: Counter[str] = Counter()
+    with TemporaryDirectory() as directory:
+        for seed in range(first, first + programs):
+            text = program(seed, data=data)
+            started = time.process_time()
+            verdict = judge(text, Path(directory), f"program{seed}", seed=seed)
+            outcomes[verdict.outcome] += 1
+            sectors[verdict.sectors] += 1
+            took = time.process_time() - started
+            if verdict.outcome not in ("equal", "skipped"):
+                why[f"{verdict.outcome}: {verdict.why.splitlines()[0][:150] if verdict.outcome != 'CRASH' else verdict.why.splitlines()[-1][:150]}"] += 1
+            if verdict.bug or verdict.outcome in ("refused", "invalid", "slow") or took > 8:
+                print(f"--- {seed} {verdict.outcome} {took:.1f} s {verdict.why[:400] if verdict.outcome == "WRONG" else verdict.why[-400:]}", flush=True)
+    print(dict(outcomes), dict(sectors))
+    for reason, times in why.most_common(60):
+        print(times, reason)
+
+
+if __name__ == "__main__":
+    main()
