@@ -221,13 +221,14 @@ def _while(walk: Interpreter, operation: Operation) -> None:
         name = f"iterations@{walk.where(operation).rsplit('/', 1)[-1]}"
         trips = poly(Symbol(name, ZERO))
         walk.record.note(f"{name} is how often the while loop at {walk.where(operation)} runs, which data decide: not exact")
-    walk.bind(names, entering)
-    with walk.record.inside(Loop(index, ZERO, trips + 1)):
+    asked, turn = Symbol(index.name, ZERO, trips), Symbol(index.name, ZERO, trips - 1)  # an index without an end is a parameter
+    walk.bind(names, substitute_index(entering, index, poly(asked)))
+    with walk.record.inside(Loop(asked, ZERO, trips + 1)):
         _, *passed = walk.run_region(operation, 0)
-    walk.bind(after_names, passed)
-    with walk.record.inside(Loop(index, ZERO, trips)):
+    walk.bind(after_names, substitute_index(passed, asked, poly(turn)))
+    with walk.record.inside(Loop(turn, ZERO, trips)):
         walk.run_region(operation, 1)
-    walk.bind(operation.results, substitute_index(passed, index, trips))
+    walk.bind(operation.results, substitute_index(passed, asked, trips))
 
 
 def _trips(condition: Poly, index: Symbol) -> Poly | None:

@@ -203,16 +203,19 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
     if has_unknown(each):
         doubts.append("memory decides where rows start")
         each = decided(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, SECTOR))
+    present = decided(at_least_zero(count - 1))  # rows without lanes share nothing
     for axis in sorted(rows, key=lambda a: (a.stride.constant is None, int(a.stride.constant or 0), len(a.stride.key))):
-        shared = _shared(base, span, axis, doubts)
+        shared = _shared(base, span, axis, present, doubts)
         each = summed(each, axis.lane, axis.low, axis.high) - shared
+        present = present * decided(at_least_zero(axis.count - 1))
         span = span + axis.stride * (axis.count - 1)
         base = substitute(base, {axis.lane.key: axis.low})
     return Sectors(each, tuple(doubts))
 
 
-def _shared(base: Poly, span: Poly, axis: Axis, doubts: list[str]) -> Poly:
-    """Sectors that a row of this axis has in common with the row before. Where that is open, none, and a doubt says so."""
+def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, doubts: list[str]) -> Poly:
+    """Sectors that a row of this axis has in common with the row before, if rows are `present`. Where that is open, none, and a
+    doubt says so."""
     if nonnegative(axis.stride - span - (SECTOR_BYTES - 1)):
         return ZERO
     offset = mod(substitute(base, {axis.lane.key: ZERO}), SECTOR).constant
@@ -233,4 +236,4 @@ def _shared(base: Poly, span: Poly, axis: Axis, doubts: list[str]) -> Poly:
         return ZERO
     before = substitute(base, {axis.lane.key: poly(axis.lane) - 1}) + span - 1
     same = at_least_zero(floor_div(before, SECTOR) - floor_div(base, SECTOR))
-    return summed(same, axis.lane, axis.low + 1, axis.high)
+    return summed(present * same, axis.lane, axis.low + 1, axis.high)

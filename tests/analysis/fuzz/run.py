@@ -29,10 +29,12 @@ def main() -> None:
             outcomes[verdict.outcome] += 1
             sectors[verdict.sectors] += 1
             took = time.process_time() - started
+            lines = verdict.why.splitlines() or [""]
+            short = lines[-1 if verdict.outcome == "CRASH" else 0][:160]
             if verdict.outcome not in ("equal", "skipped"):
-                why[f"{verdict.outcome}: {verdict.why.splitlines()[0][:150] if verdict.outcome != 'CRASH' else verdict.why.splitlines()[-1][:150]}"] += 1
+                why[f"{verdict.outcome}: {short}"] += 1
             if verdict.bug or verdict.outcome in ("refused", "invalid", "slow") or took > 8:
-                print(f"--- {seed} {verdict.outcome} {took:.1f} s {verdict.why[:400] if verdict.outcome == "WRONG" else verdict.why[-400:]}", flush=True)
+                print(f"--- {seed} {verdict.outcome} {took:.1f} s {short}", flush=True)
     print(dict(outcomes), dict(sectors))
     for reason, times in why.most_common(60):
         print(times, reason)
