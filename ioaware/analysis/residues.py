@@ -34,23 +34,22 @@ def _closed(node: Any) -> Any:
     count = high + 1
     if low != 0:
         return None
-    total: Any = sympy.S.Zero
-    rest: list[Any] = []
-    for term in _sympy.Add.make_args(_sympy.expand_mul(body, deep=False)):
-        value = _term(term, index, count)
-        if value is None:
-            rest.append(term)
-        else:
-            total = total + value
-    if total == 0:
+    terms: list[Any] = list(_sympy.Add.make_args(_sympy.expand_mul(body, deep=False)))
+    found = [value for term in terms if term.has(index) and (value := _term(term, index, count)) is not None]
+    if not found:  # without a divisor that it is, the count may be negative, and the sum then 0
         return None
+    total: Any = _sympy.Add(*found)
+    rest: list[Any] = []
+    for term in terms:
+        if not term.has(index):
+            total = total + term * count
+        elif _term(term, index, count) is None:
+            rest.append(term)
     return total + Series(_sympy.Add(*rest), (index, low, high)) if rest else total
 
 
 def _term(term: Any, index: Any, count: Any) -> Any:
-    """The sum of one term, where it is a floor or a ceiling of (x +- i)/P, or free of i."""
-    if not term.has(index):
-        return term * count
+    """The sum of one term, where it is a floor or a ceiling of (x +- i)/P."""
     roundings = [factor for factor in _sympy.Mul.make_args(term) if isinstance(factor, (sympy.floor, sympy.ceiling))]
     moving: list[Any] = [factor for factor in roundings if factor.has(index)]  # pyright: ignore[reportUnknownMemberType]
     if len(moving) != 1:
