@@ -151,8 +151,10 @@ def _atom_to_sympy(atom: Atom, inside: bool) -> Any:
             condition = convert(atom.condition)
             return condition * convert(atom.then) + (1 - condition) * convert(atom.other)
         case Choice():
-            cases = ((convert(atom.then), _truth(atom.condition)), (convert(atom.other), True))
-            return _sympy.Piecewise(*cases, evaluate=False)
+            condition = _truth(atom.condition)
+            if condition in (_sympy.true, _sympy.false):
+                return convert(atom.then if condition else atom.other)
+            return _sympy.Piecewise((convert(atom.then), condition), (convert(atom.other), True), evaluate=False)
         case Sum():
             body, low, high = (_to_sympy(part, inside=True) for part in (atom.body, atom.low, atom.high - 1))
             return Series(body, (_atom_to_sympy(atom.index, inside), low, high))
@@ -166,7 +168,8 @@ def _truth(truth: Poly) -> Any:
     divisible = [_divisibility(atom.value) for atom in factors if isinstance(atom, Test) and atom.equal]
     if factors and len(divisible) == len(factors) and all(condition is not None for condition in divisible):
         return _sympy.And(*divisible)
-    return _sympy.Ge(_to_sympy(truth, inside=True), 1, evaluate=False)
+    value: Any = _to_sympy(truth, inside=True)
+    return _sympy.Ge(value, 1, evaluate=value.is_Number)  # what is certain of positive parameters is true or false
 
 
 def _divisibility(value: Poly) -> Any:

@@ -33,13 +33,14 @@ class Accesses:
 
     def touch(self, pointer: str, mask: str) -> None:
         masked = f", mask={mask}" if mask else ""
-        kind = self.rng.choices(("load", "store", "add"), (5, 4, 1))[0]
+        may_add = pointer.startswith(("x +", "y +"))
+        kind = self.rng.choices(("load", "store", "add" if may_add else "load"), (5, 4, 1))[0]
         if kind == "load":
             self.line(f"acc += tl.sum(tl.load({pointer}{masked}).to(tl.float32))")
         elif kind == "store":
             self.line(f"tl.store({pointer}, 1.0{masked})")
         else:
-            self.line(f"tl.atomic_add({pointer.replace('x +', 'out +', 1).replace('y +', 'out +', 1)}, 1.0{masked})")
+            self.line(f"tl.atomic_add({f'out{pointer[1:]}'}, 1.0{masked})")
 
     def row(self) -> None:
         stride = self.rng.choice(("", "", "", "", " * 2", " * 3", " * k", " * -1", " * n"))

@@ -208,7 +208,7 @@ def _kernel(rng: Random, kernel: Kernel) -> str:
     return f"@triton.jit\ndef {kernel.name}(x, y, out, {idx}n, m, k, B: tl.constexpr, C: tl.constexpr):\n" + "\n".join(kernel.lines) + "\n"
 
 
-DTYPES = ("float32", "float32", "float16", "float64", "bfloat16", "float8_e4m3fn")
+DTYPES = ("float32", "float32", "float16", "float64", "bfloat16", "int8", "float8_e4m3fn")
 
 
 def _host(rng: Random, kernels: Sequence[Kernel]) -> str:

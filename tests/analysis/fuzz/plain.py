@@ -162,7 +162,7 @@ def _argument(value: Any, constant: bool) -> Any:
     if hasattr(value, "storage_offset"):
         start = (value.untyped_storage()._cdata << 20) & ~0xFFFF
         width = value.element_size()
-        return Pointer(start + value.storage_offset() * width, width, not value.dtype.is_floating_point)
+        return Pointer(start + value.storage_offset() * width, width, "int32" in str(value.dtype))
     return value if constant else Number(value)
 
 
