@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import permutations, product
 
-from ioaware.analysis.ir.bounds import positive
+from ioaware.analysis.ir.bounds import nonnegative, positive
 from ioaware.analysis.ir.build import floor_div, greatest, least
 from ioaware.analysis.ir.dealing import settled, tests_of_choices
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Symbol, Test, poly
@@ -147,6 +147,8 @@ def _joined(first: Placed, second: Placed) -> Placed | None:
     one, other = first.scopes[at], second.scopes[at]
     if not isinstance(one, Loop) or not isinstance(other, Loop):
         return None
+    if not all(nonnegative(loop.high - loop.low) for loop in (one, other)):
+        return None  # ranges that end before they begin do not add up
     for first_from, then_from in product(
         dict.fromkeys((ZERO, one.low)), dict.fromkeys((ZERO, other.low))
     ):  # counted from there
