@@ -67,7 +67,9 @@ class Scope:
 
     def condition(self) -> str:
         """Of an `if`."""
-        form = self.rng.choices(("{a}", "({a}) and ({b})", "({a}) or ({b})", "not ({a})", "({a}) & ({b})"), (6, 1, 1, 0.5, 0.5))[0]
+        form = self.rng.choices(
+            ("{a}", "({a}) and ({b})", "({a}) or ({b})", "not ({a})", "({a}) & ({b})"), (6, 1, 1, 0.5, 0.5)
+        )[0]
         return form.format(a=self.test(), b=self.test())
 
     def range(self) -> str:

@@ -1,4 +1,4 @@
-"""Random Triton programs from a small grammar: kernels with loops, branches and masks, and the host function that launches them.
+"""Random Triton programs from a small grammar: kernels with loops, branches and masks, and the host that launches them.
 
 A program is the text of a module; the same seed gives the same text. Sizes are small numbers, so that every count can be had by
 running. No access is repeated word for word and every loaded value is used, for what the compiler drops nobody counts.
@@ -23,15 +23,15 @@ import triton.language as tl
 class Kernel:
     """Writes one kernel: `lines` is its text."""
 
-    def __init__(self, rng: Random, name: str, *, data: bool, depth: int = 3) -> None:
+    def __init__(self, rng: Random, name: str, *, data: bool, small: bool) -> None:
         self.rng, self.name, self.data = rng, name, data
         self.axes = rng.choice((1, 1, 1, 2, 2, 3))
         self.lines: list[str] = []
         self.indent = 1
         self.scope = Scope(rng, ["n", "m", "k"])
         self.accesses = Accesses(rng, self.scope, self.line)
-        self.most_depth = depth
-        self.left = rng.randint(2, 7)
+        self.most_depth = 2 if small else 3
+        self.left = rng.randint(1, 2) if small else rng.randint(2, 7)
         """So many more statements."""
         self.write()
 
@@ -59,6 +59,7 @@ class Kernel:
         self.line("acc = 0.0")
         if self.data:
             self.line(f"d0 = tl.load(idx + {self.scope.integer(1)})")
+            self.line("tl.store(out + pid * 3 + 1, d0)")
             self.scope.names += ["d0", "d0"]
         if self.rng.random() < 0.3:
             self.renamed()
@@ -98,6 +99,7 @@ class Kernel:
 
     def early_return(self) -> None:
         with self.block(f"if {self.scope.condition()}:"):
+            self.line("tl.store(out + pid * 3 + 2, acc)")
             self.line("return")
 
     def loop(self, depth: int) -> None:
@@ -107,7 +109,9 @@ class Kernel:
 
     def static_loop(self, depth: int) -> None:
         name = self.scope.fresh("s")
-        with self.block(f"for {name} in tl.static_range({self.rng.choice(('2', '3', 'C', '1, 4', '0, 5, 2'))}):", name, moving=name):
+        with self.block(
+            f"for {name} in tl.static_range({self.rng.choice(('2', '3', 'C', '1, 4', '0, 5, 2'))}):", name, moving=name
+        ):
             self.body(depth)
 
     def persistent(self, depth: int) -> None:
@@ -180,10 +184,10 @@ class Kernel:
             self.accesses.through(name, two="[" in shape)
 
 
-def program(seed: int, *, data: bool = False) -> str:
+def program(seed: int, *, data: bool = False, small: bool = False) -> str:
     """The text of a module with kernels, and `host(n, m, k, device)` that launches them."""
     rng = Random(seed)
-    kernels = [Kernel(rng, f"kernel{at}", data=data) for at in range(rng.choice((1, 1, 1, 1, 2)))]
+    kernels = [Kernel(rng, f"kernel{at}", data=data, small=small) for at in range(rng.choice((1, 1, 1, 1, 2)))]
     return HEAD + "\n\n".join([*_helpers(), *(_kernel(rng, kernel) for kernel in kernels), _host(rng, kernels)]) + "\n"
 
 
@@ -205,7 +209,11 @@ def total(x, at, end, B: tl.constexpr):
 
 def _kernel(rng: Random, kernel: Kernel) -> str:
     idx = "idx, " if kernel.data else ""
-    return f"@triton.jit\ndef {kernel.name}(x, y, out, {idx}n, m, k, B: tl.constexpr, C: tl.constexpr):\n" + "\n".join(kernel.lines) + "\n"
+    return (
+        f"@triton.jit\ndef {kernel.name}(x, y, out, {idx}n, m, k, B: tl.constexpr, C: tl.constexpr):\n"
+        + "\n".join(kernel.lines)
+        + "\n"
+    )
 
 
 DTYPES = ("float32", "float32", "float16", "float64", "bfloat16", "int8", "float8_e4m3fn")
@@ -235,6 +243,16 @@ def _host(rng: Random, kernels: Sequence[Kernel]) -> str:
 
 
 def _grid(rng: Random, axes: int, block: str, c: str) -> str:
-    first = ("n", f"triton.cdiv(n, {block})", f"triton.cdiv(n, {c})", "4", "n + 1", "m", "k * 2", f"triton.cdiv(n, {block}) * m", "min(n, 6)")
+    first = (
+        "n",
+        f"triton.cdiv(n, {block})",
+        f"triton.cdiv(n, {c})",
+        "4",
+        "n + 1",
+        "m",
+        "k * 2",
+        f"triton.cdiv(n, {block}) * m",
+        "min(n, 6)",
+    )
     other = ("m", "k", f"triton.cdiv(m, {c})", "2", "3", "max(k, 3)")
     return "(" + "".join(f"{rng.choice(first if axis == 0 else other)}, " for axis in range(axes)) + ")"

@@ -24,12 +24,12 @@ from ioaware.instruments.target import load_target
 BYTES = ("read_bytes", "write_bytes", "atomic_bytes", "flops")
 SECTORS = ("read_sector_bytes", "write_sector_bytes")
 POOL = (1, 1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 16, 17, 23, 32, 33, 40)
-SECONDS = 40
+SECONDS = 20
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`outcome` is one of equal, inexact, refused, skipped, slow, invalid, WRONG, CRASH; `sectors` exact, bound, unknown or -."""
+    """`outcome`: equal, inexact, refused, skipped, slow, invalid, WRONG, CRASH; `sectors`: exact, bound, unknown, -."""
 
     outcome: str
     why: str = ""
@@ -49,13 +49,13 @@ def at_most(seconds: int) -> Generator[None]:
     def late(*_: object) -> None:
         raise SlowError
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # of the processor's time
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def load(text: str, directory: Path, name: str) -> ModuleType:
@@ -76,7 +76,7 @@ def judge(text: str, directory: Path, name: str, *, points: int = 5, seed: int =
     module = load(text, directory, name)
     try:
         with at_most(SECONDS):
-            return _judged(module.host, points_of(Random(seed), points))
+            return examine(module.host, points_of(Random(seed), points))
     except SlowError:
         return Verdict("slow", traceback.format_exc())
     finally:
@@ -88,7 +88,8 @@ def points_of(rng: Random, points: int) -> list[dict[str, int]]:
     return [{"n": 37, "m": 11, "k": 5}, *chosen]
 
 
-def _judged(host: Callable[..., object], points: list[dict[str, int]]) -> Verdict:
+def examine(host: Callable[..., object], points: list[dict[str, int]]) -> Verdict:
+    """Derived at the first of the points, compared at all of them."""
     counts: list[tuple[dict[str, int], Tally]] = []
     for point in points:
         try:
@@ -104,7 +105,7 @@ def _judged(host: Callable[..., object], points: list[dict[str, int]]) -> Verdic
         return Verdict("invalid" if invalid else "refused", str(error))
     except SlowError:
         raise
-    except Exception:  # noqa: BLE001 - whatever it is, it is a bug of derive
+    except Exception:
         return Verdict("CRASH", traceback.format_exc())
     return compared(derived, counts)
 
@@ -124,7 +125,7 @@ def compared(derived: Derived, counts: list[tuple[dict[str, int], Tally]]) -> Ve
             if "do not hold" in str(error):
                 continue
             return Verdict("CRASH", traceback.format_exc(), sectors)
-        except Exception:  # noqa: BLE001
+        except Exception:
             return Verdict("CRASH", traceback.format_exc(), sectors)
         if why:
             return Verdict("WRONG", f"{why} at {point}\n" + "\n".join(derived.notes), sectors)

@@ -1,4 +1,4 @@
-"""Integers, tensors and pointers of a Triton kernel as numpy has them, with the arithmetic of Triton: quotients go toward zero."""
+"""Integers, tensors and pointers of a kernel in numpy, with Triton's arithmetic: quotients go toward zero."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Tally:
         """One execution of an access; the lanes that are active."""
         self.step()
         self.accesses += 1
-        active = np.broadcast_to(True if mask is None else number(mask).data.astype(bool), pointer.addresses.shape)  # noqa: FBT003
+        active = np.broadcast_to(True if mask is None else number(mask).data.astype(bool), pointer.addresses.shape)
         lanes = int(np.count_nonzero(active))
         setattr(self, f"{kind}_bytes", getattr(self, f"{kind}_bytes") + lanes * pointer.width)
         if kind != "atomic":
@@ -130,7 +130,9 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
         minimum=lambda a, b: Number(np.minimum(number(a).data, number(b).data)),
         maximum=lambda a, b: Number(np.maximum(number(a).data, number(b).data)),
         cdiv=lambda a, b: (number(a) + b - 1) // b if isinstance(a, Number) or isinstance(b, Number) else -(-a // b),
-        make_block_ptr=lambda base, shape, strides, offsets, block_shape, order: Block(base, shape, strides, offsets, block_shape),
+        make_block_ptr=lambda base, shape, strides, offsets, block_shape, order: Block(
+            base, shape, strides, offsets, block_shape
+        ),
         advance=lambda block, by: Block(
             block.base, block.shape, block.strides, [a + b for a, b in zip(block.at, by, strict=True)], block.block
         ),

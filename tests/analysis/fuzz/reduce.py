@@ -60,8 +60,10 @@ def _edits(tree: ast.Module) -> Iterator[Callable[[], object]]:
             values = value if isinstance(value, list) else [value]
             for at, child in enumerate(values):
                 for simpler in _simpler(child):
-                    yield lambda n=node, f=field, v=value, at=at, s=simpler: (
-                        v.__setitem__(at, s) if isinstance(v, list) else setattr(n, f, s)
+                    yield (
+                        lambda n=node, f=field, v=value, at=at, s=simpler: (
+                            v.__setitem__(at, s) if isinstance(v, list) else setattr(n, f, s)
+                        )
                     )
 
 
@@ -81,7 +83,15 @@ def _simpler(node: object) -> Iterator[ast.expr]:
         yield node.operand
     elif isinstance(node, ast.BoolOp):
         yield from node.values
-    elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("min", "max", "tl.cdiv", "tl.minimum", "tl.where", "first", "total"):
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
+        "min",
+        "max",
+        "tl.cdiv",
+        "tl.minimum",
+        "tl.where",
+        "first",
+        "total",
+    ):
         yield from node.args
     if isinstance(node, (ast.BinOp, ast.Call)) and "lanes" not in ast.unparse(node) and "tl.l" not in ast.unparse(node):
         yield ast.Constant(0)
@@ -101,7 +111,11 @@ def same_kind(one: Verdict, other: Verdict) -> bool:
 
 def main() -> None:
     source = sys.argv[1]
-    text = program(int(source), data="data" in sys.argv) if source.isdigit() else Path(source).read_text()
+    text = (
+        program(int(source), data="data" in sys.argv, small="small" in sys.argv)
+        if source.isdigit()
+        else Path(source).read_text()
+    )
     with TemporaryDirectory() as directory:
         tried = 0
 
@@ -110,7 +124,7 @@ def main() -> None:
             tried += 1
             try:
                 return judge(candidate, Path(directory), f"reduced{tried}", seed=int(source) if source.isdigit() else 0)
-            except Exception as error:  # noqa: BLE001 - no program any more
+            except Exception as error:
                 return Verdict("invalid", repr(error))
 
         wrong = verdict(text)

@@ -17,18 +17,20 @@ from fuzz.judge import judge
 
 def main() -> None:
     first, programs = int(sys.argv[1]), int(sys.argv[2])
-    data = "data" in sys.argv[3:]
+    data, small = "data" in sys.argv[3:], "small" in sys.argv[3:]
     outcomes: Counter[str] = Counter()
     sectors: Counter[str] = Counter()
     why: Counter[str] = Counter()
     with TemporaryDirectory() as directory:
         for seed in range(first, first + programs):
-            text = program(seed, data=data)
+            text = program(seed, data=data, small=small)
             started = time.process_time()
             verdict = judge(text, Path(directory), f"program{seed}", seed=seed)
             outcomes[verdict.outcome] += 1
             sectors[verdict.sectors] += 1
             took = time.process_time() - started
+            if "times" in sys.argv[3:]:
+                print(seed, f"{took:.2f}", verdict.outcome, verdict.sectors, flush=True)
             lines = verdict.why.splitlines() or [""]
             short = lines[-1 if verdict.outcome == "CRASH" else 0][:160]
             if verdict.outcome not in ("equal", "skipped"):

@@ -1,0 +1,79 @@
+"""What random programs were reduced to where derive once was wrong: kernels, each with the host function that launches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import triton
+import triton.language as tl
+
+FOUND: list[Callable[..., object]] = []
+
+
+@triton.jit
+def empty_rows_kernel(x, n, m):
+    rows, columns = tl.arange(0, 8)[:, None], tl.program_id(0) + tl.arange(0, 16)[None, :]
+    tl.store(x + rows * m + columns, 1.0, mask=(rows < n) & (columns < m))
+
+
+@FOUND.append
+def empty_rows(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
+    """Tiles that lie wholly beyond the last column: rows without lanes share no sectors."""
+    empty_rows_kernel[(k,)](torch.empty(4096, device=device), n, m)
+
+
+@triton.jit
+def counted_up_kernel(x, out, k):
+    at = tl.program_id(0)
+    acc = 0.0
+    while at < k:
+        acc += tl.load(x + at)
+        at += 3
+    tl.store(out + tl.program_id(0), acc)
+
+
+@FOUND.append
+def counted_up(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
+    """A view that starts anywhere, walked by a while: a loop's turn is no length that may be whole sectors."""
+    x, out = torch.empty(2, 4096, device=device), torch.empty(4096, device=device)
+    counted_up_kernel[(m,)](x[1][k:], out, n)
+
+
+@triton.jit
+def overlapping_kernel(x, k):
+    rows, columns = tl.arange(0, 4)[:, None], (tl.program_id(0) * 4 + tl.arange(0, 8))[None, :]
+    tl.store(x + rows + columns, 1.0, mask=columns < k)
+
+
+@FOUND.append
+def overlapping(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
+    """A sum over min(8, k - 4 pid) lanes, which may be less than none: its terms are not that many times one of them."""
+    overlapping_kernel[(n,)](torch.empty(4096, device=device, dtype=torch.float16)[k:], k)
+
+
+@triton.jit
+def decided_case_kernel(x, n, m):
+    lanes = tl.arange(0, 8)
+    tl.store(x + lanes, 1.0, mask=lanes == tl.where(m < 0, 9, n))
+
+
+@FOUND.append
+def decided_case(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
+    """A choice that the sign of a parameter decides, when the formula is written down."""
+    decided_case_kernel[(k,)](torch.empty(4096, device=device), n, m)
+
+
+@triton.jit
+def from_elsewhere_kernel(x):
+    start = tl.program_id(0)
+    for i in range(1, 3):
+        for j in range(start, i):
+            tl.store(x + j, 1.0)
+        start = 1
+
+
+@FOUND.append
+def from_elsewhere(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
+    """[pid, 1) and [1, 2) are not [pid, 2) where pid is beyond 1."""
+    from_elsewhere_kernel[(n,)](torch.empty(4096, device=device))
