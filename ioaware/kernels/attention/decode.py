@@ -93,15 +93,16 @@ class Prepared:
             "BLOCK_N": plan.block_n, "ALIGNMENT": row_alignment(k, v), "OVERLAP": overlap,
         }  # fmt: skip
         options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
-        cols, every = min(64, plan.width), triton.next_power_of_2(splits)
-        combining = {"HEAD_DIM": head_dim, "COLS": cols, "AT_ONCE": min(64, every), "OVERLAP": overlap}
+        at_once = min(64, triton.next_power_of_2(splits))
+        cols = min(64 if at_once <= 16 else 32, plan.width)
+        combining = {"HEAD_DIM": head_dim, "COLS": cols, "AT_ONCE": at_once, "OVERLAP": overlap}
         early = {"launch_pdl": True} if overlap else {}  # programmatic dependent launch
         grid = (plan.tiles * splits, kv_heads, batch)
         combine_grid = (batch * heads * seq_len, -(-head_dim // cols))
         return Prepared(
             splits=splits,
             decode=Launch("attention", decode_kernel, grid, q.device, constants, **options),
-            combine=Launch("attention", combine_kernel, combine_grid, q.device, combining, num_warps=4, **early),
+            combine=Launch("attention", combine_kernel, combine_grid, q.device, combining, num_warps=1, **early),
             o_strides=o_strides,
             lse_shape=(batch, heads, seq_len),
             strides=(*q.stride(), *k.stride(), *v.stride(), *part_strides),

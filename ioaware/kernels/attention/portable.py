@@ -1,6 +1,7 @@
 """Attention's forward pass on any GPU that Triton compiles for: FlashAttention-2's order (see flash2), arranged for speed.
 
-- Powers of two for all blocks, and two loops: one over blocks that every row sees in full, one over the rest, under the mask.
+- Powers of two for all blocks, and one loop, in which only those blocks are masked that some row does not see in full. By
+  pointers two loops, as only then do the loads of the first need no mask.
 - The maximum is taken of Q K^T before it is scaled, so that scaling and subtracting it are one fused multiply-add.
 - All heads of a group in one launch; rows that see most keys first where causal.
 - K and V by TMA where the GPU has it (see rows), by pointers elsewhere.
@@ -27,15 +28,17 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def attend_keys(
-    o, l, m, q, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, first, end, keys_seen, kv_len, scale_log2,
-    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr, FULL: tl.constexpr,
+    o, l, m, q, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, first, end, full, keys_seen, kv_len,
+    scale_log2, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, LATE: tl.constexpr, TMA: tl.constexpr,
+    FULL: tl.constexpr,
 ):  # fmt: skip
-    """O, l, m after the column blocks [first, end). keys_seen: of each row [B_r]. FULL: every row sees all keys of them."""
+    """O, l, m after the column blocks [first, end). Every row sees all keys of those before `full`; FULL: of all of them.
+    keys_seen: of each row [B_r]. LATE: l is [B_r, 8], each of the eight the sum of every eighth column."""
     for j in range(first, end):
         col = j * BLOCK_N
         k = load_tile(K, batch, kv_head, col, kv_len, k_offsets, stride_kn, BLOCK_N, WIDTH, HEAD_DIM, TMA, FULL)  # [B_c, d]
         s = tl.dot(q, k.T, input_precision="ieee")  # [B_r, B_c]
-        if not FULL:
+        if not FULL and j >= full:
             s = tl.where(col + tl.arange(0, BLOCK_N)[None, :] < keys_seen[:, None], s, float("-inf"))
         m_new = tl.maximum(m, tl.max(s, 1) * scale_log2)  # [B_r], in units of log 2
         shift = m_new
@@ -43,10 +46,13 @@ def attend_keys(
             shift = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row that has seen no key: -inf - (-inf) is NaN
         p = tl.math.exp2(s * scale_log2 - shift[:, None])  # [B_r, B_c]
         decay = tl.math.exp2(m - shift)  # [B_r]
-        l = l * decay + tl.sum(p, 1)
+        if not LATE:
+            l = l * decay + tl.sum(p, 1)
         o = o * decay[:, None]
         v = load_tile(V, batch, kv_head, col, kv_len, v_offsets, stride_vn, BLOCK_N, WIDTH, HEAD_DIM, TMA, FULL)  # [B_c, d]
         o = tl.dot(p.to(q.dtype), v, o, input_precision="ieee")  # [B_r, d]
+        if LATE:  # under that matmul, and without asking other threads
+            l = l * decay[:, None] + tl.sum(p.reshape(q.shape[0], BLOCK_N // 8, 8), 1)
         m = m_new
     return o, l, m
 
@@ -72,7 +78,8 @@ def portable_forward_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     heads, group, seq_len, kv_len, scale_log2,
     CAUSAL: tl.constexpr, RAGGED: tl.constexpr, SIGN: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BY_ROWS: tl.constexpr, TMA: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BY_ROWS: tl.constexpr, LATE: tl.constexpr,
+    TMA: tl.constexpr,
 ):  # fmt: skip
     """One row block of one head: grid (row blocks, heads, batch), or (heads, batch, row blocks) where BY_ROWS.
 
@@ -96,21 +103,29 @@ def portable_forward_kernel(
     if SIGN != 1:
         q = q * tl.full([], SIGN, q.dtype)
     o = tl.zeros([BLOCK_M, WIDTH], tl.float32)  # [B_r, d]
-    l = tl.zeros([BLOCK_M], tl.float32)  # [B_r]
+    l = tl.zeros([BLOCK_M, 8] if LATE else [BLOCK_M], tl.float32)
     m = tl.full([BLOCK_M], float("-inf"), tl.float32)  # [B_r], in units of log 2
 
     keys_seen, by_first, by_last = keys_of_rows(row, seq_len, kv_len, CAUSAL, BLOCK_M)
-    full = by_first // BLOCK_N
-    o, l, m = attend_keys(
-        o, l, m, q, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, 0, full, keys_seen, kv_len, scale_log2,
-        HEAD_DIM, WIDTH, BLOCK_N, TMA, True,
-    )  # fmt: skip
-    if CAUSAL or RAGGED:
+    full, end = by_first // BLOCK_N, tl.cdiv(by_last, BLOCK_N)
+    ALL_FULL: tl.constexpr = not (CAUSAL or RAGGED)
+    if TMA or ALL_FULL:
         o, l, m = attend_keys(
-            o, l, m, q, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, full, tl.cdiv(by_last, BLOCK_N),
-            keys_seen, kv_len, scale_log2, HEAD_DIM, WIDTH, BLOCK_N, TMA, False,
+            o, l, m, q, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, 0, end, full, keys_seen, kv_len,
+            scale_log2, HEAD_DIM, WIDTH, BLOCK_N, LATE, TMA, ALL_FULL,
+        )  # fmt: skip
+    else:
+        o, l, m = attend_keys(
+            o, l, m, q, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, 0, full, full, keys_seen, kv_len,
+            scale_log2, HEAD_DIM, WIDTH, BLOCK_N, LATE, TMA, True,
+        )  # fmt: skip
+        o, l, m = attend_keys(
+            o, l, m, q, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, full, end, full, keys_seen, kv_len,
+            scale_log2, HEAD_DIM, WIDTH, BLOCK_N, LATE, TMA, False,
         )  # fmt: skip
 
+    if LATE:
+        l = tl.sum(l, 1)
     l = tl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
     o = o * (1.0 / l)[:, None]
     if TMA:
@@ -152,6 +167,6 @@ def portable_forward(
             *described(tma, width, *rows), lse, *q.stride(), *k.stride(), *v.stride(), *o.stride(),
             heads, heads // kv_heads, seq_len, kv_len, abs(scale) * LOG2_E.value if sign else 1.0,
             CAUSAL=causal, RAGGED=kv_len % blocks.block_n != 0, SIGN=sign, HEAD_DIM=head_dim, WIDTH=width,
-            BY_ROWS=by_rows, TMA=tma, **blocks.constants, enable_fp_fusion=True,
+            BY_ROWS=by_rows, LATE=blocks.late, TMA=tma, **blocks.constants, enable_fp_fusion=True,
         )  # fmt: skip
     return o, lse

@@ -12,13 +12,15 @@ from ioaware.kernels.attention.tma_views import capability, suits_tma
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """B_r, B_c and how a program works on them. by_rows: the longest row blocks of all heads first, not head by head."""
+    """B_r, B_c and how a program works on them. by_rows: the longest row blocks of all heads first, not head by head. late: the
+    row sums of P are added up while P is multiplied by V, which takes registers."""
 
     block_m: int
     block_n: int
     num_warps: int
     num_stages: int
     by_rows: bool = False
+    late: bool = False
 
     @property
     def constants(self) -> dict[str, int]:
@@ -55,10 +57,10 @@ def forward_blocks(head_dim: int, element_bytes: int, seq_len: int, *, causal: b
     if width <= 64:
         return Blocks(64, 64, 4, 2) if causal and seq_len < 1024 else Blocks(64, 128, 4, 2)
     if width == 128:
-        if not causal or seq_len >= 4096:
-            return Blocks(128, 64, 4, 2, by_rows=True)
-        return Blocks(64, 64, 4, 3) if seq_len >= 1024 else Blocks(64, 32, 4, 3)
-    return Blocks(128, 64, 8, 2, by_rows=seq_len >= 2048)
+        if not causal:
+            return Blocks(128, 64, 4, 2, late=True)
+        return Blocks(128, 64, 4, 2, by_rows=True) if seq_len >= 4096 else Blocks(64, 64, 4, 3)
+    return Blocks(128, 64, 8, 2, by_rows=seq_len >= 2048, late=True)
 
 
 def backward_blocks(head_dim: int, element_bytes: int, seq_len: int, *, tma: bool) -> BackwardBlocks:
