@@ -78,8 +78,7 @@ def portable_forward_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     heads, group, seq_len, kv_len, scale_log2,
     CAUSAL: tl.constexpr, RAGGED: tl.constexpr, SIGN: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BY_ROWS: tl.constexpr, LATE: tl.constexpr,
-    TMA: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BY_ROWS: tl.constexpr, LATE: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """One row block of one head: grid (row blocks, heads, batch), or (heads, batch, row blocks) where BY_ROWS.
 
@@ -103,7 +102,7 @@ def portable_forward_kernel(
     if SIGN != 1:
         q = q * tl.full([], SIGN, q.dtype)
     o = tl.zeros([BLOCK_M, WIDTH], tl.float32)  # [B_r, d]
-    l = tl.zeros([BLOCK_M, 8] if LATE else [BLOCK_M], tl.float32)
+    l = tl.zeros([BLOCK_M, 8] if LATE else [BLOCK_M], tl.float32)  # [B_r], or in eight parts
     m = tl.full([BLOCK_M], float("-inf"), tl.float32)  # [B_r], in units of log 2
 
     keys_seen, by_first, by_last = keys_of_rows(row, seq_len, kv_len, CAUSAL, BLOCK_M)

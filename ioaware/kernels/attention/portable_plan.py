@@ -59,7 +59,7 @@ def forward_blocks(head_dim: int, element_bytes: int, seq_len: int, *, causal: b
     if width == 128:
         if not causal:
             return Blocks(128, 64, 4, 2, late=True)
-        return Blocks(128, 64, 4, 2, by_rows=True) if seq_len >= 4096 else Blocks(64, 64, 4, 3)
+        return Blocks(128, 64, 4, 2, by_rows=True) if seq_len >= 4096 else Blocks(64, 64, 4, 3, late=True)
     return Blocks(128, 64, 8, 2, by_rows=seq_len >= 2048, late=True)
 
 
