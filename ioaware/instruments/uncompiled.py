@@ -6,6 +6,7 @@ has the settings; whoever asks it for more, or imports it, gets the real one, an
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import sys
 from collections.abc import Generator
@@ -23,6 +24,7 @@ from torch.fx.experimental import symbolic_shapes
 from ioaware.instruments.patching import Patches
 
 COMPILER, SOURCES, VALIDATOR = "torch._dynamo", "torch._dynamo.source", "torch.fx.experimental.validator"
+REMEMBERED = "__dynamo_disable"
 _torch: Any = torch
 
 
@@ -34,9 +36,19 @@ def without_torch_compile() -> Generator[None]:
         return
     stand_in = _torch._dynamo = _Settings()
     sources = sys.modules[SOURCES] = _Sources(SOURCES)
+    plain = builtins.__import__
+
+    def imported(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == COMPILER and vars(torch).get("_dynamo") is stand_in and not any(args[2:3]) and not kwargs.get("fromlist"):
+            return torch  # as `import torch._dynamo` does, which asks for `torch._dynamo` next
+        return plain(name, *args, **kwargs)
+
     try:
-        yield
+        with Patches() as patches:
+            patches.set(builtins, "__import__", imported)
+            yield
     finally:
+        stand_in.forget()
         if sys.modules.get(SOURCES) is sources:
             del sys.modules[SOURCES]
         if vars(torch).get("_dynamo") is stand_in:
@@ -103,6 +115,20 @@ class _Settings:
 
     def __init__(self) -> None:
         self.config = _config()
+        self._left_alone: list[Any] = []
+
+    def disable(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """What torch calls its own operators by: while nothing is compiled, the operator itself, which torch then remembers."""
+        if kwargs.get("wrapping") is not False:
+            return self.__getattr__("disable")(function, *args, **kwargs)
+        self._left_alone.append(function)
+        return function
+
+    def forget(self) -> None:
+        """Lets torch ask again."""
+        for function in self._left_alone:
+            if getattr(function, REMEMBERED, None) is function:
+                delattr(function, REMEMBERED)
 
     def __getattr__(self, name: str) -> Any:
         if vars(torch).get("_dynamo") is self:

@@ -15,6 +15,8 @@ assert "torch._dynamo" not in sys.modules, "loaded"
 assert "_dynamo" not in vars(torch), "the stand-in is still there"
 assert "torch.fx.experimental.validator" not in sys.modules, "the stand-in is still there"
 before = sys.modules["torch._dynamo.config"]
+operators = [function for function in vars(torch._refs).values() if hasattr(function, "__wrapped__")]
+assert operators and not any("__dynamo_disable" in vars(function.__wrapped__) for function in operators), "torch remembers"
 import torch._dynamo
 assert torch._dynamo.config is before, "not the settings that were read"
 assert torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(2)).tolist() == [1, 1]
