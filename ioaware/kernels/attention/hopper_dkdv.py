@@ -129,7 +129,7 @@ def write(x, X, tile, batch, head, row, empty):
 
 @gluon.jit
 def consume_for_dv(
-    dV, Rows, memory, signals, sizes, group, scale_log2, CAUSAL: gl.constexpr, MASK: gl.constexpr, STAGES: gl.constexpr
+    dV, Rows, memory, signals, sizes, group, scale_log2, CAUSAL: gl.constexpr, MASKED: gl.constexpr, STAGES: gl.constexpr
 ):
     """S^T, P^T and dV."""
     q_tiles, do_tiles, k_tiles, _, p_tiles = memory
@@ -150,7 +150,7 @@ def consume_for_dv(
         mbarrier.wait(q_full.index(slot), phase)  # Q_0 has landed
         s = warpgroup_mma_wait(0, [start_transposed(k_tiles, q_tiles.index(slot), done, S)])
         mbarrier.arrive(q_empty.index(slot))  # K Q_0^T has read Q_0
-        p = weights(s, lse, col, i * SIDE, sizes, scale_log2, q_tiles.dtype, CAUSAL, MASK)
+        p = weights(s, lse, col, i * SIDE, sizes, scale_log2, q_tiles.dtype, CAUSAL, MASKED > 0)
         give(p, p_tiles, p_full, p_empty, done)
         done += 1
         dv = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)
@@ -168,7 +168,7 @@ def consume_for_dv(
             mbarrier.arrive(q_empty.index(slot))  # K Q_i^T has read Q_i
             dv = warpgroup_mma_wait(0, [dv])
             mbarrier.arrive(do_empty.index(before))  # P dO has read dO_{i-1}
-            p = weights(s, lse, col, i * SIDE, sizes, scale_log2, q_tiles.dtype, CAUSAL, MASK)
+            p = weights(s, lse, col, i * SIDE, sizes, scale_log2, q_tiles.dtype, CAUSAL, MASKED == 2)
             give(p, p_tiles, p_full, p_empty, done)
             done += 1
         last, phase = turn(done - 1, STAGES)
@@ -230,7 +230,7 @@ def consume_for_dk(dK, Rows, memory, signals, sizes, group, scale, CAUSAL: gl.co
 @gluon.jit(do_not_specialize=["seq_len", "kv_len", "heads", "batch_heads", "group"])
 def dkdv_kernel(
     Q, K, V, dO, dK, dV, Rows, seq_len, kv_len, heads, batch_heads, group, scale, scale_log2,
-    CAUSAL: gl.constexpr, MASK: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of column blocks of 64, dealt over the programs. Q, K, V, dO, dK, dV: descriptors of [batch, heads, rows,
     head_dim] with boxes of 64 rows; heads and batch_heads count key heads, each of `group` query heads. Rows: float32
@@ -271,7 +271,7 @@ def dkdv_kernel(
     gl.warp_specialize(
         [
             (produce, (Q, K, V, dO, memory, signals, sizes, group, CAUSAL, STAGES)),
-            (consume_for_dv, (dV, Rows, memory, signals, sizes, group, scale_log2, CAUSAL, MASK, STAGES)),
+            (consume_for_dv, (dV, Rows, memory, signals, sizes, group, scale_log2, CAUSAL, MASKED, STAGES)),
             (consume_for_dk, (dK, Rows, memory, signals, sizes, group, scale, CAUSAL, STAGES)),
         ],
         [4, 4], [REGISTERS, REGISTERS],

@@ -65,24 +65,80 @@ def produce(
 
 
 @gluon.jit
-def consume(
-    C: gl.constexpr, dQ, Rows, memory, signals, sizes, scale, scale_log2,
+def enter(
+    C: gl.constexpr, signals, row, used, sizes,
+    CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, K_STAGES: gl.constexpr, V_STAGES: gl.constexpr,
+):  # fmt: skip
+    """Consumer C's first row in the tile from `row` on and the column blocks it sees; those that only the other sees go back
+    to the producer unread."""
+    _, _, k_full, k_empty, v_full, v_empty = signals
+    end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
+    if CAUSAL and C == 0:
+        loaded = end
+        end = blocks_seen(row, row + SIDE - 1, sizes, CAUSAL, BLOCK_N)
+        for _ in range(loaded - end):
+            slot, phase = turn(used, K_STAGES)
+            mbarrier.wait(k_full.index(slot), phase)  # an arrival counts for the load that it follows
+            mbarrier.arrive(k_empty.index(slot))
+            slot, phase = turn(used, V_STAGES)
+            mbarrier.wait(v_full.index(slot), phase)
+            mbarrier.arrive(v_empty.index(slot))
+            used += 1
+    return row + C * SIDE, end, used
+
+
+@gluon.jit
+def add_block(
+    C: gl.constexpr, dq, memory, signals, used, j, unmasked, row, lse, delta, sizes, scale_log2,
     CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, K_STAGES: gl.constexpr, V_STAGES: gl.constexpr,
 ):  # fmt: skip
-    """dQ of rows 64 C to 64 C + 63 of each tile."""
+    """dQ + dS K_j. MASK: whether column block j is masked: 0 never, 1 always, 2 from the `unmasked`-th on."""
     q_tiles, do_tiles, k_tiles, v_tiles = memory
-    q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
+    _, _, k_full, k_empty, v_full, v_empty = signals
+    S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
+    k_slot, k_phase = turn(used, K_STAGES)
+    v_slot, v_phase = turn(used, V_STAGES)
+    zero = unknown_zero(used)  # so that descriptors of tiles that never change are computed for each block
+    q = q_tiles.index(C + zero).reshape([SIDE, dq.shape[1]])
+    do = do_tiles.index(C + zero).reshape([SIDE, dq.shape[1]])
+    k = k_tiles.index(k_slot).reshape([BLOCK_N, dq.shape[1]])
+    v = v_tiles.index(v_slot + zero).reshape([BLOCK_N, dq.shape[1]])
+    mbarrier.wait(k_full.index(k_slot), k_phase)  # K_j has landed
+    s = warpgroup_mma(q, k.permute((1, 0)), gl.zeros([SIDE, BLOCK_N], gl.float32, S), use_acc=False, is_async=True)
+    mbarrier.wait(v_full.index(v_slot), v_phase)  # V_j has landed
+    dp = warpgroup_mma(do, v.permute((1, 0)), gl.zeros([SIDE, BLOCK_N], gl.float32, S), use_acc=False, is_async=True)
+    s = warpgroup_mma_wait(1, [s])  # S is there; dO V^T may still run
+    if MASK == 1:
+        s = masked(s, row, j * BLOCK_N, sizes, CAUSAL)
+    if MASK == 2:
+        if j >= unmasked:
+            s = masked(s, row, j * BLOCK_N, sizes, CAUSAL)
+    p = gl.exp2(s * scale_log2 - lse[:, None])
+    dp = warpgroup_mma_wait(0, [dp])
+    mbarrier.arrive(v_empty.index(v_slot))  # dO V^T has read V_j
+    ds = gl.convert_layout((p * (dp - delta[:, None])).to(q_tiles.dtype), gl.DotOperandLayout(0, dq.type.layout, 2))
+    dq = warpgroup_mma_wait(0, [warpgroup_mma(ds, k, dq, is_async=True)])
+    mbarrier.arrive(k_empty.index(k_slot))  # dS K has read K_j
+    return dq
+
+
+@gluon.jit
+def consume(
+    C: gl.constexpr, dQ, Rows, memory, signals, sizes, scale, scale_log2,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, K_STAGES: gl.constexpr, V_STAGES: gl.constexpr,
+):  # fmt: skip
+    """dQ of rows 64 C to 64 C + 63 of each tile."""
+    q_tiles = memory[0]
+    q_full, q_empty, _, _, _, _ = signals
     seq_len, kv_len, heads, _, _, _, _, _ = sizes
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
-    P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
     used = gl.to_tensor(0)  # column blocks so far
     TILES: gl.constexpr = 2 if CAUSAL else 1  # of a hand
     for t in range(hands_of_program(sizes, CAUSAL, BLOCK_M) * TILES):
-        batch, head, row = place_of(hand_of(t // TILES), t % TILES, sizes, CAUSAL, BLOCK_M)
-        end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
-        row += C * SIDE
+        batch, head, tile_row = place_of(hand_of(t // TILES), t % TILES, sizes, CAUSAL, BLOCK_M)
+        row, end, used = enter(C, signals, tile_row, used, sizes, CAUSAL, BLOCK_N, K_STAGES, V_STAGES)
         blocks = gl.cdiv(seq_len, SIDE)
         block = (batch * heads + head) * blocks + gl.minimum(row // SIDE, blocks - 1)  # rows beyond the last are not written
         rows = Rows + block.to(gl.int64) * (2 * SIDE) + gl.arange(0, SIDE, gl.SliceLayout(1, S))
@@ -91,29 +147,18 @@ def consume(
         unmasked = gl.minimum(gl.maximum(row + 1 + kv_len - seq_len, 0), kv_len) // BLOCK_N
         dq = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)
         mbarrier.wait(q_full.index(C), t & 1)  # Q and dO have landed
-        for i in range(end):
-            j = end - 1 - i
-            k_slot, k_phase = turn(used, K_STAGES)
-            v_slot, v_phase = turn(used, V_STAGES)
-            zero = unknown_zero(used)  # so that descriptors of tiles that never change are computed for each block
-            q = q_tiles.index(C + zero).reshape([SIDE, HEAD_DIM])
-            do = do_tiles.index(C + zero).reshape([SIDE, HEAD_DIM])
-            k = k_tiles.index(k_slot).reshape([BLOCK_N, HEAD_DIM])
-            v = v_tiles.index(v_slot + zero).reshape([BLOCK_N, HEAD_DIM])
-            mbarrier.wait(k_full.index(k_slot), k_phase)  # K_j has landed
-            s = warpgroup_mma(q, k.permute((1, 0)), gl.zeros([SIDE, BLOCK_N], gl.float32, S), use_acc=False, is_async=True)
-            mbarrier.wait(v_full.index(v_slot), v_phase)  # V_j has landed
-            dp = warpgroup_mma(do, v.permute((1, 0)), gl.zeros([SIDE, BLOCK_N], gl.float32, S), use_acc=False, is_async=True)
-            s = warpgroup_mma_wait(1, [s])  # S is there; dO V^T may still run
-            if MASK:
-                if j >= unmasked:
-                    s = masked(s, row, j * BLOCK_N, sizes, CAUSAL)
-            p = gl.exp2(s * scale_log2 - lse[:, None])
-            dp = warpgroup_mma_wait(0, [dp])
-            mbarrier.arrive(v_empty.index(v_slot))  # dO V^T has read V_j
-            ds = gl.convert_layout((p * (dp - delta[:, None])).to(q_tiles.dtype), P)
-            dq = warpgroup_mma_wait(0, [warpgroup_mma(ds, k, dq, is_async=True)])
-            mbarrier.arrive(k_empty.index(k_slot))  # dS K has read K_j
+        FIRST: gl.constexpr = 1 if MASKED == 1 else 0  # column blocks before the loop
+        if MASKED == 1:
+            dq = add_block(
+                C, dq, memory, signals, used, end - 1, unmasked, row, lse, delta, sizes, scale_log2,
+                CAUSAL, 1, BLOCK_N, K_STAGES, V_STAGES,
+            )  # fmt: skip
+            used += 1
+        for i in range(end - FIRST):
+            dq = add_block(
+                C, dq, memory, signals, used, end - FIRST - 1 - i, unmasked, row, lse, delta, sizes, scale_log2,
+                CAUSAL, 2 if MASKED == 2 else 0, BLOCK_N, K_STAGES, V_STAGES,
+            )  # fmt: skip
             used += 1
         write(dq * scale, dQ, q_tiles.index(C), batch, head, row, q_empty.index(C))
 
@@ -121,7 +166,7 @@ def consume(
 @gluon.jit(do_not_specialize=["seq_len", "kv_len", "heads", "batch_heads", "group"])
 def dq_kernel(
     Q, K, V, dO, dQ, Rows, seq_len, kv_len, heads, batch_heads, group, scale, scale_log2,
-    CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, K_STAGES: gl.constexpr, V_STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, K_STAGES: gl.constexpr, V_STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """dQ of tiles of 128 rows, dealt over the programs. Q, K, V, dO, dQ: descriptors of [batch, heads, rows, head_dim], with
@@ -154,8 +199,8 @@ def dq_kernel(
     gl.warp_specialize(
         [
             (produce, (Q, K, V, dO, memory, signals, sizes, group, CAUSAL, BLOCK_N, K_STAGES, V_STAGES)),
-            (consume, (0, dQ, Rows, memory, signals, sizes, scale, scale_log2, CAUSAL, MASK, BLOCK_N, K_STAGES, V_STAGES)),
-            (consume, (1, dQ, Rows, memory, signals, sizes, scale, scale_log2, CAUSAL, MASK, BLOCK_N, K_STAGES, V_STAGES)),
+            (consume, (0, dQ, Rows, memory, signals, sizes, scale, scale_log2, CAUSAL, MASKED, BLOCK_N, K_STAGES, V_STAGES)),
+            (consume, (1, dQ, Rows, memory, signals, sizes, scale, scale_log2, CAUSAL, MASKED, BLOCK_N, K_STAGES, V_STAGES)),
         ],
         [4, 4], [REGISTERS, REGISTERS],
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ioaware.kernels.attention.hopper import LOG2_E, PLAIN, REMEMBERED_AT_MOST, padded_head_dim
+from ioaware.kernels.attention.hopper_plan import masked_blocks
 from ioaware.kernels.attention.relaunch import Launch, same_view
 from ioaware.kernels.attention.tma_views import processors, suits_tma, tma_view
 
@@ -151,13 +152,17 @@ def _apart(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> t
     from ioaware.kernels.attention.hopper_dkdv import dkdv_kernel
     from ioaware.kernels.attention.hopper_dq import dq_kernel
 
-    kv_len, width = tensors["k"].shape[2], padded_head_dim(tensors["q"].shape[3])
+    q, k = tensors["q"], tensors["k"]
+    seq_len, kv_len, width = q.shape[2], k.shape[2], padded_head_dim(q.shape[3])
     boxes = {"q": 64, "k": 64, "v": 64, "do": 64, "dk": 64, "dv": 64}
-    constants = {"CAUSAL": causal, "MASK": causal or kv_len % 64 != 0, **KEYS_VALUES}
+    masked = 0  # keys beyond kv_len get gradients that nobody writes
+    if causal:  # the diagonal is in the first row block of each head in the group, or in the first two
+        masked = 1 if (kv_len - seq_len) % 64 == 0 and q.shape[1] == k.shape[1] else 2
+    constants = {"CAUSAL": causal, "MASKED": masked, **KEYS_VALUES}
     keys_values = _step(dkdv_kernel, tensors, boxes, constants, 64, "k", causal, scale)
     block_n = QUERIES[width]["BLOCK_N"]
     boxes = {"q": 64, "k": block_n, "v": block_n, "do": 64, "dq": 64}
-    constants = {"CAUSAL": causal, "MASK": causal or kv_len % block_n != 0, **QUERIES[width]}
+    constants = {"CAUSAL": causal, "MASKED": masked_blocks(seq_len, kv_len, block_n, causal=causal), **QUERIES[width]}
     return keys_values, _step(dq_kernel, tensors, boxes, constants, 128, "q", causal, scale)
 
 

@@ -26,9 +26,7 @@ class Plan:
 
     def constants(self, seq_len: int, kv_len: int, *, causal: bool) -> dict[str, int]:
         """The kernel's compile-time parameters."""
-        masked = int(causal or kv_len % self.block_n != 0)
-        if causal and (kv_len - seq_len) % 64:
-            masked = 2  # the diagonal passes through two column blocks of a consumer's 64 rows
+        masked = masked_blocks(seq_len, kv_len, self.block_n, causal=causal)
         names = {field.name.upper(): getattr(self, field.name) for field in fields(self)}
         return {"CAUSAL": causal, "MASKED": masked, **names}
 
@@ -44,6 +42,13 @@ WIDTHS = (64, 128, 256)
 BY_LENGTH = {64: 31 / 8, 128: 31 / 8, 256: 31 / 16}
 """By width: so many rounds of causal tiles are dealt by length. They even out what pairs before them left uneven, and K and V
 of their heads, 32 MB, stay in the L2. A little less than whole rounds: the last one, which is not full, has the shortest."""
+
+
+def masked_blocks(seq_len: int, kv_len: int, block_n: int, *, causal: bool) -> int:
+    """In how many column blocks there may be keys that 64 rows, from a multiple of 64 on, do not see: the last ones."""
+    if causal and (kv_len - seq_len) % 64:
+        return 2  # the diagonal passes through two
+    return int(causal or kv_len % block_n != 0)
 
 
 def padded_head_dim(head_dim: int) -> int:

@@ -56,8 +56,8 @@ def flops(heads: int, seq_len: int, head_dim: int, *, causal: bool, fused: bool)
         block_m = FUSED_ROWS[head_dim]
         return heads * (5 * blocks_met(seq_len, block_m, 128, causal) + seq_len // 128) * 2 * block_m * 128 * head_dim
     block_n = 128 if head_dim == 64 else 64
-    keys_values, queries = blocks_met(seq_len, 64, 64, causal), blocks_met(seq_len, 128, block_n, causal)
-    return heads * 2 * head_dim * (4 * keys_values * 64 * 64 + 3 * queries * 128 * block_n)
+    keys_values, queries = blocks_met(seq_len, 64, 64, causal), blocks_met(seq_len, 64, block_n, causal)
+    return heads * 2 * head_dim * (4 * keys_values * 64 * 64 + 3 * queries * 64 * block_n)
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

@@ -84,22 +84,25 @@ def test_all_gradients_at_once(tmp_path: Path, width: int, dtype: str, causal: b
         assert count(r"\b(RED|ATOM)", loop) == 64 * 64 // (128 * 4)
 
 
-@pytest.mark.parametrize(("width", "causal"), [(256, True), (128, False)])
-def test_each_gradient_by_one_writer(tmp_path: Path, width: int, causal: bool) -> None:
-    constants: dict[str, Any] = {"CAUSAL": causal, "MASK": causal, **KEYS_VALUES}
+@pytest.mark.parametrize(("width", "masked"), [(256, 1), (256, 2), (128, 0)])
+def test_each_gradient_by_one_writer(tmp_path: Path, width: int, masked: int) -> None:
+    constants: dict[str, Any] = {"CAUSAL": masked > 0, "MASKED": masked, **KEYS_VALUES}
     boxes = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), 64)
     code = read(compiled(dkdv_kernel, boxes, width, "bf16", constants), tmp_path)
     for loop in matmul_loops(code):
         matmuls, waits = ([i for i, x in enumerate(loop) if re.search(p, x)] for p in ("HGMMA", "DEPBAR.LE gsb0"))
         assert len(matmuls) == width // 16 + 64 // 16
         assert max(matmuls) < min(waits)  # both start before either is waited for
+    for_dk, for_dv = sorted(matmul_loops(code), key=lambda loop: count(r"MUFU\.EX2", loop))
+    assert count("BRA", for_dv) - count("BRA", for_dk) == (2 if masked == 2 else 0)  # around a mask
 
-    constants = {"CAUSAL": causal, "MASK": causal, **QUERIES[width]}
+    constants = {"CAUSAL": masked > 0, "MASKED": masked, **QUERIES[width]}
     block_n = QUERIES[width]["BLOCK_N"]
     boxes = {"Q": 64, "dO": 64, "dQ": 64, "K": block_n, "V": block_n}
     for loop in matmul_loops(read(compiled(dq_kernel, boxes, width, "fp16", constants), tmp_path)):
         assert count("HGMMA", loop) == 2 * width // 16 + block_n // 16
         assert count(r"MUFU\.EX2", loop) == block_n // 2
+        assert count("BRA", loop) == (4 if masked == 2 else 3)  # two waits and back, and around a mask
 
 
 def test_a_kernel_with_too_few_registers_is_seen(tmp_path: Path) -> None:
