@@ -4,8 +4,8 @@ Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), with its Algorithm 1 per 
     S_0;  softmax(S_0) -> P_0
     for each further column block j:
         start S_j = Q K_j^T;  start O += P_{j-1} V_{j-1}         the tensor cores do them in this order
-        wait for S_j;  the rows' maxima                          while the second matmul runs
-        wait for O;  exponentials -> P_j;  O *= decay            while the other consumers' matmuls run
+        wait for S_j;  the rows' maxima and decay                while the second matmul runs
+        wait for O;  O *= decay;  exponentials -> P_j            while the other consumers' matmuls run
     O += P_last V_last;  write O / l and the log-sum-exp
 Exponentials before the wait for O, FlashAttention-3's Algorithm 2, came out slower here (docs/hopper-attention.md).
 Column blocks run from the last visible one to the first, so that masked ones come first: no other than the first if the causal
@@ -113,26 +113,45 @@ def masked(s, row, col, sizes, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
-def exponentials(s, m, scale_log2, MASK: gl.constexpr):
-    """2^(scale_log2 (s - m)), one FFMA and one EX2 an element, and scale_log2 m. m is a maximum of unscaled scores."""
+def scaled(m, scale_log2, MASK: gl.constexpr):
+    """scale_log2 m, of which exponentials are one FFMA and one EX2 an element. m is a maximum of unscaled scores."""
     shift = m * scale_log2
     if MASK:
         shift = gl.where(m == float("-inf"), 0.0, shift)  # a row that has seen no key: -inf - (-inf) is NaN
-    return gl.exp2(s * scale_log2 - shift[:, None]), shift
+    return shift
 
 
 @gluon.jit
-def scores(q, k_tiles, slot, BLOCK_N: gl.constexpr):
-    """Starts S = Q K^T of one column block."""
-    S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
-    k = k_tiles.index(slot).reshape([BLOCK_N, q.shape[1]]).permute((1, 0))
-    return warpgroup_mma(q, k, gl.zeros([ROWS, BLOCK_N], gl.float32, S), use_acc=False, is_async=True)
+def row_sums(e, EAGER: gl.constexpr):
+    """[ROWS], or the sums over what each of a row's four threads holds, [ROWS, 4], which meet at the end of a tile only."""
+    return gl.sum(gl.sum(e.reshape([e.shape[0], e.shape[1] // 8, 4, 2]), 3), 1) if EAGER else gl.sum(e, 1)
+
+
+@gluon.jit
+def by_rows(x, y):
+    """x [ROWS, ...] times y [ROWS]."""
+    return x * gl.convert_layout(y, gl.SliceLayout(1, x.type.layout))[:, None]
+
+
+@gluon.jit
+def scores(q, k_tiles, slot, KEYS: gl.constexpr):
+    """Starts S = Q K^T of the first so many keys of one column block."""
+    S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
+    k = k_tiles.index(slot).reshape([k_tiles.shape[3], q.shape[1]]).slice(0, KEYS).permute((1, 0))
+    return warpgroup_mma(q, k, gl.zeros([ROWS, KEYS], gl.float32, S), use_acc=False, is_async=True)
+
+
+@gluon.jit
+def beside_zeros(p):
+    """P of twice as many keys, those behind unseen; no number changes its register."""
+    zeros = gl.full(p.shape, 0, p.dtype, p.type.layout)
+    return gl.join(p, zeros).permute((0, 2, 1)).reshape([p.shape[0], 2 * p.shape[1]])
 
 
 @gluon.jit
 def attend(
     o, l, m, p, q, memory, signals, used, unmasked, end, row, sizes, scale_log2,
-    MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, EAGER: gl.constexpr,
 ):  # fmt: skip
     """O, l, m and the last P after the column blocks end - 1, ..., 0, of which the first `unmasked` are seen in full."""
     _, k_tiles, v_tiles, _ = memory
@@ -152,12 +171,16 @@ def attend(
             if block >= unmasked:
                 s = masked(s, row, block * BLOCK_N, sizes, True)
         m_new = gl.maximum(m, gl.max(s, 1))  # [ROWS]
+        shift = scaled(m_new, scale_log2, MASKED == 2)
+        decay = gl.exp2(m * scale_log2 - shift)  # [ROWS]
+        if EAGER:  # again: the compiler moves the wait for O up, but not above this one
+            mbarrier.wait(v_full.index(slot_before), phase_before)
         o = warpgroup_mma_wait(0, [o])
         mbarrier.arrive(v_empty.index(slot_before))  # P V has read V_{j-1}
-        e, shift = exponentials(s, m_new, scale_log2, MASKED == 2)
-        decay = gl.exp2(m * scale_log2 - shift)  # [ROWS]
-        l = l * decay + gl.sum(e, 1)
-        o = o * gl.convert_layout(decay, gl.SliceLayout(1, o.type.layout))[:, None]
+        o = by_rows(o, decay)
+        e = gl.exp2(s * scale_log2 - shift[:, None])
+        l = by_rows(l, decay) if EAGER else l * decay
+        l += gl.convert_layout(row_sums(e, EAGER), l.type.layout)
         p = gl.convert_layout(e.to(p.dtype), p.type.layout)  # the registers of an accumulator are those of the operand
         m = m_new
         used += 1
@@ -211,7 +234,7 @@ def enter(
 @gluon.jit
 def consume(
     C: gl.constexpr, work,
-    CAUSAL: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, HALVED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
     """Rows 64 C to 64 C + 63 of each tile: softmax(Q K^T) V."""
@@ -222,6 +245,9 @@ def consume(
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
+    ROW: gl.constexpr = gl.SliceLayout(1, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16]))
+    EAGER: gl.constexpr = HEAD_DIM < 256  # wider matmuls hide the softmax anyway, and lose by another wait
+    KEYS: gl.constexpr = BLOCK_N // 2 if HALVED and C == 0 else BLOCK_N  # of its first column block that it may see
     used = gl.to_tensor(0)  # column blocks so far
     t = gl.to_tensor(0)  # tiles so far
     for r in range(hands_of_program(sizes, CAUSAL, ROWS * CONSUMERS)):
@@ -233,21 +259,26 @@ def consume(
             slot, phase = used % STAGES, (used // STAGES) & 1
             mbarrier.wait(q_full.index(q_slot), q_turn & 1)  # Q has landed
             mbarrier.wait(k_full.index(slot), phase)  # K_0 has landed
-            s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, BLOCK_N)])
+            s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, KEYS)])
             mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
             if MASKED > 0:
                 s = masked(s, row, (end - 1) * BLOCK_N, sizes, CAUSAL)
             m = gl.max(s, 1)  # [ROWS]
-            e, _shift = exponentials(s, m, scale_log2, MASKED > 0)
-            l = gl.sum(e, 1)  # [ROWS]
-            p = gl.convert_layout(e.to(q_tiles.dtype), P)
+            e = gl.exp2(s * scale_log2 - scaled(m, scale_log2, MASKED > 0)[:, None])
+            l = row_sums(e, EAGER)
+            m = gl.convert_layout(m, ROW)
+            p = e.to(q_tiles.dtype)
+            if KEYS < BLOCK_N:
+                p = beside_zeros(p)
+            p = gl.convert_layout(p, P)
             used += 1
 
             o = gl.zeros([ROWS, HEAD_DIM], gl.float32, ACC)
             unmasked = gl.minimum(gl.maximum(row + 1 + kv_len - seq_len, 0), kv_len) // BLOCK_N
             o, l, m, p, used = attend(
-                o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, MASKED, BLOCK_N, STAGES
-            )
+                o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, MASKED, BLOCK_N, STAGES,
+                EAGER,
+            )  # fmt: skip
             if O_APART:
                 mbarrier.arrive(q_empty.index(q_slot))  # the last Q K^T has read Q
 
@@ -257,6 +288,8 @@ def consume(
             o = warpgroup_mma_wait(0, [o])
             mbarrier.arrive(v_empty.index(slot))  # P V has read V_last
             o_tile = o_tiles.index(C if O_APART else q_slot)
+            if EAGER:
+                l = gl.convert_layout(gl.sum(l, 1), ROW)  # [ROWS]
             write(C, o, l, m, O, Lse, o_tile, hand_of(r), second, sizes, scale_log2, CAUSAL, ROWS * CONSUMERS)
             if not O_APART:
                 tma_store_wait(0)  # TMA has read O from where a later Q goes
@@ -272,12 +305,13 @@ NUMBERS = ["seq_len", "kv_len", "heads", "batch_heads", "group", "inverse", "hea
 def hopper_forward_kernel(
     Q, K, V, O, Lse, seq_len, kv_len, heads, batch_heads, group, inverse, heads_inverse, paired, others_inverse,
     scale_log2,
-    CAUSAL: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, HALVED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     CONSUMERS: gl.constexpr, REGISTERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
 ):  # fmt: skip
     """Tiles of 64 CONSUMERS rows, dealt over the programs. Q, K, V, O: descriptors of [batch, heads, rows, head_dim];
     inverse, heads_inverse, others_inverse: what hopper_order's `divided` takes for its run, for heads, for heads not in pairs;
-    MASKED: in how many column blocks there may be keys that a consumer's rows do not see: none, the first, the first two."""
+    MASKED: in how many column blocks there may be keys that a consumer's rows do not see: none, the first, the first two.
+    HALVED: whether of two consumers the first sees no more than half of its first column block, where the diagonal begins."""
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
     q_tiles = gl.allocate_shared_memory(Q.dtype, [Q_SLOTS, 1, 1, ROWS, HEAD_DIM], Q.layout)
     k_tiles = gl.allocate_shared_memory(K.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
@@ -308,8 +342,8 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
             ],
             [4, 4], [REGISTERS, REGISTERS],
         )  # fmt: skip
@@ -317,9 +351,9 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (2, work, CAUSAL, MASKED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
             ],
             [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip
@@ -327,10 +361,10 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (2, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (3, work, CAUSAL, MASKED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (3, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
             ],
             [4, 4, 4, 4], [REGISTERS, REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip

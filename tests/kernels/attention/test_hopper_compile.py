@@ -67,6 +67,9 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
     assert any(f"USETMAXREG.TRY_ALLOC.CTAPOOL UP0, {plan.registers:#x}" in x for x in code.instructions)
     assert undefined_reads(code) == []
 
+    if width == 128:  # the first of two consumers' Q K_0^T of half a block; everything else is 128 wide
+        assert sum("HGMMA.64x64x16" in x for x in code.instructions) == (width // 16 if kv_len == 4096 else 0)
+
     loops = code.matmul_loops()
     assert len(loops) == plan.consumers
     for loop in loops:
@@ -79,8 +82,13 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
         assert max(matmuls) < min(waits)
         assert len(exponentials) == plan.block_n // 2 + 2  # a thread has half a row of S, and two rows' decay
         assert min(exponentials) > min(waits)
-        # for K, for V and back: another one, for a mask, holds the exponentials up
-        assert (sum("BRA" in x for x in loop) == 3) == (kv_len == 4096)
+        if width < 256:  # both rows' maxima before O is waited for, and O scaled beside the exponentials, not after them
+            assert not [x for x in loop[max(waits) :] if re.search(r"FMNMX|SHFL", x)]
+            scalings = [i for i, x in enumerate(loop) if re.match(r"FMUL", x) and i > max(waits)]
+            assert len(scalings) >= width // 2
+            assert scalings[len(scalings) // 2] < exponentials[3 * len(exponentials) // 4]
+        # for K, for V, for V again below d 256, and back: another one, for a mask, holds the exponentials up
+        assert (sum("BRA" in x for x in loop) == 3 + (width < 256)) == (kv_len == 4096)
 
 
 def test_a_plan_with_too_few_registers_is_seen(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ SMS = 132
         (64, 512, 4, True, FEW, 0),
         (64, 512, 1024, False, SHORT, 0),
         (64, 512, 1024, True, SHORT, 768),
+        (64, 1024, 512, True, SHORT, 0),
         (64, 2048, 256, False, LONG, 0),
         (64, 16384, 32, True, LONG, 26),
         (64, 16384, 256, True, SHORT, 248),
@@ -46,25 +47,29 @@ def test_the_plan_for_a_call(head_dim: int, seq_len: int, batch_heads: int, caus
 
 
 @pytest.mark.parametrize(
-    ("seq_len", "kv_len", "causal", "masked"),
+    ("seq_len", "kv_len", "causal", "masked", "halved"),
     [
-        (512, 512, False, 0),
-        (512, 500, False, 1),
-        (300, 300, True, 1),
-        (300, 364, True, 1),
-        (364, 300, True, 1),
-        (300, 301, True, 2),
+        (512, 512, False, 0, False),
+        (512, 500, False, 1, False),
+        (300, 300, True, 1, True),
+        (300, 428, True, 1, True),
+        (300, 364, True, 1, False),
+        (364, 300, True, 1, False),
+        (300, 301, True, 2, False),
     ],
 )
-def test_where_a_block_is_masked(seq_len: int, kv_len: int, causal: bool, masked: int) -> None:
+def test_where_a_block_is_masked(seq_len: int, kv_len: int, causal: bool, masked: int, halved: bool) -> None:
     """Also by counting: column blocks of 64 rows with keys that some row does not see, or beyond the last."""
-    assert MEDIUM.constants(seq_len, kv_len, causal=causal)["MASKED"] == masked
-    most = 0
+    constants = MEDIUM.constants(seq_len, kv_len, causal=causal)
+    assert (constants["MASKED"], constants["HALVED"]) == (masked, halved)
+    most, first_half = 0, True
     for row in range(0, seq_len, 64):
         keys = [min(kv_len, max(0, r + 1 + kv_len - seq_len)) if causal else kv_len for r in range(row, row + 64)]
         blocks = -(-max(1, *keys) // 128)
         most = max(most, blocks - min(keys) // 128)
+        first_half &= row % 128 != 0 or (max(1, *keys) - 1) % 128 < 64  # all that the first of two consumers sees there
     assert most == masked
+    assert halved == (first_half and causal)
 
 
 @pytest.mark.parametrize("plan", PLANS)
