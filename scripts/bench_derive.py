@@ -6,9 +6,10 @@
 
 Without targets: those of this package. Each number is wall clock in a process that does nothing else, after the target's own
 module is imported, and torch and triton with it; what derive itself imports is in it. `first` has no caches, neither Triton's
-nor ours, `fresh` is another process that finds them on disk, `again` the same process (median of five). `imports` is what of
-`fresh` goes into importing sympy and ioaware's own modules. `yard` is a plain Python loop of 5,000,000 rounds just before: a
-machine that is shared, throttled or another one shows in it.
+nor ours, `fresh` is another process that finds them on disk, `again` the same process (median of five). What `first` is made
+of is measured in a third process, one after the other: `imports` of sympy and ioaware's own modules, `formulas` without machine
+code, and `compile`, Triton's own compilation of each kernel from its source to machine code. `yard` is a plain Python loop of
+5,000,000 rounds just before: a machine that is shared, throttled or another one shows in it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ OWN = (
     *(f"{MODULE}:{case}" for case in ("decode", "portable", "portable causal=true", "portable_backward")),
 )
 AGAIN, POINTS, TIMEOUT_S, POINTS_TIMEOUT_S = 5, 100_000, 300, 60
+PARTS = ("imports", "formulas", "compile")
 LIMITS = {"first": 2.0, "again": 0.1, "fresh": 0.1, "points": 1.0}
 """Seconds."""
 
@@ -77,27 +79,42 @@ def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], float]]
 
 
 def once(stage: str, target: str) -> dict[str, Any]:
-    """What one process measures: `first` with empty caches, `fresh` or `points` with those that it left, or `memory`."""
+    """What one process measures: `first` and `parts` with empty caches, `fresh` or `points` with those that `first` left, or
+    `memory`."""
     import ioaware
 
     for name in ("torch", "triton"):  # whichever of them the target's module has not imported
         importlib.import_module(name)
     spec, params = parsed(target)
     function, importing = loaded(spec)
-    start = time.perf_counter()
-    if stage == "fresh":
-        importlib.import_module("ioaware.instruments.derive")
-    imported, others = time.perf_counter(), importing()
+    if stage == "parts":
+        return _parts(function, params, importing)
+    start, others = time.perf_counter(), importing()
     derived: Any = ioaware.derive(function, **params)
     seconds = time.perf_counter() - start - (importing() - others)
     if stage == "memory":
         return _memory(lambda: ioaware.derive(function, **params))
     if stage == "fresh":
-        return {"fresh": seconds, "imports": imported - start}
+        return {"fresh": seconds}
     if stage == "points":
         return _at_points(derived)
     again = [_timed(lambda: ioaware.derive(function, **params)) for _ in range(AGAIN)]
     return {"first": seconds, "again": statistics.median(again)}
+
+
+def _parts(function: str | Callable[..., object], params: Mapping[str, Any], importing: Callable[[], float]) -> dict[str, Any]:
+    """The seconds of imports, of formulas alone, and of Triton's compilation of every kernel, one after the other."""
+    imports = _timed(lambda: importlib.import_module("ioaware.instruments.derive"))
+    from ioaware.instruments.capture import DEFAULT_GPU, capture
+    from ioaware.instruments.derive import derive
+    from ioaware.instruments.machine_code import chip_use
+    from ioaware.instruments.target import load_target
+
+    target, others = load_target(function), importing()
+    formulas = _timed(lambda: derive(target, params, machine_code=False)) - (importing() - others)
+    found = capture(target, target.resolve(params))
+    kernels = _timed(lambda: [chip_use(launch, found.values, DEFAULT_GPU) for launch in found.launches])
+    return {"imports": imports, "formulas": formulas, "compile": kernels}
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -184,7 +201,8 @@ def measured(target: str) -> dict[str, Any]:
         for stage, timeout_s in (("fresh", TIMEOUT_S), ("points", POINTS_TIMEOUT_S)):
             if "failed" not in found:
                 found |= child(stage, target, caches, timeout_s)
-    return found
+    with tempfile.TemporaryDirectory() as caches:
+        return found | (child("parts", target, caches) if "failed" not in found else {})
 
 
 def line(found: Mapping[str, Any]) -> str:
@@ -193,9 +211,9 @@ def line(found: Mapping[str, Any]) -> str:
         f"{found[name]:8.3f}{'!' if found[name] > limit else ' '}" if name in found else " " * 9
         for name, limit in LIMITS.items()
     ]
-    imports, yard = (f"{found[name]:8.3f} " if name in found else " " * 9 for name in ("imports", "yard"))
+    cells += [f"{found[name]:8.3f} " if name in found else " " * 9 for name in (*PARTS, "yard")]
     name = found["target"].removeprefix(f"{MODULE}:")
-    return f"{name:<44}{''.join(cells)}{imports}{yard} {found.get('failed', found.get('at', ''))}"
+    return f"{name:<44}{''.join(cells)} {found.get('failed', found.get('at', ''))}"
 
 
 def foreign(given: Sequence[str]) -> list[str]:
@@ -227,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     targets = [*given.targets, *foreign(given.foreign)] or list(OWN)
     results: list[dict[str, Any]] = []
     if not given.memory:
-        print(f"{'seconds':<44}" + "".join(f"{name:>8} " for name in (*LIMITS, "imports", "yard")))
+        print(f"{'seconds':<44}" + "".join(f"{name:>8} " for name in (*LIMITS, *PARTS, "yard")))
     for target in targets:
         with tempfile.TemporaryDirectory() as caches:
             found = {"target": Path(target).name, **child("memory", target, caches)} if given.memory else measured(target)
