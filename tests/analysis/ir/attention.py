@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -27,6 +28,12 @@ def strided(x: torch.Tensor, layout: str) -> torch.Tensor:
     if layout == "padded":
         return torch.nn.functional.pad(x, (0, PADDING))[..., : x.shape[-1]]
     return x.mT.contiguous().mT if layout == "columns" else x
+
+
+@lru_cache(maxsize=512)
+def _analysed(text: str, arguments: tuple[Argument, ...], grid: tuple[Any, ...]) -> KernelTraffic:
+    """A kernel that several configurations launch alike, such as the softmax of every layout of the inputs, once."""
+    return analyse(text, arguments, grid)
 
 
 class Kernels:
@@ -60,7 +67,7 @@ class Kernels:
             pointer = isinstance(value, str)
             arguments.append(Pointer(name) if pointer else Scalar(name, value))
             signature[name] = value if pointer else "fp32" if isinstance(value, float) else "i32"
-        return analyse(ttir(kernel, signature, constants), arguments, grid)
+        return _analysed(ttir(kernel, signature, constants), tuple(arguments), grid)
 
     def _strides(self, names: str) -> dict[str, Any]:
         return {
