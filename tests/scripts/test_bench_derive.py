@@ -29,7 +29,7 @@ def test_a_target_is_measured(script: ModuleType) -> None:
 
 
 def test_one_that_cannot_be_derived_says_why(script: ModuleType) -> None:
-    found = script.measured(f"{TARGETS}:plain nonsense=1")
+    found = script.measured(f"{TARGETS.with_name('nonsense.py')}:plain n=50")
     assert "nonsense" in found["failed"]
     assert "nonsense" in script.line(found)
 
