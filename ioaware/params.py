@@ -116,14 +116,14 @@ def resolve(
     return values
 
 
-def split_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """`["seq_len=512", ...]` as a dictionary. Raises `UsageError` for anything without a name and an equals sign."""
+def split_assignments(assignments: Iterable[str], flag: str = "-p", example: str = "-p seq_len=4096") -> dict[str, str]:
+    """`["seq_len=512", ...]`, given with this flag, as a mapping. Raises `UsageError` for what has no name or equals sign."""
     pairs: dict[str, str] = {}
     for item in assignments:
         name, equals, value = item.partition("=")
         if not equals or not name:
-            raise UsageError(f"-p {item!r} is not name=value", "For example: -p seq_len=4096 -p causal=true")
+            raise UsageError(f"{flag} {item!r} is not name=value", f"For example: {example}")
         if name in pairs:
-            raise UsageError(f"-p {name} is given twice")
+            raise UsageError(f"{flag} {name} is given twice")
         pairs[name] = value
     return pairs

@@ -49,7 +49,8 @@ def verb(function: Callable[..., Any]) -> click.Command:
 
 
 def _assignments(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001
-    return split_assignments(value)
+    flag, example = ("-p", "-p seq_len=4096 -p causal=true") if "-p" in parameter.opts else ("--config", "--config BLOCK=128")
+    return split_assignments(value, flag, example)
 
 
 param_option = click.option(

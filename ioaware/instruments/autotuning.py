@@ -7,6 +7,9 @@ from typing import Any
 
 from ioaware.errors import UsageError
 
+TUNED = "autotuned over"
+"""How a note begins that names the chosen configuration."""
+
 
 def run_one_configuration(
     plain: Callable[..., Any],
@@ -32,7 +35,7 @@ def run_one_configuration(
             f"{name} has no configuration with {dict(wanted)}", "Its configurations: " + "; ".join(map(named, everything))
         )
     if len(everything) > 1:
-        say(f"autotuned over {len(everything)} configurations; {verb} with {named(candidates[0])}")
+        say(f"{TUNED} {len(everything)} configurations; {verb} with {named(candidates[0])}")
     tuner.configs = candidates[:1]
     try:
         return plain(tuner, *args, **kwargs)

@@ -41,15 +41,20 @@ ALIGNMENT = 512
 """Bytes: what CUDA's caching allocator aligns a storage to."""
 
 
+CUDA = ("75", "80", "86", "87", "88", "89", "90", "100", "101", "103", "110", "120", "121")
+"""Compute capabilities that ptxas has compiled for since Triton asks for one of at least 7.5."""
+
+
 def find_gpu(name: str) -> GPUTarget:
     """`cuda:90` (compute capability 9.0) or `hip:gfx942`. Raises `UsageError` for anything else."""
     kind, _, architecture = name.partition(":")
-    if kind == "cuda" and architecture.isdecimal():
+    if kind == "cuda" and architecture in CUDA:
         return GPUTarget("cuda", int(architecture), 32)
     if kind == "hip" and architecture.startswith("gfx"):
         return GPUTarget("hip", architecture, 64 if architecture.startswith("gfx9") else 32)
     raise UsageError(
-        f"there is no GPU {name!r}", "For example cuda:90 (H100, H200), cuda:100 (B200), cuda:80 (A100), hip:gfx942."
+        f"there is no GPU {name!r}",
+        f"For example cuda:90 (H100, H200), cuda:100 (B200), cuda:80 (A100), hip:gfx942. For CUDA one of {', '.join(CUDA)}.",
     )
 
 

@@ -13,6 +13,7 @@ from ioaware.analysis.evaluate import OutsideFormulaError, evaluate, free_symbol
 from ioaware.analysis.ir import Count, KernelTraffic
 from ioaware.analysis.ratio import Number
 from ioaware.errors import UsageError
+from ioaware.instruments.autotuning import TUNED
 from ioaware.instruments.capture import DEFAULT_GPU, Capture, capture
 from ioaware.instruments.captured import CapturedLaunch, CapturedOperator, Event
 from ioaware.instruments.compile import first_ir
@@ -150,6 +151,11 @@ def derive(
     values = target.resolve(params)
     with MachineCode(gpu) as code:
         found = capture(target, values, autotune=autotune, gpu=gpu, begun=code.start if machine_code else None)
+        if autotune and not any(TUNED in note for launch in found.launches for note in launch.notes):
+            raise UsageError(
+                f"{target.name} launches no kernel that is autotuned, of which {', '.join(autotune)} could be chosen",
+                "Leave --config out.",
+            )
         validity = found.validity
         given = validity.conditions if validity else ()
         facts = known(given)

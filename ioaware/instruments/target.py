@@ -91,6 +91,12 @@ def _function(name: str, function: Callable[..., Any]) -> Target:
         )
     if not callable(function) or inspect.isclass(function):
         raise UsageError(f"{name} is not a function", "A target is a function that launches Triton kernels.")
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        kind = "coroutine" if inspect.iscoroutinefunction(function) else "generator"
+        raise UsageError(
+            f"{name} runs nothing when it is called: it is a {kind}",
+            "A target launches its kernels when called, or returns the callable that does.",
+        )
     arguments = arguments_of(function, name)
     wants_device = takes_device(function)
 

@@ -156,6 +156,11 @@ def test_a_configuration_is_chosen(said) -> None:
         ((f"{TARGETS}:flats",), "Did you mean"),
         ((f"{TARGETS}:scale_kernel",), "is a Triton kernel"),
         ((f"{TARGETS}:tuned", "--config", "BLOCK=7"), "no configuration"),
+        ((f"{TARGETS}:tuned", "--config", "BLOCK"), "--config 'BLOCK' is not name=value"),
+        ((f"{TARGETS}:flat", "--config", "BLOCK=64"), "launches no kernel that is autotuned"),
+        (("flash2", "--gpu", "cuda:999"), "no GPU 'cuda:999'"),
+        ((f"{TARGETS}:yields",), "it is a generator"),
+        ((f"{TARGETS}:awaits",), "it is a coroutine"),
     ],
 )
 @pytest.mark.parametrize("verb", ["derive", "explain"])

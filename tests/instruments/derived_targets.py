@@ -327,6 +327,14 @@ def leaves(n: int = 16):
     raise SystemExit(n)
 
 
+def yields(n: int = 16):
+    yield scale(torch.ones(n, device="cuda"), 1.0)
+
+
+async def awaits(n: int = 16):
+    return scale(torch.ones(n, device="cuda"), 1.0)
+
+
 @triton.jit
 def wild_kernel(x, BLOCK: tl.constexpr, WRITES: tl.constexpr):
     far = x + tl.arange(0, BLOCK).to(tl.int64) * 2**40
