@@ -26,6 +26,17 @@ def compute(expr: Any, values: Mapping[str, Number]) -> Any:
 
     Raises `UnknownFunctionError`.
     """
+    return _compute(expr, values, {})
+
+
+def _compute(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> Any:
+    """Each part once: what rounds a size to a power of two holds it 64 times."""
+    if expr not in done:
+        done[expr] = _computed(expr, values, done)
+    return done[expr]
+
+
+def _computed(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> Any:
     if isinstance(expr, sympy.Symbol):
         value = values[str(expr)]
         return value if isinstance(value, int) else _narrow(np.asarray(value))
@@ -38,7 +49,7 @@ def compute(expr: Any, values: Mapping[str, Number]) -> Any:
     if expr in (sympy.true, sympy.false):
         return bool(expr)
     name = type(expr).__name__
-    args = [compute(argument, values) for argument in expr.args]
+    args = [_compute(argument, values, done) for argument in expr.args]
     if name in _FOLDS:
         return reduce(_everywhere(name, _FOLDS[name], 2), args)
     if name in _FUNCTIONS:

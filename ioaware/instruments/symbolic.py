@@ -114,6 +114,7 @@ class Symbols:
             self.ints[name] = self.shapes.create_symintnode(symbol, hint=hint, source=source)
             (self._named[symbol],) = positive_symbols(name)
             self._hints[symbol] = sympy.Integer(hint)
+        self._names_of = tuple(self._named.items())
         self.ints |= {name: self.ints[other] for name, other in same.items()}
 
     def expression(self, value: Any) -> Expr:
@@ -121,14 +122,14 @@ class Symbols:
         if not isinstance(value, torch.SymInt):
             return sympy.Integer(int(value))
         try:
-            return plain(_of(value), self._named)
+            return _plainly(_of(value), self._names_of)
         except OpaqueExpressionError:
             return sympy.Integer(int(value))
 
     def value(self, value: Any) -> Any:
         """A symbolic number as a plain one, at the values that decisions are taken at, without it being a decision."""
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return _python(_of(value).xreplace(self._hints))
+            return _python(self._outcome(_of(value)))
         return value
 
     def constant(self, value: Any, use: str) -> Any:
@@ -140,7 +141,7 @@ class Symbols:
             note = f"{use} is {plain_value} at {self._named[expr]} = {plain_value}, and the formulas are for that"
             self.decisions[expr, use] = Decision(note, use, self._names(expr), None, pins=True)
             return plain_value
-        named = recognised(expr.xreplace(self._named))
+        named = recognised(_renamed(expr, self._names_of))
         if isinstance(value, torch.SymBool):
             holds = named if plain_value else sympy.Not(named)
         else:
@@ -171,12 +172,12 @@ class Symbols:
         where, inside_torch = asking()
         sides = self._sides(holds)
         if is_branch and (_always(holds) or (inside_torch and not sides and _ordinary(holds))):
-            self.unsaid[holds] = Condition(holds.xreplace(self._named), "")
+            self.unsaid[holds] = Condition(_renamed(holds, self._names_of), "")
             return outcome
         reason = f"{'branch' if is_branch else 'taken as a number'} at {where}"
         if (expr, reason) not in self.decisions:
             equals = (sides[0], sides[1]) if len(sides) == 2 else None
-            condition = Condition(recognised(holds.xreplace(self._named)), reason)
+            condition = Condition(recognised(_renamed(holds, self._names_of)), reason)
             pins = not is_branch or len(sides) == 1
             note = f"assumes {condition} ({reason})"
             self.decisions[expr, reason] = Decision(
@@ -234,6 +235,18 @@ class _Shapes(ShapeEnv):
         return self._decider.decide(orig_expr)
 
 
+@lru_cache(maxsize=4096)
+def _renamed(expr: Any, names: tuple[tuple[Any, Symbol], ...]) -> Any:
+    """In the user's names. Symbols of other runs are the same."""
+    return expr.xreplace(dict(names))
+
+
+@lru_cache(maxsize=4096)
+def _plainly(expr: Any, names: tuple[tuple[Any, Symbol], ...]) -> Expr:
+    """In the user's names and sympy's functions. Raises `OpaqueExpressionError`."""
+    return plain(expr, dict(names))
+
+
 def _of(value: Any) -> Any:
     """The sympy expression behind a symbolic number."""
     return value.node.expr
@@ -279,6 +292,7 @@ def _holds_at(condition: Any, sizes: tuple[int, ...]) -> bool:
         return True
 
 
+@lru_cache(maxsize=4096)
 def _ordinary(condition: Any) -> bool:
     """Whether a condition that torch itself asks for says no more than that sizes are large, or what is true of all of them:
     a size that is not 0 or 1, or an inequality that holds at values all over the range of sizes."""
