@@ -83,10 +83,10 @@ def once(stage: str, target: str) -> dict[str, Any]:
     `memory`."""
     import ioaware
 
-    for name in ("torch", "triton"):  # whichever of them the target's module has not imported
-        importlib.import_module(name)
     spec, params = parsed(target)
     function, importing = loaded(spec)
+    for name in ("torch", "triton"):  # whichever of them the target's module has not imported
+        importlib.import_module(name)
     if stage == "parts":
         return _parts(function, params, importing)
     start, others = time.perf_counter(), importing()

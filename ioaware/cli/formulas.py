@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +15,7 @@ from ioaware.analysis.multiples import cases
 from ioaware.analysis.naming import named
 from ioaware.cli.render import Row, assignments, facts
 from ioaware.cli.text import exact, printable
+from ioaware.report.notebook import FOLDERS
 from ioaware.report.units import bytes_text, significant, times_text
 from ioaware.traffic import Launch, Traffic
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ioaware.instruments.derive import Derived, Formulas
 
 MOST_NOTES = 6
-FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
 READABLE = 300
 """Characters of a formula that are shown unasked."""
 TELLING = 60
@@ -58,7 +57,7 @@ def latex(expr: Expr) -> str:
     found: Any = expr
     for function, upright in functions.items():
         found = found.replace(function, upright)
-    return str(typeset(found, symbol_names=names))  # pyright: ignore[reportUnknownArgumentType]
+    return str(typeset(found, symbol_names=names, mul_symbol="dot"))  # pyright: ignore[reportUnknownArgumentType]
 
 
 def laid_out(

@@ -26,7 +26,7 @@ def mathml(expr: Expr) -> str:
     found: Any = readable(expr)
     names = {symbol: escape(clean(str(symbol))) for symbol in found.atoms(Symbol)}
     safe = {symbol: Symbol(name, **symbol.assumptions0) for symbol, name in names.items() if name != str(symbol)}
-    text = str(typeset(found.xreplace(safe), printer="presentation", disable_split_super_sub=True))
+    text = str(typeset(found.xreplace(safe), printer="presentation", disable_split_super_sub=True, mul_symbol="dot"))
     return f"<math>{text}</math>" if len(text) <= LONGEST else f"a formula in {len(text)} characters of MathML"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ioaware.analysis.claims.claim import Claim
 
 MAX_FORMULA = 1000
+FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
+"""Of files that notes name with a line."""
 PLACES = ("requested", "hbm", "compulsory", "assumed")
 
 
@@ -60,6 +63,9 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
     if not result.exact and result.source != "measure":
         yield "exact", "no"
     for note in result.notes:
+        yield "note", clean(note)
+    own = [one for one in result.launches if one.origin == "triton"]
+    for note in dict.fromkeys(f"{one.kernel}: {FOLDERS.sub('', note)}" for one in own for note in one.notes):
         yield "note", clean(note)
 
 

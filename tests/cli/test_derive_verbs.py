@@ -68,6 +68,8 @@ def test_what_a_gpu_will_count_is_said_when_asked_for(said) -> None:
 def test_latex(said) -> None:
     text = said("derive", "flash2", "--latex")
     assert r"\left\lceil{\frac{\mathrm{seq\_len}}{64}}\right\rceil" in text
+    assert r"256 \cdot \mathrm{batch} \cdot \mathrm{heads}" in text
+    assert "= reads" in text
 
 
 def test_a_long_formula_is_shown_when_asked_for(said) -> None:

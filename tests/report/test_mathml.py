@@ -32,3 +32,8 @@ def test_a_formula_that_no_page_can_show_is_said_to_be_long() -> None:
     long = sympy.Add(*(sympy.Symbol(f"n{i}") ** 2 for i in range(LONGEST // 20)))
     assert "characters" in mathml(long)
     assert "<math>" not in mathml(long)
+
+
+def test_factors_do_not_run_together() -> None:
+    cols, rows = positive_symbols("cols rows")
+    assert "<mi>cols</mi><mo>\u00b7</mo><mi>rows</mi>" in mathml(2 * cols * rows).replace("&#xB7;", "\u00b7")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 from ioaware.report.notebook import result_html
-from ioaware.traffic import Check, Result, Traffic
+from ioaware.traffic import Check, Launch, Result, Traffic
 
 
 def test_bytes_formulas_and_facts(result_of: Callable[..., Result]) -> None:
@@ -46,3 +46,15 @@ def test_hostile_text_stays_text() -> None:
 
 def test_a_result_that_knows_nothing() -> None:
     assert "failed" in result_html(Result("measure", "mine.py:kernel", status="failed"))
+
+
+def test_what_launches_say_is_said_once_and_without_folders() -> None:
+    notes = ("tt.load at /home/me/code/rope.py:7 counts in terms of n@rope.py:3: it is loaded from memory",)
+    launches = (
+        Launch("rope", notes=notes),
+        Launch("rope", notes=notes),
+        Launch("aten::add", origin="torch", notes=("assumed",)),
+    )
+    html = result_html(Result("derive", "mine.py:work", launches=launches))
+    assert html.count("rope: tt.load at rope.py:7 counts in terms of n@rope.py:3") == 1
+    assert "assumed" not in html
