@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -172,10 +173,40 @@ def document(found: Sequence[Row], environment: Mapping[str, object]) -> str:
     libraries: dict[str, list[Row]] = {}
     for row in found:
         libraries.setdefault(row.target.rpartition(":")[0].rpartition("/")[2].removesuffix(".py"), []).append(row)
-    parts = [INTRODUCTION.format(**environment), summary(found)]
+    parts = [INTRODUCTION.format(**environment), merging(found), summary(found)]
     for library, its in libraries.items():
         parts.append(f"## {library.replace('_', ' ')}\n\n{HEADER}\n" + "\n".join(map(_markdown, its)))
     return "\n\n".join(parts) + "\n"
+
+
+def merging(found: Sequence[Row]) -> str:
+    """What is known of the stores that the L1 puts together, in sentences: of which, how many, and on what that depends."""
+    told = [(row, row.writes, row.writes.sectors) for row in found if row.writes.sectors is not None and not row.tma]
+    shares = {id(row): side.hits / (side.asked - sectors) for row, side, sectors in told if side.asked > sectors}
+    single = [side for _, side, sectors in told if side.asked == sectors and not side.spills]
+    alike: dict[tuple[int, int, int], list[Row]] = {}
+    for row, side, sectors in told:
+        if id(row) in shares and not side.spills:
+            alike.setdefault((side.elements, sectors, side.asked), []).append(row)
+    same = sorted((rows for rows in alike.values() if len(rows) > 2), key=len, reverse=True)
+    examples = "; ".join(
+        ", ".join(f"`{row.kernel}` {shares[id(row)]:.0%}" for row in sorted(rows, key=lambda row: shares[id(row)]))
+        for rows in same
+    )
+    most = max((side.hits / side.elements for side in single if side.elements), default=0.0)
+    saved = f"at most {most:.4%} of the bytes" if most else "nothing"
+    text = (
+        "The L1 may put stores together that touch one sector, before it passes the sector on. What it can save by that is the "
+        f"third term: at the {len(single)} launches whose instructions share no sector, and that spill nothing, it saved "
+        f"{saved}; "
+        f"at the {len(shares)} others between {min(shares.values()):.0%} and {max(shares.values()):.0%} of that term. How much "
+        "follows neither from the addresses nor from the instructions: launches that store as many bytes, to as many sectors, "
+        f"with as many sectors asked for, come to different shares ({examples}). What else differs between them is the work "
+        "around the stores; time is the likely reason, whether a sector still waits when its next store comes, but no counter "
+        "here proves it. So there is no formula: what is derived to be asked of the L1, and the sectors of whole accesses, are "
+        "the bounds on either side."
+    )
+    return textwrap.fill(text.replace("%", " %").replace("` ", "`\u00a0"), 128).replace("\u00a0", " ")
 
 
 def summary(found: Sequence[Row]) -> str:
@@ -216,7 +247,7 @@ with rows of whole sectors and one without. Requested bytes are those between an
    what lies outside a tensor too, and rows of 128 bytes at most.
 4. *L1 hits*, counted: sectors that the L1 had, be it of a neighbouring instruction or of a weight that an earlier program on
    this SM loaded. Of stores no counter says how many were put together: *merged* is what is missing, and never more than makes
-   each access whole.
+   each access whole. It has no formula, as is said below.
 5. *Spilled registers* and *atomics*, counted: what the compiler keeps in local memory, and what atomics send and return.
 
 The columns *counter* are the requested bytes, by `l1tex__m_xbar2l1tex_read_bytes` and `l1tex__m_l1tex2xbar_write_bytes`, over
