@@ -22,6 +22,7 @@ def _atom_size(atom: Atom) -> int:
     return 1 + sum(size(part) for part in parts(atom))
 
 
+@lru_cache(maxsize=8192)
 def simplified(value: Poly) -> Poly:
     """c min(a, b) + c x as c min(a + x, b + x) for the terms x that cancel others; two clips that meet as one, two halves."""
     value = _halves(value)

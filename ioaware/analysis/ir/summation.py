@@ -6,6 +6,7 @@ Every rule is an identity of integers for any bounds. What no rule closes stays 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 
 from ioaware.analysis.ir.bounds import nonnegative, positive
@@ -39,6 +40,7 @@ LARGEST_CUT = 100  # parts of a body that is worth taking apart
 FEW = 4  # iterations that may each be written down
 
 
+@lru_cache(maxsize=8192)
 def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOST_SPLITS) -> Poly:
     """The sum of `body` for index = low .. high - 1, 0 where high <= low."""
     body = decided(body)
