@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from ioaware.analysis.ir.bounds import nonnegative
 from ioaware.analysis.ir.build import floor_div, greatest, least, mod, truncated_div
-from ioaware.analysis.ir.poly import Floor, Poly, poly
-from ioaware.analysis.ir.truths import at_least_zero, choice, is_zero, negated
+from ioaware.analysis.ir.poly import ZERO, Floor, Poly, Unknown, poly
+from ioaware.analysis.ir.truths import at_least_zero, choice, decided, is_zero, negated
 
+INDEX_BITS = 32
 Rule: TypeAlias = Callable[[Poly, Poly], Poly | None]
 
 COMPARISONS: Mapping[str, Callable[[Poly, Poly], Poly]] = {
@@ -36,21 +37,27 @@ def _unsigned(rule: Rule) -> Rule:
 
 
 def _and(a: Poly, b: Poly) -> Poly | None:
-    """The low bits, where one side is 2**k - 1."""
-    for value, mask in ((a, b), (b, a)):
-        bits = mask.constant
-        if bits is not None and bits >= 0 and (int(bits) + 1) & int(bits) == 0:
-            return mod(value, poly(int(bits) + 1))
-    both = a.constant, b.constant
-    return poly(int(both[0]) & int(both[1])) if both[0] is not None and both[1] is not None else None
+    """Bits of one side, where the other is a number: those below 2**h without those below 2**l for each run of ones in it."""
+    value, mask = (a, b.constant) if b.constant is not None else (b, a.constant)
+    if mask is None:
+        return None
+    bits, place, result = int(mask), 0, ZERO
+    while bits not in (0, -1):
+        if bits & 1 != (bits >> 1) & 1:
+            below = mod(value, poly(2 ** (place + 1)))
+            result = result + (below if bits & 1 else -below)
+        bits, place = bits >> 1, place + 1
+    return result + value if bits else result
 
 
-def _constants(operation: Callable[[int, int], int]) -> Rule:
-    def rule(a: Poly, b: Poly) -> Poly | None:
-        x, y = a.constant, b.constant
-        return None if x is None or y is None else poly(operation(int(x), int(y)))
+def _or(a: Poly, b: Poly) -> Poly | None:
+    both = _and(a, b)
+    return None if both is None else a + b - both
 
-    return rule
+
+def _exclusive_or(a: Poly, b: Poly) -> Poly | None:
+    both = _and(a, b)
+    return None if both is None else a + b - 2 * both
 
 
 BINARY: Mapping[str, Rule] = {
@@ -72,8 +79,8 @@ BINARY: Mapping[str, Rule] = {
     "shrsi": _shift_right,
     "shrui": _unsigned(_shift_right),
     "andi": _and,
-    "ori": _constants(lambda x, y: x | y),
-    "xori": _constants(lambda x, y: x ^ y),
+    "ori": _or,
+    "xori": _exclusive_or,
 }
 
 LOGICAL: Mapping[str, Rule] = {
@@ -87,6 +94,21 @@ LOGICAL: Mapping[str, Rule] = {
     "subi": lambda a, b: a + b - 2 * (a * b),
 }
 """The same operations on truth values, which are 1 or 0."""
+
+
+def narrowed(a: Poly, bits: int) -> Poly:
+    """`trunci` to fewer bits than an index has: what does not fit comes round from the other end."""
+    half = 2 ** (bits - 1)
+    if bits >= INDEX_BITS or (nonnegative(a + half) and nonnegative(half - 1 - a)):
+        return a
+    return mod(a + half, poly(2 * half)) - half
+
+
+def widened(a: Poly, bits: int) -> Poly:
+    """`extui`: what is negative in so many bits is beyond all that is not. What was loaded is what its name stands for."""
+    if any(isinstance(atom, Unknown) for atom in a.atoms):
+        return a
+    return a + 2**bits * decided(at_least_zero(-a - 1))
 
 
 def compare(predicate: str, a: Poly, b: Poly) -> Poly | None:
@@ -120,4 +142,4 @@ def _divisor_of_inverse(inverse: Poly) -> Poly | None:
     return floor.denominator if isinstance(floor, Floor) and floor.numerator.constant == 2**30 - 1 else None
 
 
-__all__ = ["BINARY", "LOGICAL", "choice", "compare", "high_product"]
+__all__ = ["BINARY", "LOGICAL", "choice", "compare", "high_product", "narrowed", "widened"]

@@ -17,11 +17,16 @@ from ioaware.analysis.ir.types import Type, parse_type, result_types
 from ioaware.analysis.ir.values import Target, TensorDescriptor, Value, lane, lanes
 
 FROM_MEMORY = "it is loaded from memory"
+NOT_FOLLOWED = "it is computed in a way that is not followed"
 
 
 def touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Value, mask: Value | None) -> None:
     """Records an access through pointers."""
-    number = ONE if mask is None or mask.number is None else mask.number
+    number = ONE if mask is None else mask.number
+    if number is None:
+        number = poly(
+            Unknown(f"mask@{walk.where(operation).rsplit('/', 1)[-1]}", NOT_FOLLOWED, _lane_keys(pointer.type), truth=True)
+        )
     for target in pointer.targets:
         walk.record.touch(
             kind, operation.name, target, pointer.type.shape, pointer.type.element_bytes, number, walk.frames(operation)

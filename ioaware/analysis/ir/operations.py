@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from ioaware.analysis.ir.arithmetic import BINARY, LOGICAL, compare, high_product
-from ioaware.analysis.ir.build import mod, substitute
+from ioaware.analysis.ir.arithmetic import BINARY, LOGICAL, compare, high_product, narrowed, widened
+from ioaware.analysis.ir.build import greatest, mod, substitute
 from ioaware.analysis.ir.interpret import Handler, Interpreter
 from ioaware.analysis.ir.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.record import Loop
@@ -47,6 +47,9 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
     name = operation.name.split(".")[1]
     kinds = result_types(operation.types)
     kind = kinds[0]
+    if operation.name == "math.absi" and (number := walk.operands(operation)[0].number) is not None:
+        walk.bind(operation.results, [Value(kind, greatest(number, -number))])
+        return
     if not (kind.is_integer and operation.name.startswith("arith.")):
         walk.bind(operation.results, [Value(k) for k in kinds])
         return
@@ -80,7 +83,11 @@ def _cast(name: str, a: Poly, source: Type, kind: Type) -> Poly | None:
         return -a if source.element == "i1" else a
     if name == "trunci" and kind.element == "i1":
         return is_zero(mod(a, poly(2)) - 1)
-    return a if name in ("extui", "trunci", "index_cast", "index_castui", "bitcast") else None
+    if name == "trunci":
+        return narrowed(a, 8 * kind.element_bytes)
+    if name == "extui" and source.element != "i1":
+        return widened(a, 8 * source.element_bytes)
+    return a if name in ("extui", "index_cast", "index_castui", "bitcast") else None
 
 
 def _compare(walk: Interpreter, operation: Operation) -> None:

@@ -11,8 +11,8 @@ from fuzz.expressions import Scope
 class Accesses:
     """Writes accesses as lines of a kernel; no two have the same address."""
 
-    def __init__(self, rng: Random, scope: Scope, line: Callable[[str], None]) -> None:
-        self.rng, self.scope, self.line = rng, scope, line
+    def __init__(self, rng: Random, scope: Scope, line: Callable[[str], None], *, data: bool) -> None:
+        self.rng, self.scope, self.line, self.data = rng, scope, line, data
         self._count = 0
 
     def tensor(self) -> str:
@@ -30,13 +30,19 @@ class Accesses:
             self.described,
             self.chosen,
             self.product,
+            self.cube,
+            self.put,
+            self.exchange,
+            self.gathered if self.data else self.row,
         )
-        self.rng.choices(kinds, (6, 4, 1.2, 0.5, 0.4, 0.7, 0.4, 0.3, 0.3))[0]()
+        self.rng.choices(kinds, (6, 4, 1.2, 0.5, 0.4, 0.7, 0.4, 0.3, 0.3, 0.4, 0.3, 0.2, 2))[0]()
 
     def place(self, depth: int = 1) -> str:
         """Where a tile starts: its own constant, and a loop's index so that it cannot be moved out of the loop."""
         self._count += 1
         start = self.scope.integer(depth)
+        if self.rng.random() < 0.08:
+            start = f"{self.rng.choice(self.scope.programs)}.to(tl.int64) * {self.rng.choice(('n', 'm', '4'))} + {start}"
         if self.scope.moving:
             start += f" + {self.scope.moving[-1]}{self.rng.choice(('', ' * B', ' * 3', ' * n'))}"
         return f"{start} + {self._count * self.rng.choice((1, 8, 64)) + 1000 * self._count}"
@@ -165,6 +171,33 @@ class Accesses:
     def chosen(self) -> None:
         """A pointer that a condition chooses."""
         self.touch(f"tl.where({self.scope.test()}, x, x + n) + {self.place()} + lanes", self.mask("lanes", "lanes"))
+
+    def cube(self) -> None:
+        self._count += 1
+        a, b, c = f"a{self._count}", f"b{self._count}", f"c{self._count}"
+        self.line(f"{a} = ({self.scope.integer(1)} + tl.arange(0, 4))[:, None, None]")
+        self.line(f"{b} = ({self.scope.integer(1)} * 2 + tl.arange(0, 2))[None, :, None]")
+        self.line(f"{c} = tl.arange(0, 8)[None, None, :]")
+        mask = self.joined(lambda: f"{self.rng.choice((a, b, c, a, b, f'{a} + {c}'))} < {self.scope.integer(1)}")
+        pitch = self.rng.choice((f"({a} * m + {b}) * k + {c}", f"{a} * 16 + {b} * 8 + {c}", f"{a} * n * m + {b} * n + {c}"))
+        self.touch(f"{self.tensor()} + {self.place()} + {pitch}", mask if self.rng.random() < 0.8 else "")
+
+    def put(self) -> None:
+        """A call that the compiler leaves a call."""
+        self.line(f"put(out, {self.place()}, {self.scope.computed(1)}, {self.scope.computed(1)})")
+
+    def exchange(self) -> None:
+        self.line(f"tl.atomic_xchg(out + {self.place()}, 1.0{self.rng.choice(('', f', mask={self.scope.test()}'))})")
+
+    def gathered(self) -> None:
+        """Lanes that memory sends somewhere, or switches off."""
+        self._count += 1
+        rows = f"g{self._count}"
+        self.line(f"{rows} = tl.load(idx + {self.place()} + lanes, mask=lanes < {self.scope.integer(1)}, other=0)")
+        self.line(f"tl.store(out + {self.place()} + lanes, {rows})")
+        self.touch(
+            f"{self.tensor()} + {self.place()} + {rows} * {self.rng.choice(('8', 'n'))} + lanes", self.mask(rows, "lanes")
+        )
 
     def product(self) -> None:
         name = self.scope.fresh("a")

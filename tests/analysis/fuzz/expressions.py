@@ -49,10 +49,18 @@ class Scope:
                 "min({a}, {b})", "max({a}, {b})", "tl.minimum({a}, {b})", "tl.where({t}, {a}, {b})", "({a} * {b})",
                 "({a} & 3)", "({a} >> 1)", "first({a}, {b}, C)", "max({a}, 0)", "({a} + {c})", "(-{a})", "({a} ^ 1)",
                 "({a} << 1)", "(({a} + {d} - 1) // {d} * {d})", "tl.where({t}, 1, 0)",
+                "({a} & 6)", "({a} | 5)", "({a} & -4)", "({a} ^ 9)", "tl.abs({p} - {b})", "({p} * 40).to(tl.int8).to(tl.int32)",
             ),
-            (5, 4, 3, 4, 3, 3, 3, 2, 1, 0.7, 0.7, 0.5, 0.4, 0.4, 1, 3, 0.3, 0.1, 0.2, 1, 0.3),
+            (5, 4, 3, 4, 3, 3, 3, 2, 1, 0.7, 0.7, 0.5, 0.4, 0.4, 1, 3, 0.3, 0.1, 0.2, 1, 0.3, 0.2, 0.2, 0.2, 0.2, 0.3, 0.1),
         )[0]  # fmt: skip
-        return form.format(a=a, b=b, c=self.constant(1, 6), d=self.divisor(), t=self.test() if "{t}" in form else "")
+        return form.format(
+            a=a,
+            b=b,
+            c=self.constant(1, 6),
+            d=self.divisor(),
+            p=rng.choice(self.programs),
+            t=self.test() if "{t}" in form else "",
+        )
 
     def computed(self, depth: int) -> str:
         """An integer that the kernel does not know before it runs, which a variable may become."""

@@ -77,3 +77,20 @@ def from_elsewhere_kernel(x):
 def from_elsewhere(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
     """[pid, 1) and [1, 2) are not [pid, 2) where pid is beyond 1."""
     from_elsewhere_kernel[(n,)](torch.empty(4096, device=device))
+
+
+@triton.jit
+def bits_kernel(x, n, m):
+    pid, lanes = tl.program_id(0) - 3, tl.arange(0, 8)
+    for i in range(tl.abs(pid - m) & 6):
+        tl.store(x + i * 8 + lanes, 1.0, mask=lanes < (pid ^ 5))
+    for i in range((pid & -4) | 3):
+        tl.store(x + (pid * 40).to(tl.int8).to(tl.int32) + i, 1.0, mask=(pid * 40).to(tl.int8) < 50)
+    for i in range(pid.to(tl.uint32).to(tl.int64) & 11):
+        tl.store(x + i * 8 + lanes, 1.0, mask=(lanes | 2) < n)
+
+
+@FOUND.append
+def bits(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
+    """Bits of numbers that may be negative, and casts that lose or add some."""
+    bits_kernel[(n,)](torch.empty(4096, device=device), k, m)

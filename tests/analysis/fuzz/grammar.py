@@ -1,187 +1,20 @@
-"""Random Triton programs from a small grammar: kernels with loops, branches and masks, and the host that launches them.
+"""Random Triton programs: the text of a module with kernels and the host function that launches them.
 
-A program is the text of a module; the same seed gives the same text. Sizes are small numbers, so that every count can be had by
-running. No access is repeated word for word and every loaded value is used, for what the compiler drops nobody counts.
+The same seed gives the same text. Sizes are small numbers, so that every count can be had by running.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from random import Random
 
-from fuzz.accesses import Accesses
-from fuzz.expressions import Scope
+from fuzz.kernels import Kernel
 
 HEAD = """import torch
 import triton
 import triton.language as tl
 
 """
-
-
-class Kernel:
-    """Writes one kernel: `lines` is its text."""
-
-    def __init__(self, rng: Random, name: str, *, data: bool, small: bool) -> None:
-        self.rng, self.name, self.data = rng, name, data
-        self.axes = rng.choice((1, 1, 1, 2, 2, 3))
-        self.lines: list[str] = []
-        self.indent = 1
-        self.scope = Scope(rng, ["n", "m", "k"])
-        self.accesses = Accesses(rng, self.scope, self.line)
-        self.most_depth = 2 if small else 3
-        self.left = rng.randint(1, 2) if small else rng.randint(2, 7)
-        """So many more statements."""
-        self.write()
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
-
-    @contextmanager
-    def block(self, header: str, *names: str, moving: str = "") -> Generator[None]:
-        """An indented block in which these names are integers; it never stays empty."""
-        self.line(header)
-        before = len(self.lines)
-        self.indent += 1
-        with self.scope.inside(names, moving):
-            yield
-            if len(self.lines) == before:
-                self.accesses.any()
-        self.indent -= 1
-
-    def write(self) -> None:
-        for axis, name in zip(range(self.axes), ("pid", "row", "col"), strict=False):
-            self.line(f"{name} = tl.program_id({axis})")
-            self.scope.names.append(name)
-        self.scope.programs = self.scope.names[3:]
-        self.line("lanes = tl.arange(0, B)")
-        self.line("acc = 0.0")
-        if self.data:
-            self.line(f"d0 = tl.load(idx + {self.scope.integer(1)})")
-            self.line("tl.store(out + pid * 3 + 1, d0)")
-            self.scope.names += ["d0", "d0"]
-        if self.rng.random() < 0.3:
-            self.renamed()
-        while self.left > 0:
-            self.statement(0)
-        self.line("tl.store(out + pid * 3, acc)")
-
-    def renamed(self) -> None:
-        """Another order of the programs, as for groups of tiles."""
-        form = self.rng.choice(("pid // C", "pid % C", "pid // n", "pid % m", "tl.num_programs(0) - 1 - pid", "(pid * C) % n"))
-        self.line(f"tile = {form}")
-        self.scope.names.append("tile")
-
-    def statement(self, depth: int) -> None:
-        self.left -= 1
-        kinds = [(self.accesses.any, 5), (self.assignment, 1.5)]
-        if depth == 0:
-            kinds += [(self.early_return, 0.3)]
-        plain = self.rng.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0]
-        if depth >= self.most_depth or self.rng.random() < 0.45:
-            plain()
-            return
-        kind = self.rng.choices(
-            (self.loop, self.branch, self.while_loop, self.static_loop, self.persistent, self.walk, self.carried),
-            (5, 4, 1.5, 0.5, 1, 1.5, 1),
-        )[0]
-        kind(depth + 1)
-
-    def body(self, depth: int) -> None:
-        for _ in range(self.rng.choice((1, 1, 2))):
-            self.statement(depth)
-
-    def assignment(self) -> None:
-        name = self.scope.fresh("t")
-        self.line(f"{name} = {self.scope.computed(2)}")
-        self.scope.names.append(name)
-
-    def early_return(self) -> None:
-        with self.block(f"if {self.scope.condition()}:"):
-            self.line("tl.store(out + pid * 3 + 2, acc)")
-            self.line("return")
-
-    def loop(self, depth: int) -> None:
-        name = self.scope.fresh("i")
-        with self.block(f"for {name} in {self.scope.range()}:", name, moving=name):
-            self.body(depth)
-
-    def static_loop(self, depth: int) -> None:
-        name = self.scope.fresh("s")
-        with self.block(
-            f"for {name} in tl.static_range({self.rng.choice(('2', '3', 'C', '1, 4', '0, 5, 2'))}):", name, moving=name
-        ):
-            self.body(depth)
-
-    def persistent(self, depth: int) -> None:
-        name = self.scope.fresh("tile")
-        tiles = self.rng.choice(("n", "tl.cdiv(n, B)", "tl.cdiv(n, C) * m", "tl.cdiv(n, C) * tl.cdiv(m, C)", "n * m"))
-        step = self.rng.choice(("tl.num_programs(0)", "tl.num_programs(0)", "C", "k"))
-        with self.block(f"for {name} in range({self.rng.choice(self.scope.programs)}, {tiles}, {step}):", name, moving=name):
-            if self.rng.random() < 0.6:
-                by = self.rng.choice(("m", "C", "tl.cdiv(m, C)"))
-                one, other = self.scope.fresh("t"), self.scope.fresh("t")
-                self.line(f"{one} = {name} // {by}")
-                self.line(f"{other} = {name} % {by}")
-                self.scope.names += [one, other]
-            self.body(depth)
-
-    def while_loop(self, depth: int) -> None:
-        name, rng = self.scope.fresh("w"), self.rng
-        step = rng.choice(("1", "2", "3", "C", "m"))
-        up = rng.random() < 0.75
-        self.line(f"{name} = {self.scope.computed(1) if up else self.scope.integer(2)}")
-        test = f"{name} < {self.scope.integer(2)}" if up else f"{name} > {rng.choice(('0', '1', 'k', self.scope.integer(1)))}"
-        if rng.random() < 0.2:
-            test = f"({test}) & ({name} {'<' if up else '>'} {self.scope.integer(1)})"
-        step = rng.choice((f"{name} // 2", f"{name} - {step}", f"{name} - {step}")) if not up else f"{name} + {step}"
-        with self.block(f"while {test}:", name, moving=name):
-            self.body(depth)
-            self.line(f"{name} = {step}")
-        if rng.random() < 0.3:
-            self.scope.names.append(name)
-
-    def branch(self, depth: int) -> None:
-        """With stores inside, and maybe a value that comes out."""
-        name = self.scope.fresh("v") if self.rng.random() < 0.35 else ""
-        if name:
-            self.line(f"{name} = {self.scope.computed(1)}")
-        for header in self.headers():
-            with self.block(header):
-                self.body(depth)
-                if name and self.rng.random() < 0.8:
-                    self.line(f"{name} = {self.rng.choice((self.scope.computed(1), f'{name} + {self.scope.integer(1)}'))}")
-        if name:
-            self.scope.names.append(name)
-
-    def headers(self) -> Sequence[str]:
-        extra = [f"elif {self.scope.condition()}:"] if self.rng.random() < 0.25 else []
-        return (f"if {self.scope.condition()}:", *extra, *(["else:"] if self.rng.random() < 0.5 else []))
-
-    def carried(self, depth: int) -> None:
-        """A number carried around a loop, and used in it and behind it."""
-        name, index = self.scope.fresh("c"), self.scope.fresh("i")
-        self.line(f"{name} = {self.scope.computed(1)}")
-        with self.block(f"for {index} in {self.scope.range()}:", index, name, moving=index):
-            self.body(depth)
-            with self.block(f"if {self.scope.condition()}:") if self.rng.random() < 0.3 else self.scope.inside((), index):
-                by = (self.scope.constant(), "k", index, self.scope.integer(1))
-                self.line(f"{name} = {self.rng.choice((*(f'{name} + {each}' for each in by), f'{index} + 1', f'{name} - 1'))}")
-        self.scope.names.append(name)
-
-    def walk(self, depth: int) -> None:
-        """A pointer that advances in a loop."""
-        name, index, x = self.scope.fresh("p"), self.scope.fresh("i"), self.accesses.tensor()
-        shape = self.rng.choice(("lanes", "lanes * k", "lanes[:, None] * n + tl.arange(0, 8)[None, :]"))
-        self.line(f"{name} = {x} + {self.scope.integer(1)} * B + {shape}")
-        with self.block(f"for {index} in {self.scope.range()}:", index, moving=index):
-            self.accesses.through(name, two="[" in shape)
-            if self.rng.random() < 0.3:
-                self.body(depth)
-            self.line(f"{name} += {self.rng.choice(('B', '1', 'n', 'C * k', '-B'))}")
-        if self.rng.random() < 0.3:
-            self.accesses.through(name, two="[" in shape)
 
 
 def program(seed: int, *, data: bool = False, small: bool = False) -> str:
@@ -203,6 +36,17 @@ def first(a, b, B: tl.constexpr):
 def total(x, at, end, B: tl.constexpr):
     lanes = at + tl.arange(0, B)
     return tl.sum(tl.load(x + lanes, mask=lanes < end).to(tl.float32))
+
+
+@triton.jit
+def digits(a, B: tl.constexpr):
+    return a // B, a % B
+
+
+@triton.jit(noinline=True)
+def put(x, at, low, high):
+    for i in range(low, high):
+        tl.store(x + at + i * 3, 1.0)
 """
     return [text]
 
@@ -210,7 +54,7 @@ def total(x, at, end, B: tl.constexpr):
 def _kernel(rng: Random, kernel: Kernel) -> str:
     idx = "idx, " if kernel.data else ""
     return (
-        f"@triton.jit\ndef {kernel.name}(x, y, out, {idx}n, m, k, B: tl.constexpr, C: tl.constexpr):\n"
+        f"@triton.jit\ndef {kernel.name}(x, y, out, {idx}n, m, k, s, B: tl.constexpr, C: tl.constexpr):\n"
         + "\n".join(kernel.lines)
         + "\n"
     )
@@ -227,6 +71,9 @@ def _host(rng: Random, kernels: Sequence[Kernel]) -> str:
         size = rng.choice(("4096", "64 * n", "n * m + 128", "n + m + k"))
         view = rng.choice(("", "", "", "[1:]", "[8:]", "[k:]", "[m * 8:]", "[16 * n:]"))
         lines.append(f"    {name} = torch.empty({size} + 16 * n + 8 * m + k, device=device, dtype=torch.{dtype}){view}")
+    lines.append(f"    z = torch.empty(n + 64, m * {rng.choice((1, 2, 8))} + {rng.choice((0, 3, 8))}, device=device)")
+    if rng.random() < 0.4:
+        lines.append(f"    x = z{rng.choice(('', '[:, 1:]', '[k:]', '.t()', '[2:, m // 2:]'))}")
     lines.append("    out = torch.empty(64 * n * m, device=device)")
     if any(kernel.data for kernel in kernels):
         lines.append("    idx = torch.empty(64 * n * m, device=device, dtype=torch.int32)")
@@ -237,7 +84,8 @@ def _host(rng: Random, kernels: Sequence[Kernel]) -> str:
         else:
             lines.append("    grid = " + _grid(rng, kernel.axes, str(block), str(c)))
         idx = "idx, " if kernel.data else ""
-        lines.append(f"    {kernel.name}[grid](x, y, out, {idx}n, m, k, B={block}, C={c})")
+        stride = "z.stride(0)" if "s" in kernel.scope.names else "1"
+        lines.append(f"    {kernel.name}[grid](x, y, out, {idx}n, m, k, {stride}, B={block}, C={c})")
     lines.append("    return out")
     return "\n".join(lines) + "\n"
 
@@ -253,6 +101,7 @@ def _grid(rng: Random, axes: int, block: str, c: str) -> str:
         "k * 2",
         f"triton.cdiv(n, {block}) * m",
         "min(n, 6)",
+        f"triton.cdiv(n, {block}) * triton.cdiv(m, {c})",
     )
     other = ("m", "k", f"triton.cdiv(m, {c})", "2", "3", "max(k, 3)")
     return "(" + "".join(f"{rng.choice(first if axis == 0 else other)}, " for axis in range(axes)) + ")"

@@ -17,7 +17,7 @@ from fuzz.numbers import Number, Pointer, number
 from triton.runtime.jit import JITFunction
 
 SECTOR_BYTES = 32
-MOST_ACCESSES = 4000
+MOST_ACCESSES = 2500
 
 
 class TooLongError(Exception):
@@ -121,7 +121,7 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
             yield Number(at)
 
     return SimpleNamespace(
-        load=load, store=store, atomic_add=atomic_add, atomic_max=atomic_add, dot=dot, where=where, range=ranged,
+        load=load, store=store, atomic_add=atomic_add, atomic_xchg=atomic_add, dot=dot, where=where, range=ranged,
         static_range=lambda *bounds: range(*map(int, bounds)),
         program_id=lambda axis: Number(program[axis]), num_programs=lambda axis: Number(grid[axis]),
         arange=lambda low, high: Number(np.arange(low, high)),
@@ -137,7 +137,8 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
             block.base, block.shape, block.strides, [a + b for a, b in zip(block.at, by, strict=True)], block.block
         ),
         make_tensor_descriptor=descriptor, multiple_of=lambda value, by: value, assume=lambda truth: None,
-        float32=float, float16=float, int32=np.int64, int64=np.int64, constexpr=None,
+        float32=float, float16=float, int8=np.int8, uint32=np.uint32, int32=np.int64, int64=np.int64,
+        abs=lambda value: Number(np.abs(number(value).data)), constexpr=None,
     )  # fmt: skip
 
 
