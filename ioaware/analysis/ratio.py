@@ -223,7 +223,7 @@ def _extreme(x: Ratio, y: Ratio, *, largest: bool) -> Ratio:
         return x if largest else y
     if b <= c:
         return y if largest else x
-    if left is x[0] and right is y[0]:
+    if _same(x[1], y[1]):
         ends = (max(a, c), max(b, d)) if largest else (min(a, c), min(b, d))
         return Column((np.maximum if largest else np.minimum)(_numpy(left), _numpy(right)), *ends), x[1]
     choose = _numpy(left) >= _numpy(right) if largest else _numpy(left) <= _numpy(right)

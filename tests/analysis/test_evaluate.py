@@ -27,6 +27,7 @@ RULES = (
     (floor((x - z) / 2) + x**3, lambda x, y, z: math.floor(Fraction(x - z, 2)) + x**3),
     (Max(x / y, z) * y * z, lambda x, y, z: max(Fraction(x, y), z) * y * z),
     (Min(x, y * z, 7), lambda x, y, z: min(x, y * z, 7)),
+    (2 * Max(0, x / 2 - y / 2) + 2 * Min(x / 2, 0), lambda x, y, z: max(0, x - y) + min(x, 0)),
     (Mod(x, y) + Mod(-x, z), lambda x, y, z: x % y + -x % z),
     (x * (x + 1) / 2, lambda x, y, z: x * (x + 1) // 2),
     (Piecewise((x / y, sympy.Eq(Mod(x, y), 0)), (z, True)), lambda x, y, z: x // y if x % y == 0 else z),

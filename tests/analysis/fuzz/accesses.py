@@ -174,7 +174,7 @@ class Accesses:
 
     def cube(self) -> None:
         self._count += 1
-        a, b, c = f"a{self._count}", f"b{self._count}", f"c{self._count}"
+        a, b, c = f"l{self._count}", f"u{self._count}", f"z{self._count}"
         self.line(f"{a} = ({self.scope.integer(1)} + tl.arange(0, 4))[:, None, None]")
         self.line(f"{b} = ({self.scope.integer(1)} * 2 + tl.arange(0, 2))[None, :, None]")
         self.line(f"{c} = tl.arange(0, 8)[None, None, :]")

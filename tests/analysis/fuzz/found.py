@@ -94,3 +94,17 @@ def bits_kernel(x, n, m):
 def bits(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
     """Bits of numbers that may be negative, and casts that lose or add some."""
     bits_kernel[(n,)](torch.empty(4096, device=device), k, m)
+
+
+@triton.jit
+def sliding_kernel(x, n, m):
+    across, lanes = 0, tl.arange(0, 8)
+    for i in range(-m, m):
+        tl.store(x + i * 8 + lanes, 1.0, mask=(across + lanes >= 0) & (across + lanes < n))
+        across += i
+
+
+@FOUND.append
+def sliding(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
+    """A sum of indices carried around a loop: halves of squares, and the larger of them and 0."""
+    sliding_kernel[(k,)](torch.empty(4096, device=device), n, m)
