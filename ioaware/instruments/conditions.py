@@ -94,8 +94,9 @@ def _as_multiple(relation: Any) -> Any:
 
 
 def needed(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Those that do not follow from the equalities among them, each once: of a known block, that it is not too large."""
-    distinct = {condition.holds: condition for condition in conditions}
+    """Those that do not follow from the equalities among them, each once: of a known block, that it is not too large. What is
+    about no parameter, as that a specialised one is what it was specialised to, goes without saying."""
+    distinct = {condition.holds: condition for condition in conditions if condition.names}
     equal = {holds.args[0]: holds.args[1] for holds in distinct if isinstance(holds, sympy.Eq)}
     given = known(condition for condition in distinct.values() if isinstance(condition.holds, sympy.Eq))
 

@@ -174,6 +174,8 @@ def attention_residual(blocks: int = 4, rows: int = 64, cols: int = 512, device:
 
 def modulated_rms_norm(batch: int = 4, seq_len: int = 64, cols: int = 1000, device: str = "cuda") -> Work:
     """RMSNorm scaled and shifted per sequence."""
+    import torch.distributed.tensor  # noqa: F401 - other modules of the package have imported it by then
+
     function = _operator("modulated_rms_norm", "LigerModulatedRMSNormFunction")
     x, w = normal(batch, seq_len, cols, device=device, grad=True), normal(cols, device=device, grad=True)
     scale, shift = (normal(batch, cols, device=device, grad=True) for _ in range(2))

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
 
 from ioaware.errors import UsageError
+from ioaware.instruments.conditions import Condition, needed
 from ioaware.instruments.derive import Derived, derive
+from ioaware.instruments.launch_traffic import _in_parameters  # pyright: ignore[reportPrivateUsage]
 from ioaware.instruments.target import load_target
 from ioaware.instruments.trace import trace
 
@@ -94,3 +97,21 @@ def test_data_that_is_read_is_read_again() -> None:
 def test_a_size_is_a_positive_integer(value: object) -> None:
     with pytest.raises(UsageError, match="must be a positive integer"):
         derived("branching").evaluate(n=value)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_is_about_no_parameter_goes_without_saying() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    about_n, about_none = Condition(sympy.Le(n, 7), "branch"), Condition(sympy.Eq(64, 64, evaluate=False), "constexpr ROWS")
+    assert needed([about_n, about_none]) == (about_n,)
+
+
+def test_a_quotient_that_no_rounding_changes_is_a_multiple() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    exact = sympy.Eq(sympy.ceiling(n / 128), sympy.floor(n / 128), evaluate=False)
+    assert str(Condition(exact, "branch")) == "n % 128 == 0"
+
+
+def test_notes_are_of_lengths_where_formulas_are_made_in_units_of_them() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    note = "sectors of tt.load at rows.py:7 at most: rows may share sectors, unless n % 4 == 0 and nn % 4 == 0"
+    assert _in_parameters(note, [(n, 32)]) == note.replace("unless n % 4", "unless n % 128")

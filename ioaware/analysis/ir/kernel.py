@@ -221,7 +221,7 @@ class _Counting:
         """What keeps the sectors of an access from being known."""
         of, line = "sectors of ", _line(touch)
         if None in touched:
-            unknown = "not known: its addresses are not affine in its lanes"
+            unknown = "not known: their addresses are not affine in the lanes"
             return (Doubt(touch.operation, line, "are", "are", unknown, of),)
         found = dict.fromkeys(doubt for sector in touched if sector for doubt in sector.doubts)
         return tuple(Doubt(touch.operation, line, "at most:", "at most:", doubt, of) for doubt in found)

@@ -12,7 +12,8 @@ from ioaware.analysis.ir.alignment import alignment, has_unknown, multiples, who
 from ioaware.analysis.ir.build import substitute
 from ioaware.analysis.ir.counts import Counted, Programs, over_all, repeated
 from ioaware.analysis.ir.poly import ZERO, Poly, Sum, Symbol, poly, total
-from ioaware.analysis.ir.record import Condition, Scope, Touch
+from ioaware.analysis.ir.record import Condition, Loop, Scope, Touch
+from ioaware.analysis.ir.reindex import floors
 from ioaware.analysis.ir.rewriting import Placed
 from ioaware.analysis.ir.sectors import Sectors, sectors_of
 from ioaware.analysis.ir.simplify import simplified
@@ -117,7 +118,10 @@ def _joined(one: Mapping[Symbol, int], other: Mapping[Symbol, int]) -> dict[Symb
 
 
 def _summed(count: Poly, scopes: Sequence[Scope], programs: Programs) -> Poly:
-    """Term by term: where no length is a whole number of sectors there is nothing to close."""
+    """Term by term: where no length is a whole number of sectors there is nothing to close, unless rows lie alike anyhow."""
+    indices = {index.key for index in programs.indices} | {scope.index.key for scope in scopes if isinstance(scope, Loop)}
+    if not any(indices & floor.free for floor in floors(count)):
+        return programs.sum(repeated(count, scopes))
     loops = [(index, ZERO, size) for index, size in zip(programs.indices, programs.sizes, strict=True)]
     for scope in reversed(scopes):
         if isinstance(scope, Condition):
