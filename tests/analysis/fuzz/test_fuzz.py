@@ -23,7 +23,37 @@ pytestmark = [
 
 FIRST = int(os.environ.get("IOAWARE_FUZZ_SEED", "1000000"))
 MORE = range(FIRST, FIRST + int(os.environ.get("IOAWARE_FUZZ", "0")))
-SMALL = (7, 12, 21, 23, 27, 33, 34, 36, 57, 61, 64, 71, 76, 77, 81, 91, 98, 166)
+SMALL = (
+    10,
+    14,
+    17,
+    18,
+    20,
+    26,
+    36,
+    39,
+    42,
+    43,
+    45,
+    47,
+    56,
+    61,
+    64,
+    65,
+    66,
+    67,
+    74,
+    76,
+    94,
+    98,
+    100,
+    104,
+    111,
+    115,
+    117,
+    119,
+    122,
+)
 """Seeds whose programs together have every construct of the grammar, and are quick."""
 
 
