@@ -135,6 +135,8 @@ def _interval(expr: Any, known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
         return _each(expr.func, lows), _each(expr.func, highs)
     if isinstance(expr, sympy.Mul):
         return _product(expr, parts, known)
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and expr.exp > 0 and lows[0] is not None and lows[0] >= 0:
+        return lows[0] ** expr.exp, None if highs[0] is None else highs[0] ** expr.exp
     return None, None
 
 

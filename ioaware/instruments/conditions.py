@@ -106,7 +106,40 @@ def needed(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
         rest = Condition(condition.holds.xreplace(equal), "").expr
         return rest is None or not follows(rest, given.ranges)
 
-    return tuple(filter(says_more, distinct.values()))
+    return tuple(_without_wider(list(filter(says_more, distinct.values()))))
+
+
+def _without_wider(conditions: list[Condition]) -> Iterator[Condition]:
+    """Of products that must not exceed a number, those that do not follow from the others: where heads*ceil(n/128) <= 528, no
+    product of these comes near 2**30."""
+    bounded = {condition: bound for condition in conditions if (bound := _bound(condition.expr)) is not None}
+    known_ends: dict[Symbol, Range] = {}
+    needless: set[Condition] = set()
+    for condition, (factors, most) in sorted(bounded.items(), key=lambda pair: pair[1][1]):
+        if follows(condition.expr, known_ends):
+            needless.add(condition)
+            continue
+        for symbol, step in factors.items():
+            before = known_ends.get(symbol, (1, None))[1]
+            known_ends[symbol] = (1, most * step if before is None else min(before, most * step))
+    return (condition for condition in conditions if condition not in needless)
+
+
+def _bound(expr: Any) -> tuple[dict[Symbol, int], int] | None:
+    """Of `n*ceil(m/8) <= 100`, where every factor is at least 1: that n is at most 100 and m at most 8 times that."""
+    if not isinstance(expr, (sympy.Le, sympy.Lt)):
+        return None
+    product, most = cast("tuple[Any, Any]", expr.args)
+    factors: dict[Symbol, int] = {}
+    one: Any = sympy.S.One
+    for factor in _sympy.Mul.make_args(product):
+        base: Any = factor.base if isinstance(factor, sympy.Pow) else factor
+        rounded: Any = base.args[0] if isinstance(base, sympy.ceiling) else None
+        share, length = (one, base) if rounded is None else rounded.as_coeff_Mul()
+        if not length.is_Symbol or not length.is_positive or share.p != 1:
+            return None
+        factors[cast(Symbol, length)] = int(share.q)
+    return (factors, int(most)) if most.is_Integer else None
 
 
 @dataclass(frozen=True)
@@ -144,6 +177,8 @@ def _relations(expr: Any) -> Iterator[Any]:
     """A relation without roundings, or those that an equality of a rounding means."""
     if not isinstance(expr, sympy.Eq):
         yield expr
+        factors, most = _bound(expr) or ({}, 0)
+        yield from (_sympy.Le(symbol, most * step, evaluate=False) for symbol, step in factors.items())
         return
     rounded, value = cast("tuple[Any, Any]", expr.args)
     if rounded.func is SHOWN_AS[NextPowerOfTwo] and value > 1:

@@ -12,6 +12,7 @@ import pytest
 import sympy
 import torch
 import triton
+from torch.utils._sympy.functions import CeilDiv
 
 from ioaware.instruments.conditions import Condition, known, needed
 from ioaware.instruments.pointwise import UnknownFunctionError, compute
@@ -97,3 +98,18 @@ def test_what_follows_from_a_known_block_is_not_said() -> None:
     facts = known(said)
     assert {str(symbol): ends for symbol, ends in facts.ranges.items()} == {"n": (101, 128)}
     assert {str(symbol): factor for symbol, factor in facts.multiples.items()} == {"n": 8}
+
+
+def test_products_that_follow_from_a_narrower_one_go_without_saying() -> None:
+    n, m, free = sympy.symbols("n m free", integer=True, positive=True)
+    narrow = sympy.Le(n * CeilDiv(m, 128), 528)
+    wide = [sympy.Lt(n**2 * CeilDiv(m, 128), 2**30), sympy.Lt(CeilDiv(m, 256), 2**30), sympy.Le(n, 65535), sympy.Lt(m, 67585)]
+    kept = [sympy.Lt(n**4, 2**30), sympy.Le(free, 65535), sympy.Lt(m, 67584), sympy.Ge(n, 3)]
+    conditions = [Condition(holds, "branch") for holds in (wide[0], narrow, *kept, *wide[1:])]
+    assert [condition.holds for condition in needed(conditions)] == [narrow, *kept]
+
+
+def test_of_two_that_say_the_same_one_is_left() -> None:
+    n, m = sympy.symbols("n m", integer=True, positive=True)
+    conditions = [Condition(sympy.Le(CeilDiv(n, 8) * m, 64), "branch"), Condition(sympy.Le(m, 64), "branch")]
+    assert needed(conditions) == (conditions[0],)
