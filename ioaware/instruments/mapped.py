@@ -24,7 +24,7 @@ class Memory:
             return
         if not MAPS.exists():
             return
-        self._known = {kind: _mapped("w" if kind else "r") for kind in (False, True)}
+        self._known = _mapped()
         if not self._holds(addresses, width, writes):
             raise IndexError(
                 f"the kernel {'writes' if writes else 'reads'} far outside of its tensors, where there is no memory"
@@ -38,17 +38,20 @@ class Memory:
         return bool((place > 0).all() and (addresses + np.uint64(width) <= ends[place - 1]).all())
 
 
-def _mapped(permission: str) -> tuple[Addresses, Addresses]:
-    """Where memory with this permission begins and ends, neighbours joined."""
-    joined: list[list[int]] = []
+def _mapped() -> dict[bool, tuple[Addresses, Addresses]]:
+    """Where memory that can be read begins and ends, and where memory that can be written does, neighbours joined."""
+    joined: dict[bool, list[list[int]]] = {False: [], True: []}
     for line in MAPS.read_text(encoding="ascii", errors="replace").splitlines():
         span, permissions = line.split(" ", 2)[:2]
-        if permission not in permissions:
-            continue
-        start, end = (int(address, 16) for address in span.split("-"))
-        if joined and joined[-1][1] == start:
-            joined[-1][1] = end
-        else:
-            joined.append([start, end])
-    starts, ends = np.array(joined, np.uint64).T
-    return starts, ends
+        start, _, end = span.partition("-")
+        first, last = int(start, 16), int(end, 16)
+        for writes, letter in ((False, "r"), (True, "w")):
+            if letter not in permissions:
+                continue
+            spans = joined[writes]
+            if spans and spans[-1][1] == first:
+                spans[-1][1] = last
+            else:
+                spans.append([first, last])
+    starts_and_ends = {writes: np.array(spans, np.uint64).T for writes, spans in joined.items()}
+    return {writes: (starts, ends) for writes, (starts, ends) in starts_and_ends.items()}
