@@ -1,4 +1,7 @@
-"""Many programs: `python -m fuzz.run FIRST_SEED PROGRAMS`, with tests/analysis on PYTHONPATH. Says how many ended how."""
+"""Many programs: `python -m fuzz.run FIRST_SEED PROGRAMS [small] [data] [times]`, with tests/analysis on PYTHONPATH.
+
+Says how many ended how, also where it is interrupted.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,7 +25,7 @@ def main() -> None:
     outcomes: Counter[str] = Counter()
     sectors: Counter[str] = Counter()
     why: Counter[str] = Counter()
-    with TemporaryDirectory() as directory:
+    with TemporaryDirectory() as directory, suppress(KeyboardInterrupt):
         for seed in range(first, first + programs):
             text = program(seed, data=data, small=small)
             started = time.process_time()
