@@ -59,7 +59,8 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
     told: set[tuple[str, str]] = set()
     for kernel in kernels:
         for at, section in enumerate(kernel.sections):
-            moved = f"  {_moved(kernel, kernels, result)}" if at == 0 and len(kernels) > 1 else ""
+            several = len(kernels) > 1 or kernel.launches > 1
+            moved = f"  {_moved(kernel, kernels, result)}" if at == 0 and several else ""
             yield Text(printable(f"\n{section.function}  {Path(section.path).name}{moved}"))
             if at == 0 and kernel.conditions:
                 yield Text(printable(f"for {' and '.join(map(str, kernel.conditions))}"))
@@ -88,7 +89,9 @@ def _moved(kernel: Explanation, kernels: list[Explanation], result: Derived) -> 
     own = value(kernel.bytes, result.values)
     whole = None if None in each else sum((bytes_ or 0) * one.launches for bytes_, one in zip(each, kernels, strict=True))
     parts = ["bytes depend on data" if own is None else bytes_text(own * kernel.launches)]
-    parts += [f"{own * kernel.launches / whole:.1%} of the work's bytes"] if own is not None and whole else []
+    parts += (
+        [f"{own * kernel.launches / whole:.1%} of the work's bytes"] if own is not None and whole and len(kernels) > 1 else []
+    )
     parts += [f"{kernel.launches} launches"] if kernel.launches > 1 else []
     return ", ".join(parts)
 
