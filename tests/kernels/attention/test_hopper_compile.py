@@ -36,6 +36,9 @@ def compiled(plan: Plan, width: int, dtype: str, *, causal: bool, kv_len: int = 
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
 
 
+NOTHING_SPILLED = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 8)
+"""Triton 3.9 spills some numbers of a program or a tile at head_dim 256, causal; nothing that a matmul loop needs."""
+
 REGISTERS = {2: 168, 3: 128, 4: 96}
 """A thread's before the consumers take more: what 64 K registers are to the warps of so many consumers and the producer."""
 
@@ -61,9 +64,9 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
     assert f"Used {REGISTERS[plan.consumers]} registers" in report
 
     code = Code.of(kernel, tmp_path)
-    # Triton 3.7 and 3.9 spill numbers that do not change, before the first tile, and read them once a program or a tile
-    assert not [x for begin, end in code.loops() for x in code.instructions[begin:end] if re.search(r"\bSTL\b", x)]
-    assert not [x for loop in code.matmul_loops() for x in loop if re.search(r"\bLDL\b", x)]
+    assert not [x for loop in code.matmul_loops() for x in loop if re.search(r"\b(STL|LDL)\b", x)]
+    if NOTHING_SPILLED:
+        assert not [x for x in code.instructions if re.search(r"\b(STL|LDL)\b", x)]
     assert any(f"USETMAXREG.TRY_ALLOC.CTAPOOL UP0, {plan.registers:#x}" in x for x in code.instructions)
     assert undefined_reads(code) == []
 
