@@ -6,10 +6,11 @@
 
 Without targets: those of this package. Each number is wall clock in a process that does nothing else, after the target's own
 module is imported, and torch and triton with it; what derive itself imports is in it. `first` has no caches, neither Triton's
-nor ours, `fresh` is another process that finds them on disk, `again` the same process (median of five). What `first` is made
-of is measured in a third process, one after the other: `imports` of sympy and ioaware's own modules, `formulas` without machine
-code, and `compile`, Triton's own compilation of each kernel from its source to machine code. `yard` is a plain Python loop of
-5,000,000 rounds just before: a machine that is shared, throttled or another one shows in it.
+nor ours, `fresh` is another process that finds them on disk, `again` the same process (median of five). `cpu` is the calling
+thread's own time in `first`, which others on the machine lengthen least. What `first` is made of is measured in a third
+process, one after the other: `imports` of sympy and ioaware's own modules, `formulas` without machine code, and `compile`,
+Triton's own compilation of each kernel from its source to machine code. `yard` is a plain Python loop of 5,000,000 rounds just
+before: a machine that is shared, throttled or another one shows in it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ OWN = (
     *(f"{MODULE}:{case}" for case in ("decode", "portable", "portable causal=true", "portable_backward")),
 )
 AGAIN, POINTS, TIMEOUT_S, POINTS_TIMEOUT_S = 5, 100_000, 300, 60
-PARTS = ("imports", "formulas", "compile")
+PARTS = ("cpu", "imports", "formulas", "compile")
 LIMITS = {"first": 2.0, "again": 0.1, "fresh": 0.1, "points": 1.0}
 """Seconds."""
 
@@ -52,27 +53,27 @@ def parsed(target: str) -> tuple[str, dict[str, Any]]:
     return spec, {name: looks_like(text) for name, _, text in (item.partition("=") for item in given)}
 
 
-def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], float]]:
-    """The target with its module imported; and the seconds so far that a cut-down module of a checkout took to import, which
-    the files of foreign targets do when they are called."""
+def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], complex]]:
+    """The target with its module imported; and the time so far (see `_now`) that cut-down modules of a checkout took to import,
+    which the files of foreign targets do when they are called."""
     from ioaware.cases import CASES
     from ioaware.instruments.loading import load_function
 
     if spec in CASES:
         importlib.import_module(f"ioaware.kernels.attention.{spec}")
-        return spec, float
+        return spec, complex
     function = load_function(spec)
     checkout: Any = sys.modules.get("checkout")
     if checkout is None:
-        return function, float
-    spent, plain = [0.0], checkout.Library.definitions
+        return function, complex
+    spent, plain = [0j], checkout.Library.definitions
 
     def timed(*args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
+        start = _now()
         try:
             return plain(*args, **kwargs)
         finally:
-            spent[0] += time.perf_counter() - start
+            spent[0] += _now() - start
 
     checkout.Library.definitions = timed
     return function, lambda: spent[0]
@@ -89,9 +90,9 @@ def once(stage: str, target: str) -> dict[str, Any]:
         importlib.import_module(name)
     if stage == "parts":
         return _parts(function, params, importing)
-    start, others = time.perf_counter(), importing()
+    start = _now() - importing()
     derived: Any = ioaware.derive(function, **params)
-    seconds = time.perf_counter() - start - (importing() - others)
+    seconds, cpu = (taken := _now() - importing() - start).real, taken.imag
     if stage == "memory":
         return _memory(lambda: ioaware.derive(function, **params))
     if stage == "fresh":
@@ -99,10 +100,12 @@ def once(stage: str, target: str) -> dict[str, Any]:
     if stage == "points":
         return _at_points(derived)
     again = [_timed(lambda: ioaware.derive(function, **params)) for _ in range(AGAIN)]
-    return {"first": seconds, "again": statistics.median(again)}
+    return {"first": seconds, "cpu": cpu, "again": statistics.median(again)}
 
 
-def _parts(function: str | Callable[..., object], params: Mapping[str, Any], importing: Callable[[], float]) -> dict[str, Any]:
+def _parts(
+    function: str | Callable[..., object], params: Mapping[str, Any], importing: Callable[[], complex]
+) -> dict[str, Any]:
     """The seconds of imports, of formulas alone, and of Triton's compilation of every kernel, one after the other."""
     imports = _timed(lambda: importlib.import_module("ioaware.instruments.derive"))
     from ioaware.instruments.capture import DEFAULT_GPU, capture
@@ -111,10 +114,15 @@ def _parts(function: str | Callable[..., object], params: Mapping[str, Any], imp
     from ioaware.instruments.target import load_target
 
     target, others = load_target(function), importing()
-    formulas = _timed(lambda: derive(target, params, machine_code=False)) - (importing() - others)
+    formulas = _timed(lambda: derive(target, params, machine_code=False)) - (importing() - others).real
     found = capture(target, target.resolve(params))
     kernels = _timed(lambda: [chip_use(launch, found.values, DEFAULT_GPU) for launch in found.launches])
     return {"imports": imports, "formulas": formulas, "compile": kernels}
+
+
+def _now() -> complex:
+    """Seconds of the wall clock, and as imaginary part those that this thread has worked."""
+    return complex(time.perf_counter(), time.thread_time())
 
 
 def _timed(work: Callable[[], object]) -> float:
