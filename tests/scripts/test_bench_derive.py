@@ -18,14 +18,31 @@ def script() -> ModuleType:
     return load_file(SCRIPT)
 
 
-def test_a_target_is_measured(script: ModuleType) -> None:
-    found = script.measured(f"{TARGETS}:plain n=50")
-    assert "failed" not in found, found
-    assert set(script.LIMITS) < set(found)
-    assert found["again"] < found["fresh"]
-    assert all(found[part] > 0 for part in script.PARTS)
-    assert found["imports"] + found["formulas"] < 2 * found["first"]
-    assert found["at"] == "any"
+def test_what_a_process_measures(script: ModuleType, tmp_path: Path) -> None:
+    first, points, parts = (
+        script.child(stage, f"{TARGETS}:plain n=50", str(tmp_path)) for stage in ("first", "points", "parts")
+    )
+    assert set(first) == {"first", "cpu", "again"}, first
+    assert set(points) == {"points", "at"}, points
+    assert points["at"] == "any"
+    assert set(parts) == {"imports", "formulas", "compile"}, parts
+    assert all(seconds > 0 for found in (first, parts) for seconds in found.values())
+
+
+def test_a_target_is_measured_in_four_processes_one_of_them_without_caches(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, str] = {}
+
+    def child(stage: str, target: str, caches: str, timeout_s: float = 0) -> dict[str, float]:
+        asked[stage] = caches
+        return {stage: 1.0}
+
+    monkeypatch.setattr(script, "child", child)
+    monkeypatch.setattr(script, "_rounds", int)
+    assert set(script.measured("file.py:function")) == {"target", "yard", *asked}
+    assert set(asked) == {"first", "fresh", "points", "parts"}
+    assert asked["first"] == asked["fresh"] == asked["points"] != asked["parts"]
 
 
 def test_one_that_cannot_be_derived_says_why(script: ModuleType) -> None:
