@@ -31,6 +31,11 @@ class Pair:
         return total(launch.requested for launch in self.measured.launches if launch.origin == "triton")
 
     @property
+    def spills(self) -> bool:
+        """Whether a Triton kernel keeps registers in memory, whose traffic is in no IR that derivation reads."""
+        return any(launch.local_bytes for launch in self.measured.launches if launch.origin == "triton")
+
+    @property
     def hbm_bytes(self) -> int | None:
         """Bytes between HBM and the L2, of the same kernels."""
         moved = total(launch.hbm for launch in self.measured.launches if launch.origin == "triton")

@@ -68,12 +68,20 @@ def _agreement(points: Points) -> Iterator[str]:
 def _kernels(kernels: Sequence[Pair]) -> Iterator[str]:
     """How far the counters are from what derivation reads from the kernels' IR."""
     compared = [pair for pair in kernels if pair.read_ratio is not None]
-    worst = worst_ratio(compared)
+    spilling = [pair for pair in compared if pair.spills]
+    whole = [pair for pair in compared if not pair.spills]
+    worst, spilled = worst_ratio(whole), worst_ratio(spilling)
     if worst is not None:
         names = _list(sorted({pair.name for pair in compared}))
         yield (
-            f"Of the Hopper kernels ({names}), which have no closed form, measured requested bytes are within "
-            f"{percent_text(worst)} of what derivation reads from their IR, at all {len(compared)} points."
+            f"Of the kernels without a closed form ({names}), measured requested bytes are within {percent_text(worst)} of "
+            f"what derivation reads from their IR at {_of(len(whole), len(compared))} points"
+            + (
+                f"; at the others registers are spilled, which is in no IR, and up to {percent_text(spilled)} more"
+                if spilled
+                else ""
+            )
+            + "."
         )
 
 

@@ -128,8 +128,18 @@ def test_rows_have_every_column_and_no_rate_where_the_clock_moved() -> None:
 
 def test_the_summary_says_how_close_they_are() -> None:
     said = " ".join(summarise(Points([]), [], pairs(both())))
-    assert "Of the Hopper kernels (hopper), which have no closed form" in said
-    assert "are within 0.2 % of what derivation reads from their IR, at all 1 points" in said
+    assert "Of the kernels without a closed form (hopper), measured" in said
+    assert "are within 0.2 % of what derivation reads from their IR at all 1 points." in said
+
+
+def test_what_is_spilled_is_not_laid_to_derivation() -> None:
+    derived, measured = both(512)
+    kernel = replace(measured.launches[0], local_bytes=8, requested=Traffic(1_000_000, 230_000))
+    spilling = sorted(pairs([*both(), derived, replace(measured, launches=(kernel,))]), key=lambda pair: pair.spills)
+    assert [pair.spills for pair in spilling] == [False, True]
+    said = " ".join(summarise(Points([]), [], spilling))
+    assert "are within 0.2 % of what derivation reads from their IR at 1 of 2 points" in said
+    assert "at the others registers are spilled, which is in no IR, and up to 130 % more." in said
 
 
 def test_the_report_shows_them(tmp_path: Path, results: Any, claim_of: Callable[..., Any]) -> None:
