@@ -19,7 +19,7 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from ioaware.analysis import ratio
 from ioaware.analysis.frames import Frame, Node
-from ioaware.analysis.integers import Holds, Series
+from ioaware.analysis.integers import Holds, Series, arguments, free_symbols
 from ioaware.analysis.ratio import Array, Number, Ratio, Truth, Whole
 from ioaware.analysis.shifts import shift
 from ioaware.analysis.sums import Summation
@@ -82,25 +82,6 @@ def _array(found: Whole, shape: tuple[int, ...]) -> Array:
     if isinstance(found, int):
         return np.full(shape, found, np.int64 if abs(found) <= ratio.INT64_MAX else object)
     return ratio.column(found.values).values.reshape(shape).copy()
-
-
-@lru_cache(maxsize=16384)
-def free_symbols(expr: Any) -> frozenset[Any]:
-    """What an expression needs values for, as sympy's own `free_symbols`, which simplifies every sum to find that out."""
-    if isinstance(expr, sympy.Symbol):
-        return frozenset({cast(Any, expr)})
-    body, *limits = _args(expr) or (None,)
-    if not isinstance(expr, sympy.Sum):
-        return frozenset[Any]().union(*map(free_symbols, _args(expr)))
-    found = free_symbols(body)
-    for limit in limits:  # the first limit is the innermost
-        index, low, high = _args(limit)
-        found = found - {index} | free_symbols(low) | free_symbols(high)
-    return found
-
-
-def _args(expr: Any) -> tuple[Any, ...]:
-    return tuple(expr.args)
 
 
 class _Part:
@@ -187,12 +168,12 @@ class _Compiler:
             return self._sum(expr)
         kind: type = type(cast(object, expr))
         if kind in _FOLDS:
-            return self._folded(_FOLDS[kind], list(map(self.node, _args(expr))))
+            return self._folded(_FOLDS[kind], list(map(self.node, arguments(expr))))
         if kind is sympy.Mod:
-            number, divisor = map(self.node, _args(expr))
+            number, divisor = map(self.node, arguments(expr))
             return _Part(lambda frame: ratio.mod(frame.of(number), frame.of(divisor)), (number, divisor))
         if kind in _ROUNDINGS:
-            rounding, inner = _ROUNDINGS[kind], self.node(_args(expr)[0])
+            rounding, inner = _ROUNDINGS[kind], self.node(arguments(expr)[0])
             return _Part(lambda frame: rounding(frame.of(inner)), (inner,))
         raise TypeError(f"cannot evaluate {kind.__name__} exactly: {expr}")
 
@@ -209,7 +190,7 @@ class _Compiler:
         return _fold(fold, parts)
 
     def _power(self, expr: Any) -> Node:
-        base, exponent = _args(expr)
+        base, exponent = arguments(expr)
         if not isinstance(exponent, sympy.Integer):
             raise TypeError(f"cannot evaluate a power that is not a constant integer exactly: {expr}")
         inner, count = self.node(base), int(exponent)
@@ -223,7 +204,7 @@ class _Compiler:
 
     def _piecewise(self, expr: Any) -> Node:
         """The first branch whose condition holds, evaluated only where it does: others may divide by zero there."""
-        branches = [(self.node(value), self._condition(condition)) for value, condition in map(_args, _args(expr))]
+        branches = [(self.node(value), self._condition(condition)) for value, condition in map(arguments, arguments(expr))]
 
         def choose(frame: Frame) -> Ratio:
             if frame.size is None:
@@ -253,10 +234,10 @@ class _Compiler:
             return _Condition(lambda _: truth, ())
         if isinstance(condition, Relational) and type(condition) in _COMPARISONS:
             how = _COMPARISONS[type(condition)]
-            left, right = map(self.node, _args(condition))
+            left, right = map(self.node, arguments(condition))
             return _Condition(lambda frame: ratio.compare(frame.of(left), frame.of(right), how), (left, right))
         if isinstance(condition, (sympy.And, sympy.Or, sympy.Not)):
-            inner = [self._condition(arg) for arg in _args(condition)]
+            inner = [self._condition(arg) for arg in arguments(condition)]
             parts = [part for each in inner for part in each.parts]
             join = _both if isinstance(condition, sympy.And) else _one
             if isinstance(condition, sympy.Not):
@@ -266,13 +247,13 @@ class _Compiler:
 
     def _sum(self, expr: Any) -> Node:
         """A sum over an integer index, all terms of many points at once; an upper limit below the lower one gives 0."""
-        body, *limits = _args(expr)
+        body, *limits = arguments(expr)
         return self._summed(body, limits)
 
     def _summed(self, body: Any, limits: Sequence[Any]) -> Node:
         if not limits:
             return self.node(body)
-        index, low, high = _args(limits[-1])  # the first limit is the innermost
+        index, low, high = arguments(limits[-1])  # the first limit is the innermost
         ends, name = (self.node(low), self.node(high)), str(index)
         self._indices += (name,)
         try:

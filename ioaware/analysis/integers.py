@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
 import sympy
 from sympy import Expr, Symbol
@@ -10,8 +11,24 @@ from sympy import Expr, Symbol
 _sympy: Any = sympy  # its functions are untyped; their types are given below
 
 
-def _any(value: Any) -> Any:
-    return value
+def arguments(expr: Any) -> tuple[Any, ...]:
+    """What an expression is made of, without sympy's types."""
+    return tuple(expr.args)
+
+
+@lru_cache(maxsize=16384)
+def free_symbols(expr: Any) -> frozenset[Any]:
+    """What an expression needs values for, as sympy's own `free_symbols`, which simplifies every sum to find that out."""
+    if isinstance(expr, sympy.Symbol):
+        return frozenset({cast(Any, expr)})
+    if not isinstance(expr, sympy.Sum):
+        return frozenset[Any]().union(*map(free_symbols, arguments(expr)))
+    body, *limits = arguments(expr)
+    found = free_symbols(body)
+    for limit in limits:  # the first limit is the innermost
+        index, low, high = arguments(limit)
+        found = found - {index} | free_symbols(low) | free_symbols(high)
+    return found
 
 
 class Holds(sympy.Function):
@@ -44,11 +61,7 @@ class Series(sympy.Sum):
     @property
     def free_symbols(self) -> set[Any]:
         """What is left when the indices are not."""
-        term, *limits = self.args
-        free: set[Any] = set(_any(term).free_symbols)
-        for index, low, high in map(_any, limits):
-            free = free - {index} | low.free_symbols | high.free_symbols
-        return free
+        return set(free_symbols(self))
 
 
 def positive_symbols(names: str) -> tuple[Symbol, ...]:

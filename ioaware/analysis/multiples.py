@@ -13,6 +13,7 @@ from sympy import Expr
 
 from ioaware.analysis.evaluate import evaluate
 from ioaware.analysis.formula import show
+from ioaware.analysis.integers import arguments
 
 _sympy: Any = sympy
 MOST_NODES = 3000
@@ -117,7 +118,7 @@ def _first(expr: Any) -> Cases:
     """As it stands."""
     if not isinstance(expr, sympy.Piecewise):
         return Cases(expr)
-    parts: list[tuple[Any, Any]] = [_args(part) for part in _args(expr)]  # pyright: ignore[reportAssignmentType]
+    parts: list[tuple[Any, Any]] = [arguments(part) for part in arguments(expr)]  # pyright: ignore[reportAssignmentType]
     (value, condition), *others = parts
     if condition == True:  # noqa: E712 - sympy's own
         return Cases(value)
@@ -130,17 +131,13 @@ def _first(expr: Any) -> Cases:
 def _multiples(condition: Any) -> dict[Any, int] | None:
     """By length what it must be a multiple of; None for another condition."""
     found: dict[Any, int] = {}
-    for part in _args(condition) if isinstance(condition, sympy.And) else (condition,):
-        remainder, nothing = _args(part) if isinstance(part, sympy.Eq) else (None, None)
+    for part in arguments(condition) if isinstance(condition, sympy.And) else (condition,):
+        remainder, nothing = arguments(part) if isinstance(part, sympy.Eq) else (None, None)
         if nothing != 0 or not isinstance(remainder, sympy.Mod):
             return None
-        value, divisor = _args(remainder)
+        value, divisor = arguments(remainder)
         number, length = value.as_coeff_Mul()
         if not divisor.is_Integer or not number.is_Rational or number.p != 1 or not length.free_symbols:
             return None
         found[length] = lcm(found.get(length, 1), int(divisor) * int(number.q))  # n/8 is even where n is a multiple of 16
     return found
-
-
-def _args(expr: Any) -> tuple[Any, ...]:
-    return tuple(expr.args)

@@ -8,15 +8,11 @@ from typing import Any, TypeAlias
 import sympy
 from sympy import Expr, Symbol
 
-from ioaware.analysis.integers import Holds
+from ioaware.analysis.integers import Holds, arguments
 
 _sympy: Any = sympy
 Range: TypeAlias = tuple[int | None, int | None]
 """Smallest and largest value of a symbol; None where there is no end."""
-
-
-def _args(expr: Any) -> tuple[Any, ...]:
-    return tuple(expr.args)
 
 
 def ranges(relations: Iterable[Any]) -> dict[Symbol, Range]:
@@ -34,7 +30,7 @@ def ranges(relations: Iterable[Any]) -> dict[Symbol, Range]:
 def _solved(relation: Any) -> Iterable[tuple[Symbol, Range]]:
     if not isinstance(relation, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)):
         return
-    left, right = _args(relation)
+    left, right = arguments(relation)
     below: Any = left - right if isinstance(relation, (sympy.Lt, sympy.Le)) else right - left  # <= 0, or < 0
     slope, symbol, constant = _line(below) or (0, None, 0)
     if symbol is None:
@@ -65,7 +61,7 @@ def follows(relation: Any, known: Mapping[Symbol, Range]) -> bool:
     """Whether a relation is so for all values in the ranges; False where one symbol's range does not tell."""
     if relation in (sympy.true, sympy.false) or not isinstance(relation, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)):
         return relation == sympy.true
-    small, large = _args(relation) if isinstance(relation, (sympy.Lt, sympy.Le)) else _args(relation)[::-1]
+    small, large = arguments(relation) if isinstance(relation, (sympy.Lt, sympy.Le)) else arguments(relation)[::-1]
     return _at_most(small + 1 if isinstance(relation, (sympy.Lt, sympy.Gt)) else small, large, known)
 
 

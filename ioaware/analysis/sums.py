@@ -75,10 +75,8 @@ class Summation:
             return self._totals(frame, starts, ends)
         try:
             sums = self._cumulated(frame, table)
-        except (
-            ZeroDivisionError,
-            ValueError,
-        ):  # in a gap between what the points ask for, maybe: without the table all is said
+        except (ZeroDivisionError, ValueError):
+            # Of a term in a gap between what the points ask for, maybe. One that they do ask for raises it here again.
             return self._totals(frame, starts, ends)
         return sums[table.ends] - sums[table.starts]
 
@@ -107,12 +105,9 @@ class Summation:
         found: list[Array] = [np.zeros(1, np.int64)]
         for chunk in _chunks(table.high - table.low + 1):
             number = (table.low[chunk.point] + chunk.place) * step + table.rest[chunk.point]
-            own = {self.index: 0, symbol: ratio.column(number)}
-            found.append(
-                _array(
-                    ratio.integer(Frame(chunk.point.size, own, points, chunk.point).of(self.term), self.what), chunk.point.size
-                )
-            )
+            size = chunk.point.size
+            inside = Frame(size, {self.index: 0, symbol: ratio.column(number)}, points, chunk.point)
+            found.append(_array(ratio.integer(inside.of(self.term), self.what), size))
         terms = ratio.column(np.concatenate(found))
         fits = max(-terms.low, terms.high) * terms.values.size <= INT64_MAX
         return np.cumsum(terms.values if fits else terms.values.astype(object))

@@ -89,10 +89,10 @@ def _moved(kernel: Explanation, kernels: list[Explanation], result: Derived) -> 
     own = value(kernel.bytes, result.values)
     whole = None if None in each else sum((bytes_ or 0) * one.launches for bytes_, one in zip(each, kernels, strict=True))
     parts = ["bytes depend on data" if own is None else bytes_text(own * kernel.launches)]
-    parts += (
-        [f"{own * kernel.launches / whole:.1%} of the work's bytes"] if own is not None and whole and len(kernels) > 1 else []
-    )
-    parts += [f"{kernel.launches} launches"] if kernel.launches > 1 else []
+    if own is not None and whole and len(kernels) > 1:
+        parts.append(f"{own * kernel.launches / whole:.1%} of the work's bytes")
+    if kernel.launches > 1:
+        parts.append(f"{kernel.launches} launches")
     return ", ".join(parts)
 
 

@@ -9,7 +9,8 @@ from typing import Any, cast
 import sympy
 from triton.backends.compiler import GPUTarget
 
-from ioaware.analysis.evaluate import OutsideFormulaError, evaluate, free_symbols
+from ioaware.analysis.evaluate import OutsideFormulaError, evaluate
+from ioaware.analysis.integers import free_symbols
 from ioaware.analysis.ir import Count, KernelTraffic
 from ioaware.analysis.ratio import Number
 from ioaware.errors import UsageError

@@ -149,18 +149,10 @@ def _joined(first: Placed, second: Placed) -> Placed | None:
         return None
     if not all(nonnegative(loop.high - loop.low) for loop in (one, other)):
         return None  # ranges that end before they begin do not add up
-    for first_from, then_from in product(
-        dict.fromkeys((ZERO, one.low)), dict.fromkeys((ZERO, other.low))
-    ):  # counted from there
-        low, end, start, stop = (
-            simplified(bound - origin)
-            for bound, origin in (
-                (one.low, first_from),
-                (one.high, first_from),
-                (other.low, then_from),
-                (other.high, then_from),
-            )
-        )
+    # either counted as it is, or from its own beginning
+    for first_from, then_from in product(dict.fromkeys((ZERO, one.low)), dict.fromkeys((ZERO, other.low))):
+        low, end = simplified(one.low - first_from), simplified(one.high - first_from)
+        start, stop = simplified(other.low - then_from), simplified(other.high - then_from)
         top = simplified(end + stop - 1)
         for high, back in ((stop, False), (simplified(top + 1 - start), True)):
             if not back and start != end:

@@ -10,8 +10,9 @@ from typing import Literal, TypeAlias
 import sympy
 from sympy import Expr
 
-from ioaware.analysis.evaluate import compile_expression, free_symbols
+from ioaware.analysis.evaluate import compile_expression
 from ioaware.analysis.formula import show
+from ioaware.analysis.integers import free_symbols
 from ioaware.analysis.ratio import Number
 
 SECTOR_BYTES = 32
