@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ioaware.collector import patient_collector
 from ioaware.traffic import ParamValue, Result
 
 if TYPE_CHECKING:
@@ -44,19 +45,20 @@ def derive(
     at other parameters. What data decide has a name with a line in the formulas and is given a value by it, as in
     `**{"Lock@layer_norm.py:179": 0}`. Raises `UsageError` for what cannot run, compile or be counted.
     """
-    from ioaware.instruments.compile import find_gpu
-    from ioaware.instruments.derive import derive as run_derived
-    from ioaware.instruments.target import load_target
-    from ioaware.instruments.unknowns import apart
+    with patient_collector():
+        from ioaware.instruments.compile import find_gpu
+        from ioaware.instruments.derive import derive as run_derived
+        from ioaware.instruments.target import load_target
+        from ioaware.instruments.unknowns import apart
 
-    params, data = apart(params)
-    if callable(target) and (args or not all(value is None or type(value) in SIMPLE for value in params.values())):
-        from ioaware.instruments.called import call_target
+        params, data = apart(params)
+        if callable(target) and (args or not all(value is None or type(value) in SIMPLE for value in params.values())):
+            from ioaware.instruments.called import call_target
 
-        called, given = call_target(target, args, params)
-        return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
-    loaded = load_target(target)
-    return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
+            called, given = call_target(target, args, params)
+            return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
+        loaded = load_target(target)
+        return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
 
 
 def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:

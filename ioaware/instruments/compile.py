@@ -80,17 +80,24 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
 
     with clear_failure(launch, gpu):
         source, options, backend = specialised(launch, general, values, gpu)
-        key = (source.hash(), str(options), str(gpu))
-        if key not in _texts:
-            text = _first_stage(source, options, backend, gpu)
-            if len(_texts) >= KEPT_TEXTS:
-                _texts.clear()
-            _texts[key] = text
-    return FirstIR(_texts[key], tuple(_parameters(source.signature.items(), launch.arguments)))
+        text = _texts.get(_key(source, options, gpu)) or _first_stage(source, options, backend, gpu)
+        keep_text(source, options, gpu, text)
+    return FirstIR(text, tuple(_parameters(source.signature.items(), launch.arguments)))
 
 
 KEPT_TEXTS = 256
 _texts: dict[tuple[str, str, str], str] = {}
+
+
+def _key(source: Any, options: Any, gpu: GPUTarget) -> tuple[str, str, str]:
+    return source.hash(), str(options), str(gpu)
+
+
+def keep_text(source: Any, options: Any, gpu: GPUTarget, text: str) -> None:
+    """Remembers the kernel's IR after the first stage: a kernel that is not specialised to its integers has one for all."""
+    if len(_texts) >= KEPT_TEXTS:
+        _texts.clear()
+    _texts[_key(source, options, gpu)] = text
 
 
 def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "") -> Iterator[tuple[str, Value]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stdout, suppress
@@ -19,7 +20,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.instruments import kept
 from ioaware.instruments.captured import CapturedLaunch
-from ioaware.instruments.compile import clear_failure, compiled, fresh_ir, integer_at, specialised
+from ioaware.instruments.compile import clear_failure, compiled, fresh_ir, integer_at, keep_text, specialised
 from ioaware.instruments.cubin import resources
 from ioaware.instruments.toolchain import toolchain
 
@@ -119,12 +120,26 @@ class _Lowering:
         def lowered() -> Resources:
             made, alive = code, context
             metadata: dict[str, Any] = {"target": self._gpu, **self._options.__dict__}
-            for stage in stages.values():
+            registers = None
+            for name, stage in stages.items():
                 made = stage(made, metadata)
+                if name == self._source.ext:
+                    keep_text(self._source, self._options, self._gpu, str(made))
+                if name == "ptx" and (registers := registers_declared(made)):
+                    break
+            else:
+                registers = resources(made)[0] if self._gpu.backend == "cuda" else None
             del alive
-            return Resources(int(metadata["shared"]), resources(made)[0] if self._gpu.backend == "cuda" else None)
+            return Resources(int(metadata["shared"]), registers)
 
         return lowered
+
+
+def registers_declared(ptx: str) -> int | None:
+    """Of a kernel for Hopper whose warpgroups exchange registers: a thread's at launch are what `.maxnreg` says, and no
+    assembler has to be asked (PTX ISA, setmaxnreg). None of any other kernel."""
+    found = re.search(r"^\.maxnreg (\d+)$", ptx, re.MULTILINE)
+    return int(found[1]) if found and "\tsetmaxnreg." in ptx and ".target sm_90a" in ptx else None
 
 
 def chip_use(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Resources:

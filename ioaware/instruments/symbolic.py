@@ -64,8 +64,8 @@ _sympy: Any = sympy
 class Decision:
     """A place where host code needed the value of a symbolic expression: a branch, a plain integer, a constexpr."""
 
-    note: str
-    """What the formulas take for granted because of it."""
+    takes: Condition | str
+    """What the formulas take for granted because of it, in words where it is no condition."""
     reason: str
     """`branch at file.py:12`, `taken as a number at file.py:12`, `constexpr HEAD_DIM`."""
     names: frozenset[str]
@@ -76,6 +76,11 @@ class Decision:
     """Whether only the given values lead here again: `int(n)`, the true branch of `n == 64`, a constexpr that is one."""
     condition: Condition | None = None
     """The same for other values; None for what is read of data, which no value of a parameter tells."""
+
+    @property
+    def note(self) -> str:
+        """What it takes for granted, as a sentence: written when somebody asks, which takes sympy a while."""
+        return self.takes if isinstance(self.takes, str) else f"assumes {self.takes} ({self.reason})"
 
 
 NOTHING: Mapping[str, str] = {}
@@ -148,7 +153,7 @@ class Symbols:
             holds = _sympy.Eq(named, plain_value, evaluate=False)
         condition = Condition(holds, use)
         self.constants.append(condition)
-        self.decisions[expr, use] = Decision(f"assumes {condition} ({use})", use, self._names(expr), None, False, condition)
+        self.decisions[expr, use] = Decision(condition, use, self._names(expr), None, False, condition)
         return plain_value
 
     def assume(self, note: str) -> None:
@@ -179,10 +184,8 @@ class Symbols:
             equals = (sides[0], sides[1]) if len(sides) == 2 else None
             condition = Condition(recognised(_renamed(holds, self._names_of)), reason)
             pins = not is_branch or len(sides) == 1
-            note = f"assumes {condition} ({reason})"
-            self.decisions[expr, reason] = Decision(
-                note, reason, self._names(expr), equals, pins, condition if is_branch else None
-            )
+            told = condition if is_branch else None
+            self.decisions[expr, reason] = Decision(condition, reason, self._names(expr), equals, pins, told)
         return outcome
 
     def _outcome(self, expr: Any) -> Any:

@@ -11,9 +11,10 @@ from ioaware.errors import UsageError
 from ioaware.instruments import machine_code
 from ioaware.instruments.capture import DEFAULT_GPU, capture
 from ioaware.instruments.captured import CapturedLaunch
-from ioaware.instruments.compile import find_gpu
+from ioaware.instruments.compile import compiled, find_gpu
+from ioaware.instruments.cubin import resources
 from ioaware.instruments.derive import derive
-from ioaware.instruments.machine_code import MachineCode, chip_use
+from ioaware.instruments.machine_code import MachineCode, chip_use, registers_declared
 from ioaware.instruments.target import load_target
 
 TARGETS = Path(__file__).parent / "uncompiled_targets.py"
@@ -33,6 +34,17 @@ def test_it_is_what_triton_makes(spec: str, gpu: str) -> None:
     assert used == [chip_use(launch, {}, compiled_for) for launch in plain]
     assert used == [chip_use(launch, found.values, compiled_for) for launch in found.launches]
     assert used[0].shared_bytes or spec != "flash2"
+
+
+def test_warpgroups_that_exchange_registers_say_how_many_there_are() -> None:
+    """No assembler is asked, and would not say otherwise."""
+    target = load_target("ioaware.kernels.attention.targets:hopper")
+    derived = derive(target, target.resolve({"seq_len": 256}))
+    found = capture(target, target.resolve({"seq_len": 256}))
+    (kernel,) = (compiled(launch, found.values, DEFAULT_GPU) for launch in found.launches)
+    assert derived.launches[0].registers == registers_declared(kernel.asm["ptx"]) == resources(kernel.asm["cubin"])[0]
+    assert registers_declared(kernel.asm["ptx"].replace("setmaxnreg", "other")) is None
+    assert registers_declared(kernel.asm["ptx"].replace("sm_90a", "sm_100a")) is None
 
 
 def test_nothing_goes_on_after_a_failure() -> None:

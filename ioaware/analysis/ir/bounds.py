@@ -6,7 +6,7 @@ are left. No proof means "not known", never "false".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
@@ -116,8 +116,10 @@ def _prove(value: Poly, depth: int) -> bool:
 
 def _rank(atom: Atom) -> tuple[int, str]:
     """Branching last; indices before the floors that bound them."""
-    order: dict[type[Atom], int] = {Symbol: 0, Extreme: 1, Floor: 2, Choice: 3}
-    return order.get(type(atom), 4), atom.key
+    return _ORDER.get(type(atom), 4), atom.key
+
+
+_ORDER: Mapping[type[Atom], int] = {Symbol: 0, Extreme: 1, Floor: 2, Choice: 3}
 
 
 def _without_ordered_floors(value: Poly) -> Poly:

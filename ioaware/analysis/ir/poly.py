@@ -8,15 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import TypeAlias, Union
+from typing import Any, TypeAlias, TypeVar, Union
+from weakref import WeakValueDictionary
 
 Coefficient: TypeAlias = Union[int, Fraction]  # noqa: UP007 - a value at run time too
 
 
-class Atom:
+A = TypeVar("A", bound="Atom")
+
+
+class _OneOfEach(type):
+    """Makes no second atom of a key while the first is in use: equal atoms are one object, which dictionaries find fastest."""
+
+    def __call__(cls: type[A], *args: Any, **kwargs: Any) -> A:  # pyright: ignore[reportGeneralTypeIssues]
+        made: Any = type.__call__(cls, *args, **kwargs)
+        return _atoms.setdefault((cls, made.key, made.idempotent), made)
+
+
+class Atom(metaclass=_OneOfEach):
     """What a polynomial treats as a variable. `key` says it completely; `free` are the keys of symbols inside."""
 
-    __slots__ = ("free", "idempotent", "key")
+    __slots__ = ("__weakref__", "free", "idempotent", "key")
     key: str
     free: frozenset[str]
     idempotent: bool  # its only values are 0 and 1
@@ -24,15 +36,11 @@ class Atom:
     def __init__(self, key: str, free: frozenset[str], idempotent: bool = False) -> None:
         self.key, self.free, self.idempotent = key, free, idempotent
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Atom) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
     def __repr__(self) -> str:
         return self.key
 
+
+_atoms: WeakValueDictionary[tuple[Any, str, bool], Any] = WeakValueDictionary()
 
 Monomial: TypeAlias = tuple[Atom, ...]  # sorted by key; a power is a repetition
 

@@ -163,14 +163,13 @@ def _split_location(text: str) -> tuple[str, str]:
 
 def _split_types(text: str) -> tuple[str, str]:
     """Around the last ` : ` outside brackets."""
-    depth = 0
-    for at in range(len(text) - 1, -1, -1):
-        depth += (text[at] in ")]}>") - (text[at] in "([{<")
-        if text[at] == ">" and text[at - 1] == "-":
-            depth -= 1
-        if depth == 0 and text.startswith(": ", at) and (at == 0 or text[at - 1] == " "):
-            return text[:at].strip(), text[at + 2 :].strip()
-    return text, ""
+    at = text.rfind(" : ")
+    while at >= 0:
+        behind = text[at + 3 :]
+        if sum(map(behind.count, "([{<")) == sum(map(behind.count, ")]}>")) - behind.count("->"):
+            return text[:at].strip(), behind.strip()
+        at = text.rfind(" : ", 0, at)
+    return ("", text[2:].strip()) if text.startswith(": ") else (text, "")
 
 
 def arguments(text: str) -> list[tuple[str, str]]:
