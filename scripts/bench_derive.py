@@ -165,7 +165,7 @@ def _at_points(derived: Any) -> dict[str, Any]:
     return {"at": refused}
 
 
-def _memory(work: Callable[[], object], times: int = 1000, settled: int = 200) -> dict[str, Any]:
+def _memory(work: Callable[[], object], times: int = 1000, settled: int = 1000) -> dict[str, Any]:
     """Resident bytes after the first `settled` derivations, and what all of them together add to that."""
     for _ in range(settled):
         work()
