@@ -10,7 +10,8 @@ Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), with its Algorithm 1 per 
 Exponentials before the wait for O, FlashAttention-3's Algorithm 2, came out slower here (docs/hopper-attention.md).
 Column blocks run from the last visible one to the first, so that masked ones come first: no other than the first if the causal
 diagonal begins at a multiple of 64. Elsewhere a branch in the long loop masks the second, which costs 5 to 8 %.
-A program works on many row blocks in turn: while O of one is written, Q, K and V of the next are on their way.
+Of a plan with turns, consumers issue these two matmuls one after the other, round and round (hopper_turns.py).
+A program works on one row block after the other: while O of one is written, Q, K and V of the next are on their way.
 Loads and stores are TMA: rows beyond seq_len or kv_len and columns beyond head_dim come as zeros and are not written.
 """
 
@@ -32,7 +33,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
+from ioaware.kernels.attention.hopper_numbers import ring
 from ioaware.kernels.attention.hopper_order import hand_of, hands_of_program, place_of, tiles_of_hand
+from ioaware.kernels.attention.hopper_turns import pass_turn, take_turn
 
 ROWS = gl.constexpr(64)
 """Query rows of one consumer: what one wgmma takes."""
@@ -54,8 +57,8 @@ def blocks_seen(first_row, last_row, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.co
 def load_q(C: gl.constexpr, Q, q_tiles, signals, t, batch, head, row, CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr):
     """Consumer C's Q of the t-th tile, which begins at `row`."""
     q_full, q_empty, _, _, _, _ = signals
-    slot, turn = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
-    mbarrier.wait(q_empty.index(slot), (turn + 1) & 1)  # the consumer that had this slot has done with it
+    slot, lap = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
+    mbarrier.wait(q_empty.index(slot), (lap + 1) & 1)  # the consumer that had this slot has done with it
     mbarrier.expect(q_full.index(slot), Q.block_type.nbytes)
     tma_load(Q, [batch, head, row + C * ROWS, 0], q_full.index(slot), q_tiles.index(slot))
 
@@ -83,14 +86,14 @@ def produce(
             end = blocks_seen(row, row + BLOCK_M - 1, sizes, CAUSAL, BLOCK_N)
             for i in range(end):
                 col = (end - 1 - i) * BLOCK_N
-                slot, turn = loaded % STAGES, loaded // STAGES + 1
-                mbarrier.wait(k_empty.index(slot), turn & 1)  # every consumer's Q K^T has read the K that was here
+                slot, lap = loaded % STAGES, loaded // STAGES + 1
+                mbarrier.wait(k_empty.index(slot), lap & 1)  # every consumer's Q K^T has read the K that was here
                 mbarrier.expect(k_full.index(slot), K.block_type.nbytes)
                 tma_load(K, [batch, kv_head, col, 0], k_full.index(slot), k_tiles.index(slot))
                 if i == 0:
                     for c in gl.static_range(EARLY, CONSUMERS):
                         load_q(c, Q, q_tiles, signals, t, batch, head, row, CONSUMERS, Q_SLOTS)
-                mbarrier.wait(v_empty.index(slot), turn & 1)  # every consumer's P V has read the V that was here
+                mbarrier.wait(v_empty.index(slot), lap & 1)  # every consumer's P V has read the V that was here
                 mbarrier.expect(v_full.index(slot), V.block_type.nbytes)
                 tma_load(V, [batch, kv_head, col, 0], v_full.index(slot), v_tiles.index(slot))
                 loaded += 1
@@ -151,20 +154,25 @@ def beside_zeros(p):
 @gluon.jit
 def attend(
     o, l, m, p, q, memory, signals, used, unmasked, end, row, sizes, scale_log2,
-    MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, EAGER: gl.constexpr,
+    C: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
+    TURNS: gl.constexpr, EAGER: gl.constexpr,
 ):  # fmt: skip
     """O, l, m and the last P after the column blocks end - 1, ..., 0, of which the first `unmasked` are seen in full."""
     _, k_tiles, v_tiles, _ = memory
     _, _, k_full, k_empty, v_full, v_empty = signals
     for i in range(end):
         block = end - 1 - i
-        slot, phase = used % STAGES, (used // STAGES) & 1
-        slot_before, phase_before = (used - 1) % STAGES, ((used - 1) // STAGES) & 1
+        slot, phase = ring(used, STAGES)
+        slot_before, phase_before = ring(used - 1, STAGES)
         v = v_tiles.index(slot_before).reshape([BLOCK_N, q.shape[1]])
         mbarrier.wait(k_full.index(slot), phase)  # K_j has landed
+        if TURNS:
+            take_turn(C)  # the consumer before has issued its matmuls
         s = scores(q, k_tiles, slot, BLOCK_N)
         mbarrier.wait(v_full.index(slot_before), phase_before)  # V_{j-1} has landed
         o = warpgroup_mma(p, v, o, is_async=True)
+        if TURNS:
+            pass_turn(C, CONSUMERS)
         s = warpgroup_mma_wait(1, [s])  # S_j is there; P V may still run
         mbarrier.arrive(k_empty.index(slot))  # Q K_j^T has read K_j
         if MASKED == 2:
@@ -212,22 +220,25 @@ def write(
 @gluon.jit
 def enter(
     C: gl.constexpr, signals, row, used, sizes,
-    CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
+    CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """Consumer C's first row in the tile from `row` on and the column blocks it sees; those that only later consumers see go
-    back to the producer unread."""
+    back to the producer unread, each with a turn that is not used."""
     _, _, k_full, k_empty, v_full, v_empty = signals
     end = blocks_seen(row, row + ROWS * CONSUMERS - 1, sizes, CAUSAL, BLOCK_N)
     if CAUSAL and C < CONSUMERS - 1:
         loaded = end
         end = blocks_seen(row, row + C * ROWS + ROWS - 1, sizes, CAUSAL, BLOCK_N)
         for _ in range(loaded - end):
-            slot, phase = used % STAGES, (used // STAGES) & 1
+            slot, phase = ring(used, STAGES)
             mbarrier.wait(k_full.index(slot), phase)  # an arrival counts for the load that it follows
             mbarrier.arrive(k_empty.index(slot))
             mbarrier.wait(v_full.index(slot), phase)
             mbarrier.arrive(v_empty.index(slot))
             used += 1
+            if TURNS:
+                take_turn(C)
+                pass_turn(C, CONSUMERS)
     return row + C * ROWS, end, used
 
 
@@ -235,7 +246,7 @@ def enter(
 def consume(
     C: gl.constexpr, work,
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, HALVED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
-    CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """Rows 64 C to 64 C + 63 of each tile: softmax(Q K^T) V."""
     O, Lse, memory, signals, sizes, scale_log2 = work
@@ -248,16 +259,18 @@ def consume(
     ROW: gl.constexpr = gl.SliceLayout(1, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16]))
     EAGER: gl.constexpr = HEAD_DIM < 256  # wider matmuls hide the softmax anyway, and lose by another wait
     KEYS: gl.constexpr = BLOCK_N // 2 if HALVED and C == 0 else BLOCK_N  # of its first column block that it may see
+    if TURNS and C == CONSUMERS - 1:
+        pass_turn(C, CONSUMERS)  # the first turn is consumer 0's
     used = gl.to_tensor(0)  # column blocks so far
     t = gl.to_tensor(0)  # tiles so far
     for r in range(hands_of_program(sizes, CAUSAL, ROWS * CONSUMERS)):
         for second in range(tiles_of_hand(hand_of(r), sizes, CAUSAL, ROWS * CONSUMERS)):
             _batch, _head, tile_row = place_of(hand_of(r), second, sizes, CAUSAL, ROWS * CONSUMERS)
-            row, end, used = enter(C, signals, tile_row, used, sizes, CAUSAL, BLOCK_N, STAGES, CONSUMERS)
-            q_slot, q_turn = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
+            row, end, used = enter(C, signals, tile_row, used, sizes, CAUSAL, BLOCK_N, STAGES, CONSUMERS, TURNS)
+            q_slot, q_lap = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
             q = q_tiles.index(q_slot).reshape([ROWS, HEAD_DIM])
-            slot, phase = used % STAGES, (used // STAGES) & 1
-            mbarrier.wait(q_full.index(q_slot), q_turn & 1)  # Q has landed
+            slot, phase = ring(used, STAGES)
+            mbarrier.wait(q_full.index(q_slot), q_lap & 1)  # Q has landed
             mbarrier.wait(k_full.index(slot), phase)  # K_0 has landed
             s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, KEYS)])
             mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
@@ -276,13 +289,13 @@ def consume(
             o = gl.zeros([ROWS, HEAD_DIM], gl.float32, ACC)
             unmasked = gl.minimum(gl.maximum(row + 1 + kv_len - seq_len, 0), kv_len) // BLOCK_N
             o, l, m, p, used = attend(
-                o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, MASKED, BLOCK_N, STAGES,
-                EAGER,
+                o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, C, MASKED, BLOCK_N, STAGES,
+                CONSUMERS, TURNS, EAGER,
             )  # fmt: skip
             if O_APART:
                 mbarrier.arrive(q_empty.index(q_slot))  # the last Q K^T has read Q
 
-            slot, phase = (used - 1) % STAGES, ((used - 1) // STAGES) & 1
+            slot, phase = ring(used - 1, STAGES)
             mbarrier.wait(v_full.index(slot), phase)  # V_last has landed
             o = warpgroup_mma(p, v_tiles.index(slot).reshape([BLOCK_N, HEAD_DIM]), o, is_async=True)
             o = warpgroup_mma_wait(0, [o])
@@ -307,11 +320,13 @@ def hopper_forward_kernel(
     scale_log2,
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, HALVED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     CONSUMERS: gl.constexpr, REGISTERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
+    TURNS: gl.constexpr,
 ):  # fmt: skip
     """Tiles of 64 CONSUMERS rows, dealt over the programs. Q, K, V, O: descriptors of [batch, heads, rows, head_dim];
     inverse, heads_inverse, others_inverse: what hopper_order's `divided` takes for its run, for heads, for heads not in pairs;
     MASKED: in how many column blocks there may be keys that a consumer's rows do not see: none, the first, the first two.
-    HALVED: whether of two consumers the first sees no more than half of its first column block, where the diagonal begins."""
+    HALVED: whether of two consumers the first sees no more than half of its first column block, where the diagonal begins.
+    TURNS: whether consumers take turns at the tensor cores."""
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
     q_tiles = gl.allocate_shared_memory(Q.dtype, [Q_SLOTS, 1, 1, ROWS, HEAD_DIM], Q.layout)
     k_tiles = gl.allocate_shared_memory(K.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
@@ -342,8 +357,8 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS)),
             ],
             [4, 4], [REGISTERS, REGISTERS],
         )  # fmt: skip
@@ -351,9 +366,9 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
+                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
             ],
             [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip
@@ -361,10 +376,10 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (3, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
+                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
+                (consume, (3, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
             ],
             [4, 4, 4, 4], [REGISTERS, REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip

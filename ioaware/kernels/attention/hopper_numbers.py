@@ -5,6 +5,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportArgumentType=false
 from __future__ import annotations
 
+import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
@@ -26,6 +27,20 @@ def turn(n, SLOTS: gl.constexpr):
     """Slot of the n-th tile of a ring, whose SLOTS are a power of two, and the phase of its barriers. Of n % SLOTS the compiler
     makes n * size - n // SLOTS * SLOTS * size, for each address in the slot, and carries every product through the loop."""
     return n & (SLOTS - 1), (n // SLOTS) & 1
+
+
+@triton.constexpr_function
+def _log2(slots: int) -> int:
+    return slots.bit_length() - 1
+
+
+@gluon.jit
+def ring(n, SLOTS: gl.constexpr):
+    """Slot of the n-th tile of a ring of any number of slots and the phase of its barriers. Bits are cheaper than what rounds
+    a number that might be negative."""
+    if SLOTS & (SLOTS - 1) == 0:
+        return n & (SLOTS - 1), (n >> _log2(SLOTS)) & 1
+    return n % SLOTS, (n // SLOTS) & 1
 
 
 @gluon.jit

@@ -18,6 +18,7 @@ class Plan:
     registers: int
     q_slots: int
     o_apart: bool = True
+    turns: bool = False
 
     @property
     def block_m(self) -> int:
@@ -34,7 +35,7 @@ class Plan:
 
 FEW = Plan(block_n=128, stages=4, consumers=2, registers=240, q_slots=4)
 SHORT = Plan(block_n=64, stages=6, consumers=4, registers=112, q_slots=8)
-LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_slots=6)
+LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_slots=6, turns=True)
 MEDIUM = Plan(block_n=128, stages=2, consumers=2, registers=240, q_slots=4)
 WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, o_apart=False)
 """WIDE has room for three Q beside K and V: each consumer's, and the next of the consumer that finishes first."""

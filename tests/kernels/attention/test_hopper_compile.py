@@ -4,6 +4,7 @@ matmuls in flight together, and no uniform register read on a path that never wr
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ REGISTERS = {2: 168, 3: 128, 4: 96}
         (SHORT, 64, "bf16", True, 4096),
         (SHORT, 64, "fp16", False, 4096),
         (LONG, 64, "fp16", False, 4096),
+        (LONG, 64, "bf16", True, 4096),
         (MEDIUM, 128, "fp16", True, 4096),
         (MEDIUM, 128, "bf16", True, 4100),
         (WIDE, 256, "bf16", True, 4096),
@@ -92,6 +94,26 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
             assert scalings[len(scalings) // 2] < exponentials[3 * len(exponentials) // 4]
         # for K, for V, for V again below d 256, and back: another one, for a mask, holds the exponentials up
         assert (sum("BRA" in x for x in loop) == 3 + (width < 256)) == (kv_len == 4096)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_turns(tmp_path: Path, causal: bool) -> None:
+    """Consumer C waits at a barrier of its own before its two matmuls, and arrives at the next one's after them."""
+    code = Code.of(compiled(LONG, 64, "bf16", causal=causal), tmp_path)
+    barrier = re.compile(r"\bBAR\.(SYNC|ARV)\S* (0x\w+)(, 0x100)?")
+    found = [(one[1], int(one[2], 0), bool(one[3])) for x in code.instructions if (one := barrier.search(x))]
+    assert max(number for _, number, turn in found if not turn) < 8  # Triton's own
+    waits, arrivals = (Counter(number for kind, number, turn in found if turn and kind == which) for which in ("SYNC", "ARV"))
+    unused = {8, 9} if causal else set[int]()  # turns of blocks that only later consumers see
+    assert waits == Counter([8, 9, 10, *unused])
+    assert arrivals == Counter([9, 10, 8, *(number + 1 for number in unused), 8])  # and the first turn
+    order: list[list[str]] = []
+    for loop in code.matmul_loops():
+        names = [one[1] + one[2] if (one := barrier.search(x)) and one[3] else x.split()[0] for x in loop]
+        order.append([name for name in names if re.match(r"SYNC0|ARV0|HGMMA|WARPGROUP.DEPBAR", name)])
+    matmuls = ["HGMMA.64x128x16.F32.BF16"] * 4 + ["HGMMA.64x64x16.F32.BF16"] * 8
+    waited = ["WARPGROUP.DEPBAR.LE"] * 2
+    assert sorted(order) == sorted([f"SYNC{8 + c:#x}", *matmuls, f"ARV{8 + (c + 1) % 3:#x}", *waited] for c in range(3))
 
 
 def test_a_plan_with_too_few_registers_is_seen(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def drawn(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Te
         (4, 48, 2, 700, 900, 64, False),  # four consumers of several tiles each
         (3, 50, 50, 1030, 1000, 56, True),
         (1, 40, 8, 5000, 5100, 64, True),  # three consumers
+        (1, 40, 8, 4300, 900, 64, False),  # three consumers; causal: most rows see no key, and most turns are not used
         (1, 20, 4, 3000, 2900, 128, False),  # by length, several rounds
         (1, 24, 8, 2500, 2600, 200, True),
         (6, 20, 20, 500, 500, 136, False),
@@ -89,7 +90,7 @@ def test_log_sum_exp() -> None:
 
 
 @pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")
-@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 640), (64, 1300), (128, 900), (256, 500)])
+@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 640), (64, 1300), (64, 4200), (128, 900), (256, 500)])
 def test_a_thousand_launches_without_a_difference(head_dim: int, seq_len: int) -> None:
     for causal in (False, True):
         differences = torch.zeros((), dtype=torch.int64, device="cuda")
