@@ -8,6 +8,7 @@ import pytest
 from zoo_files import zoo
 
 from ioaware.errors import UsageError
+from ioaware.instruments import compile as compile_module
 from ioaware.instruments import machine_code
 from ioaware.instruments.capture import DEFAULT_GPU, capture
 from ioaware.instruments.captured import CapturedLaunch
@@ -45,6 +46,25 @@ def test_warpgroups_that_exchange_registers_say_how_many_there_are() -> None:
     assert derived.launches[0].registers == registers_declared(kernel.asm["ptx"]) == resources(kernel.asm["cubin"])[0]
     assert registers_declared(kernel.asm["ptx"].replace("setmaxnreg", "other")) is None
     assert registers_declared(kernel.asm["ptx"].replace("sm_90a", "sm_100a")) is None
+
+
+@pytest.mark.parametrize(("spec", "times"), [("ioaware.kernels.attention.targets:hopper", 1), ("flash2", 2)])
+def test_one_front_end_where_integers_are_not_specialised(spec: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The IR for the given numbers is then that for any; flash2's own is another one for multiples of 16."""
+    plain, made = compile_module.fresh_ir, list[object]()
+
+    def counted(source: object, *rest: object) -> object:
+        made.append(source)
+        return plain(source, *rest)
+
+    for module in (compile_module, machine_code):
+        monkeypatch.setattr(module, "fresh_ir", counted)
+    monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
+    for kept in (compile_module._texts, machine_code.known):
+        kept.clear()
+    target = load_target(spec)
+    derive(target, target.resolve({"seq_len": 1024}))
+    assert len(made) == times
 
 
 def test_nothing_goes_on_after_a_failure() -> None:
