@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ioaware.cli.main import VERBS
+from ioaware.cli.main import VERBS, run
+from ioaware.cli.options import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,13 +28,31 @@ def stable(output: str) -> list[str]:
     return [line for line in output.splitlines() if not line.startswith(VARIES)]
 
 
-@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
-def test_a_command_prints_what_is_shown(command: str, shown: str, tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the README's files are."""
     for name, code in FILES:
         (tmp_path / name).write_text(code)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
+def test_a_command_prints_what_is_shown(
+    command: str, shown: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run(command.split()[1:], Settings()) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert stable(said.out) == stable(shown)
+
+
+def test_a_process_prints_it_too(folder: Path) -> None:
+    """One that finds a file where it was started."""
+    ((command, shown),) = ((command, shown) for command, shown in COMMANDS if "explain" in command)
     arguments = [sys.executable, "-m", *command.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(arguments, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert stable(done.stdout) == stable(shown)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,41 +17,58 @@ SMALL = ["flash2", "-p", "seq_len=32", "-p", "head_dim=16", "-p", "block_m=16", 
 STUDY = '[[grid]]\nsources = ["predict"]\ntargets = ["flash2"]\nparams = { seq_len = [64, 128] }\n'
 
 
-def without(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line in a process that cannot import the libraries of ABSENT."""
-    code = (
-        f"import sys\nsys.modules.update(dict.fromkeys({ABSENT}))\nfrom ioaware.cli.main import main\nmain({list(arguments)})"
-    )
-    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+PROGRAM = """
+import json, sys
+sys.modules.update(dict.fromkeys({absent}))
+from ioaware.cli.main import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as exit_:
+        print("exit", exit_.code, flush=True)
+"""
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["doctor"], ["predict", *SMALL], ["trace", *SMALL]])
-def test_starts(arguments: list[str]) -> None:
-    done = without(*arguments)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
+def without(*commands: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Command lines in a process that cannot import the libraries of ABSENT; `exit` and its code follow each one's output."""
+    arguments = [sys.executable, "-c", PROGRAM.format(absent=ABSENT), json.dumps(commands)]
+    return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_sweeps(tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(STUDY)
-    done = without("sweep", str(tmp_path / "tiny.toml"), "--store", str(tmp_path / "tiny.db"), "-q")
-    assert (done.returncode, done.stderr) == (0, "")
+def test_starts() -> None:
+    commands = [["list"], ["doctor"], ["predict", *SMALL], ["trace", *SMALL]]
+    done = without(*commands)
+    assert done.stderr == ""
+    *said, rest = done.stdout.split("exit 0\n")
+    assert len(said) == len(commands)
+    assert all(said)
+    assert rest == ""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a sweep there has stored."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "tiny.toml").write_text(STUDY)
+    done = without(["sweep", str(folder / "tiny.toml"), "--store", str(folder / "tiny.db"), "-q"])
+    assert done.stderr == ""
     assert "2 ok" in done.stdout
+    assert done.stdout.endswith("exit 0\n")
+    return folder / "tiny.db"
 
 
 def test_measure_gets_as_far_as_the_gpu() -> None:
     """Either it measures or it says what the machine lacks; never that a library of another verb is missing."""
-    done = without("measure", *SMALL, "--no-counters")
-    assert done.returncode in (0, 5), done.stderr
+    done = without(["measure", *SMALL, "--no-counters"])
+    assert done.stdout.endswith(("exit 0\n", "exit 5\n")), done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["out.parquet", "out.csv"])
-def test_what_needs_a_library_names_it(name: str, tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(STUDY)
-    store = str(tmp_path / "tiny.db")
-    without("sweep", str(tmp_path / "tiny.toml"), "--store", store, "-q")
-    done = without("export", "--store", store, "-o", str(tmp_path / name))
-    assert done.returncode in (2, 5)
-    assert done.stderr.startswith("ioaware: ")
-    assert "pip install" in done.stderr
+def test_what_needs_a_library_names_it(store: Path, tmp_path: Path) -> None:
+    names = ["out.parquet", "out.csv"]
+    done = without(*(["export", "--store", str(store), "-o", str(tmp_path / name)] for name in names))
+    assert re.fullmatch("(exit [25]\n){2}", done.stdout)
+    said = done.stderr.split("ioaware: ")
+    assert said[0] == ""
+    assert len(said) == 1 + len(names)
+    assert all("pip install" in text for text in said[1:])

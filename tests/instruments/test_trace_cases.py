@@ -19,13 +19,13 @@ configurations = st.fixed_dictionaries(
     {
         "batch": st.sampled_from([1, 1, 2]),
         "heads": st.sampled_from([1, 1, 2]),
-        "seq_len": st.integers(1, 36),
-        "kv_len": st.none() | st.integers(1, 36),
+        "seq_len": st.integers(1, 24),
+        "kv_len": st.none() | st.integers(1, 24),
         "head_dim": st.integers(16, 40),
         "dtype": st.sampled_from(["float16", "float32"]),
         "causal": st.booleans(),
-        "block_m": st.integers(7, 48),
-        "block_n": st.integers(7, 48),
+        "block_m": st.integers(7, 36),
+        "block_n": st.integers(7, 36),
     }
 )
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -112,44 +113,36 @@ def test_counting_does_not_change_a_bit() -> None:
     assert (tally.read_bytes, tally.write_bytes) == (200, 200)
 
 
-def run_with_interpreter(code: str) -> str:
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
-    )
-    return done.stdout
+UNDER_INTERPRET = f"""
+import importlib.util, json
+from ioaware.instruments.target import load_target
+from ioaware.instruments.trace import trace
+found = {{spec: trace(load_target(spec), {{}}).to_dict() for spec in {list(map(zoo, NAMES))!r}}}
+spec = importlib.util.spec_from_file_location("isolation", {__file__!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(json.dumps({{"traced": found, "values": module.polynomial_on_cpu().tolist()}}))
+"""
 
 
 @pytest.fixture(scope="module")
-def under_interpret() -> dict[str, dict[str, object]]:
-    """The same traces in a process that has TRITON_INTERPRET=1 from the start."""
-    lines = (
-        "import json",
-        "from ioaware.instruments.target import load_target",
-        "from ioaware.instruments.trace import trace",
-        f"results = {{spec: trace(load_target(spec), {{}}).to_dict() for spec in {list(map(zoo, NAMES))!r}}}",
-        "print(json.dumps(results))",
-    )
-    return json.loads(run_with_interpreter("\n".join(lines)))
+def under_interpret() -> dict[str, Any]:
+    """What a process that has TRITON_INTERPRET=1 from the start traces, and computes in Triton's own interpreter."""
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", UNDER_INTERPRET]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_with_triton_interpret_set(name: str, under_interpret: dict[str, dict[str, object]]) -> None:
+def test_the_same_with_triton_interpret_set(name: str, under_interpret: dict[str, Any]) -> None:
     here = json.loads(json.dumps(trace(load_target(zoo(name)), {}).to_dict()))
-    assert under_interpret[zoo(name)] == here
+    assert under_interpret["traced"][zoo(name)] == here
 
 
-def test_values_are_those_of_tritons_own_interpreter() -> None:
-    lines = (
-        "import importlib.util, json",
-        f"spec = importlib.util.spec_from_file_location('isolation', {__file__!r})",
-        "module = importlib.util.module_from_spec(spec)",
-        "spec.loader.exec_module(module)",
-        "print(json.dumps(module.polynomial_on_cpu().tolist()))",
-    )
-    upstream = json.loads(run_with_interpreter("\n".join(lines)).splitlines()[-1])
+def test_values_are_those_of_tritons_own_interpreter(under_interpret: dict[str, Any]) -> None:
     with interpreted():
-        assert polynomial_on_cpu().tolist() == upstream
+        assert polynomial_on_cpu().tolist() == under_interpret["values"]
 
 
 def test_a_gluon_kernel_is_refused() -> None:

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import find_study
 
 HERE = Path(__file__).parent
-KILLS, POINTS, WORKERS = 20, 40, 2
+KILLS, SERIES, POINTS, WORKERS = 20, 4, 40, 2
 MARK = "IOAWARE_TEST_KILL"
 
 
@@ -23,6 +24,7 @@ def start(study: Path, store: Path) -> subprocess.Popen[bytes]:
         [sys.executable, HERE / "sweeping.py", study, store, str(WORKERS)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        bufsize=0,  # what is read line by line and what is read at last come from the same place
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), MARK: str(os.getpid())},
     )
 
@@ -38,22 +40,22 @@ def descendants() -> int:
     return count
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
-    study = tmp_path / "s.toml"
-    study.write_text(
-        f'[[grid]]\nsources = ["trace"]\ntargets = ["{HERE / "targets.py"}:nap"]\n'
-        f"params = {{ seq_len = {list(range(1, POINTS + 1))} }}\n"
-    )
+def killed_again_and_again(study: Path, folder: Path, seed: int) -> int:
+    """A sweep into `0.db`, killed and started again, and when it is complete the same into the next; the last one is left to
+    complete. How many of the kills came in the middle of one."""
     points = find_study(str(study)).points
-    rng = random.Random(0)
+    rng = random.Random(seed)
     number, in_time, acknowledged, stored = 0, 0, set[str](), 0
-    for _ in range(KILLS):
-        path = tmp_path / f"{number}.db"
+    for kill in range(KILLS // SERIES):
+        path = folder / f"{number}.db"
         sweep = start(study, path)
-        time.sleep(rng.uniform(0.1, 1.0))
+        assert sweep.stdout is not None
+        # at any moment from its start, or, however slow this machine is, after some points and while others are at work
+        first = [sweep.stdout.readline() for _ in range(rng.randint(1, POINTS // 4))] if kill % 2 else []
+        time.sleep(rng.uniform(0, 0.05) if first else rng.uniform(0.1, 1.0))
         sweep.send_signal(signal.SIGKILL)
         out, _ = sweep.communicate(timeout=10)
-        said = out.decode().split()
+        said = (b"".join(first) + out).decode().split()
         assert not acknowledged & set(said), "a stored point was asked again"
         acknowledged |= set(said)
         if path.exists():
@@ -65,16 +67,33 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
             stored = len(kept)
         if stored == POINTS:
             number, acknowledged, stored = number + 1, set[str](), 0
-    assert in_time > 0, "no kill came in the middle of a sweep"
-
-    finish = start(study, tmp_path / f"{number}.db")
+    finish = start(study, folder / f"{number}.db")
     assert finish.communicate(timeout=30)[1] == b""
     assert finish.returncode == 0
+    (folder / f"{number}.db").rename(folder / "last.db")
+    return in_time
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(
+        f'[[grid]]\nsources = ["trace"]\ntargets = ["{HERE / "targets.py"}:nap"]\n'
+        f"params = {{ seq_len = {list(range(1, POINTS + 1))} }}\n"
+    )
+    folders = [tmp_path / str(seed) for seed in range(SERIES)]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor(SERIES) as pool:  # they sleep most of the time
+        in_time = sum(pool.map(killed_again_and_again, [study] * SERIES, folders, range(SERIES)))
+    assert in_time >= SERIES, "too few kills came in the middle of a sweep"
+
     undisturbed = start(study, tmp_path / "undisturbed.db")
     assert len(undisturbed.communicate(timeout=30)[0].split()) == POINTS
-    with Store(tmp_path / f"{number}.db") as resumed, Store(tmp_path / "undisturbed.db") as whole:
-        assert resumed.results() == whole.results()
+    with Store(tmp_path / "undisturbed.db") as whole:
         assert len(whole.results()) == POINTS
+        for folder in folders:
+            with Store(folder / "last.db") as resumed:
+                assert resumed.results() == whole.results()
 
     deadline = time.monotonic() + 5
     while descendants() and time.monotonic() < deadline:

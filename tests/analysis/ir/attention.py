@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from ir.compiled import TYPES, ttir
 from sympy import Expr, ceiling
+from triton.compiler import ASTSource
 
 from ioaware.analysis.counting import B, H, N, N_k
 from ioaware.analysis.ir import Argument, KernelTraffic, Pointer, Scalar, analyse
@@ -28,6 +29,12 @@ def strided(x: torch.Tensor, layout: str) -> torch.Tensor:
     if layout == "padded":
         return torch.nn.functional.pad(x, (0, PADDING))[..., : x.shape[-1]]
     return x.mT.contiguous().mT if layout == "columns" else x
+
+
+@lru_cache(maxsize=512)
+def _text(kernel: Any, signature: tuple[tuple[str, str], ...], constants: tuple[tuple[str, Any], ...]) -> str:
+    """The TTIR, which says nothing of the layout of the inputs."""
+    return ttir(ASTSource(kernel, dict(signature), dict(constants)))
 
 
 @lru_cache(maxsize=512)
@@ -67,7 +74,7 @@ class Kernels:
             pointer = isinstance(value, str)
             arguments.append(Pointer(name) if pointer else Scalar(name, value))
             signature[name] = value if pointer else "fp32" if isinstance(value, float) else "i32"
-        return _analysed(ttir(kernel, signature, constants), tuple(arguments), grid)
+        return _analysed(_text(kernel, tuple(signature.items()), tuple(constants.items())), tuple(arguments), grid)
 
     def _strides(self, names: str) -> dict[str, Any]:
         return {

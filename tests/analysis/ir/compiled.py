@@ -77,7 +77,7 @@ class Launched:
 
     def text(self) -> str:
         signature = dict(zip(self.names(), map(_type, self.arguments), strict=True))
-        return ttir(self.kernel, {**signature, **dict.fromkeys(self.constants, "constexpr")}, dict(self.constants))
+        return ttir(ASTSource(self.kernel, {**signature, **dict.fromkeys(self.constants, "constexpr")}, dict(self.constants)))
 
     def derive(self) -> KernelTraffic:
         pairs = zip(self.names(), self.arguments, strict=True)
@@ -114,10 +114,9 @@ def _type(argument: Tensor | Described | Size | float) -> str:
     return "fp32" if isinstance(argument, float) else "i32"
 
 
-def ttir(kernel: Any, signature: dict[str, str], constants: dict[str, Any]) -> str:
+def ttir(source: ASTSource) -> str:
     """The TTIR of a kernel, without the stages after it."""
     backend = make_backend(TARGET)
-    source = ASTSource(kernel, signature, constants)
     options = backend.parse_options(source.parse_options())
     context = ir.context()
     ir.load_dialects(context)

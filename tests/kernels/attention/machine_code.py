@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import subprocess
 from dataclasses import dataclass
@@ -9,13 +11,30 @@ from pathlib import Path
 from typing import Any
 
 import triton
+from triton.backends.compiler import GPUTarget
 
 TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
 URZ = 63
 
 
+_REPORTS: dict[str, str] = {}
+"""What the assembler said of each kernel that this process has compiled, by the kernel's hash."""
+
+
+def compiled_for_hopper(source: Any, **options: Any) -> Any:
+    """The kernel for sm_90; what its assembler says is kept for `ptxas_says`."""
+    said = io.StringIO()
+    with triton.knobs.nvidia.scope(), contextlib.redirect_stdout(said):
+        triton.knobs.nvidia.dump_ptxas_log = True
+        kernel: Any = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"enable_fp_fusion": True, **options})
+    _REPORTS[kernel.hash] = said.getvalue()
+    return kernel
+
+
 def ptxas_says(kernel: Any, folder: Path) -> str:
-    """The report of the assembler that this Triton uses for sm_90."""
+    """The report of the assembler that this Triton uses for sm_90, asked again for a kernel that Triton's cache had."""
+    if report := _REPORTS.get(kernel.hash):
+        return report
     from triton.backends.nvidia.compiler import get_ptxas
 
     ptx = folder / "kernel.ptx"

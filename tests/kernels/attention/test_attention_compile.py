@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import triton
+from ir.compiled import ttir
 from machine_code import spilled_bytes
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -24,15 +25,9 @@ FLOAT32 = ("S", "L", "M", "Lse")
 INTEGERS = ("group", "splits")
 
 
-def compiled(
-    kernel: Any,
-    dtype: str,
-    options: dict[str, int],
-    *,
-    contiguous: Any = True,
-    float32: Any = FLOAT32,
-    **constants: Any,
-) -> Any:
+def source(
+    kernel: Any, dtype: str, *, contiguous: bool = True, float32: tuple[str, ...] = FLOAT32, **constants: Any
+) -> ASTSource:
     """The kernel for contiguous tensors whose sizes are multiples of 16, as the study's are, or for any tensors."""
     signature: dict[str, str] = {}
     attributes: dict[tuple[int, ...], list[list[object]]] = {}
@@ -48,8 +43,13 @@ def compiled(
             signature[name] = "i32" if name in INTEGERS or name.startswith("stride") or name.endswith("_len") else pointer
             if contiguous and name not in INTEGERS:
                 attributes[(position,)] = [["tt.divisibility", 16]]
-    source = ASTSource(kernel, signature, constants, attributes)
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={**options, "enable_fp_fusion": True})
+    return ASTSource(kernel, signature, constants, attributes)
+
+
+def compiled(kernel: Any, dtype: str, options: dict[str, int], **given: Any) -> Any:
+    """The kernel for contiguous tensors, down to machine code."""
+    options = {**options, "enable_fp_fusion": True}
+    return triton.compile(source(kernel, dtype, **given), target=GPUTarget("cuda", 90, 32), options=options)
 
 
 @pytest.mark.parametrize(("block_m", "block_n", "head_dim"), [(32, 256, 128), (64, 64, 64)])
@@ -88,16 +88,16 @@ def test_the_largest_head_fits_shared_memory() -> None:
 
 
 def test_matrices_are_addressed_with_64_bits() -> None:
-    options, blocks = {"num_warps": 4, "num_stages": 1}, {"HEAD_DIM": 40, "BLOCK_M": 24, "BLOCK_N": 16}
+    blocks = {"HEAD_DIM": 40, "BLOCK_M": 24, "BLOCK_N": 16}
     for kernel, constants in (
         (standard_scores, {"CAUSAL": True, **blocks}),
         (flash1_kernel, {"CAUSAL": True, **blocks}),
         (flash2_kernel, {"CAUSAL": True, **blocks}),
     ):
-        ttir: str = compiled(kernel, "fp32", options, contiguous=False, **constants).asm["ttir"]
-        offsets = re.findall(r"tt\.addptr .* : tensor<\d+x\d+x!tt\.ptr<\w+>>, tensor<\d+x\d+x(i\d+)>", ttir)
-        bases = re.findall(r"tt\.addptr .* : !tt\.ptr<\w+>, (i\d+)", ttir)
-        products = re.findall(r"arith\.muli .* : tensor<\S+x(i\d+)>", ttir)
+        text = ttir(source(kernel, "fp32", contiguous=False, **constants))
+        offsets = re.findall(r"tt\.addptr .* : tensor<\d+x\d+x!tt\.ptr<\w+>>, tensor<\d+x\d+x(i\d+)>", text)
+        bases = re.findall(r"tt\.addptr .* : !tt\.ptr<\w+>, (i\d+)", text)
+        products = re.findall(r"arith\.muli .* : tensor<\S+x(i\d+)>", text)
         assert set(offsets) == set(products) == {"i64"}
         assert "i64" in bases
 

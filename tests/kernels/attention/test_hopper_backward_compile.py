@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import triton
-from machine_code import Code, ptxas_says, spilled_bytes, undefined_reads
-from triton.backends.compiler import GPUTarget
+from machine_code import Code, compiled_for_hopper, ptxas_says, spilled_bytes, undefined_reads
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
@@ -38,7 +37,7 @@ def compiled(kernel: Any, boxes: Mapping[str, int], width: int, dtype: str, cons
     signature = {name: {**tensors, **others}.get(name, "i32") for name in kernel.arg_names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name in ("Rows", "Sums")}
     source = GluonASTSource(kernel, signature, dict(constants), aligned)
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "enable_fp_fusion": True})
+    return compiled_for_hopper(source, num_warps=4)
 
 
 def read(kernel: Any, folder: Path) -> Code:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import triton
-from machine_code import Code, ptxas_says, undefined_reads
-from triton.backends.compiler import GPUTarget
+from machine_code import Code, compiled_for_hopper, ptxas_says, undefined_reads
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
@@ -33,8 +32,7 @@ def compiled(plan: Plan, width: int, dtype: str, *, causal: bool, kv_len: int = 
     others = {"Lse": "*fp32", "scale_log2": "fp32", **dict.fromkeys(constants, "constexpr")}
     signature = {name: {**tensors, **others}.get(name, "i32") for name in hopper_forward_kernel.arg_names}
     source = GluonASTSource(hopper_forward_kernel, signature, constants)
-    options = {"num_warps": 4, "enable_fp_fusion": True}
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    return compiled_for_hopper(source, num_warps=4)
 
 
 NOTHING_SPILLED = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 8)

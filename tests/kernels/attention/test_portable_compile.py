@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import triton
+from ir.compiled import ttir
 from machine_code import spilled_bytes
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -26,10 +27,9 @@ SPILLED = 8 if triton.__version__.startswith("3.9") else 0
 BLOCK_ROWS = {"Q": "BLOCK_M", "O": "BLOCK_M", "dO": "BLOCK_M", "K": "BLOCK_N", "V": "BLOCK_N"}
 
 
-def compiled(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: bool, **constants: Any) -> Any:
+def source(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: bool, **constants: Any) -> ASTSource:
     """The kernel as it is launched for heads of their own keys; with pointers, for tensors of any strides."""
     width = 1 << (head_dim - 1).bit_length()
-    options = {"num_warps": blocks.num_warps, "num_stages": blocks.num_stages, "enable_fp_fusion": True}
     given = {"BLOCK_M": blocks.block_m, "BLOCK_N": blocks.block_n, "HEAD_DIM": head_dim, "WIDTH": width, "TMA": tma, "group": 1}
     constants = {**given, **constants}
     signature: dict[str, str] = {}
@@ -49,8 +49,14 @@ def compiled(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: boo
             signature[name] = "fp32" if name.startswith("scale") else "i32"
         if tma and (signature[name] == "i32" or signature[name].startswith("*")):
             attributes[(position,)] = [["tt.divisibility", 16]]
-    source = ASTSource(kernel, signature, constants, attributes)
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    return ASTSource(kernel, signature, constants, attributes)
+
+
+def compiled(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, **constants: Any) -> Any:
+    """The kernel as it is launched with tensor descriptors, down to machine code."""
+    options = {"num_warps": blocks.num_warps, "num_stages": blocks.num_stages, "enable_fp_fusion": True}
+    given = source(kernel, dtype, head_dim, blocks, tma=True, **constants)
+    return triton.compile(given, target=GPUTarget("cuda", 90, 32), options=options)
 
 
 def check(kernel: Any, folder: Path, *, spilled: int = 0) -> None:
@@ -67,7 +73,7 @@ def check(kernel: Any, folder: Path, *, spilled: int = 0) -> None:
 def test_forward(tmp_path: Path, head_dim: int, seq_len: int, causal: bool) -> None:
     blocks = forward_blocks(head_dim, 2, seq_len, causal=causal, tma=True, shared_bytes=HOPPER_SHARED_BYTES)
     constants = {"CAUSAL": causal, "RAGGED": False, "SIGN": 1, "BY_ROWS": blocks.by_rows and causal, "LATE": blocks.late}
-    kernel = compiled(portable_forward_kernel, "bf16", head_dim, blocks, tma=True, **constants)
+    kernel = compiled(portable_forward_kernel, "bf16", head_dim, blocks, **constants)
     check(kernel, tmp_path, spilled=SPILLED)
     assert kernel.asm["ttir"].count("scf.for") == 1
     assert kernel.asm["ttir"].count("scf.if") == causal  # the mask
@@ -76,15 +82,13 @@ def test_forward(tmp_path: Path, head_dim: int, seq_len: int, causal: bool) -> N
 @pytest.mark.parametrize(("head_dim", "seq_len", "spilled"), [(64, 512, 16), (128, 4096, 64), (256, 4096, 64)])
 def test_backward(tmp_path: Path, head_dim: int, seq_len: int, spilled: int) -> None:
     blocks = backward_blocks(head_dim, 2, seq_len, tma=True)
-    dq = compiled(dq_kernel, "fp16", head_dim, blocks.dq, tma=True, CAUSAL=True, RAGGED=False)
+    dq = compiled(dq_kernel, "fp16", head_dim, blocks.dq, CAUSAL=True, RAGGED=False)
     check(dq, tmp_path, spilled=spilled)
     both = blocks.dk is None
-    check(
-        compiled(dkdv_kernel, "fp16", head_dim, blocks.dkdv, tma=True, CAUSAL=True, DK=both, DV=True), tmp_path, spilled=spilled
-    )
+    check(compiled(dkdv_kernel, "fp16", head_dim, blocks.dkdv, CAUSAL=True, DK=both, DV=True), tmp_path, spilled=spilled)
     if blocks.dk is not None:
         check(
-            compiled(dkdv_kernel, "fp16", head_dim, blocks.dk, tma=True, CAUSAL=True, DK=True, DV=False),
+            compiled(dkdv_kernel, "fp16", head_dim, blocks.dk, CAUSAL=True, DK=True, DV=False),
             tmp_path,
             spilled=spilled,
         )
@@ -98,6 +102,6 @@ def test_pointers_are_of_64_bits() -> None:
         (dq_kernel, backward.dq, {"RAGGED": True}),
         (dkdv_kernel, backward.dkdv, {"DK": True, "DV": True}),
     ):
-        ttir: str = compiled(kernel, "fp16", 40, tiles, tma=False, CAUSAL=True, **constants).asm["ttir"]
-        assert set(re.findall(r"tt\.addptr .* : tensor<\d+x\d+x!tt\.ptr<\w+>>, tensor<\d+x\d+x(i\d+)>", ttir)) == {"i64"}
-        assert "i64" in re.findall(r"tt\.addptr .* : !tt\.ptr<\w+>, (i\d+)", ttir)
+        text = ttir(source(kernel, "fp16", 40, tiles, tma=False, CAUSAL=True, **constants))
+        assert set(re.findall(r"tt\.addptr .* : tensor<\d+x\d+x!tt\.ptr<\w+>>, tensor<\d+x\d+x(i\d+)>", text)) == {"i64"}
+        assert "i64" in re.findall(r"tt\.addptr .* : !tt\.ptr<\w+>, (i\d+)", text)
