@@ -155,6 +155,7 @@ class _Session:
                 # A check of integer overflow at every operation, whose outcome is dropped unless debugging.
                 builder = interpreter.interpreter_builder
                 patches.set(builder, "options", replace(builder.options, sanitize_overflow=False))
+                _remember_types(patches)
                 yield
         finally:
             scope.restore()
@@ -164,6 +165,19 @@ class _Session:
         if source not in self.rewritten:
             self.rewritten[source] = rewritten(source)
         return self.rewritten[source]
+
+
+def _remember_types(patches: Patches) -> None:
+    """The numpy type of a Triton type, which the interpreter looks up in a table that it makes anew at each operation."""
+    found: dict[str, Any] = {}
+
+    def numpy_type(kind: Any) -> Any:
+        name: str = kind.scalar.name
+        if name not in found:
+            found[name] = plain(kind)
+        return found[name]
+
+    plain: Callable[[Any], Any] = patches.set(interpreter, "_get_np_dtype", numpy_type)
 
 
 def _method(function: Any) -> Callable[..., Any]:

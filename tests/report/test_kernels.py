@@ -142,9 +142,9 @@ def test_what_is_spilled_is_not_laid_to_derivation() -> None:
     assert "at the others registers are spilled, which is in no IR, and up to 130 % more." in said
 
 
-def test_the_report_shows_them(tmp_path: Path, results: Any, claim_of: Callable[..., Any]) -> None:
+def test_the_report_shows_them(tmp_path: Path, result_of: Callable[..., Any]) -> None:
     pytest.importorskip("plotly")
-    path = build_report(tmp_path, results, [claim_of()], live=False, kernels=pairs(both()))
+    path = build_report(tmp_path, [result_of("flash2", 512)], [], live=False, kernels=pairs(both()))
     page = path.read_text()
     assert "Kernels without a closed form" in page
     assert "What binds the Hopper kernel" in page

@@ -71,9 +71,9 @@ def test_nothing_raced_nothing_drawn() -> None:
     assert speeds([Record(RECORDS[0].point, (Entry("ioaware", "failed", reason="no"),))]) == []
 
 
-def test_the_report_shows_them(tmp_path: Path, results: Any, claim_of: Callable[..., Any]) -> None:
+def test_the_report_shows_them(tmp_path: Path, result_of: Callable[..., Any]) -> None:
     pytest.importorskip("plotly")
-    page = build_report(tmp_path, results, [claim_of()], live=False, race=RECORDS).read_text()
+    page = build_report(tmp_path, [result_of("flash2", 512)], [], live=False, race=RECORDS).read_text()
     assert "Speed, forward: every back end in one interleaved run" in page
     assert draw_png(speeds(RECORDS)[1]) == (tmp_path / "speed_decode.png").read_bytes()
 
