@@ -20,7 +20,7 @@ report: venv
 	$(BIN)/ioaware report -o report
 
 test: venv
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: venv
 	$(BIN)/ruff check .
