@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from ioaware.cli.options import Settings
 from ioaware.cli.text import printable
 from ioaware.errors import IoawareError, UsageError
 
+EVERYWHERE = ("-q", "--quiet", "-v", "--verbose", "--json")
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -84,14 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its code."""
     _prepare_streams()
     settings = Settings()
-    code = run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"], settings)
-    sys.exit(code)
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments), settings))
 
 
 def run(arguments: list[str], settings: Settings) -> int:
     """One invocation: the exit code, after saying on stderr what went wrong, if anything."""
     try:
-        with ioaware.make_context("ioaware", arguments, obj=settings) as context:  # click's own main() would eat EPIPE
+        given = _verb_first(arguments)
+        with ioaware.make_context("ioaware", given, obj=settings) as context:  # click's own main() would eat EPIPE
             code = ioaware.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else OK
@@ -111,6 +113,13 @@ def run(arguments: list[str], settings: Settings) -> int:
         return BROKEN_PIPE
     except Exception as error:
         return _unexpected(error, settings)
+
+
+def _verb_first(arguments: list[str]) -> list[str]:
+    """`ioaware -q derive flash2` as `ioaware derive -q flash2`: flags that mean the same everywhere may stand before the verb."""
+    flags = list(itertools.takewhile(EVERYWHERE.__contains__, arguments))
+    verb, *rest = arguments[len(flags) :] or ["--help"]
+    return [verb, *([] if verb.startswith("-") else flags), *rest]
 
 
 def _unexpected(error: Exception, settings: Settings) -> int:
@@ -140,6 +149,8 @@ def _without_full_stop(message: str) -> str:
 
 def _help_of(error: click.ClickException) -> str:
     context: Any = getattr(error, "ctx", None)
+    if context is not None and context.command is ioaware:
+        return "Options follow their verb: ioaware VERB [OPTIONS]. See ioaware --help."
     return f"See {context.command_path} --help." if context else ""
 
 

@@ -65,9 +65,23 @@ def test_flags_mean_the_same_everywhere(capsys: pytest.CaptureFixture[str]) -> N
     assert meanings == {"-p": {"--param"}, "-o": {"--output"}, "-v": {"--verbose"}, "-q": {"--quiet"}}
 
 
+def test_flags_of_every_verb_may_stand_before_it(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings()
+    assert run(["-q", "--verbose", "--json", "list"], settings) == 0
+    assert settings == Settings(verbose=True, quiet=True)
+    before = capsys.readouterr().out
+    assert run(["list", "--json"], Settings()) == 0
+    assert capsys.readouterr().out == before
+    for arguments in ([], ["-q"]):
+        assert run(arguments, Settings()) == 0
+        assert capsys.readouterr().out.startswith("Usage: ioaware")
+    assert run(["-v", "--version"], Settings()) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["-p", "seq_len=4", "predict", "flash2"], ["No such option '-p'", "Options follow their verb"]),
         (["prdict"], ["no verb 'prdict'", "Did you mean predict?", "measure"]),
         (["predict"], ["Missing argument 'CASE'", "ioaware predict --help"]),
         (["list", "--nope"], ["No such option", "--nope"]),
