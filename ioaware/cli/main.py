@@ -116,7 +116,7 @@ def run(arguments: list[str], settings: Settings) -> int:
 
 
 def _verb_first(arguments: list[str]) -> list[str]:
-    """`ioaware -q derive flash2` as `ioaware derive -q flash2`: flags that mean the same everywhere may stand before the verb."""
+    """`ioaware -q derive flash2` as `ioaware derive -q flash2`: flags that mean the same everywhere may come first."""
     flags = list(itertools.takewhile(EVERYWHERE.__contains__, arguments))
     verb, *rest = arguments[len(flags) :] or ["--help"]
     return [verb, *([] if verb.startswith("-") else flags), *rest]
