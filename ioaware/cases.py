@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -99,5 +100,8 @@ CASES: Mapping[str, Case] = {
 def find_case(name: str) -> Case:
     """The case of that name. Raises `UsageError` that lists the valid ones."""
     if name not in CASES:
-        raise UsageError(f"there is no case {name!r}", f"Cases: {', '.join(CASES)}. A kernel of your own: file.py:function.")
+        close = difflib.get_close_matches(name.lower(), CASES, n=1)
+        hint = f"Did you mean {close[0]}? " if close else ""
+        known = f"Cases: {', '.join(CASES)}. A kernel of your own: file.py:function."
+        raise UsageError(f"there is no case {name!r}", hint + known)
     return CASES[name]

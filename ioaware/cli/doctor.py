@@ -58,7 +58,7 @@ def _text(findings: Sequence[Finding]) -> Iterator[RenderableType]:
             yield Text(printable(f"\n{finding.name}: {finding.remedy}"))
     works = [
         "predict",
-        *(["trace", "verify", "report"] if _traces(findings) else []),
+        *(["derive", "explain", "trace", "verify", "report"] if _traces(findings) else []),
         *(["measure"] if _measures(findings) else []),
     ]
     yield Text(f"\nworks here: {', '.join(works)}")

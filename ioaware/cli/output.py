@@ -48,7 +48,13 @@ def _console(file: io.StringIO | None) -> Console:
     """Plain: foreign text is neither markup nor highlighted; colours only on a terminal."""
     from rich.console import Console
 
-    console = Console(file=file, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    class Quiet(Console):
+        """Leaves a closed pipe to the command line, where rich would exit with 1."""
+
+        def on_broken_pipe(self) -> None:
+            raise  # what rich has just caught
+
+    console = Quiet(file=file, markup=False, highlight=False, emoji=False, soft_wrap=False)
     if not console.is_terminal:
         console.width = WIDE
     return console

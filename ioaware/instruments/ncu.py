@@ -15,7 +15,7 @@ from ioaware.instruments.process import Finished, run_process
 MINIMUM_VERSION = (2022, 3)
 """The first that profiles Hopper (CUDA 11.8)."""
 
-STILL_WORKS = "Without a GPU's counters these still work: ioaware predict, trace, verify, report."
+STILL_WORKS = "Without a GPU's counters these still work: ioaware predict, derive, explain, trace, verify, report."
 
 INSTALL = (
     "Install Nsight Compute (it comes with the CUDA toolkit) and put ncu on PATH, or set CUDA_HOME to the toolkit. "

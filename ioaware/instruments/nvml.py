@@ -21,7 +21,8 @@ def no_gpu(detail: str = "") -> MachineError:
     """The one message for a machine without a usable GPU."""
     return MachineError(
         f"no NVIDIA GPU is visible here{f': {detail}' if detail else ''}",
-        "These work without one: ioaware predict, trace, verify, report. `ioaware doctor` says what is missing to measure.",
+        "These work without one: ioaware predict, derive, explain, trace, verify, report. "
+        "`ioaware doctor` says what is missing to measure.",
     )
 
 

@@ -86,7 +86,9 @@ def test_flags_of_every_verb_may_stand_before_it(capsys: pytest.CaptureFixture[s
         (["predict"], ["Missing argument 'CASE'", "ioaware predict --help"]),
         (["list", "--nope"], ["No such option", "--nope"]),
         (["list", "surplus"], ["unexpected extra argument"]),
-        (["predict", "flash3"], ["no case 'flash3'", "standard, flash1, flash2"]),
+        (["predict", "flash3"], ["no case 'flash3'", "Did you mean flash", "standard, flash1, flash2"]),
+        (["derive", "Flash2"], ["no case 'Flash2'", "Did you mean flash2?"]),
+        (["derive", "backward"], ["no case 'backward'", "Cases: standard", "file.py:function"]),
         (["predict", "flash2", "-p", "seqlen=4"], ["no parameter 'seqlen'", "Did you mean seq_len?"]),
         (["predict", "flash2", "-p", "seq_len"], ["not name=value"]),
         (["predict", "flash2", "-p", "seq_len=x"], ["seq_len='x' cannot work", "an integer from 1"]),
@@ -172,11 +174,13 @@ def test_a_real_ctrl_c_is_130_without_a_traceback() -> None:
     assert said == b"ioaware: interrupted\n"
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["--help"]])
-def test_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
+def test_a_closed_pipe_is_quiet(arguments: list[str], unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    done = ioaware(*arguments, capture_output=False, stdout=writing, stderr=subprocess.PIPE)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = ioaware(*arguments, capture_output=False, stdout=writing, stderr=subprocess.PIPE, env=environment)
     os.close(writing)
     assert done.returncode == 141
     assert done.stderr == ""
