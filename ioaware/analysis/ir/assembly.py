@@ -14,7 +14,7 @@ from ioaware.analysis.ir.traffic import AccessKind
 from ioaware.analysis.ir.values import Target
 
 KINDS: Mapping[str, AccessKind] = {"ld": "read", "st": "write", "red": "atomic", "atom": "atomic"}
-INSTRUCTION = re.compile(r"\b(ld|st|red|atom)\.((?:[a-z]\w*\.)*?)(?:v([248])\.)?[a-z]+(\d+)\b")
+INSTRUCTION = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248])\.)?[a-z]+(\d+)\b")
 """PTX's instructions on memory: their kind, state space and modifiers, the vector's width, the bits of an element."""
 
 

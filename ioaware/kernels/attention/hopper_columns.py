@@ -51,12 +51,20 @@ def column_tile(t, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr):
 @gluon.jit
 def rows_that_see(col, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
     """The row blocks from which a column block beginning at col is seen, as their first and the end; at least one."""
+    end = gl.cdiv(sizes[0], BLOCK_M)
+    return first_that_sees(col, end, sizes, CAUSAL, 2, BLOCK_M), end
+
+
+@gluon.jit
+def first_that_sees(col, end, sizes, CAUSAL: gl.constexpr, MASKED: gl.constexpr, BLOCK_M: gl.constexpr):
+    """The first of a head's `end` row blocks from which a column block beginning at col is seen; or the last one. MASKED is 1
+    where there are as many rows as keys and no column block beyond."""
     seq_len, kv_len, _, _ = sizes
-    end = gl.cdiv(seq_len, BLOCK_M)
-    first = 0
+    if CAUSAL and MASKED == 1:
+        return col // BLOCK_M
     if CAUSAL:
-        first = gl.minimum(gl.maximum(col - (kv_len - seq_len), 0) // BLOCK_M, end - 1)
-    return first, end
+        return gl.minimum(gl.maximum(col - (kv_len - seq_len), 0) // BLOCK_M + 1, end) - 1
+    return 0
 
 
 @gluon.jit

@@ -11,12 +11,11 @@ from typing import Any
 import torch
 
 from ioaware.kernels.attention.hopper import LOG2_E, PLAIN, REMEMBERED_AT_MOST, padded_head_dim
+from ioaware.kernels.attention.hopper_backward_plan import FUSED_ROWS, PIECE, BackwardTiling
 from ioaware.kernels.attention.hopper_plan import masked_blocks
 from ioaware.kernels.attention.relaunch import Launch, same_view
 from ioaware.kernels.attention.tma_views import processors, suits_tma, tma_view
 
-FUSED_ROWS = {64: 128, 128: 64}
-"""Rows of a block in the fused kernel, for each padded head_dim that it has registers for."""
 FUSED: Mapping[str, int] = {"STAGES": 2, "REGISTERS": 240}
 KEYS_VALUES: Mapping[str, int] = {"STAGES": 2, "REGISTERS": 240}
 QUERIES: Mapping[int, Mapping[str, int]] = {
@@ -68,6 +67,8 @@ class Step:
     launch: Launch
     views: Mapping[str, Any]
     numbers: tuple[float, ...]
+    adds: bool
+    """Whether it adds to dQ's sums."""
 
     def __call__(self, tensors: Mapping[str, torch.Tensor], *others: torch.Tensor) -> None:
         """Launches for tensors like those that the views were made of."""
@@ -98,17 +99,20 @@ class Prepared:
 
         batch, heads, seq_len, head_dim = q.shape
         width = padded_head_dim(head_dim)
-        fused = is_fused(head_dim, deterministic=deterministic)
-        block_m = FUSED_ROWS[width] if fused else 64
-        blocks = -(-seq_len // block_m)
         tensors = {"q": q, "k": k, "v": v, "do": do, "dq": _like(q), "dk": _like(k), "dv": _like(v)}
-        ends = {"HEAD_DIM": head_dim, "WIDTH": width, "BLOCK_M": block_m, "SUMS": fused}
-        steps = _fused(tensors, causal, scale) if fused else _apart(tensors, causal, scale)
-        finish = None
-        if fused:
-            pieces = width // 64
-            constants = {"HEAD_DIM": head_dim, "PIECES": pieces}
-            finish = Launch("attention", finish_kernel, (blocks * block_m // 64 * pieces, heads, batch), q.device, constants)
+        block_m, sums_shape, finish = 64, (1,), None
+        if is_fused(head_dim, deterministic=deterministic):
+            tiling = _tiling(q, k, causal)
+            block_m = tiling.block_m
+            steps = _fused(tensors, tiling, scale)
+            sums_shape = tiling.sums_shape
+            if not tiling.whole:
+                grid = (sums_shape[1] // PIECE, heads, batch)
+                finish = Launch("attention", finish_kernel, grid, q.device, {"HEAD_DIM": head_dim, "PIECES": width // 64})
+        else:
+            steps = _apart(tensors, causal, scale)
+        blocks = -(-seq_len // block_m)
+        ends = {"HEAD_DIM": head_dim, "WIDTH": width, "BLOCK_M": block_m, "SUMS": finish is not None}
         return Prepared(
             prepare=Launch("attention", prepare_kernel, (blocks, heads, batch), q.device, ends),
             prepare_numbers=(*o.stride()[:3], *do.stride()[:3], seq_len),
@@ -117,7 +121,7 @@ class Prepared:
             finish_numbers=(*tensors["dq"].stride()[:3], seq_len, scale),
             strides=(tensors["dq"].stride(), tensors["dk"].stride(), tensors["dv"].stride()),
             rows_shape=(batch * heads, blocks, 2, block_m),
-            sums_shape=(batch * heads, blocks, block_m * width) if fused else (1,),
+            sums_shape=sums_shape,
         )
 
     def __call__(
@@ -130,21 +134,28 @@ class Prepared:
         self.prepare(o, do, lse, rows, sums, *self.prepare_numbers)
         tensors = {"q": q, "k": k, "v": v, "do": do, "dq": dq, "dk": dk, "dv": dv}
         for step in self.steps:
-            step(tensors, rows, sums) if self.finish else step(tensors, rows)
+            step(tensors, rows, sums) if step.adds else step(tensors, rows)
         if self.finish:
             self.finish(sums, dq, *self.finish_numbers)
         return dq, dk, dv
 
 
-def _fused(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> tuple[Step, ...]:
+def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
+    (batch, kv_heads, kv_len, head_dim), programs = k.shape, processors(q.device.index or 0)
+    return BackwardTiling.of(
+        head_dim, q.shape[2], kv_len, q.shape[1] // kv_heads, batch * kv_heads, programs, causal=causal
+    )  # fmt: skip
+
+
+def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> tuple[Step, ...]:
     """One kernel for all gradients, which adds to dQ's sums."""
     from ioaware.kernels.attention.hopper_backward import hopper_backward_kernel
 
-    kv_len, width = tensors["k"].shape[2], padded_head_dim(tensors["q"].shape[3])
-    block_m = FUSED_ROWS[width]
-    boxes = {"q": block_m, "k": 128, "v": 128, "do": block_m, "dk": 64, "dv": 64}
-    constants = {"CAUSAL": causal, "MASK": causal or kv_len % 128 != 0, "BLOCK_M": block_m, **FUSED}
-    return (_step(hopper_backward_kernel, tensors, boxes, constants, 128, "k", causal, scale),)
+    width = padded_head_dim(tensors["q"].shape[3])
+    rows, piece = (tiling.block_m, width), (64, 64)
+    boxes = {"q": rows, "k": (128, width), "v": (128, width), "do": rows, "dq": piece, "dk": (64, width), "dv": (64, width)}
+    constants = {**tiling.constants, **FUSED}
+    return (_step(hopper_backward_kernel, tensors, boxes, constants, "k", tiling.hands, scale, *tiling.deal),)
 
 
 def _apart(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> tuple[Step, ...]:
@@ -154,34 +165,40 @@ def _apart(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> t
 
     q, k = tensors["q"], tensors["k"]
     seq_len, kv_len, width = q.shape[2], k.shape[2], padded_head_dim(q.shape[3])
-    boxes = {"q": 64, "k": 64, "v": 64, "do": 64, "dk": 64, "dv": 64}
+    rows = (64, width)
+    boxes = dict.fromkeys(("q", "k", "v", "do", "dk", "dv"), rows)
     masked = 0  # keys beyond kv_len get gradients that nobody writes
     if causal:  # the diagonal is in the first row block of each head in the group, or in the first two
         masked = 1 if (kv_len - seq_len) % 64 == 0 and q.shape[1] == k.shape[1] else 2
     constants = {"CAUSAL": causal, "MASKED": masked, **KEYS_VALUES}
-    keys_values = _step(dkdv_kernel, tensors, boxes, constants, 64, "k", causal, scale)
+    keys_values = _step(dkdv_kernel, tensors, boxes, constants, "k", _hands(k, 64, causal), scale)
     block_n = QUERIES[width]["BLOCK_N"]
-    boxes = {"q": 64, "k": block_n, "v": block_n, "do": 64, "dq": 64}
+    boxes = {"q": rows, "k": (block_n, width), "v": (block_n, width), "do": rows, "dq": rows}
     constants = {"CAUSAL": causal, "MASKED": masked_blocks(seq_len, kv_len, block_n, causal=causal), **QUERIES[width]}
-    return keys_values, _step(dq_kernel, tensors, boxes, constants, 128, "q", causal, scale)
+    return keys_values, _step(dq_kernel, tensors, boxes, constants, "q", _hands(q, 128, causal), scale)
+
+
+def _hands(tensor: torch.Tensor, block: int, causal: bool) -> int:
+    """How many blocks of so many rows a tensor has or, where causal, how many pairs of them."""
+    batch, heads, rows, _ = tensor.shape
+    blocks = -(-rows // block)
+    return batch * heads * (-(-blocks // 2) if causal else blocks)
 
 
 def _step(
-    kernel: Any, tensors: Mapping[str, torch.Tensor], boxes: Mapping[str, int], constants: Mapping[str, Any],
-    block: int, over: str, causal: bool, scale: float,
+    kernel: Any, tensors: Mapping[str, torch.Tensor], boxes: Mapping[str, tuple[int, int]], constants: Mapping[str, Any],
+    over: str, hands: int, scale: float, *more: int,
 ) -> Step:  # fmt: skip
-    """A launch with views of the tensors in boxes of so many rows, as many programs as there are SMs, each of which works on
-    blocks of so many rows of the tensor `over`, in pairs where causal."""
+    """A launch with views of the tensors in boxes of so many rows and columns, of as many programs as there are SMs, which are
+    dealt so many hands of blocks of the tensor `over`."""
     q, k = tensors["q"], tensors["k"]
-    width = padded_head_dim(q.shape[3])
-    batch, heads, rows, _ = tensors[over].shape
-    blocks = -(-rows // block)
-    hands = batch * heads * (-(-blocks // 2) if causal else blocks)
+    batch, heads, _, _ = tensors[over].shape
     programs = min(hands, processors(q.device.index or 0))
     return Step(
         launch=Launch("attention", kernel, (programs,), q.device, constants, num_warps=4),
-        views={name: tma_view(tensors[name], rows, width) for name, rows in boxes.items()},
-        numbers=(q.shape[2], k.shape[2], heads, batch * heads, q.shape[1] // k.shape[1], scale, scale * LOG2_E),
+        views={name: tma_view(tensors[name], *box) for name, box in boxes.items()},
+        numbers=(q.shape[2], k.shape[2], heads, batch * heads, q.shape[1] // k.shape[1], *more, scale, scale * LOG2_E),
+        adds="Sums" in kernel.arg_names,
     )
 
 

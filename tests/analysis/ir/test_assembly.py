@@ -16,6 +16,7 @@ ONE_BY_ONE = tl.constexpr("red.global.add.f32 [$1], $2;\nmov.b32 $0, 0;")
 FOUR_AT_ONCE = tl.constexpr(
     "red.global.add.v4.f32 [$4], {$8, $9, $10, $11};\nmov.b32 $0, 0;\nmov.b32 $1, 0;\nmov.b32 $2, 0;\nmov.b32 $3, 0;"
 )
+KEPT = tl.constexpr("{ .reg .b64 keep; mov.b64 keep, 0; red.global.add.L2::cache_hint.f32 [$1], $2, keep; }\nmov.b32 $0, 0;")
 SHARED = tl.constexpr("ld.shared.f32 $0, [$1];")
 TWICE = tl.constexpr("red.global.add.f32 [$1], $2;\nred.global.add.f32 [$1], $2;\nmov.b32 $0, 0;")
 ROUNDED = tl.constexpr("cvt.rn.f32.f32 $0, $1;")
@@ -44,7 +45,9 @@ def launched(asm: tl.constexpr, constraints: str, pack: int) -> Launched:
     return Launched(adds, [Tensor(64 * G)], [G], [], constants)
 
 
-@pytest.mark.parametrize(("asm", "constraints", "pack"), [(ONE_BY_ONE, SINGLE, 1), (FOUR_AT_ONCE, PACKED, 4)])
+@pytest.mark.parametrize(
+    ("asm", "constraints", "pack"), [(ONE_BY_ONE, SINGLE, 1), (KEPT, SINGLE, 1), (FOUR_AT_ONCE, PACKED, 4)]
+)
 def test_each_element_is_added_to_once_an_execution(asm: tl.constexpr, constraints: str, pack: int) -> None:
     derived = launched(asm, constraints, pack).derive()
     assert derived.exact

@@ -15,24 +15,27 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from ioaware.kernels.attention.hopper_backward import hopper_backward_kernel
+from ioaware.kernels.attention.hopper_backward_plan import FUSED_ROWS
 from ioaware.kernels.attention.hopper_dkdv import dkdv_kernel
 from ioaware.kernels.attention.hopper_dq import dq_kernel
-from ioaware.kernels.attention.hopper_gradients import FUSED, FUSED_ROWS, KEYS_VALUES, QUERIES
+from ioaware.kernels.attention.hopper_gradients import FUSED, KEYS_VALUES, QUERIES
 from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
 
-CLEAN = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
-"""Triton 3.9.0 keeps up to six numbers of some plans in local memory, outside the loops."""
+VERSION = tuple(map(int, triton.__version__.split(".")[:2]))
+"""Triton 3.9.0 keeps up to six numbers of some plans in local memory, outside the loops; 3.7.1 four of one plan."""
 
 
-def compiled(kernel: Any, boxes: Mapping[str, int], width: int, dtype: str, constants: Mapping[str, Any]) -> Any:
-    """The kernel as `hopper_backward` launches it, with boxes of so many rows."""
+def compiled(
+    kernel: Any, boxes: Mapping[str, int | tuple[int, int]], width: int, dtype: str, constants: Mapping[str, Any]
+) -> Any:
+    """The kernel as `hopper_backward` launches it, with boxes of so many rows, or rows and columns."""
     element = {"fp16": gl.float16, "bf16": gl.bfloat16}[dtype]
 
-    def descriptor(rows: int) -> str:
-        layout = gl.NVMMASharedLayout.get_default_for([1, 1, rows, width], element)
-        return f"tensordesc<{dtype}[1, 1, {rows}, {width}],{layout!r}>"
+    def descriptor(rows: int, columns: int) -> str:
+        layout = gl.NVMMASharedLayout.get_default_for([1, 1, rows, columns], element)
+        return f"tensordesc<{dtype}[1, 1, {rows}, {columns}],{layout!r}>"
 
-    tensors = {name: descriptor(rows) for name, rows in boxes.items()}
+    tensors = {name: descriptor(*(box if isinstance(box, tuple) else (box, width))) for name, box in boxes.items()}
     others = {"Rows": "*fp32", "Sums": "*fp32", "scale": "fp32", "scale_log2": "fp32", **dict.fromkeys(constants, "constexpr")}
     signature = {name: {**tensors, **others}.get(name, "i32") for name in kernel.arg_names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name in ("Rows", "Sums")}
@@ -40,15 +43,15 @@ def compiled(kernel: Any, boxes: Mapping[str, int], width: int, dtype: str, cons
     return compiled_for_hopper(source, num_warps=4)
 
 
-def read(kernel: Any, folder: Path) -> Code:
-    """Its machine code, which keeps the rules of all of them."""
+def read(kernel: Any, folder: Path, clean: bool = VERSION < (3, 9)) -> Code:
+    """Its machine code, which keeps the rules of all of them; clean: nothing is spilled."""
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
     report = ptxas_says(kernel, folder)
     assert not re.search(r"C75\d\d", report), report  # wgmma serialised, setmaxnreg ignored
     assert "Used 168 registers" in report
     code = Code.of(kernel, folder)
     assert undefined_reads(code) == []
-    if CLEAN:
+    if clean:
         assert spilled_bytes(kernel, folder) == 0
     return code
 
@@ -65,28 +68,37 @@ def count(pattern: str, instructions: list[str]) -> int:
     return sum(bool(re.search(pattern, x)) for x in instructions)
 
 
-@pytest.mark.parametrize(("causal", "mask"), [(False, False), (False, True), (True, True)], ids=["full", "ragged", "causal"])
+FUSED_BOXES: Mapping[int, Mapping[str, int | tuple[int, int]]] = {
+    width: {"Q": rows, "dO": rows, "K": 128, "V": 128, "dQ": (64, 64), "dK": 64, "dV": 64} for width, rows in FUSED_ROWS.items()
+}
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["blocks", "whole"])
+@pytest.mark.parametrize(("causal", "masked"), [(False, 0), (False, 2), (True, 1), (True, 2)])
 @pytest.mark.parametrize(
     ("width", "dtype"),
     [(64, "bf16"), (64, "fp16"), (128, "bf16")],  # for 128 columns the two dtypes' code is the same
 )
-def test_all_gradients_at_once(tmp_path: Path, width: int, dtype: str, causal: bool, mask: bool) -> None:
+def test_all_gradients_at_once(tmp_path: Path, width: int, dtype: str, causal: bool, masked: int, whole: bool) -> None:
+    if (width, masked) == (64, 1):
+        return  # no such plan
     block_m = FUSED_ROWS[width]
-    constants = {"CAUSAL": causal, "MASK": mask, "BLOCK_M": block_m, **FUSED}
-    boxes = {"Q": block_m, "dO": block_m, "K": 128, "V": 128, "dK": 64, "dV": 64}
-    code = read(compiled(hopper_backward_kernel, boxes, width, dtype, constants), tmp_path)
+    constants = {"CAUSAL": causal, "MASKED": masked, "WHOLE": whole, "BLOCK_M": block_m, **FUSED}
+    until = (3, 7) if (dtype, causal, whole) == ("fp16", True, True) else (3, 9)
+    code = read(compiled(hopper_backward_kernel, FUSED_BOXES[width], width, dtype, constants), tmp_path, clean=until > VERSION)
     for loop in matmul_loops(code):
         # S and dP in steps of 16 columns, dV and dK in steps of 16 rows, dQ in steps of 16 of the 128 keys
         assert count("HGMMA", loop) == 2 * width // 16 + 2 * block_m // 16 + 128 // 16
         assert count(r"MUFU\.EX2", loop) == block_m // 2
         assert count(r"RED.*ADD\.F32x4.*\.GPU", loop) == 64 * 64 // (128 * 4)
         assert count(r"\b(RED|ATOM)", loop) == 64 * 64 // (128 * 4)
+        assert count(r"\bSTG", loop) == (64 * 64 // (128 * 4) if whole else 0)
 
 
 @pytest.mark.parametrize(("width", "masked"), [(256, 1), (256, 2), (128, 0)])
 def test_each_gradient_by_one_writer(tmp_path: Path, width: int, masked: int) -> None:
     constants: dict[str, Any] = {"CAUSAL": masked > 0, "MASKED": masked, **KEYS_VALUES}
-    boxes = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), 64)
+    boxes: dict[str, int | tuple[int, int]] = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), 64)
     code = read(compiled(dkdv_kernel, boxes, width, "bf16", constants), tmp_path)
     for loop in matmul_loops(code):
         matmuls, waits = ([i for i, x in enumerate(loop) if re.search(p, x)] for p in ("HGMMA", "DEPBAR.LE gsb0"))
@@ -105,7 +117,6 @@ def test_each_gradient_by_one_writer(tmp_path: Path, width: int, masked: int) ->
 
 
 def test_a_kernel_with_too_few_registers_is_seen(tmp_path: Path) -> None:
-    constants = {"CAUSAL": False, "MASK": False, "BLOCK_M": 64, "STAGES": 2, "REGISTERS": 208}
-    boxes = {"Q": 64, "dO": 64, "K": 128, "V": 128, "dK": 64, "dV": 64}
-    starved = compiled(hopper_backward_kernel, boxes, 128, "bf16", constants)
+    constants = {"CAUSAL": False, "MASKED": 0, "WHOLE": False, "BLOCK_M": 64, "STAGES": 2, "REGISTERS": 208}
+    starved = compiled(hopper_backward_kernel, FUSED_BOXES[128], 128, "bf16", constants)
     assert spilled_bytes(starved, tmp_path) > 0

@@ -39,6 +39,9 @@ SHAPES = [
     (4, 8, 2, 300, 450, 128, False),
     (9, 16, 4, 300, 450, 64, True),  # more tiles than processors
     (3, 20, 20, 500, 500, 136, False),
+    (6, 30, 30, 512, 512, 128, False),  # causal: most heads' column blocks in pairs, the last heads' by length
+    (22, 6, 6, 512, 512, 128, True),  # causal: one program for a head
+    (33, 8, 4, 200, 333, 64, False),  # one program for a key head
 ]
 OTHERS = [(2, 4, 4, 1024, 1024), (2, 3, 3, 300, 300), (3, 20, 20, 640, 640), (3, 20, 20, 900, 900), (3, 20, 20, 500, 500)]
 """Of the tests that draw their own tensors: compiled for head_dims of 64, 128 and 256."""
