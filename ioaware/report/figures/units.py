@@ -83,7 +83,7 @@ def _roofs(head_dim: int, seen: Sequence[Pair]) -> tuple[Series, ...]:
     per_clock = bandwidth / clock / MACHINE.sms
     ridge, exponentials = TENSOR_FLOPS / per_clock, float(EXPONENTIALS * 4 * head_dim)
     low, high = INTENSITY.limits or (1.0, 1.0)
-    places, middle = (low, (low * ridge) ** 0.5, ridge, (ridge * high) ** 0.5, high), (ridge * high) ** 0.5
+    places, middle = (low, (low * ridge**3) ** 0.25, ridge, (ridge * high) ** 0.5, high), (ridge * high) ** 0.5
     slope = tuple(min(float(TENSOR_FLOPS), per_clock * x) for x in places)
     flat = f"tensor cores {TENSOR_FLOPS:,}" + (" and exponentials" if exponentials == TENSOR_FLOPS else "")
     hbm = f"HBM {significant(bandwidth / 1e12)} TB/s"
