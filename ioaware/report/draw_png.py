@@ -148,7 +148,7 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
         _draw_series(ax, series)
     for x, _, text_y, label, color in end_labels(panel):
         ax.text(x, text_y, f"  {label}", color=style.light(color), fontsize=7.8, fontweight="bold", va="center",
-                clip_on=False, path_effects=_over_lines())  # fmt: skip
+                clip_on=False, zorder=2.6, path_effects=_over_lines())  # fmt: skip
 
 
 def _draw_series(ax: Any, series: Series) -> None:
@@ -165,11 +165,11 @@ def _draw_series(ax: Any, series: Series) -> None:
     for x, y, tag in zip(series.x, series.y, series.tags, strict=False):
         ax.annotate(tag, (x, y), (-4, 4) if left else (0, -5), textcoords="offset points", ha="right" if left else "center",
                     va="bottom" if left else "top", color=style.light(series.color), fontsize=7.4,
-                    path_effects=_over_lines())  # fmt: skip
+                    zorder=2.6, path_effects=_over_lines())  # fmt: skip
 
 
 def _over_lines() -> list[Any]:
-    """Letters with a white edge: a line behind them ends before they begin."""
+    """Letters with a white edge: a line behind them ends before they begin. Marks, whose zorder is 3, stay whole."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=2.4, foreground="white")]

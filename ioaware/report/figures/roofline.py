@@ -88,7 +88,7 @@ def _roof(roofs: Roofs, intensities: list[float]) -> tuple[Series, ...]:
     """min(peak, bandwidth * intensity) from left of the leftmost point to right of the ridge and of the rightmost."""
     ridge = roofs.peak_flops_per_s / roofs.hbm_bytes_per_s
     low, high = min([*intensities, ridge / 8]) / 1.5, max([*intensities, ridge * 2]) * 1.5
-    places = (low, (low * ridge**2) ** (1 / 3), ridge, high)
+    places = (low, (low * ridge**4) ** (1 / 5), ridge, high)
     rates = [min(roofs.peak_flops_per_s, roofs.hbm_bytes_per_s * x) / 1e12 for x in places]
     tags = ("", f"HBM {significant(roofs.hbm_bytes_per_s / 1e12)} TB/s", "", f"tensor cores {significant(rates[-1])} TFLOP/s")
     return (Series("roof", "neutral", "ceiling", places, tuple(rates), tags=tags),)
