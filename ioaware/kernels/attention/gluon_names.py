@@ -16,6 +16,9 @@ def _first(module: Any, *names: str) -> Any:
 warpgroup_barrier = _first(gl, "barrier", "thread_barrier")
 """All warps of this partition meet here."""
 
+reinterpreted = _first(gl.shared_memory_descriptor, "reinterpret", "_reinterpret")
+"""The same memory, seen with another type, shape and layout."""
+
 # Later Tritons keep the old TMA names and raise from them, so the new ones come first.
 tma_load = _first(_tma, "async_load", "async_copy_global_to_shared")
 tma_store = _first(_tma, "async_store", "async_copy_shared_to_global")

@@ -166,7 +166,7 @@ def _apart(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> t
     q, k = tensors["q"], tensors["k"]
     seq_len, kv_len, width = q.shape[2], k.shape[2], padded_head_dim(q.shape[3])
     rows = (64, width)
-    boxes = dict.fromkeys(("q", "k", "v", "do", "dk", "dv"), rows)
+    boxes: dict[str, tuple[int, int]] = dict.fromkeys(("q", "k", "v", "do", "dk", "dv"), rows)
     masked = 0  # keys beyond kv_len get gradients that nobody writes
     if causal:  # the diagonal is in the first row block of each head in the group, or in the first two
         masked = 1 if (kv_len - seq_len) % 64 == 0 and q.shape[1] == k.shape[1] else 2

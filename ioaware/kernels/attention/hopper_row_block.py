@@ -10,7 +10,7 @@ whether dQ's sums begin with it, and a zero that the compiler does not know.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
 # pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false, reportAssignmentType=false
-# pyright: reportGeneralTypeIssues=false
+# pyright: reportGeneralTypeIssues=false, reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
 from triton.experimental import gluon

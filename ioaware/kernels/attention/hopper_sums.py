@@ -15,7 +15,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
-from ioaware.kernels.attention.gluon_names import tma_store, tma_store_wait, warpgroup_barrier
+from ioaware.kernels.attention.gluon_names import reinterpreted, tma_store, tma_store_wait, warpgroup_barrier
 
 PIECE = gl.constexpr(4096)
 """Numbers of dQ that a consumer adds for a row block: 64 rows by 64 columns."""
@@ -98,7 +98,7 @@ def write_dq(
     """Writes a consumer's pieces of dQ of a key head's `group` query heads, of `end` row blocks each. sums: its first piece.
     dQ: a descriptor with boxes of 64 by 64; tile: memory for one. Each thread reads what it has added itself, past the L1,
     which does not see additions; and the next piece while it writes one."""
-    tile = tile._reinterpret(dQ.dtype, [1, 1, 64, 64], dQ.layout)
+    tile = reinterpreted(tile, dQ.dtype, [1, 1, 64, 64], dQ.layout)
     sums += gl.arange(0, PIECE, gl.BlockedLayout([4], [32], [4], [0])) + zero * 16
     x = gl.load(sums, cache_modifier=".cg")
     for block in range(1, group * end):
