@@ -22,7 +22,7 @@ from ioaware.kernels.attention.hopper_gradients import FUSED, KEYS_VALUES, QUERI
 from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
 
 VERSION = tuple(map(int, triton.__version__.split(".")[:2]))
-"""Triton 3.9.0 keeps up to ten numbers of some plans in local memory, of one inside the loops; 3.7.1 four of one plan."""
+"""Triton 3.9.0 keeps up to 20 numbers of some plans in local memory, of one inside the loops; 3.7.1 four of one plan."""
 
 
 def compiled(
