@@ -166,7 +166,7 @@ def test_doctor_tells_what_works(said) -> None:
     assert {finding["name"] for finding in data["findings"]} >= {"python", "torch", "triton", "ncu"}
     text = said("doctor")
     assert all(finding["detail"] in text for finding in data["findings"])
-    assert text.splitlines()[-1].startswith("works here: predict, trace")
+    assert text.splitlines()[-1].startswith("works here: predict, derive, explain, trace, verify, report")
 
 
 def test_doctor_is_5_where_nothing_can_be_traced(said, monkeypatch: pytest.MonkeyPatch) -> None:

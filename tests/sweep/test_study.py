@@ -98,7 +98,10 @@ def test_every_measured_point_is_predicted_by_the_default_study() -> None:
             GRID.replace('["flash2"]', '"flash2"'),
             's.toml, grid 1: targets must be a list of names\n  For example: targets = ["flash2"]',
         ),
-        (GRID.replace("flash2", "flash3"), "s.toml, grid 1: there is no case 'flash3'\n  Cases: standard, flash1, flash2."),
+        (
+            GRID.replace("flash2", "flahs1"),
+            "s.toml, grid 1: there is no case 'flahs1'\n  Did you mean flash1? Cases: standard, flash1,",
+        ),
         (GRID.replace("flash2", "x.py:f"), "s.toml, grid 1: predict needs a case"),
         (GRID.replace("flash2", "x.py:f").replace("predict", "trace"), "s.toml, grid 1: target file x.py: cannot be read"),
         (GRID.replace("flash2", "a b:f").replace("predict", "trace"), "s.toml, grid 1: 'a b:f' is not a target"),
