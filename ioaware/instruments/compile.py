@@ -80,8 +80,10 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
 
     with clear_failure(launch, gpu):
         source, options, backend = specialised(launch, general, values, gpu)
-        text = _texts.get(_key(source, options, gpu)) or _first_stage(source, options, backend, gpu)
-        keep_text(source, options, gpu, text)
+        text = _texts.get(_key(source, options, gpu))
+        if text is None:
+            text = _first_stage(source, options, backend, gpu)
+            keep_text(source, options, gpu, text)
     return FirstIR(text, tuple(_parameters(source.signature.items(), launch.arguments)))
 
 
@@ -95,9 +97,10 @@ def _key(source: Any, options: Any, gpu: GPUTarget) -> tuple[str, str, str]:
 
 def keep_text(source: Any, options: Any, gpu: GPUTarget, text: str) -> None:
     """Remembers the kernel's IR after the first stage: a kernel that is not specialised to its integers has one for all."""
-    if len(_texts) >= KEPT_TEXTS:
+    key = _key(source, options, gpu)
+    if key not in _texts and len(_texts) >= KEPT_TEXTS:
         _texts.clear()
-    _texts[_key(source, options, gpu)] = text
+    _texts[key] = text
 
 
 def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "") -> Iterator[tuple[str, Value]]:
