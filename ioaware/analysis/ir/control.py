@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import gcd
 from typing import TypeAlias
 
 from ioaware.analysis.ir.bounds import positive
@@ -111,7 +112,9 @@ def carried_values(
             over = frozenset({index.key}) | start[at].free
             why = "it is carried around a loop in a way that has no formula"
             name = f"{names[at].lstrip('%')}@{walk.where(operation).rsplit('/', 1)[-1]}"
-            result.append(_with_expression(value, poly(Unknown(name, why, over, truth=value.type.element == "i1"))))
+            after, unknown = end[at], poly(Unknown(name, why, over, truth=value.type.element == "i1"))
+            step = 1 if after is None else _step(after, mark)
+            result.append(_with_expression(value, unknown if step <= 1 else start[at] + step * unknown))
     return result
 
 
@@ -163,6 +166,17 @@ def _period(start: Poly, after: Poly, mark: Symbol) -> Poly | None:
         if mark.key not in end.free and positive(end - start):
             return end - start
     return None
+
+
+def _step(after: Poly, mark: Symbol) -> int:
+    """A number of which all that may be added to the mark is a multiple: what is carried stays as aligned as it was."""
+    turn = after.atom
+    if isinstance(turn, Choice):
+        return gcd(_step(turn.then, mark), _step(turn.other, mark))
+    added = after - poly(mark)
+    if mark.key in added.free or not all(isinstance(coefficient, int) for coefficient in added.terms.values()):
+        return 1
+    return gcd(*(int(coefficient) for coefficient in added.terms.values()))
 
 
 def _expression(value: Value) -> Poly:

@@ -110,7 +110,7 @@ def consume(
     for r in range(hands_of_program(sizes, deal, CAUSAL, WHOLE)):
         for part in range(tiles_of_hand(r, deal, CAUSAL, WHOLE)):
             batch, kv_head, col = place_of(r, part, 0, sizes, deal, CAUSAL, WHOLE)
-            here = unknown_zero(done)  # so that addresses and such are computed for each tile
+            here = unknown_zero(part if WHOLE else done)  # so that addresses and such are computed for each tile
             first = first_that_sees(col, end, sizes, CAUSAL, MASKED, BLOCK_M)
             dk = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)
             dv = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)

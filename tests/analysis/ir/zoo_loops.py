@@ -178,6 +178,23 @@ ZOO["advancing_twice"] = Launched(
 
 
 @triton.jit
+def strolling(x, out, n, B: tl.constexpr):
+    """A pointer that goes on by one row or two, as a number decides that no formula follows."""
+    lanes = tl.arange(0, B)
+    number = 3
+    for i in range(n):
+        tl.store(out + i * B + lanes, tl.load(x + lanes))
+        if number > 3:
+            x += 2 * B
+        else:
+            x += B
+        number = number * number % 7
+
+
+ZOO["strolling"] = Launched(strolling, [Tensor(16 * N), Tensor(8 * N), N], [1], [{"N": 1}, {"N": 9}], {"B": 8})
+
+
+@triton.jit
 def lagging(x, n, B: tl.constexpr):
     """A mask from the iteration before."""
     lanes = tl.arange(0, B)

@@ -6,7 +6,7 @@ import pytest
 
 from ioaware.instruments.derive import derive
 from ioaware.instruments.target import load_target
-from ioaware.kernels.attention.hopper_backward_plan import FUSED_ROWS
+from ioaware.kernels.attention.hopper_backward_plan import FUSED_ROWS, BackwardTiling
 from ioaware.kernels.attention.hopper_gradients import is_fused
 from ioaware.sweep.evidence import recorded_measurements
 from ioaware.traffic import Result
@@ -87,6 +87,7 @@ def test_derived_and_by_hand(heads: int, seq_len: int, head_dim: int, whole: boo
     requested = [launch.requested for launch in derived.launches if launch.requested]
     found = [(one.read_bytes, one.write_bytes, one.atomic_bytes) for one in requested]
     assert found == by_hand(heads, seq_len, head_dim, causal)
+    assert [(one.read_sector_bytes, one.write_sector_bytes) for one in requested] == [each[:2] for each in found]
     assert derived.exact
     assert sum(launch.flops or 0 for launch in derived.launches) == flops(heads, seq_len, head_dim, causal=causal, fused=fused)
 
@@ -95,14 +96,16 @@ RECORDED = [record for record in recorded_measurements() if record.target == TAR
 
 
 @pytest.mark.parametrize(
-    "record", RECORDED, ids=lambda r: "-".join(str(r.params[x]) for x in ("seq_len", "head_dim", "causal"))
+    "record", RECORDED, ids=lambda r: "-".join(str(r.params[x]) for x in ("heads", "seq_len", "head_dim", "causal"))
 )
 def test_counted_and_by_hand(record: Result) -> None:
     """Counters see what is added to memory as written. Of the rows' numbers that dK and dV's kernel loads, an L1 has some;
     at one point the kernel before the fused one reads 16 sectors more than there are, of a million."""
     heads, seq_len, head_dim, causal = (int(record.params[name] or 0) for name in ("heads", "seq_len", "head_dim", "causal"))
     fused = is_fused(head_dim, deterministic=bool(record.params["deterministic"]))
-    expected = (in_one_kernel if fused else in_two_kernels)(heads, seq_len, head_dim, causal=bool(causal))
+    whole = fused and BackwardTiling.of(head_dim, seq_len, seq_len, 1, heads, processors=132, causal=bool(causal)).whole
+    by_hand = by_whole_heads if whole else in_one_kernel if fused else in_two_kernels
+    expected = by_hand(heads, seq_len, head_dim, causal=bool(causal))
     for launch, (read, written, added) in zip(record.launches, expected, strict=True):
         assert launch.requested is not None
         assert launch.local_bytes == 0
