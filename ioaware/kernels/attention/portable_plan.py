@@ -55,7 +55,7 @@ def forward_blocks(head_dim: int, element_bytes: int, seq_len: int, *, causal: b
         options = flash2_options(block_m, block_n, head_dim, element_bytes, shared_bytes)
         return Blocks(block_m, block_n, options["num_warps"], options["num_stages"])
     if width <= 64:
-        return Blocks(64, 64, 4, 2) if causal and seq_len < 1024 else Blocks(64, 128, 4, 2)
+        return Blocks(64, 64, 4, 2) if causal and seq_len < 2048 else Blocks(64, 128, 4, 2)
     if width == 128:
         if not causal:
             return Blocks(128, 64, 4, 2, late=True)
