@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from ioaware.report import style
@@ -14,6 +15,8 @@ from ioaware.report.chart import Axis, Cell, Panel, Series
 from ioaware.report.scales import Tick, cell_limits, end_labels, panel_limits, panel_ticks, ticks
 
 PANEL_PIXELS, AXIS_PIXELS, LINE_PIXELS, GAP_PIXELS = 230, 46, 14, 16
+ON_A_ROOF = {"xanchor": "right", "yanchor": "bottom"}
+BELOW_A_POINT = {"yanchor": "top", "yshift": -4}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
@@ -84,21 +87,25 @@ def _guide(value: float, suffix: str) -> dict[str, Any]:
 
 
 def _labels(cell: Cell, panel: Panel, suffix: str) -> list[dict[str, Any]]:
-    """Names at the curves' ends. plotly wants the logarithm of a place on a log axis."""
-    return [
-        {
-            "x": math.log10(x) if cell.x.log else x,
-            "y": math.log10(text_y) if panel.y.log else text_y,
-            "xref": f"x{suffix}",
-            "yref": f"y{suffix}",
-            "text": f"<b>{_escaped(label)}</b>",
-            "showarrow": False,
-            "xanchor": "left",
-            "xshift": 7,
-            "font": {"color": f"@{style.token(color)}", "size": 11},
-        }
-        for x, _, text_y, label, color in end_labels(panel)
+    """Names at the curves' ends and the points' tags. plotly wants the logarithm of a place on a log axis."""
+
+    def written(x: float, y: float, text: str, color: str, where: Mapping[str, object], size: int) -> dict[str, Any]:
+        place = {"x": math.log10(x) if cell.x.log else x, "y": math.log10(y) if panel.y.log else y}
+        font = {"color": f"@{style.token(color)}", "size": size}
+        text_of = {"text": text, "font": font, "showarrow": False, "bgcolor": "@paper", "borderpad": 0}  # ends lines behind it
+        return {**place, "xref": f"x{suffix}", "yref": f"y{suffix}", **text_of, **where}
+
+    names = [
+        written(x, y, f"<b>{_escaped(label)}</b>", color, {"xanchor": "left", "xshift": 7}, 11)
+        for x, y, label, color in end_labels(cell, panel)
     ]
+    tags = [
+        written(x, y, _escaped(tag), series.color, ON_A_ROOF if series.mark == "ceiling" else BELOW_A_POINT, 10)
+        for series in panel.series
+        for x, y, tag in zip(series.x, series.y, series.tags, strict=False)
+        if tag
+    ]
+    return names + tags
 
 
 def _trace(series: Series, suffix: str) -> dict[str, Any]:
@@ -133,13 +140,7 @@ def _trace(series: Series, suffix: str) -> dict[str, Any]:
             "thickness": 2.2,
             "width": 0,
         }
-    if series.tags:
-        trace["mode"] += "+text"
-        trace["text"] = [_escaped(tag) for tag in series.tags]
-        trace["textposition"] = "top left" if series.mark == "ceiling" else "bottom center"
-        trace["textfont"] = {"color": hue, "size": 10}
-        trace["hoverinfo"] = "skip"
-    elif series.hover and series.mark not in ("ghost", "path"):
+    if series.hover and series.mark not in ("ghost", "path"):
         trace["text"] = [_escaped(text).replace("\n", "<br>") for text in series.hover]
         trace["hovertemplate"] = "%{text}<extra></extra>"
     else:

@@ -117,7 +117,7 @@ def _draw_cell(canvas: Any, cell: Cell, place: tuple[float, float, float], size:
         last = index == len(cell.panels) - 1
         if cell.x.log:
             ax.set_xscale("log")
-        _draw_panel(ax, panel)
+        _draw_panel(ax, cell, panel)
         ax.set_xlim(low, high)
         ax.set_xticks([place for place, _ in places], [label if last else "" for _, label in places])
         ax.minorticks_off()
@@ -134,7 +134,7 @@ def _margins(cell: Cell, width: float) -> tuple[float, float]:
     return min(left, 0.5 * width), min(right, 0.3 * width)
 
 
-def _draw_panel(ax: Any, panel: Panel) -> None:
+def _draw_panel(ax: Any, cell: Cell, panel: Panel) -> None:
     if panel.y.log:
         ax.set_yscale("log")
     low, high = panel_limits(panel)
@@ -146,7 +146,7 @@ def _draw_panel(ax: Any, panel: Panel) -> None:
         ax.axhline(panel.guide, color=style.light("muted"), linewidth=0.9, zorder=1)
     for series in panel.series:
         _draw_series(ax, series)
-    for x, _, text_y, label, color in end_labels(panel):
+    for x, text_y, label, color in end_labels(cell, panel):
         ax.text(x, text_y, f"  {label}", color=style.light(color), fontsize=7.8, fontweight="bold", va="center",
                 clip_on=False, zorder=2.6, path_effects=_over_lines())  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from ioaware.report import style
 from ioaware.report.chart import Axis, Cell, Panel
 from ioaware.report.units import bytes_text, significant, size_text, time_text
 
@@ -12,6 +13,8 @@ Tick = tuple[float, str]
 MOST_TICKS = 7
 NARROWEST = (math.log(6), math.log(2))
 """Spans a log axis has at least, of anything and of sizes: a few percent must not fill a panel."""
+WORD = 0.15
+"""What a curve's name takes of a panel's width, about."""
 
 
 def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
@@ -110,23 +113,33 @@ def _label(axis: Axis, value: float) -> str:
             return significant(value)
 
 
-def end_labels(panel: Panel) -> list[tuple[float, float, float, str, str]]:
-    """(x, y of the curve's end, y of its text, text, colour) of labelled series, texts apart where they would overlap."""
+def end_labels(cell: Cell, panel: Panel) -> list[tuple[float, float, str, str]]:
+    """(x, y, text, colour) of labelled series: at the curve's end, right of the points that would lie under the text, and
+    apart where texts would overlap."""
     low, high = panel_limits(panel)
-
-    def place(y: float) -> float:
-        return math.log(y / low) / math.log(high / low) if panel.y.log else (y - low) / (high - low)
-
-    def value(place: float) -> float:
-        return low * (high / low) ** place if panel.y.log else low + place * (high - low)
-
-    ends = [(place(series.y[-1]), series) for series in panel.series if series.label and series.y]
+    left, right = cell_limits(cell)
+    ends = [(_place(panel.y, series.y[-1], low, high), series) for series in panel.series if series.label and series.y]
     ends.sort(key=lambda end: end[0])
-    apart = spread([end for end, _ in ends], 0.085 / panel.height)
-    return [
-        (series.x[-1], series.y[-1], value(text), series.label, series.color)
-        for text, (_, series) in zip(apart, ends, strict=True)
+    line = 0.085 / panel.height
+    apart = spread([end for end, _ in ends], line)
+    points = [
+        (_place(cell.x, x, left, right), _place(panel.y, y, low, high), x)
+        for series in panel.series
+        if style.FORMS[series.mark].marker
+        for x, y in zip(series.x, series.y, strict=True)
     ]
+    labels: list[tuple[float, float, str, str]] = []
+    for height, (_, series) in zip(apart, ends, strict=True):
+        end = _place(cell.x, series.x[-1], left, right)
+        beside = [x for across, up, x in points if end < across < end + WORD and abs(up - height) < 0.55 * line]
+        text_y = low * (high / low) ** height if panel.y.log else low + height * (high - low)
+        labels.append((max([series.x[-1], *beside]), text_y, series.label, series.color))
+    return labels
+
+
+def _place(axis: Axis, value: float, low: float, high: float) -> float:
+    """Where on an axis from low to high a value is, 0 to 1."""
+    return math.log(value / low) / math.log(high / low) if axis.log else (value - low) / (high - low)
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.report.chart import Axis, Panel, Series
+from ioaware.report.chart import Axis, Cell, Panel, Series
 from ioaware.report.scales import MOST_TICKS, end_labels, limits, panel_limits, spread, ticks
 
 SIZE = Axis("N (tokens)", "size")
@@ -55,9 +55,17 @@ def test_texts_at_curve_ends_do_not_touch_and_stay_near() -> None:
     )
     panel = Panel(BYTES, series)
     low, high = panel_limits(panel)
-    places = sorted(text_y for _, _, text_y, _, _ in end_labels(panel))
+    places = sorted(text_y for _, text_y, _, _ in end_labels(Cell("", SIZE, (panel,)), panel))
     assert low <= places[0] < places[1] < places[2] <= high
     assert places[1] / places[0] > 1.05
+
+
+def test_a_name_stands_beside_points_that_would_lie_under_it() -> None:
+    """A curve that turns back: the name is at its end unless points follow at that height."""
+    for turn, place in ((12.0, 20.0), (1e3, 10.0)):
+        seen = Series("a", "a", "measure", (1.0, 1e4, 20.0, 10.0), (1e6, 1e6, turn, 11.0))
+        panel = Panel(BYTES, (seen, Series("a", "a", "path", seen.x, seen.y, label="a")))
+        assert [x for x, *_ in end_labels(Cell("", SIZE, (panel,)), panel)] == [place]
 
 
 @settings(derandomize=True, deadline=None)
