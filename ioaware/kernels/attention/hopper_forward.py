@@ -33,8 +33,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
-from ioaware.kernels.attention.hopper_numbers import ring
+from ioaware.kernels.attention.hopper_numbers import ring, unknown_zero
 from ioaware.kernels.attention.hopper_order import hand_of, hands_of_program, place_of, tiles_of_hand
+from ioaware.kernels.attention.hopper_softmax import attended, beside, prepare, row_sums, scaled
 from ioaware.kernels.attention.hopper_turns import pass_turn, take_turn
 
 ROWS = gl.constexpr(64)
@@ -116,46 +117,23 @@ def masked(s, row, col, sizes, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
-def scaled(m, scale_log2, MASK: gl.constexpr):
-    """scale_log2 m, of which exponentials are one FFMA and one EX2 an element. m is a maximum of unscaled scores."""
-    shift = m * scale_log2
-    if MASK:
-        shift = gl.where(m == float("-inf"), 0.0, shift)  # a row that has seen no key: -inf - (-inf) is NaN
-    return shift
-
-
-@gluon.jit
-def row_sums(e, EAGER: gl.constexpr):
-    """[ROWS], or the sums over what each of a row's four threads holds, [ROWS, 4], which meet at the end of a tile only."""
-    return gl.sum(gl.sum(e.reshape([e.shape[0], e.shape[1] // 8, 4, 2]), 3), 1) if EAGER else gl.sum(e, 1)
-
-
-@gluon.jit
-def by_rows(x, y):
-    """x [ROWS, ...] times y [ROWS]."""
-    return x * gl.convert_layout(y, gl.SliceLayout(1, x.type.layout))[:, None]
-
-
-@gluon.jit
-def scores(q, k_tiles, slot, KEYS: gl.constexpr):
-    """Starts S = Q K^T of the first so many keys of one column block."""
+def scores(q, q_held, k_tiles, slot, KEYS: gl.constexpr, HELD: gl.constexpr):
+    """Starts S = Q K^T of the first so many keys of one column block; q_held: Q's first HELD columns."""
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
-    k = k_tiles.index(slot).reshape([k_tiles.shape[3], q.shape[1]]).slice(0, KEYS).permute((1, 0))
-    return warpgroup_mma(q, k, gl.zeros([ROWS, KEYS], gl.float32, S), use_acc=False, is_async=True)
-
-
-@gluon.jit
-def beside_zeros(p):
-    """P of twice as many keys, those behind unseen; no number changes its register."""
-    zeros = gl.full(p.shape, 0, p.dtype, p.type.layout)
-    return gl.join(p, zeros).permute((0, 2, 1)).reshape([p.shape[0], 2 * p.shape[1]])
+    REST: gl.constexpr = q.shape[1] - HELD
+    k = k_tiles.index(slot).reshape([k_tiles.shape[3], q.shape[1]]).slice(0, KEYS)
+    s = gl.zeros([ROWS, KEYS], gl.float32, S)
+    if HELD:
+        s = warpgroup_mma(q_held, k.slice(0, HELD, 1).permute((1, 0)), s, use_acc=False, is_async=True)
+        q, k = q.slice(HELD, REST, 1), k.slice(HELD, REST, 1)
+    return warpgroup_mma(q, k.permute((1, 0)), s, use_acc=HELD > 0, is_async=True)
 
 
 @gluon.jit
 def attend(
-    o, l, m, p, q, memory, signals, used, unmasked, end, row, sizes, scale_log2,
+    o, l, m, p, q, q_held, memory, signals, used, unmasked, end, row, sizes, scale_log2,
     C: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
-    TURNS: gl.constexpr, EAGER: gl.constexpr,
+    TURNS: gl.constexpr, HELD: gl.constexpr,
 ):  # fmt: skip
     """O, l, m and the last P after the column blocks end - 1, ..., 0, of which the first `unmasked` are seen in full."""
     _, k_tiles, v_tiles, _ = memory
@@ -168,7 +146,7 @@ def attend(
         mbarrier.wait(k_full.index(slot), phase)  # K_j has landed
         if TURNS:
             take_turn(C)  # the consumer before has issued its matmuls
-        s = scores(q, k_tiles, slot, BLOCK_N)
+        s = scores(q, q_held, k_tiles, slot, BLOCK_N, HELD)
         mbarrier.wait(v_full.index(slot_before), phase_before)  # V_{j-1} has landed
         o = warpgroup_mma(p, v, o, is_async=True)
         if TURNS:
@@ -178,19 +156,9 @@ def attend(
         if MASKED == 2:
             if block >= unmasked:
                 s = masked(s, row, block * BLOCK_N, sizes, True)
-        m_new = gl.maximum(m, gl.max(s, 1))  # [ROWS]
-        shift = scaled(m_new, scale_log2, MASKED == 2)
-        decay = gl.exp2(m * scale_log2 - shift)  # [ROWS]
-        if EAGER:  # again: the compiler moves the wait for O up, but not above this one
-            mbarrier.wait(v_full.index(slot_before), phase_before)
         o = warpgroup_mma_wait(0, [o])
         mbarrier.arrive(v_empty.index(slot_before))  # P V has read V_{j-1}
-        o = by_rows(o, decay)
-        e = gl.exp2(s * scale_log2 - shift[:, None])
-        l = by_rows(l, decay) if EAGER else l * decay
-        l += gl.convert_layout(row_sums(e, EAGER), l.type.layout)
-        p = gl.convert_layout(e.to(p.dtype), p.type.layout)  # the registers of an accumulator are those of the operand
-        m = m_new
+        p, o, l, m = attended(s, p, o, l, m, scale_log2, C, MASKED == 2)
         used += 1
     return o, l, m, p, used
 
@@ -243,54 +211,66 @@ def enter(
 
 
 @gluon.jit
+def just_now(sizes, n):
+    """The sizes. The compiler does not know that they never change with n, a number that is never negative, so that what
+    depends on them is computed where it is written and not, once for all warps, far above, where nothing is left to keep it."""
+    seq_len, kv_len, heads, batch_heads, inverse, heads_inverse, paired, others_inverse = sizes
+    zero = unknown_zero(n)
+    seq_len, kv_len, paired = gl.maximum(seq_len, zero), gl.maximum(kv_len, zero), gl.maximum(paired, zero)
+    return seq_len, kv_len, heads, batch_heads, inverse, heads_inverse, paired, others_inverse
+
+
+@gluon.jit
 def consume(
     C: gl.constexpr, work,
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, HALVED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
-    CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr, TURNS: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr, TURNS: gl.constexpr, HELD: gl.constexpr,
 ):  # fmt: skip
     """Rows 64 C to 64 C + 63 of each tile: softmax(Q K^T) V."""
     O, Lse, memory, signals, sizes, scale_log2 = work
     q_tiles, k_tiles, v_tiles, o_tiles = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = signals
-    seq_len, kv_len = sizes[0], sizes[1]
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, ACC, 2)
-    ROW: gl.constexpr = gl.SliceLayout(1, gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16]))
-    EAGER: gl.constexpr = HEAD_DIM < 256  # wider matmuls hide the softmax anyway, and lose by another wait
+    SCORES: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
+    ROW: gl.constexpr = gl.SliceLayout(1, SCORES)
     KEYS: gl.constexpr = BLOCK_N // 2 if HALVED and C == 0 else BLOCK_N  # of its first column block that it may see
     if TURNS and C == CONSUMERS - 1:
         pass_turn(C, CONSUMERS)  # the first turn is consumer 0's
+    prepare(C)
     used = gl.to_tensor(0)  # column blocks so far
     t = gl.to_tensor(0)  # tiles so far
-    for r in range(hands_of_program(sizes, CAUSAL, ROWS * CONSUMERS)):
+    for r in range(hands_of_program(just_now(sizes, sizes[2]), CAUSAL, ROWS * CONSUMERS)):
         for second in range(tiles_of_hand(hand_of(r), sizes, CAUSAL, ROWS * CONSUMERS)):
-            _batch, _head, tile_row = place_of(hand_of(r), second, sizes, CAUSAL, ROWS * CONSUMERS)
-            row, end, used = enter(C, signals, tile_row, used, sizes, CAUSAL, BLOCK_N, STAGES, CONSUMERS, TURNS)
+            now = just_now(sizes, t)
+            _batch, _head, tile_row = place_of(hand_of(r), second, now, CAUSAL, ROWS * CONSUMERS)
+            row, end, used = enter(C, signals, tile_row, used, now, CAUSAL, BLOCK_N, STAGES, CONSUMERS, TURNS)
             q_slot, q_lap = (t * CONSUMERS + C) % Q_SLOTS, (t * CONSUMERS + C) // Q_SLOTS
             q = q_tiles.index(q_slot).reshape([ROWS, HEAD_DIM])
             slot, phase = ring(used, STAGES)
             mbarrier.wait(q_full.index(q_slot), q_lap & 1)  # Q has landed
+            q_held = q.slice(0, HELD, 1).load(gl.DotOperandLayout(0, SCORES, 2)) if HELD else q
             mbarrier.wait(k_full.index(slot), phase)  # K_0 has landed
-            s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, KEYS)])
+            s = warpgroup_mma_wait(0, [scores(q, q_held, k_tiles, slot, KEYS, HELD)])
             mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
             if MASKED > 0:
-                s = masked(s, row, (end - 1) * BLOCK_N, sizes, CAUSAL)
+                s = masked(s, row, (end - 1) * BLOCK_N, now, CAUSAL)
             m = gl.max(s, 1)  # [ROWS]
             e = gl.exp2(s * scale_log2 - scaled(m, scale_log2, MASKED > 0)[:, None])
-            l = row_sums(e, EAGER)
+            l = row_sums(e)
             m = gl.convert_layout(m, ROW)
             p = e.to(q_tiles.dtype)
             if KEYS < BLOCK_N:
-                p = beside_zeros(p)
+                p = beside(p, gl.full(p.shape, 0, p.dtype, p.type.layout))
             p = gl.convert_layout(p, P)
             used += 1
 
             o = gl.zeros([ROWS, HEAD_DIM], gl.float32, ACC)
-            unmasked = gl.minimum(gl.maximum(row + 1 + kv_len - seq_len, 0), kv_len) // BLOCK_N
+            unmasked = gl.minimum(gl.maximum(row + 1 + now[1] - now[0], 0), now[1]) // BLOCK_N
             o, l, m, p, used = attend(
-                o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, sizes, scale_log2, C, MASKED, BLOCK_N, STAGES,
-                CONSUMERS, TURNS, EAGER,
+                o, l, m, p, q, q_held, memory, signals, used, unmasked, end - 1, row, now, scale_log2, C, MASKED, BLOCK_N,
+                STAGES, CONSUMERS, TURNS, HELD,
             )  # fmt: skip
             if O_APART:
                 mbarrier.arrive(q_empty.index(q_slot))  # the last Q K^T has read Q
@@ -301,9 +281,8 @@ def consume(
             o = warpgroup_mma_wait(0, [o])
             mbarrier.arrive(v_empty.index(slot))  # P V has read V_last
             o_tile = o_tiles.index(C if O_APART else q_slot)
-            if EAGER:
-                l = gl.convert_layout(gl.sum(l, 1), ROW)  # [ROWS]
-            write(C, o, l, m, O, Lse, o_tile, hand_of(r), second, sizes, scale_log2, CAUSAL, ROWS * CONSUMERS)
+            l = gl.convert_layout(gl.sum(l, 1), ROW)  # [ROWS]
+            write(C, o, l, m, O, Lse, o_tile, hand_of(r), second, now, scale_log2, CAUSAL, ROWS * CONSUMERS)
             if not O_APART:
                 tma_store_wait(0)  # TMA has read O from where a later Q goes
                 mbarrier.arrive(q_empty.index(q_slot))
@@ -320,13 +299,13 @@ def hopper_forward_kernel(
     scale_log2,
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, HALVED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     CONSUMERS: gl.constexpr, REGISTERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
-    TURNS: gl.constexpr,
+    TURNS: gl.constexpr, HELD: gl.constexpr,
 ):  # fmt: skip
     """Tiles of 64 CONSUMERS rows, dealt over the programs. Q, K, V, O: descriptors of [batch, heads, rows, head_dim];
     inverse, heads_inverse, others_inverse: what hopper_order's `divided` takes for its run, for heads, for heads not in pairs;
     MASKED: in how many column blocks there may be keys that a consumer's rows do not see: none, the first, the first two.
     HALVED: whether of two consumers the first sees no more than half of its first column block, where the diagonal begins.
-    TURNS: whether consumers take turns at the tensor cores."""
+    TURNS: whether consumers take turns at the tensor cores. HELD: so many columns of Q are kept in registers besides."""
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
     q_tiles = gl.allocate_shared_memory(Q.dtype, [Q_SLOTS, 1, 1, ROWS, HEAD_DIM], Q.layout)
     k_tiles = gl.allocate_shared_memory(K.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
@@ -357,8 +336,8 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS, HELD)),
             ],
             [4, 4], [REGISTERS, REGISTERS],
         )  # fmt: skip
@@ -366,9 +345,9 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
-                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS, HELD)),
             ],
             [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip
@@ -376,10 +355,10 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
-                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
-                (consume, (3, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (3, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS, HELD)),
             ],
             [4, 4, 4, 4], [REGISTERS, REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip
