@@ -4,10 +4,11 @@ Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), with its Algorithm 1 per 
     S_0;  softmax(S_0) -> P_0
     for each further column block j:
         start S_j = Q K_j^T;  start O += P_{j-1} V_{j-1}         the tensor cores do them in this order
-        wait for S_j;  the rows' maxima and decay                while the second matmul runs
-        wait for O;  O *= decay;  exponentials -> P_j            while the other consumers' matmuls run
+        wait for S_j, then for O;  exponentials -> P_j           while the other consumers' matmuls run
     O += P_last V_last;  write O / l and the log-sum-exp
-Exponentials before the wait for O, FlashAttention-3's Algorithm 2, came out slower here (docs/hopper-attention.md).
+Only P_0 has the rows' maxima subtracted; later ones what is in use, and O is scaled in the few blocks where that is no longer
+near the maximum (hopper_softmax.py). Exponentials before the wait for O, FlashAttention-3's Algorithm 2, came out slower here
+(docs/hopper-attention.md).
 Column blocks run from the last visible one to the first, so that masked ones come first: no other than the first if the causal
 diagonal begins at a multiple of 64. Elsewhere a branch in the long loop masks the second, which costs 5 to 8 %.
 Of a plan with turns, consumers issue these two matmuls one after the other, round and round (hopper_turns.py).

@@ -15,7 +15,8 @@ another line of PTX makes a number of it.
 """
 
 # Parameters of a Gluon function have no Python types.
-# ruff: noqa: E741, SIM102 (a compile-time condition around one at run time)
+# The names are the paper's.
+# ruff: noqa: E741
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportArgumentType=false, reportCallIssue=false
 # pyright: reportOperatorIssue=false, reportGeneralTypeIssues=false

@@ -104,9 +104,12 @@ class Code:
 
     def matmul_loops(self) -> list[list[str]]:
         """The instructions of each loop that waits for one of two matmuls and contains no such loop."""
+        return [self.instructions[a:b] for a, b in self.inner_loops()]
+
+    def inner_loops(self) -> list[tuple[int, int]]:
+        """Where these begin and end."""
         spans = self.loops()
-        inner = [(a, b) for a, b in spans if not any(a <= c and d <= b and (c, d) != (a, b) for c, d in spans)]
-        return [self.instructions[a:b] for a, b in inner]
+        return [(a, b) for a, b in spans if not any(a <= c and d <= b and (c, d) != (a, b) for c, d in spans)]
 
 
 def uniform_registers(instruction: str) -> tuple[set[int], set[int]]:

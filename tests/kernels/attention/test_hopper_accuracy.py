@@ -85,3 +85,14 @@ def test_where_kernels_go_wrong(
 def test_large_logits(head_dim: int, dtype: torch.dtype, causal: bool) -> None:
     q, k, v = attention_inputs(2, 3, 600, 600, head_dim, dtype=dtype, device="cuda", distribution="large-logit")
     check(q, k, v, causal)
+
+
+@pytest.mark.parametrize("reach", [20, 60, 400])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_scores_that_grow(head_dim: int, reach: int, dtype: torch.dtype, causal: bool) -> None:
+    """From the last key, where the kernel begins, to the first: by less than 2^15 a block of exponentials, and by much more."""
+    q, k, v = attention_inputs(2, 3, 1000, 1000, head_dim, dtype=torch.float32, device="cuda")
+    along = functional.normalize(torch.randn(head_dim, device="cuda", generator=torch.Generator("cuda").manual_seed(1)), dim=0)
+    k = k + along * torch.linspace(reach, -reach, 1000, device="cuda")[:, None]
+    q = q + 0.75 * head_dim**0.5 * along
+    check(q.to(dtype), k.to(dtype), v.to(dtype), causal)

@@ -1,5 +1,5 @@
 """The Hopper kernel compiled for sm_90a without a GPU, and its machine code read: nothing spilled, no wgmma serialised, both
-matmuls in flight together, and no uniform register read on a path that never wrote it."""
+matmuls in flight together, no maxima on the usual way, and no uniform register read on a path that never wrote it."""
 
 from __future__ import annotations
 
@@ -73,9 +73,10 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
     if width == 128:  # the first of two consumers' Q K_0^T of half a block; everything else is 128 wide
         assert sum("HGMMA.64x64x16" in x for x in code.instructions) == (width // 16 if kv_len == 4096 else 0)
 
-    loops = code.matmul_loops()
-    assert len(loops) == plan.consumers
-    for loop in loops:
+    spans = code.inner_loops()
+    assert len(spans) == plan.consumers
+    for begin, end in spans:
+        loop = code.instructions[begin:end]
         matmuls, waits, exponentials = (
             [i for i, x in enumerate(loop) if re.search(pattern, x)] for pattern in ("HGMMA", "DEPBAR.LE gsb0", r"MUFU\.EX2")
         )
@@ -83,15 +84,37 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
         assert len(matmuls) == width // 16 + plan.block_n // 16
         assert len(waits) == 2
         assert max(matmuls) < min(waits)
-        assert len(exponentials) == plan.block_n // 2 + 2  # a thread has half a row of S, and two rows' decay
         assert min(exponentials) > min(waits)
-        if width < 256:  # both rows' maxima before O is waited for, and O scaled beside the exponentials, not after them
-            assert not [x for x in loop[max(waits) :] if re.search(r"FMNMX|SHFL", x)]
-            scalings = [i for i, x in enumerate(loop) if re.match(r"FMUL", x) and i > max(waits)]
-            assert len(scalings) >= width // 2
-            assert scalings[len(scalings) // 2] < exponentials[3 * len(exponentials) // 4]
-        # for K, for V, for V again below d 256, and back: another one, for a mask, holds the exponentials up
-        assert (sum("BRA" in x for x in loop) == 3 + (width < 256)) == (kv_len == 4096)
+        held = [x for x in loop if re.search(rf"HGMMA.64x{plan.block_n}x16\S* R\d+, R\d+, gdesc", x) and ".tnspB" not in x]
+        assert len(held) == plan.held // 16  # these steps of Q K^T take Q from registers
+        # for K, for V, around what repairs each half of P, and back: another one, for a mask, holds the exponentials up
+        assert (sum("BRA" in x for x in loop) == 5) == (kv_len == 4096)
+
+        usual = Counter(x.split()[0].split(".")[0] for x in without_repairs(code, begin, end) if not x.startswith("@"))
+        assert usual["VOTE"] == 2
+        assert usual["MUFU"] == plan.block_n // 2  # a thread has half a row of S, and no decay
+        assert usual["SHFL"] == 0
+        assert usual["FMUL"] == 2  # two rows' m by the scale: O is scaled only where P is repaired
+        if kv_len == 4096:
+            assert usual["FMNMX"] == 0
+        repaired = Counter(x.split()[0].split(".")[0] for x in loop)
+        assert repaired["FMUL"] >= 2 + 2 * width // 2  # O in either half's repair
+        assert repaired["FMNMX"] >= plan.block_n // 2
+
+
+def without_repairs(code: Code, begin: int, end: int) -> list[str]:
+    """The instructions of a loop when no vote is for doing P again."""
+    taken: list[str] = []
+    voted, i = False, begin
+    while i < end:
+        taken.append(code.instructions[i])
+        voted = voted or taken[-1].startswith("VOTE.")
+        target = code.target(i)
+        if voted and target is not None and i < target <= end and i + 50 < target:
+            voted, i = False, target
+        else:
+            i += 1
+    return taken
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
