@@ -1,10 +1,11 @@
-"""Gluon's names that changed between Triton 3.6 and 3.9, under one name each."""
+"""Gluon's names that changed between Triton 3.6 and 3.9, under one name each, and which Triton it is."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from typing import Any, cast
 
+import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import tma as _tma
 
@@ -23,3 +24,6 @@ reinterpreted = _first(gl.shared_memory_descriptor, "reinterpret", "_reinterpret
 tma_load = _first(_tma, "async_load", "async_copy_global_to_shared")
 tma_store = _first(_tma, "async_store", "async_copy_shared_to_global")
 tma_store_wait = cast("Any", _tma.store_wait)
+
+SINCE_3_9 = gl.constexpr(tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 9))
+"""Its assembler has no register for some numbers; the kernels compute them again, with this Triton only."""

@@ -30,7 +30,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
+from ioaware.kernels.attention.gluon_names import SINCE_3_9, tma_load, tma_store, tma_store_wait, warpgroup_barrier
 from ioaware.kernels.attention.hopper_columns import SIDE, first_that_sees
 from ioaware.kernels.attention.hopper_hands import BLOCK_N, hands_of_program, place_of, tiles_of_hand
 from ioaware.kernels.attention.hopper_numbers import turn, unknown_zero
@@ -78,9 +78,8 @@ def produce(
 
 
 @gluon.jit
-def write(C: gl.constexpr, x, X, out_tiles, r, part, zero, sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr):
-    """Writes a consumer's 64 rows of a gradient of this tile through shared memory."""
-    tile = out_tiles.index(C + zero)
+def write(C: gl.constexpr, x, X, tile, r, part, zero, sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr):
+    """Writes a consumer's 64 rows of a gradient of this column block through a tile in shared memory."""
     batch, kv_head, col = place_of(r, part, zero, sizes, deal, CAUSAL, WHOLE)
     tma_store_wait(0)  # the last store has read the tile
     warpgroup_barrier()  # ... which every warp must know
@@ -121,7 +120,8 @@ def consume(
             mbarrier.wait(k_full, t & 1)  # K has landed
             mbarrier.wait(v_full, t & 1)  # V has landed
             blocks = (end - first) * group
-            if BLOCK_M == SIDE:  # the first row block by itself, which is faster; with twice the rows it is slower
+            # The first row block by itself, which is faster; with twice the rows it is slower, and Triton 3.9 spills.
+            if BLOCK_M == SIDE and (MASKED == 1 or not SINCE_3_9):
                 if UNSEEN:
                     state = unseen_row_block(C, state, memory, signals, STAGES)
                 state = row_block(
@@ -157,9 +157,15 @@ def consume(
             k_both = k_tiles.index(unknown_zero(done)).reshape([BLOCK_N, HEAD_DIM])
             put(sums, warpgroup_mma_wait(0, [start_dq(C, ds_tiles.index(latest), k_both, BLOCK_M)]), part == 0, here, WHOLE)
             mbarrier.arrive(kv_empty)  # all matmuls have read K and V
-            # Each with numbers of its own: shared ones would be kept in registers until the next tile.
-            write(C, dv, dV, out_tiles, r, part, unknown_zero(heads), sizes, deal, CAUSAL, WHOLE)
-            write(C, dk * scale, dK, out_tiles, r, part, unknown_zero(group), sizes, deal, CAUSAL, WHOLE)
+            # Each with numbers of its own: shared ones would be kept in registers until the next tile; where that would spill
+            # them, no addresses in the tiles are kept either.
+            AGAIN: gl.constexpr = (
+                (WHOLE or SINCE_3_9) if BLOCK_M == 2 * SIDE else (SINCE_3_9 and not CAUSAL and (MASKED == 2 or not WHOLE))
+            )
+            again = unknown_zero(done) if AGAIN else unknown_zero(heads)
+            write(C, dv, dV, out_tiles.index(C + again), r, part, unknown_zero(heads), sizes, deal, CAUSAL, WHOLE)
+            again = unknown_zero(t) if AGAIN else unknown_zero(group)
+            write(C, dk * scale, dK, out_tiles.index(C + again), r, part, unknown_zero(group), sizes, deal, CAUSAL, WHOLE)
             t += 1
         if WHOLE:
             batch, kv_head, _ = place_of(r, 0, 0, sizes, deal, CAUSAL, WHOLE)

@@ -22,6 +22,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from ioaware.kernels.attention.gluon_names import SINCE_3_9
 from ioaware.kernels.attention.hopper_columns import SIDE, masked_columns
 from ioaware.kernels.attention.hopper_hands import BLOCK_N
 from ioaware.kernels.attention.hopper_numbers import turn, unknown_zero, widened
@@ -80,8 +81,12 @@ def row_block(
     lse = row_tiles.index(slot).slice(0, BLOCK_M).load(gl.SliceLayout(0, S))
     p = gl.exp2(s * scale_log2 - lse[None, :])
     rounded = p.to(q_tiles.dtype)
-    delta = row_tiles.index(slot).slice(BLOCK_M, BLOCK_M).load(gl.SliceLayout(0, S))
+    D_LATE: gl.constexpr = BLOCK_M == 2 * SIDE and SINCE_3_9  # which has no registers for D any earlier
+    if not D_LATE:
+        delta = row_tiles.index(slot).slice(BLOCK_M, BLOCK_M).load(gl.SliceLayout(0, S))
     dp = warpgroup_mma_wait(0, [dp])
+    if D_LATE:
+        delta = row_tiles.index(slot).slice(BLOCK_M, BLOCK_M).load(gl.SliceLayout(0, S))
     # The registers of an accumulator are those of the operand.
     dv = warpgroup_mma(gl.convert_layout(rounded, P), do, dv, is_async=True)
     if BLOCK_M == 128:
