@@ -118,23 +118,19 @@ def masked(s, row, col, sizes, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
-def scores(q, q_held, k_tiles, slot, KEYS: gl.constexpr, HELD: gl.constexpr):
-    """Starts S = Q K^T of the first so many keys of one column block; q_held: Q's first HELD columns."""
+def scores(q, k_tiles, slot, KEYS: gl.constexpr):
+    """Starts S = Q K^T of the first so many keys of one column block."""
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
-    REST: gl.constexpr = q.shape[1] - HELD
     k = k_tiles.index(slot).reshape([k_tiles.shape[3], q.shape[1]]).slice(0, KEYS)
     s = gl.zeros([ROWS, KEYS], gl.float32, S)
-    if HELD:
-        s = warpgroup_mma(q_held, k.slice(0, HELD, 1).permute((1, 0)), s, use_acc=False, is_async=True)
-        q, k = q.slice(HELD, REST, 1), k.slice(HELD, REST, 1)
-    return warpgroup_mma(q, k.permute((1, 0)), s, use_acc=HELD > 0, is_async=True)
+    return warpgroup_mma(q, k.permute((1, 0)), s, use_acc=False, is_async=True)
 
 
 @gluon.jit
 def attend(
-    o, l, m, p, q, q_held, memory, signals, used, unmasked, end, row, sizes, scale_log2,
+    o, l, m, p, q, memory, signals, used, unmasked, end, row, sizes, scale_log2,
     C: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
-    TURNS: gl.constexpr, HELD: gl.constexpr,
+    TURNS: gl.constexpr,
 ):  # fmt: skip
     """O, l, m and the last P after the column blocks end - 1, ..., 0, of which the first `unmasked` are seen in full."""
     _, k_tiles, v_tiles, _ = memory
@@ -147,7 +143,7 @@ def attend(
         mbarrier.wait(k_full.index(slot), phase)  # K_j has landed
         if TURNS:
             take_turn(C)  # the consumer before has issued its matmuls
-        s = scores(q, q_held, k_tiles, slot, BLOCK_N, HELD)
+        s = scores(q, k_tiles, slot, BLOCK_N)
         mbarrier.wait(v_full.index(slot_before), phase_before)  # V_{j-1} has landed
         o = warpgroup_mma(p, v, o, is_async=True)
         if TURNS:
@@ -225,7 +221,7 @@ def just_now(sizes, n):
 def consume(
     C: gl.constexpr, work,
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, HALVED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
-    CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr, TURNS: gl.constexpr, HELD: gl.constexpr,
+    CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     """Rows 64 C to 64 C + 63 of each tile: softmax(Q K^T) V."""
     O, Lse, memory, signals, sizes, scale_log2 = work
@@ -251,9 +247,8 @@ def consume(
             q = q_tiles.index(q_slot).reshape([ROWS, HEAD_DIM])
             slot, phase = ring(used, STAGES)
             mbarrier.wait(q_full.index(q_slot), q_lap & 1)  # Q has landed
-            q_held = q.slice(0, HELD, 1).load(gl.DotOperandLayout(0, SCORES, 2)) if HELD else q
             mbarrier.wait(k_full.index(slot), phase)  # K_0 has landed
-            s = warpgroup_mma_wait(0, [scores(q, q_held, k_tiles, slot, KEYS, HELD)])
+            s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, KEYS)])
             mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
             if MASKED > 0:
                 s = masked(s, row, (end - 1) * BLOCK_N, now, CAUSAL)
@@ -270,8 +265,8 @@ def consume(
             o = gl.zeros([ROWS, HEAD_DIM], gl.float32, ACC)
             unmasked = gl.minimum(gl.maximum(row + 1 + now[1] - now[0], 0), now[1]) // BLOCK_N
             o, l, m, p, used = attend(
-                o, l, m, p, q, q_held, memory, signals, used, unmasked, end - 1, row, now, scale_log2, C, MASKED, BLOCK_N,
-                STAGES, CONSUMERS, TURNS, HELD,
+                o, l, m, p, q, memory, signals, used, unmasked, end - 1, row, now, scale_log2, C, MASKED, BLOCK_N,
+                STAGES, CONSUMERS, TURNS,
             )  # fmt: skip
             if O_APART:
                 mbarrier.arrive(q_empty.index(q_slot))  # the last Q K^T has read Q
@@ -300,13 +295,13 @@ def hopper_forward_kernel(
     scale_log2,
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, HALVED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr,
     CONSUMERS: gl.constexpr, REGISTERS: gl.constexpr, Q_SLOTS: gl.constexpr, O_APART: gl.constexpr,
-    TURNS: gl.constexpr, HELD: gl.constexpr,
+    TURNS: gl.constexpr,
 ):  # fmt: skip
     """Tiles of 64 CONSUMERS rows, dealt over the programs. Q, K, V, O: descriptors of [batch, heads, rows, head_dim];
     inverse, heads_inverse, others_inverse: what hopper_order's `divided` takes for its run, for heads, for heads not in pairs;
     MASKED: in how many column blocks there may be keys that a consumer's rows do not see: none, the first, the first two.
     HALVED: whether of two consumers the first sees no more than half of its first column block, where the diagonal begins.
-    TURNS: whether consumers take turns at the tensor cores. HELD: so many columns of Q are kept in registers besides."""
+    TURNS: whether consumers take turns at the tensor cores."""
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
     q_tiles = gl.allocate_shared_memory(Q.dtype, [Q_SLOTS, 1, 1, ROWS, HEAD_DIM], Q.layout)
     k_tiles = gl.allocate_shared_memory(K.dtype, [STAGES, 1, 1, BLOCK_N, HEAD_DIM], K.layout)
@@ -337,8 +332,8 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS, HELD)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 2, Q_SLOTS, O_APART, TURNS)),
             ],
             [4, 4], [REGISTERS, REGISTERS],
         )  # fmt: skip
@@ -346,9 +341,9 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS, HELD)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS, HELD)),
-                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
+                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 3, Q_SLOTS, O_APART, TURNS)),
             ],
             [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip
@@ -356,10 +351,10 @@ def hopper_forward_kernel(
         gl.warp_specialize(
             [
                 (produce, (Q, K, V, memory, signals, sizes, group, CAUSAL, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART)),
-                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS, HELD)),
-                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS, HELD)),
-                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS, HELD)),
-                (consume, (3, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS, HELD)),
+                (consume, (0, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
+                (consume, (1, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
+                (consume, (2, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
+                (consume, (3, work, CAUSAL, MASKED, HALVED, BLOCK_N, STAGES, 4, Q_SLOTS, O_APART, TURNS)),
             ],
             [4, 4, 4, 4], [REGISTERS, REGISTERS, REGISTERS, REGISTERS],
         )  # fmt: skip

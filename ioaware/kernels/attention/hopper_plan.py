@@ -19,7 +19,6 @@ class Plan:
     q_slots: int
     o_apart: bool = True
     turns: bool = False
-    held: int = 0
 
     @property
     def block_m(self) -> int:
@@ -38,7 +37,7 @@ FEW = Plan(block_n=128, stages=4, consumers=2, registers=240, q_slots=4)
 SHORT = Plan(block_n=64, stages=6, consumers=4, registers=112, q_slots=8)
 LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_slots=6, turns=True)
 MEDIUM = Plan(block_n=128, stages=2, consumers=2, registers=240, q_slots=4)
-WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, o_apart=False, held=128)
+WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, o_apart=False)
 """WIDE has room for three Q beside K and V: each consumer's, and the next of the consumer that finishes first."""
 PLANS = (FEW, SHORT, LONG, MEDIUM, WIDE)
 WIDTHS = (64, 128, 256)

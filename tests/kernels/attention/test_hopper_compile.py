@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import triton
 from machine_code import Code, compiled_for_hopper, ptxas_says, undefined_reads
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
@@ -34,9 +33,6 @@ def compiled(plan: Plan, width: int, dtype: str, *, causal: bool, kv_len: int = 
     source = GluonASTSource(hopper_forward_kernel, signature, constants)
     return compiled_for_hopper(source, num_warps=4)
 
-
-NOTHING_SPILLED = tuple(int(part) for part in triton.__version__.split(".")[:2]) < (3, 8)
-"""Triton 3.9 spills some numbers of a program or a tile at head_dim 256, causal; nothing that a matmul loop needs."""
 
 REGISTERS = {2: 168, 3: 128, 4: 96}
 """A thread's before the consumers take more: what 64 K registers are to the warps of so many consumers and the producer."""
@@ -64,9 +60,7 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
     assert f"Used {REGISTERS[plan.consumers]} registers" in report
 
     code = Code.of(kernel, tmp_path)
-    assert not [x for loop in code.matmul_loops() for x in loop if re.search(r"\b(STL|LDL)\b", x)]
-    if NOTHING_SPILLED:
-        assert not [x for x in code.instructions if re.search(r"\b(STL|LDL)\b", x)]
+    assert not [x for x in code.instructions if re.search(r"\b(STL|LDL)\b", x)]
     assert any(f"USETMAXREG.TRY_ALLOC.CTAPOOL UP0, {plan.registers:#x}" in x for x in code.instructions)
     assert undefined_reads(code) == []
 
@@ -85,8 +79,6 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
         assert len(waits) == 2
         assert max(matmuls) < min(waits)
         assert min(exponentials) > min(waits)
-        held = [x for x in loop if re.search(rf"HGMMA.64x{plan.block_n}x16\S* R\d+, R\d+, gdesc", x) and ".tnspB" not in x]
-        assert len(held) == plan.held // 16  # these steps of Q K^T take Q from registers
         # for K, for V, around what repairs each half of P, and back: another one, for a mask, holds the exponentials up
         assert (sum("BRA" in x for x in loop) == 5) == (kv_len == 4096)
 
