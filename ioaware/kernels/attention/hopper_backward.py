@@ -9,10 +9,12 @@ and P^T and dS^T go from the accumulators of one matmul straight into the operan
     wait for both consumers' dS_{i-1};  dS_i^T -> shared memory
     start dQ_{i-1} = dS_{i-1} K, half of it each;  start dK += dS_i^T Q_i
     wait for dQ_{i-1};  add it to the sums in global memory    while dK runs
-dQ sums over the keys of both consumers. One row block late, it finds the other's half of dS there, and neither waits; the first
-row block's matmul is for nothing. dQ's sums are float32 in global memory, to which all column blocks add (so its last bits
-vary), in the order in which an accumulator's registers lie (hopper_sums.py); or, where rows are few, one program works on a
-whole head, and all sums are its own. hopper_ends.py has the rest.
+K's part in S^T comes from registers, all of it or half, where there are any: shared memory binds. dQ sums over the keys of both
+consumers. One row block late, it finds the other's half of dS there, and neither waits; the first row block's matmul is for
+nothing. dQ's sums are float32 in global memory, to which all column blocks add (so its last bits vary), in the order in which
+an accumulator's registers lie (hopper_sums.py); likewise dK and dV of a column block that several programs work on
+(hopper_hands.py). Or, where rows are few, one program works on a whole head, and all sums are its own. hopper_ends.py has the
+rest.
 """
 
 # The names are the paper's, and parameters of a Gluon function have no Python types.
@@ -31,17 +33,25 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from ioaware.kernels.attention.gluon_names import SINCE_3_9, tma_load, tma_store, tma_store_wait, warpgroup_barrier
-from ioaware.kernels.attention.hopper_columns import SIDE, first_that_sees
-from ioaware.kernels.attention.hopper_hands import BLOCK_N, hands_of_program, place_of, tiles_of_hand
+from ioaware.kernels.attention.hopper_columns import SIDE
+from ioaware.kernels.attention.hopper_hands import (
+    BLOCK_N,
+    hands_of_program,
+    place_of,
+    rows_of,
+    tile_of_run,
+    tiles_of_hand,
+)
 from ioaware.kernels.attention.hopper_numbers import turn, unknown_zero
 from ioaware.kernels.attention.hopper_row_block import row_block, start_dq, unseen_row_block
-from ioaware.kernels.attention.hopper_sums import PIECE, put, write_dq
+from ioaware.kernels.attention.hopper_sums import ADD, PIECE, add, put, write_dq
 
 
 @gluon.jit
 def produce(
     Q, K, V, dO, Rows, memory, signals, sizes, group, deal,
-    CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr, BLOCK_M: gl.constexpr,
+    STAGES: gl.constexpr,
 ):  # fmt: skip
     """Keeps the tiles in shared memory filled: Q, dO and the rows' numbers turn round STAGES slots."""
     q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, _, _ = memory
@@ -49,17 +59,17 @@ def produce(
     _, _, heads, _ = sizes
     lanes = gl.arange(0, 2 * BLOCK_M, gl.BlockedLayout([BLOCK_M // 64], [32], [4], [0]))
     loaded = 0  # row blocks so far
-    t, end = 0, deal[0]  # tiles so far, and row blocks of a head
-    for r in range(hands_of_program(sizes, deal, CAUSAL, WHOLE)):
-        for part in range(tiles_of_hand(r, deal, CAUSAL, WHOLE)):
-            batch, kv_head, col = place_of(r, part, 0, sizes, deal, CAUSAL, WHOLE)
-            first = first_that_sees(col, end, sizes, CAUSAL, MASKED, BLOCK_M)
+    t, row_blocks = 0, deal[0]  # tiles so far, and row blocks of a head
+    for r in range(hands_of_program(sizes, deal, CAUSAL, WHOLE, SPLIT)):
+        for part in range(tiles_of_hand(r, deal, CAUSAL, WHOLE, SPLIT)):
+            batch, kv_head, col = place_of(r, part, 0, sizes, deal, CAUSAL, WHOLE, SPLIT)
+            first, end = rows_of(r, part, col, sizes, deal, CAUSAL, MASKED, SPLIT, BLOCK_M)
             mbarrier.wait(kv_empty, (t + 1) & 1)  # both consumers' matmuls have read the K and V of the tile before
             mbarrier.expect(k_full, K.block_type.nbytes)
             tma_load(K, [batch, kv_head, col, 0], k_full, k_tiles.index(0))
             for member in range(group):
                 head = kv_head * group + member
-                rows = Rows + (batch * heads * group + head).to(gl.int64) * end * (2 * BLOCK_M) + lanes
+                rows = Rows + (batch * heads * group + head).to(gl.int64) * row_blocks * (2 * BLOCK_M) + lanes
                 for i in range(first, end):
                     slot, phase = turn(loaded, STAGES)
                     mbarrier.wait(row_block_empty.index(slot), phase ^ 1)  # both consumers are done with it
@@ -78,9 +88,12 @@ def produce(
 
 
 @gluon.jit
-def write(C: gl.constexpr, x, X, tile, r, part, zero, sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr):
+def write(
+    C: gl.constexpr, x, X, tile, r, part, zero, sizes, deal,
+    CAUSAL: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr,
+):  # fmt: skip
     """Writes a consumer's 64 rows of a gradient of this column block through a tile in shared memory."""
-    batch, kv_head, col = place_of(r, part, zero, sizes, deal, CAUSAL, WHOLE)
+    batch, kv_head, col = place_of(r, part, zero, sizes, deal, CAUSAL, WHOLE, SPLIT)
     tma_store_wait(0)  # the last store has read the tile
     warpgroup_barrier()  # ... which every warp must know
     tile.reshape(x.shape).store(x.to(tile.dtype))
@@ -91,8 +104,9 @@ def write(C: gl.constexpr, x, X, tile, r, part, zero, sizes, deal, CAUSAL: gl.co
 
 @gluon.jit
 def consume(
-    C: gl.constexpr, dQ, dK, dV, Sums, memory, signals, sizes, group, deal, scale, scale_log2,
-    CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
+    C: gl.constexpr, dQ, dK, dV, Sums, Parts, memory, signals, sizes, group, deal, scale, scale_log2,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr, HOLD: gl.constexpr,
+    BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of keys 64 C to 64 C + 63 of each tile, and half of what the tile adds to dQ."""
     q_tiles, _, _, k_tiles, _, ds_tiles, out_tiles = memory
@@ -100,25 +114,31 @@ def consume(
     _, _, heads, _ = sizes
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     BLOCK: gl.constexpr = BLOCK_M * HEAD_DIM
+    S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
+    HELD: gl.constexpr = HOLD and not (BLOCK_M == SIDE and SINCE_3_9)  # which has no registers for it there
     UNSEEN: gl.constexpr = C * (MASKED == 1)
     """Row blocks that see keys of the other consumer only."""
     done = gl.to_tensor(0)  # row blocks so far
     latest, free = gl.to_tensor(2), gl.to_tensor(0)  # of three tiles of dS
-    t, end = 0, deal[0]  # tiles so far, and row blocks of a head
-    for r in range(hands_of_program(sizes, deal, CAUSAL, WHOLE)):
-        for part in range(tiles_of_hand(r, deal, CAUSAL, WHOLE)):
-            batch, kv_head, col = place_of(r, part, 0, sizes, deal, CAUSAL, WHOLE)
+    t, row_blocks = 0, deal[0]  # tiles so far, and row blocks of a head
+    for r in range(hands_of_program(sizes, deal, CAUSAL, WHOLE, SPLIT)):
+        for part in range(tiles_of_hand(r, deal, CAUSAL, WHOLE, SPLIT)):
+            batch, kv_head, col = place_of(r, part, 0, sizes, deal, CAUSAL, WHOLE, SPLIT)
             here = unknown_zero(part if WHOLE else done)  # so that addresses and such are computed for each tile
-            first = first_that_sees(col, end, sizes, CAUSAL, MASKED, BLOCK_M)
+            first, end = rows_of(r, part, col, sizes, deal, CAUSAL, MASKED, SPLIT, BLOCK_M)
             dk = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)
             dv = gl.zeros([SIDE, HEAD_DIM], gl.float32, ACC)
             query_head = gl.program_id(0) * group if WHOLE else (batch * heads + kv_head) * group
-            sums = Sums + (query_head * end + first).to(gl.int64) * BLOCK + C * PIECE
-            tile = (col + C * SIDE, first, end, part == 0, here)
+            sums = Sums + (query_head * row_blocks + first).to(gl.int64) * BLOCK + C * PIECE
             state = (dk, dv, sums, first, done, latest, free)
             mbarrier.wait(k_full, t & 1)  # K has landed
             mbarrier.wait(v_full, t & 1)  # V has landed
+            k_held = here
+            if HELD:  # half of K or all of it, of which the tensor cores then read less from shared memory
+                k = k_tiles.index(here).reshape([BLOCK_N, HEAD_DIM]).slice(C * SIDE, SIDE, dim=0)
+                k_held = k.slice(0, 64, dim=1).load(gl.DotOperandLayout(0, S, 2))
+            tile = (col + C * SIDE, first, end, first + row_blocks - end, part == 0, here, k_held)
             blocks = (end - first) * group
             # The first row block by itself, which is faster; with twice the rows it is slower, and Triton 3.9 spills.
             if BLOCK_M == SIDE and (MASKED == 1 or not SINCE_3_9):
@@ -137,24 +157,27 @@ def consume(
                     scale_log2,
                     CAUSAL,
                     WHOLE,
+                    HELD,
                     BLOCK_M,
                     STAGES,
                 )
                 for _block in range(1 + UNSEEN, blocks):
                     state = row_block(
                         C, True, MASKED == 2, True, state, tile, memory, signals, sizes, scale_log2,
-                        CAUSAL, WHOLE, BLOCK_M, STAGES,
+                        CAUSAL, WHOLE, HELD, BLOCK_M, STAGES,
                     )  # fmt: skip
             else:
                 for block in range(blocks):
                     state = row_block(
                         C, True, MASKED > 0, block > 0, state, tile, memory, signals, sizes, scale_log2,
-                        CAUSAL, WHOLE, BLOCK_M, STAGES,
+                        CAUSAL, WHOLE, HELD, BLOCK_M, STAGES,
                     )  # fmt: skip
             dk, dv, sums, _, done, latest, free = state
             last, phase = turn(done - 1, 2)
             mbarrier.wait(ds_full.index(last), phase)  # all of the last dS is there
             k_both = k_tiles.index(unknown_zero(done)).reshape([BLOCK_N, HEAD_DIM])
+            if HELD or SPLIT:
+                here = unknown_zero(done)  # another one: there are no registers for addresses kept since the first
             put(sums, warpgroup_mma_wait(0, [start_dq(C, ds_tiles.index(latest), k_both, BLOCK_M)]), part == 0, here, WHOLE)
             mbarrier.arrive(kv_empty)  # all matmuls have read K and V
             # Each with numbers of its own: shared ones would be kept in registers until the next tile; where that would spill
@@ -162,15 +185,27 @@ def consume(
             AGAIN: gl.constexpr = (
                 (WHOLE or SINCE_3_9) if BLOCK_M == 2 * SIDE else (SINCE_3_9 and not CAUSAL and (MASKED == 2 or not WHOLE))
             )
-            again = unknown_zero(done) if AGAIN else unknown_zero(heads)
-            write(C, dv, dV, out_tiles.index(C + again), r, part, unknown_zero(heads), sizes, deal, CAUSAL, WHOLE)
-            again = unknown_zero(t) if AGAIN else unknown_zero(group)
-            write(C, dk * scale, dK, out_tiles.index(C + again), r, part, unknown_zero(group), sizes, deal, CAUSAL, WHOLE)
+            in_part = False
+            if SPLIT:
+                in_part = r == deal[5]
+            if in_part:
+                parts = Parts + (4 * tile_of_run(part, unknown_zero(done), deal) + C) * (SIDE * HEAD_DIM)
+                add(parts, dk, here, ADD)
+                add(parts + BLOCK_N * HEAD_DIM, dv, here, ADD)
+            else:
+                zero = unknown_zero(heads + r if HELD or SPLIT else heads)
+                again = unknown_zero(done) if AGAIN else zero
+                write(C, dv, dV, out_tiles.index(C + again), r, part, zero, sizes, deal, CAUSAL, WHOLE, SPLIT)
+                zero = unknown_zero(group)
+                again = unknown_zero(t) if AGAIN else zero
+                write(C, dk * scale, dK, out_tiles.index(C + again), r, part, zero, sizes, deal, CAUSAL, WHOLE, SPLIT)
             t += 1
         if WHOLE:
-            batch, kv_head, _ = place_of(r, 0, 0, sizes, deal, CAUSAL, WHOLE)
-            sums = Sums + (gl.program_id(0) * group * end).to(gl.int64) * BLOCK + C * PIECE
-            write_dq(C, dQ, sums, out_tiles.index(C), batch, kv_head, end, group, scale, unknown_zero(done), BLOCK_M, BLOCK)
+            batch, kv_head, _ = place_of(r, 0, 0, sizes, deal, CAUSAL, WHOLE, SPLIT)
+            sums = Sums + (gl.program_id(0) * group * row_blocks).to(gl.int64) * BLOCK + C * PIECE
+            write_dq(
+                C, dQ, sums, out_tiles.index(C), batch, kv_head, row_blocks, group, scale, unknown_zero(done), BLOCK_M, BLOCK
+            )
     tma_store_wait(0)  # shared memory outlives its readers
 
 
@@ -186,18 +221,22 @@ def consume(
         "pairs",
         "paired",
         "others",
+        "before",
+        "rest",
+        "share",
     ]
 )
 def hopper_backward_kernel(
-    Q, K, V, dO, dQ, dK, dV, Rows, Sums, seq_len, kv_len, heads, batch_heads, group,
-    row_blocks, blocks, pairs, paired, others, scale, scale_log2,
-    CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
-    REGISTERS: gl.constexpr,
+    Q, K, V, dO, dQ, dK, dV, Rows, Sums, Parts, seq_len, kv_len, heads, batch_heads, group,
+    row_blocks, blocks, pairs, paired, others, before, rest, share, scale, scale_log2,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr, HOLD: gl.constexpr,
+    BLOCK_M: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of column blocks of 128, dealt over the programs, and what they add to dQ. Q, K, V, dO, dK, dV: descriptors of
     [batch, heads, rows, head_dim], with boxes of BLOCK_M rows (Q, dO), 128 (K, V) and 64 (dK, dV); heads and batch_heads count
     key heads, each of `group` query heads. Rows [batch heads, row blocks, 2, BLOCK_M] and Sums [batch heads, row blocks,
-    BLOCK_M HEAD_DIM] in float32, as hopper_ends.prepare_kernel leaves them. BLOCK_M HEAD_DIM is twice PIECE."""
+    BLOCK_M HEAD_DIM] in float32, as hopper_ends.prepare_kernel leaves them, and Parts, where SPLIT the sums [column blocks of
+    the last round, dK and dV, 128 HEAD_DIM]. BLOCK_M HEAD_DIM is twice PIECE."""
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
     q_tiles = gl.allocate_shared_memory(Q.dtype, [STAGES, 1, 1, BLOCK_M, HEAD_DIM], Q.layout)
     do_tiles = gl.allocate_shared_memory(dO.dtype, [STAGES, 1, 1, BLOCK_M, HEAD_DIM], dO.layout)
@@ -228,14 +267,15 @@ def hopper_backward_kernel(
     fence_async_shared()  # the barriers' first state, before TMA arrives at them
     memory = (q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, ds_tiles, out_tiles)
     signals = (q_full, do_full, rows_full, row_block_empty, k_full, v_full, kv_empty, ds_full)
-    sizes, deal = (seq_len, kv_len, heads, batch_heads), (row_blocks, blocks, pairs, paired, others)
+    sizes, deal = (seq_len, kv_len, heads, batch_heads), (row_blocks, blocks, pairs, paired, others, before, rest, share)
     gl.warp_specialize(
         [
-            (produce, (Q, K, V, dO, Rows, memory, signals, sizes, group, deal, CAUSAL, MASKED, WHOLE, BLOCK_M, STAGES)),
-            (consume, (0, dQ, dK, dV, Sums, memory, signals, sizes, group, deal, scale, scale_log2,
-                       CAUSAL, MASKED, WHOLE, BLOCK_M, STAGES)),
-            (consume, (1, dQ, dK, dV, Sums, memory, signals, sizes, group, deal, scale, scale_log2,
-                       CAUSAL, MASKED, WHOLE, BLOCK_M, STAGES)),
+            (produce, (Q, K, V, dO, Rows, memory, signals, sizes, group, deal,
+                       CAUSAL, MASKED, WHOLE, SPLIT, BLOCK_M, STAGES)),
+            (consume, (0, dQ, dK, dV, Sums, Parts, memory, signals, sizes, group, deal, scale, scale_log2,
+                       CAUSAL, MASKED, WHOLE, SPLIT, HOLD, BLOCK_M, STAGES)),
+            (consume, (1, dQ, dK, dV, Sums, Parts, memory, signals, sizes, group, deal, scale, scale_log2,
+                       CAUSAL, MASKED, WHOLE, SPLIT, HOLD, BLOCK_M, STAGES)),
         ],
         [4, 4], [REGISTERS, REGISTERS],
     )  # fmt: skip

@@ -15,6 +15,9 @@ PIECE = 64 * 64
 BY_LENGTH = 31 / 16
 """So many rounds of causal column blocks are dealt by length, the last ones, and even out what pairs before them left uneven.
 A little less than whole rounds: the last one, which is not full, has the shortest."""
+LEAST_SHARE, WORTH_ONE_OF = 4, 64
+"""Without a mask, the last round's column blocks are divided by rows where this saves one row block of so many. A run is not
+shorter than so many row blocks, and adding dK and dV up takes about as long."""
 WHOLE_BLOCKS, KEPT_BYTES = 4, 33 * 2**20
 """A program works on whole heads of so many column blocks at most, where the L2 keeps what is visited again for the next one:
 of all programs' heads Q, dO and dQ's float32 sums, half of these where causal."""
@@ -32,6 +35,12 @@ class BackwardTiling:
     masked: int
     whole: bool
     paired: int
+    before: int
+    """Rounds of whole column blocks, where the last one is divided by rows."""
+    left: int
+    """Column blocks of the last round that are divided by rows."""
+    share: int
+    """Row blocks of a run of these; 0: nothing is divided."""
     sums_shape: tuple[int, int]
     """Of dQ's sums: query heads, of all or of one key head for each program, and numbers of each."""
 
@@ -54,6 +63,7 @@ class BackwardTiling:
         )
         block_m = FUSED_ROWS[width]
         row_blocks = -(-seq_len // block_m)
+        before, left, share = (0, 0, 0) if causal or whole else last_round(blocks * batch_heads, row_blocks, processors)
         return BackwardTiling(
             causal=causal,
             block_m=block_m,
@@ -63,6 +73,9 @@ class BackwardTiling:
             masked=masked_row_blocks(width, seq_len, kv_len, group, causal=causal),
             whole=whole,
             paired=paired,
+            before=before,
+            left=left,
+            share=share,
             sums_shape=(group * (min(batch_heads, processors) if whole else batch_heads), row_blocks * block_m * width),
         )
 
@@ -72,21 +85,56 @@ class BackwardTiling:
         return -(-self.blocks // 2)
 
     @property
-    def deal(self) -> tuple[int, int, int, int, int]:
-        """The kernel's parameters row_blocks, blocks, pairs, paired and others."""
-        return self.row_blocks, self.blocks, self.pairs, self.paired, self.batch_heads - self.paired
+    def deal(self) -> tuple[int, ...]:
+        """The kernel's parameters row_blocks, blocks, pairs, paired, others, before, rest and share."""
+        others = self.batch_heads - self.paired
+        rest = self.left * self.row_blocks
+        return self.row_blocks, self.blocks, self.pairs, self.paired, others, self.before, rest, self.share
+
+    @property
+    def parts(self) -> int:
+        """Numbers in the sums of dK and dV of the column blocks that are divided by rows."""
+        width = next(width for width, rows in FUSED_ROWS.items() if rows == self.block_m)
+        return 2 * self.left * BLOCK_N * width
 
     @property
     def hands(self) -> int:
-        """What programs are dealt: heads, pairs of column blocks, column blocks."""
+        """What programs are dealt: heads, pairs of column blocks, column blocks, runs of the last ones' rows."""
         if self.whole:
             return self.batch_heads
+        if self.share:
+            return self.blocks * self.batch_heads - self.left + -(-self.left * self.row_blocks // self.share)
         return self.pairs * self.paired + self.blocks * (self.batch_heads - self.paired)  # in full: paired is 0
 
-    @property
-    def constants(self) -> dict[str, int]:
-        """The kernel's compile-time parameters that depend on sizes."""
-        return {"CAUSAL": self.causal, "MASKED": self.masked, "WHOLE": self.whole, "BLOCK_M": self.block_m}
+    def holds(self, *, float16: bool) -> bool:
+        """Whether 64 columns of K stay in registers: where there are any left, and it was faster."""
+        if self.block_m == FUSED_ROWS[64]:
+            return not (self.whole or self.causal or float16)
+        return not self.whole
+
+    def constants(self, *, float16: bool) -> dict[str, int]:
+        """The kernel's compile-time parameters that depend on sizes and dtype."""
+        return {
+            "CAUSAL": self.causal,
+            "MASKED": self.masked,
+            "WHOLE": self.whole,
+            "SPLIT": self.share > 0,
+            "HOLD": self.holds(float16=float16),
+            "BLOCK_M": self.block_m,
+        }
+
+
+def last_round(tiles: int, row_blocks: int, processors: int) -> tuple[int, int, int]:
+    """How many rounds of whole column blocks come before the last one, how many column blocks that one has, and of how many
+    row blocks each program's run of them is; zeros where dividing them is not worth it."""
+    before = tiles // processors
+    left = tiles - before * processors
+    share = max(-(-left * row_blocks // processors), LEAST_SHARE)
+    gain = row_blocks - share - LEAST_SHARE
+    if left == 0 or gain * WORTH_ONE_OF < (before + 1) * row_blocks:
+        return 0, 0, 0
+    # As numbers for derivation too: how runs meet column blocks has no short formula.
+    return int(before), int(left), int(share)
 
 
 def masked_row_blocks(width: int, seq_len: int, kv_len: int, group: int, *, causal: bool) -> int:

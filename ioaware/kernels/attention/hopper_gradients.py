@@ -4,7 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,32 +62,29 @@ _PREPARED: dict[tuple[object, ...], Prepared] = {}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch of a kernel that takes TMA's views of the tensors of these names, then others."""
+    """One launch of a kernel that takes TMA's views of the tensors of these names, then the others, then numbers."""
 
     launch: Launch
     views: Mapping[str, Any]
+    others: tuple[str, ...]
     numbers: tuple[float, ...]
-    adds: bool
-    """Whether it adds to dQ's sums."""
 
-    def __call__(self, tensors: Mapping[str, torch.Tensor], *others: torch.Tensor) -> None:
+    def __call__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Launches for tensors like those that the views were made of."""
         views = (same_view(view, tensors[name]) for name, view in self.views.items())
-        self.launch(*views, *others, *self.numbers)
+        self.launch(*views, *(tensors[name] for name in self.others), *self.numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """Everything about a backward pass that the shapes, strides, dtype, device, mask and scale determine."""
 
-    prepare: Launch
-    prepare_numbers: tuple[int, ...]
     steps: tuple[Step, ...]
-    finish: Launch | None
-    finish_numbers: tuple[float, ...]
     strides: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
     rows_shape: tuple[int, int, int, int]
     sums_shape: tuple[int, ...]
+    parts: int
+    """Numbers in the sums of dK and dV."""
 
     @staticmethod
     def of(
@@ -95,33 +92,24 @@ class Prepared:
         causal: bool, scale: float, deterministic: bool,
     ) -> Prepared:  # fmt: skip
         """Descriptors and numbers for the first call with such tensors."""
-        from ioaware.kernels.attention.hopper_ends import finish_kernel, prepare_kernel
-
         batch, heads, seq_len, head_dim = q.shape
         width = padded_head_dim(head_dim)
-        tensors = {"q": q, "k": k, "v": v, "do": do, "dq": _like(q), "dk": _like(k), "dv": _like(v)}
-        block_m, sums_shape, finish = 64, (1,), None
+        tensors = {"q": q, "k": k, "v": v, "o": o, "do": do, "dq": _like(q), "dk": _like(k), "dv": _like(v)}
+        block_m, sums_shape, parts, zeros = 64, (1,), 0, False
         if is_fused(head_dim, deterministic=deterministic):
             tiling = _tiling(q, k, causal)
-            block_m = tiling.block_m
+            block_m, sums_shape, parts, zeros = tiling.block_m, tiling.sums_shape, tiling.parts, not tiling.whole
             steps = _fused(tensors, tiling, scale)
-            sums_shape = tiling.sums_shape
-            if not tiling.whole:
-                grid = (sums_shape[1] // PIECE, heads, batch)
-                finish = Launch("attention", finish_kernel, grid, q.device, {"HEAD_DIM": head_dim, "PIECES": width // 64})
         else:
             steps = _apart(tensors, causal, scale)
         blocks = -(-seq_len // block_m)
-        ends = {"HEAD_DIM": head_dim, "WIDTH": width, "BLOCK_M": block_m, "SUMS": finish is not None}
+        before = {"HEAD_DIM": head_dim, "WIDTH": width, "BLOCK_M": block_m, "SUMS": zeros}
         return Prepared(
-            prepare=Launch("attention", prepare_kernel, (blocks, heads, batch), q.device, ends),
-            prepare_numbers=(*o.stride()[:3], *do.stride()[:3], seq_len),
-            steps=steps,
-            finish=finish,
-            finish_numbers=(*tensors["dq"].stride()[:3], seq_len, scale),
+            steps=(_first(tensors, (blocks, heads, batch), before, parts), *steps),
             strides=(tensors["dq"].stride(), tensors["dk"].stride(), tensors["dv"].stride()),
             rows_shape=(batch * heads, blocks, 2, block_m),
             sums_shape=sums_shape,
+            parts=parts,
         )
 
     def __call__(
@@ -131,13 +119,25 @@ class Prepared:
         dq, dk, dv = (x.new_empty_strided(x.shape, strides) for x, strides in zip((q, k, v), self.strides, strict=True))
         rows = torch.empty(self.rows_shape, dtype=torch.float32, device=q.device)
         sums = torch.empty(self.sums_shape, dtype=torch.float32, device=q.device)
-        self.prepare(o, do, lse, rows, sums, *self.prepare_numbers)
-        tensors = {"q": q, "k": k, "v": v, "do": do, "dq": dq, "dk": dk, "dv": dv}
+        parts = torch.empty(self.parts, dtype=torch.float32, device=q.device) if self.parts else sums
+        tensors = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "do": do, "dq": dq, "dk": dk, "dv": dv}
+        tensors.update(rows=rows, sums=sums, parts=parts)
         for step in self.steps:
-            step(tensors, rows, sums) if step.adds else step(tensors, rows)
-        if self.finish:
-            self.finish(sums, dq, *self.finish_numbers)
+            step(tensors)
         return dq, dk, dv
+
+
+def _first(tensors: Mapping[str, torch.Tensor], grid: tuple[int, int, int], constants: Mapping[str, Any], parts: int) -> Step:
+    """What comes before all gradients."""
+    from ioaware.kernels.attention.hopper_ends import prepare_kernel
+
+    o, do, seq_len = tensors["o"], tensors["do"], tensors["q"].shape[2]
+    return Step(
+        launch=Launch("attention", prepare_kernel, grid, o.device, constants),
+        views={},
+        others=("o", "do", "lse", "rows", "sums", "parts"),
+        numbers=(*o.stride()[:3], *do.stride()[:3], seq_len, parts // PIECE),
+    )
 
 
 def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
@@ -148,14 +148,34 @@ def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
 
 
 def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> tuple[Step, ...]:
-    """One kernel for all gradients, which adds to dQ's sums."""
+    """One kernel for all gradients, which adds to sums, and what makes gradients of these."""
     from ioaware.kernels.attention.hopper_backward import hopper_backward_kernel
 
     width = padded_head_dim(tensors["q"].shape[3])
     rows, piece = (tiling.block_m, width), (64, 64)
     boxes = {"q": rows, "k": (128, width), "v": (128, width), "do": rows, "dq": piece, "dk": (64, width), "dv": (64, width)}
-    constants = {**tiling.constants, **FUSED}
-    return (_step(hopper_backward_kernel, tensors, boxes, constants, "k", tiling.hands, scale, *tiling.deal),)
+    constants = {**tiling.constants(float16=tensors["q"].dtype == torch.float16), **FUSED}
+    fused = _step(hopper_backward_kernel, tensors, boxes, constants, "k", tiling.hands, scale, *tiling.deal)
+    return fused, *_last(tensors, tiling, scale)
+
+
+def _last(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> Iterator[Step]:
+    """dQ, dK and dV out of their sums."""
+    from ioaware.kernels.attention.hopper_ends import finish_kernel, finish_parts_kernel
+
+    dq, dk, dv = (tensors[name] for name in ("dq", "dk", "dv"))
+    batch, heads, seq_len, head_dim = dq.shape
+    device, constants = tensors["q"].device, {"HEAD_DIM": head_dim, "PIECES": padded_head_dim(head_dim) // 64}
+    if not tiling.whole:
+        grid = (tiling.sums_shape[1] // PIECE, heads, batch)
+        launch = Launch("attention", finish_kernel, grid, device, constants)
+        yield Step(launch, {}, ("sums", "dq"), (*dq.stride()[:3], seq_len, scale))
+    if tiling.parts:
+        launch = Launch("attention", finish_parts_kernel, (tiling.parts // (2 * PIECE),), device, constants)
+        _, kv_heads, kv_len, _ = dk.shape
+        sides = (2 * tiling.blocks, 2 * (tiling.blocks * tiling.batch_heads - tiling.left))
+        numbers = (*dk.stride()[:3], *dv.stride()[:3], kv_len, kv_heads, *sides, scale)
+        yield Step(launch, {}, ("parts", "dk", "dv"), numbers)
 
 
 def _apart(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> tuple[Step, ...]:
@@ -197,8 +217,8 @@ def _step(
     return Step(
         launch=Launch("attention", kernel, (programs,), q.device, constants, num_warps=4),
         views={name: tma_view(tensors[name], *box) for name, box in boxes.items()},
+        others=("rows", "sums", "parts") if "Sums" in kernel.arg_names else ("rows",),
         numbers=(q.shape[2], k.shape[2], heads, batch * heads, q.shape[1] // k.shape[1], *more, scale, scale * LOG2_E),
-        adds="Sums" in kernel.arg_names,
     )
 
 

@@ -3,6 +3,8 @@
 Programs are dealt hands of some tiles, one hand each in a round; who sat first in a round sits last in the next. A hand is
 a whole head    few rows: one program computes all of a head's dQ, whose sums lie in its own memory and stay in the L2
 a column block  without a mask, all equally long, head by head
+a run of rows   where these leave many programs without one in the last round: the rows of its column blocks, laid end to end,
+                are divided evenly, so that a program has a part of one block or of two (Osama et al. 2023, arXiv 2301.03598)
 a pair          of causal column blocks, the longest of a head with its shortest and so on, all hands equally long; the last
                 heads' blocks are hands by themselves, the longest first, and even out what the pairs have left uneven
 (docs/hopper-attention.md has what each was worth, and entries 6, 11 and 16 the same thoughts for row blocks).
@@ -17,6 +19,7 @@ from __future__ import annotations
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
+from ioaware.kernels.attention.hopper_columns import first_that_sees
 from ioaware.kernels.attention.hopper_order import hand_of, seat_of
 
 BLOCK_N = gl.constexpr(128)
@@ -24,12 +27,14 @@ BLOCK_N = gl.constexpr(128)
 
 
 @gluon.jit
-def hands_of_program(sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr):
+def hands_of_program(sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr):
     """How many hands this program is dealt. sizes: seq_len, kv_len, heads, batch_heads, the latter two of keys; deal: row
-    blocks and column blocks of a head, pairs of the latter, and of how many heads they are dealt in pairs where causal and of
-    how many not."""
+    blocks and column blocks of a head, pairs of the latter, of how many heads they are dealt in pairs where causal and of
+    how many not, how many rounds come before the last one, how many row blocks its tiles have, and how many a run has."""
     _, _, _, batch_heads = sizes
-    _, blocks, pairs, paired, others = deal
+    _, blocks, pairs, paired, others, before, _, _ = deal
+    if SPLIT:
+        return before + 1
     if WHOLE:
         hands = batch_heads
     elif CAUSAL:
@@ -42,9 +47,23 @@ def hands_of_program(sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr):
 
 
 @gluon.jit
-def tiles_of_hand(r, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr):
+def run_of(zero, deal):
+    """This program's run in the last round: its first and its end in the row blocks of all of that round's tiles."""
+    _, _, _, _, _, _, rest, share = deal
+    first = (gl.program_id(0) + zero) * share
+    return gl.minimum(first, rest), gl.minimum(first + share, rest)
+
+
+@gluon.jit
+def tiles_of_hand(r, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr):
     """How many tiles this program's hand of the r-th round has."""
-    _, blocks, pairs, paired, _ = deal
+    row_blocks, blocks, pairs, paired, _, before, _, _ = deal
+    if SPLIT:
+        tiles = 1
+        if r == before:
+            first, end = run_of(0, deal)
+            tiles = gl.cdiv(end, row_blocks) - first // row_blocks
+        return tiles
     if WHOLE:
         return blocks
     if CAUSAL:
@@ -53,11 +72,32 @@ def tiles_of_hand(r, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr):
 
 
 @gluon.jit
-def place_of(r, part, zero, sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr):
+def rows_of(r, part, col, sizes, deal, CAUSAL: gl.constexpr, MASKED: gl.constexpr, SPLIT: gl.constexpr, BLOCK_M: gl.constexpr):
+    """The first and the end of the row blocks that a tile of this program's hand of the r-th round, which begins at col, works
+    on in each head of its group."""
+    row_blocks, _, _, _, _, before, _, _ = deal
+    first, end = first_that_sees(col, row_blocks, sizes, CAUSAL, MASKED, BLOCK_M), row_blocks
+    if SPLIT:  # noqa: SIM102  (one is known when the kernel is compiled, one when it runs)
+        if r == before:
+            first, end = run_of(0, deal)
+            tile = tile_of_run(part, 0, deal) * row_blocks
+            first, end = gl.maximum(first - tile, 0), gl.minimum(end - tile, row_blocks)
+    return first, end
+
+
+@gluon.jit
+def tile_of_run(part, zero, deal):
+    """The number of a tile of this program's run, of those of the last round."""
+    first, _ = run_of(zero, deal)
+    return first // deal[0] + part
+
+
+@gluon.jit
+def place_of(r, part, zero, sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr):
     """Batch, key head and first column of a tile of this program's hand of the r-th round. What divisions need of their
     divisors is not kept in registers from one place to the next if zero is an unknown_zero."""
     _, _, heads, _ = sizes
-    _, blocks, pairs, paired, others = deal
+    _, blocks, pairs, paired, others, before, _, _ = deal
     hand = hand_of(r + zero)
     if WHOLE:
         batch_head = hand
@@ -73,6 +113,9 @@ def place_of(r, part, zero, sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constex
             block = by_length // others
             batch_head = paired + by_length - block * others
     else:
+        if SPLIT:  # noqa: SIM102
+            if r == before:
+                hand = before * gl.num_programs(0) + tile_of_run(part, zero, deal)
         batch_head = hand // blocks
         block = hand - batch_head * blocks
     batch = batch_head // heads

@@ -2,8 +2,9 @@
 
 A state goes from one row block to the next: dk, dv, where in dQ's sums the last block's part belongs, the block's number in its
 head, how many blocks there were so far, and which of three tiles has the last block's dS and which is free for this one's.
-A tile is what stays the same for all of its row blocks: the consumer's first key, the first row block and the end of them,
-whether dQ's sums begin with it, and a zero that the compiler does not know.
+A tile is what stays the same for all of its row blocks: the consumer's first key, the first row block, the end of them and how
+many are passed over from one head to the next, whether dQ's sums begin with it, a zero that the compiler does not know, and,
+with HOLD, 64 columns of its K in registers.
 """
 
 # The names are the paper's, and parameters of a Gluon function have no Python types.
@@ -37,6 +38,18 @@ def start_transposed(a, b, BLOCK_M: gl.constexpr):
 
 
 @gluon.jit
+def start_scores(k_held, k, q, HOLD: gl.constexpr, BLOCK_M: gl.constexpr):
+    """Starts S^T = K Q^T; with HOLD, k_held is the first 64 columns of K in registers."""
+    if HOLD:
+        s = start_transposed(k_held, q.slice(0, 64, dim=1), BLOCK_M)
+        if k.shape[1] > 64:
+            s = warpgroup_mma(k.slice(64, 64, dim=1), q.slice(64, 64, dim=1).permute((1, 0)), s, is_async=True)
+    else:
+        s = start_transposed(k, q, BLOCK_M)
+    return s
+
+
+@gluon.jit
 def start_dq(C: gl.constexpr, ds_tile, k, BLOCK_M: gl.constexpr):
     """Starts dQ = dS K of 64 rows or, where a block has no more rows, of 64 columns."""
     HALF: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
@@ -50,7 +63,7 @@ def start_dq(C: gl.constexpr, ds_tile, k, BLOCK_M: gl.constexpr):
 @gluon.jit
 def row_block(
     C: gl.constexpr, LATE: gl.constexpr, MASK: gl.constexpr, late, state, tile, memory, signals, sizes, scale_log2,
-    CAUSAL: gl.constexpr, WHOLE: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, WHOLE: gl.constexpr, HOLD: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """dK and dV of one row block and, if it is not the tile's first one (late), what the block before it adds to dQ. LATE may
     be False where late is, and spares a matmul: an accumulator in flight cannot leave one side of a branch. Returns the next
@@ -58,7 +71,7 @@ def row_block(
     q_tiles, do_tiles, row_tiles, k_tiles, v_tiles, ds_tiles, _ = memory
     q_full, do_full, rows_full, row_block_empty, _, _, _, ds_full = signals
     dk, dv, sums, i, done, latest, free = state
-    key, first, end, begins, here = tile
+    key, first, end, passed, begins, here, k_held = tile
     HEAD_DIM: gl.constexpr = q_tiles.shape[4]
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
     P: gl.constexpr = gl.DotOperandLayout(0, dk.type.layout, 2)
@@ -71,7 +84,7 @@ def row_block(
     do = do_tiles.index(slot).reshape([BLOCK_M, HEAD_DIM])
 
     mbarrier.wait(q_full.index(slot), phase)  # Q_i has landed
-    s = start_transposed(k, q, BLOCK_M)
+    s = start_scores(k_held, k, q, HOLD, BLOCK_M)
     mbarrier.wait(do_full.index(slot), phase)  # dO_i has landed
     dp = start_transposed(v, do, BLOCK_M)
     s = warpgroup_mma_wait(1, [s])
@@ -107,7 +120,7 @@ def row_block(
         dv, dq = warpgroup_mma_wait(1, [dv, dq])
         if late:
             put(sums, dq, begins, here, WHOLE)
-            sums = next_sums(sums, i, first, BLOCK_M * HEAD_DIM)
+            sums = next_sums(sums, i, first, passed, BLOCK_M * HEAD_DIM)
     else:
         dv = warpgroup_mma_wait(1, [dv])
     dk = warpgroup_mma_wait(0, [dk])

@@ -30,9 +30,10 @@ STORE_KEPT = gl.constexpr(KEEP + "st.global.L2::cache_hint.v4.b32 [$4], {$8, $9,
 
 @gluon.jit
 def places(sums, dq, zero):
-    """Where in its piece of the sums each number of dQ's 64 by 64 is (the order is hopper_ends.finish_kernel's)."""
+    """Where in its piece of the sums each number of dQ's 64 by 64 is, or in two pieces of 64 by 128 (the order is
+    hopper_ends.in_rows's)."""
     row = gl.arange(0, 64, gl.SliceLayout(1, dq.type.layout))[:, None]
-    col = gl.arange(0, 64, gl.SliceLayout(0, dq.type.layout))[None, :]
+    col = gl.arange(0, dq.shape[1], gl.SliceLayout(0, dq.type.layout))[None, :]
     thread = (row >> 4) * 32 + (row & 7) * 4 + ((col >> 1) & 3)
     register = (col >> 3) * 512 + ((row >> 3) & 1) * 2 + (col & 1)
     return sums + (thread * (1 + zero)).to(gl.int64) * 4 + register.to(gl.int64)
@@ -66,11 +67,12 @@ def put(sums, dq, begins, zero, WHOLE: gl.constexpr):
 
 
 @gluon.jit
-def next_sums(sums, i, first, BLOCK: gl.constexpr):
-    """The sums of the next row block, which is block i of this head or, where that is the first, of the next in the group."""
+def next_sums(sums, i, first, passed, BLOCK: gl.constexpr):
+    """The sums of the next row block, which is block i of this head or, where that is the first, of the next in the group,
+    and so many are passed over between."""
     sums += BLOCK
     if i == first:
-        sums += first * BLOCK
+        sums += passed * BLOCK
     return sums
 
 

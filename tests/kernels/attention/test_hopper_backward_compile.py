@@ -32,9 +32,16 @@ def compiled(
         return f"tensordesc<{dtype}[1, 1, {rows}, {columns}],{layout!r}>"
 
     tensors = {name: descriptor(*(box if isinstance(box, tuple) else (box, width))) for name, box in boxes.items()}
-    others = {"Rows": "*fp32", "Sums": "*fp32", "scale": "fp32", "scale_log2": "fp32", **dict.fromkeys(constants, "constexpr")}
+    others = {
+        "Rows": "*fp32",
+        "Sums": "*fp32",
+        "Parts": "*fp32",
+        "scale": "fp32",
+        "scale_log2": "fp32",
+        **dict.fromkeys(constants, "constexpr"),
+    }
     signature = {name: {**tensors, **others}.get(name, "i32") for name in kernel.arg_names}
-    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name in ("Rows", "Sums")}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name in ("Rows", "Sums", "Parts")}
     source = GluonASTSource(kernel, signature, dict(constants), aligned)
     return compiled_for_hopper(source, num_warps=4)
 
@@ -66,17 +73,20 @@ FUSED_BOXES: Mapping[int, Mapping[str, int | tuple[int, int]]] = {
 }
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["blocks", "whole"])
+@pytest.mark.parametrize(("whole", "split"), [(False, False), (True, False), (False, True)], ids=["blocks", "whole", "split"])
 @pytest.mark.parametrize(("causal", "masked"), [(False, 0), (False, 2), (True, 1), (True, 2)])
 @pytest.mark.parametrize(
     ("width", "dtype"),
     [(64, "bf16"), (64, "fp16"), (128, "bf16")],  # for 128 columns the two dtypes' code is the same
 )
-def test_all_gradients_at_once(tmp_path: Path, width: int, dtype: str, causal: bool, masked: int, whole: bool) -> None:
-    if (width, masked) == (64, 1):
+def test_all_gradients_at_once(
+    tmp_path: Path, width: int, dtype: str, causal: bool, masked: int, whole: bool, split: bool
+) -> None:
+    if (width, masked) == (64, 1) or (causal and split):
         return  # no such plan
     block_m = FUSED_ROWS[width]
-    constants = {"CAUSAL": causal, "MASKED": masked, "WHOLE": whole, "BLOCK_M": block_m, **FUSED}
+    hold = not whole and (width == 128 or (dtype == "bf16" and not causal))
+    constants = {"CAUSAL": causal, "MASKED": masked, "WHOLE": whole, "SPLIT": split, "HOLD": hold, "BLOCK_M": block_m, **FUSED}
     code = read(compiled(hopper_backward_kernel, FUSED_BOXES[width], width, dtype, constants), tmp_path)
     for loop in matmul_loops(code):
         # S and dP in steps of 16 columns, dV and dK in steps of 16 rows, dQ in steps of 16 of the 128 keys
@@ -109,6 +119,15 @@ def test_each_gradient_by_one_writer(tmp_path: Path, width: int, masked: int) ->
 
 
 def test_a_kernel_with_too_few_registers_is_seen(tmp_path: Path) -> None:
-    constants = {"CAUSAL": False, "MASKED": 0, "WHOLE": False, "BLOCK_M": 64, "STAGES": 2, "REGISTERS": 208}
+    constants = {
+        "CAUSAL": False,
+        "MASKED": 0,
+        "WHOLE": False,
+        "SPLIT": False,
+        "HOLD": True,
+        "BLOCK_M": 64,
+        "STAGES": 2,
+        "REGISTERS": 208,
+    }
     starved = compiled(hopper_backward_kernel, FUSED_BOXES[128], 128, "bf16", constants)
     assert spilled_bytes(starved, tmp_path) > 0
