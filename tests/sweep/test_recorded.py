@@ -75,6 +75,15 @@ def test_the_hopper_kernel_moved_what_is_derived_from_its_ir(head_dim: int) -> N
     assert record.requested.write_bytes == pytest.approx(derived.requested.write_bytes, rel=1e-3)
 
 
+def test_its_sectors_are_derived_where_heads_are_dealt_in_pairs() -> None:
+    """Rows of whole sectors: what the counters see is what is requested."""
+    target = load_target(HOPPER)
+    derived = derive(target, target.resolve({"seq_len": 2048, "heads": 64, "causal": True}), machine_code=False)
+    assert derived.requested is not None
+    assert derived.requested.read_sector_bytes == derived.requested.read_bytes
+    assert derived.requested.write_sector_bytes == derived.requested.write_bytes
+
+
 def test_the_readme_beside_the_records_lists_every_point_that_the_l1_can_serve() -> None:
     text = (files("ioaware") / "recorded" / "README.md").read_text(encoding="utf-8")
     for seen in map(observe, RECORDED):

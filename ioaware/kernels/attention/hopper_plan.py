@@ -80,7 +80,7 @@ class Tiling:
         if not causal or all_by_length:
             return Tiling(plan, causal, blocks, batch_heads, 0)
         by_length = -(-int(BY_LENGTH[width] * processors) // blocks)
-        return Tiling(plan, True, blocks, batch_heads, batch_heads - by_length)
+        return Tiling(plan, True, blocks, batch_heads, max(0, batch_heads - by_length))  # never below: derivation knows
 
     @property
     def run(self) -> int:
