@@ -25,5 +25,6 @@ tma_load = _first(_tma, "async_load", "async_copy_global_to_shared")
 tma_store = _first(_tma, "async_store", "async_copy_shared_to_global")
 tma_store_wait = cast("Any", _tma.store_wait)
 
-SINCE_3_9 = gl.constexpr(tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 9))
-"""Its assembler has no register for some numbers; the kernels compute them again, with this Triton only."""
+_version = tuple(map(int, triton.__version__.split(".")[:2]))
+SINCE_3_7, SINCE_3_9 = gl.constexpr(_version >= (3, 7)), gl.constexpr(_version >= (3, 9))
+"""Where these Tritons' assemblers have no register for a number, the kernels compute it again, with these only."""

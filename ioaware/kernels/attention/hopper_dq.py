@@ -109,10 +109,10 @@ def add_block(
     dp = warpgroup_mma(do, v.permute((1, 0)), gl.zeros([SIDE, BLOCK_N], gl.float32, S), use_acc=False, is_async=True)
     s = warpgroup_mma_wait(1, [s])  # S is there; dO V^T may still run
     if MASK == 1:
-        s = masked(s, row, j * BLOCK_N, sizes, CAUSAL)
+        s = masked(s, row, j * BLOCK_N, 0, sizes, CAUSAL)
     if MASK == 2:
         if j >= unmasked:
-            s = masked(s, row, j * BLOCK_N, sizes, CAUSAL)
+            s = masked(s, row, j * BLOCK_N, 0, sizes, CAUSAL)
     p = gl.exp2(s * scale_log2 - lse[:, None])
     dp = warpgroup_mma_wait(0, [dp])
     mbarrier.arrive(v_empty.index(v_slot))  # dO V^T has read V_j

@@ -33,7 +33,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from ioaware.kernels.attention.gluon_names import tma_load, tma_store, tma_store_wait, warpgroup_barrier
+from ioaware.kernels.attention.gluon_names import SINCE_3_7, tma_load, tma_store, tma_store_wait, warpgroup_barrier
 from ioaware.kernels.attention.hopper_numbers import ring, unknown_zero
 from ioaware.kernels.attention.hopper_order import hand_of, hands_of_program, place_of, tiles_of_hand
 from ioaware.kernels.attention.hopper_softmax import attended, beside, prepare, row_sums, scaled
@@ -103,18 +103,19 @@ def produce(
 
 
 @gluon.jit
-def masked(s, row, col, sizes, CAUSAL: gl.constexpr):
-    """-inf where a row does not see a key."""
+def masked(s, row, col, zero, sizes, CAUSAL: gl.constexpr):
+    """-inf where a row does not see a key. With an unknown_zero a thread's row numbers are computed here, and not kept from the
+    kernel's start on, with a constant added for each place with a mask."""
     seq_len, kv_len = sizes[0], sizes[1]
     S: gl.constexpr = s.type.layout
+    # A thread holds the columns 8 i + {0, 1} + its even number below 8. With that number on the right, the left is a
+    # constant of each register, and no registers are spent on column numbers.
     lanes = gl.arange(0, s.shape[1], gl.SliceLayout(0, S))
     if CAUSAL:
-        rows = row + gl.arange(0, s.shape[0], gl.SliceLayout(1, S))
+        rows = row + gl.arange(0, s.shape[0], gl.SliceLayout(1, S)) * (1 + zero)
         seen = gl.minimum(kv_len, rows + (kv_len - seq_len) + 1) - col
-        # A thread holds the columns 8 i + {0, 1} + its even number below 8. With that number on the right, the left is a
-        # constant of each register, and no registers are spent on column numbers.
         return gl.where((lanes & -7)[None, :] < seen[:, None] - (lanes & 6)[None, :], s, float("-inf"))
-    return gl.where((lanes < kv_len - col)[None, :], s, float("-inf"))
+    return gl.where((lanes & -7)[None, :] < (kv_len - col - (lanes & 6))[None, :], s, float("-inf"))
 
 
 @gluon.jit
@@ -137,6 +138,7 @@ def attend(
     _, _, k_full, k_empty, v_full, v_empty = signals
     for i in range(end):
         block = end - 1 - i
+        zero = unknown_zero(used) if MASKED == 2 and SINCE_3_7 else 0
         slot, phase = ring(used, STAGES)
         slot_before, phase_before = ring(used - 1, STAGES)
         v = v_tiles.index(slot_before).reshape([BLOCK_N, q.shape[1]])
@@ -152,7 +154,7 @@ def attend(
         mbarrier.arrive(k_empty.index(slot))  # Q K_j^T has read K_j
         if MASKED == 2:
             if block >= unmasked:
-                s = masked(s, row, block * BLOCK_N, sizes, True)
+                s = masked(s, row, block * BLOCK_N, zero, sizes, True)
         o = warpgroup_mma_wait(0, [o])
         mbarrier.arrive(v_empty.index(slot_before))  # P V has read V_{j-1}
         p, o, l, m = attended(s, p, o, l, m, scale_log2, C, MASKED == 2)
@@ -251,7 +253,7 @@ def consume(
             s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, KEYS)])
             mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
             if MASKED > 0:
-                s = masked(s, row, (end - 1) * BLOCK_N, now, CAUSAL)
+                s = masked(s, row, (end - 1) * BLOCK_N, unknown_zero(used) if MASKED == 2 and SINCE_3_7 else 0, now, CAUSAL)
             m = gl.max(s, 1)  # [ROWS]
             e = gl.exp2(s * scale_log2 - scaled(m, scale_log2, MASKED > 0)[:, None])
             l = row_sums(e)
