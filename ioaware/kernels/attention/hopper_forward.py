@@ -104,8 +104,8 @@ def produce(
 
 @gluon.jit
 def masked(s, row, col, zero, sizes, CAUSAL: gl.constexpr):
-    """-inf where a row does not see a key. With an unknown_zero a thread's row numbers are computed here, and not kept from the
-    kernel's start on, with a constant added for each place with a mask."""
+    """-inf where a row does not see a key. With an unknown_zero a thread's row and column numbers are computed here, and not
+    kept from the kernel's start on, with a constant added for each place with a mask."""
     seq_len, kv_len = sizes[0], sizes[1]
     S: gl.constexpr = s.type.layout
     # A thread holds the columns 8 i + {0, 1} + its even number below 8. With that number on the right, the left is a
@@ -115,7 +115,7 @@ def masked(s, row, col, zero, sizes, CAUSAL: gl.constexpr):
         rows = row + gl.arange(0, s.shape[0], gl.SliceLayout(1, S)) * (1 + zero)
         seen = gl.minimum(kv_len, rows + (kv_len - seq_len) + 1) - col
         return gl.where((lanes & -7)[None, :] < seen[:, None] - (lanes & 6)[None, :], s, float("-inf"))
-    return gl.where((lanes & -7)[None, :] < (kv_len - col - (lanes & 6))[None, :], s, float("-inf"))
+    return gl.where((lanes & -7)[None, :] < (kv_len - col - (lanes & 6) * (1 + zero))[None, :], s, float("-inf"))
 
 
 @gluon.jit
@@ -253,7 +253,8 @@ def consume(
             s = warpgroup_mma_wait(0, [scores(q, k_tiles, slot, KEYS)])
             mbarrier.arrive(k_empty.index(slot))  # Q K_0^T has read K_0
             if MASKED > 0:
-                s = masked(s, row, (end - 1) * BLOCK_N, unknown_zero(used) if MASKED == 2 and SINCE_3_7 else 0, now, CAUSAL)
+                zero = unknown_zero(used) if SINCE_3_7 and (MASKED == 2 or not CAUSAL) else 0
+                s = masked(s, row, (end - 1) * BLOCK_N, zero, now, CAUSAL)
             m = gl.max(s, 1)  # [ROWS]
             e = gl.exp2(s * scale_log2 - scaled(m, scale_log2, MASKED > 0)[:, None])
             l = row_sums(e)

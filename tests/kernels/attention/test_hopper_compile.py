@@ -43,12 +43,18 @@ REGISTERS = {2: 168, 3: 128, 4: 96}
     [
         (FEW, 64, "bf16", True, 4096),
         (SHORT, 64, "bf16", True, 4096),
+        (SHORT, 64, "fp16", True, 4100),
         (SHORT, 64, "fp16", False, 4096),
+        (SHORT, 64, "bf16", False, 4100),
         (LONG, 64, "fp16", False, 4096),
         (LONG, 64, "bf16", True, 4096),
+        (LONG, 64, "bf16", True, 4100),
         (MEDIUM, 128, "fp16", True, 4096),
         (MEDIUM, 128, "bf16", True, 4100),
         (WIDE, 256, "bf16", True, 4096),
+        (WIDE, 256, "bf16", True, 4100),
+        (WIDE, 256, "fp16", False, 4096),
+        (WIDE, 256, "fp16", False, 4100),
     ],
 )
 def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal: bool, kv_len: int) -> None:
@@ -80,7 +86,7 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
         assert max(matmuls) < min(waits)
         assert min(exponentials) > min(waits)
         # for K, for V, around what repairs each half of P, and back: another one, for a mask, holds the exponentials up
-        assert (sum("BRA" in x for x in loop) == 5) == (kv_len == 4096)
+        assert (sum("BRA" in x for x in loop) > 5) == (causal and kv_len != 4096)
 
         usual = Counter(x.split()[0].split(".")[0] for x in without_repairs(code, begin, end) if not x.startswith("@"))
         assert usual["VOTE"] == 2
