@@ -116,7 +116,7 @@ def consume(
     BLOCK: gl.constexpr = BLOCK_M * HEAD_DIM
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
     ACC: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HEAD_DIM, 16])
-    HELD: gl.constexpr = HOLD and not (BLOCK_M == SIDE and SINCE_3_9)  # which has no registers for it there
+    HELD: gl.constexpr = HOLD and not (SINCE_3_9 and (BLOCK_M == SIDE or (SPLIT and MASKED == 2)))  # it has no registers there
     UNSEEN: gl.constexpr = C * (MASKED == 1)
     """Row blocks that see keys of the other consumer only."""
     done = gl.to_tensor(0)  # row blocks so far
@@ -141,7 +141,7 @@ def consume(
             tile = (col + C * SIDE, first, end, first + row_blocks - end, part == 0, here, k_held)
             blocks = (end - first) * group
             # The first row block by itself, which is faster; with twice the rows it is slower, and Triton 3.9 spills.
-            if BLOCK_M == SIDE and (MASKED == 1 or not SINCE_3_9):
+            if BLOCK_M == SIDE and (MASKED == 1 or SPLIT or not SINCE_3_9):
                 if UNSEEN:
                     state = unseen_row_block(C, state, memory, signals, STAGES)
                 state = row_block(
@@ -183,7 +183,9 @@ def consume(
             # Each with numbers of its own: shared ones would be kept in registers until the next tile; where that would spill
             # them, no addresses in the tiles are kept either.
             AGAIN: gl.constexpr = (
-                (WHOLE or SINCE_3_9) if BLOCK_M == 2 * SIDE else (SINCE_3_9 and not CAUSAL and (MASKED == 2 or not WHOLE))
+                (WHOLE or SINCE_3_9)
+                if BLOCK_M == 2 * SIDE
+                else (SINCE_3_9 and not CAUSAL and (MASKED == 2 or not (WHOLE or SPLIT)))
             )
             in_part = False
             if SPLIT:

@@ -48,14 +48,14 @@ def compiled(
 
 
 def read(kernel: Any, folder: Path, spilled: int = 0) -> Code:
-    """Its machine code, which keeps the rules of all of them, with so many bytes a thread spilled at most."""
+    """Its machine code, which keeps the rules of all of them, with so many bytes a thread spilled."""
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
     report = ptxas_says(kernel, folder)
     assert not re.search(r"C75\d\d", report), report  # wgmma serialised, setmaxnreg ignored
     assert "Used 168 registers" in report
     code = Code.of(kernel, folder)
     assert undefined_reads(code) == []
-    assert spilled_bytes(kernel, folder) <= spilled
+    assert spilled_bytes(kernel, folder) == spilled
     return code
 
 
@@ -88,7 +88,8 @@ def test_all_gradients_at_once(
     block_m = FUSED_ROWS[width]
     hold = not whole and (width == 128 or (dtype == "bf16" and not causal))
     constants = {"CAUSAL": causal, "MASKED": masked, "WHOLE": whole, "SPLIT": split, "HOLD": hold, "BLOCK_M": block_m, **FUSED}
-    spilled = 72 if SINCE_3_9 and split else 0
+    # The one plan for which Triton 3.9 has no register for some numbers of a program; no loop reads them.
+    spilled = 24 if SINCE_3_9.value and (width, masked, split) == (128, 2, True) else 0
     code = read(compiled(hopper_backward_kernel, FUSED_BOXES[width], width, dtype, constants), tmp_path, spilled)
     for loop in matmul_loops(code):
         # S and dP in steps of 16 columns, dV and dK in steps of 16 rows, dQ in steps of 16 of the 128 keys
