@@ -46,10 +46,11 @@ class BackwardTiling:
 
     @staticmethod
     def of(
-        head_dim: int, seq_len: int, kv_len: int, group: int, batch_heads: int, processors: int, *, causal: bool
-    ) -> BackwardTiling:
+        head_dim: int, seq_len: int, kv_len: int, group: int, batch_heads: int, processors: int, *, causal: bool,
+        divides: bool = True,
+    ) -> BackwardTiling:  # fmt: skip
         """The fastest measured at 16,384 tokens on 132 processors (docs/hopper-attention.md). batch_heads counts key heads,
-        each of `group` query heads."""
+        each of `group` query heads; divides: whether the last round may be divided by rows."""
         width = padded_head_dim(head_dim)
         blocks = -(-kv_len // BLOCK_N)
         paired = 0
@@ -63,7 +64,9 @@ class BackwardTiling:
         )
         block_m = FUSED_ROWS[width]
         row_blocks = -(-seq_len // block_m)
-        before, left, share = (0, 0, 0) if causal or whole else last_round(blocks * batch_heads, row_blocks, processors)
+        before, left, share = (0, 0, 0)
+        if divides and not (causal or whole):
+            before, left, share = last_round(blocks * batch_heads, row_blocks, processors)
         return BackwardTiling(
             causal=causal,
             block_m=block_m,

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ioaware.kernels.attention.hopper import LOG2_E, PLAIN, REMEMBERED_AT_MOST, padded_head_dim
-from ioaware.kernels.attention.hopper_backward_plan import FUSED_ROWS, PIECE, BackwardTiling
+from ioaware.kernels.attention.hopper_backward_plan import BLOCK_N, FUSED_ROWS, PIECE, BackwardTiling
 from ioaware.kernels.attention.hopper_plan import masked_blocks
 from ioaware.kernels.attention.relaunch import Launch, same_view
 from ioaware.kernels.attention.tma_views import processors, suits_tma, tma_view
@@ -141,9 +141,12 @@ def _first(tensors: Mapping[str, torch.Tensor], grid: tuple[int, int, int], cons
 
 
 def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
+    from ioaware.kernels.attention.gluon_names import SINCE_3_9
+
     (batch, kv_heads, kv_len, head_dim), programs = k.shape, processors(q.device.index or 0)
+    spills = SINCE_3_9.value and padded_head_dim(head_dim) == 128 and kv_len % BLOCK_N > 0  # if divided, and only then
     return BackwardTiling.of(
-        head_dim, q.shape[2], kv_len, q.shape[1] // kv_heads, batch * kv_heads, programs, causal=causal
+        head_dim, q.shape[2], kv_len, q.shape[1] // kv_heads, batch * kv_heads, programs, causal=causal, divides=not spills
     )  # fmt: skip
 
 

@@ -90,6 +90,8 @@ def test_what_the_last_round_divides(
     assert (tiling.before, tiling.left, tiling.share) == (before, left, share)
     assert tiling.constants(float16=False)["SPLIT"] == (share > 0)
     assert tiling.parts == 2 * left * 128 * head_dim
+    whole_rounds = BackwardTiling.of(head_dim, seq_len, seq_len, 1, batch_heads, SMS, causal=False, divides=False)
+    assert (whole_rounds.before, whole_rounds.left, whole_rounds.share) == (0, 0, 0)
 
 
 @settings(derandomize=True, deadline=None)
