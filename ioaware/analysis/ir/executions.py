@@ -6,7 +6,7 @@ its masks clip. Executions that agree in both are of one class, and a class is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ioaware.analysis.ir.counts import Programs, unknowns
 from ioaware.analysis.ir.lanes import numeric
 from ioaware.analysis.ir.poly import Poly, Test, Unknown
-from ioaware.analysis.ir.record import Condition, Touch
+from ioaware.analysis.ir.record import Condition, Scope, Touch
 from ioaware.analysis.ir.traffic import SECTOR_BYTES
 from ioaware.analysis.ir.values import lane_symbol
 
@@ -55,7 +55,7 @@ def _data(touch: Touch) -> Iterator[Unknown]:
 
 
 def _classes(touch: Touch, programs: Programs) -> Iterator[Alike]:
-    outside = _executions(touch, programs)
+    outside = executions_of(touch.scopes, programs)
     count = next(iter(outside.values())).size
     shape = touch.shape or (1,)
     grid = np.indices(shape, dtype=np.int64)
@@ -75,14 +75,14 @@ def _classes(touch: Touch, programs: Programs) -> Iterator[Alike]:
         )
 
 
-def _executions(touch: Touch, programs: Programs) -> Mapping[str, Numbers]:
-    """The index of each axis of the grid and of each loop around, for every execution."""
+def executions_of(scopes: Sequence[Scope], programs: Programs) -> Mapping[str, Numbers]:
+    """The index of each axis of the grid and of each loop around, for every execution. Raises `ValueError` of too many."""
     sizes = [_number(size) for size in programs.sizes]
     if prod(sizes) > MOST_EXECUTIONS:
         raise ValueError(f"{prod(sizes)} programs are too many to go through")
     axes = np.indices(tuple(sizes), dtype=np.int64).reshape(3, -1)
     found = {index.key: axis for index, axis in zip(programs.indices, axes, strict=True)}
-    for scope in touch.scopes:
+    for scope in scopes:
         count = next(iter(found.values())).size
         if isinstance(scope, Condition):
             met = _all(numeric(scope.truth, found), count) != 0

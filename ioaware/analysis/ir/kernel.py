@@ -10,6 +10,7 @@ from sympy import Expr
 from ioaware.analysis.ir import assembly, control, gluon, memory, operations
 from ioaware.analysis.ir.counts import Counted, Programs, active_lanes, at_most, over_all, repeated, unknowns
 from ioaware.analysis.ir.doubts import Doubt, said
+from ioaware.analysis.ir.enumeration import repetitions, totals
 from ioaware.analysis.ir.grid import Grid
 from ioaware.analysis.ir.interpret import Interpreter, function_parameters
 from ioaware.analysis.ir.pieces import put_together
@@ -130,12 +131,18 @@ class _Counting:
             lanes: list[Counted] = []
             executions: list[Counted] = []
             touched: list[SectorTotal | None] = []
-            for where in self.placed((mask,), scopes):
+            known = None if undecided or data else totals(replace(touch, mask=mask, scopes=tuple(scopes)), self.grid.programs)
+            if known is not None:
+                lanes, executions = [self.once(known.lanes)], [self.once(known.executions)]
+                counted[touch.kind].append(self.once(known.lanes * touch.element_bytes))
+                touched = [] if touch.kind == "atomic" else [SectorTotal(poly(known.sectors), poly(known.sectors), {}, ())]
+            for where in self.placed((mask,), scopes) if known is None else ():
                 active = active_lanes(where.values[0], touch.shape)
                 lanes.append((repeated(active, where.scopes), (), where.programs))
                 executions.append((ONE, where.scopes, where.programs))
                 counted[touch.kind].append((active * touch.element_bytes, where.scopes, where.programs))
-            for where in self.placed((mask, touch.target.offset), scopes) if touch.kind != "atomic" else ():
+            asked = known is None and touch.kind != "atomic"
+            for where in self.placed((mask, touch.target.offset), scopes) if asked else ():
                 swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
                 touched.append(sector_total(swept, where.scopes, where.programs))
             of_lanes = self.doubts(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
@@ -145,7 +152,11 @@ class _Counting:
             sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
-            for where in self.placed((poly(product.flops),), self.scopes(product.scopes)[0]):
+            scopes, undecided = self.scopes(product.scopes)
+            times = None if undecided else repetitions(scopes, self.grid.programs)
+            if times is not None:
+                products.append(self.once(product.flops * times))
+            for where in self.placed((poly(product.flops),), scopes) if times is None else ():
                 products.append((where.values[0], where.scopes, where.programs))
         reads, writes = (_counted(sectors_together(sectors[kind], SECTOR_BYTES)) for kind in ("read", "write"))
         exact, assumed = self.exact and all(access.exact for access in accesses), self.walk.record.assumptions
@@ -162,6 +173,10 @@ class _Counting:
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=tuple(dict.fromkeys([*assumed, *self.notes, *said(doubts)])),
         )
+
+    def once(self, count: int) -> Counted:
+        """So much over all programs."""
+        return poly(count), (), Programs(self.grid.programs.indices, (ONE, ONE, ONE))
 
     def placed(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> tuple[Placed, ...]:
         """What is summed over which loops and programs, in the parameters alone."""
