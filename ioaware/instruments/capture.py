@@ -78,7 +78,10 @@ class _Run:
             if decision.pins:
                 for name in sorted(decision.names):
                     found.setdefault(name, decision.reason)
-        return found
+        # One that is 1 was followed as another number, with which the function may have gone another way than it does: first
+        # without that.
+        elsewhere = {name: why for name, why in found.items() if self.symbols.elsewhere(name)}
+        return elsewhere or found
 
     @property
     def equality(self) -> Decision | None:

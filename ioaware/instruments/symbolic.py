@@ -122,6 +122,10 @@ class Symbols:
         self._names_of = tuple(self._named.items())
         self.ints |= {name: self.ints[other] for name, other in same.items()}
 
+    def elsewhere(self, name: str) -> bool:
+        """Whether decisions are taken at another value of this parameter than the one it has."""
+        return self.given[name] != self._values[name]
+
     def expression(self, value: Any) -> Expr:
         """An integer, plain or symbolic, in the user's names; one that no formula can hold is decided, and so pinned."""
         if not isinstance(value, torch.SymInt):

@@ -123,6 +123,14 @@ def test_derived_and_by_hand(
     assert sum(launch.flops or 0 for launch in derived.launches) == flops(heads, seq_len, head_dim, causal=causal, fused=fused)
 
 
+def test_sizes_stay_in_the_formulas_where_no_round_is_divided() -> None:
+    """A batch of one is followed as two, of which the last round would be divided, in numbers."""
+    target = load_target(TARGET)
+    derived = derive(target, target.resolve({"heads": 16, "seq_len": 4096}), machine_code=False)
+    assert derived.formulas is not None
+    assert str(derived.formulas.atomic_bytes) == "4*heads*seq_len**2"
+
+
 RECORDED = [record for record in recorded_measurements() if record.target == TARGET]
 
 
@@ -131,15 +139,17 @@ RECORDED = [record for record in recorded_measurements() if record.target == TAR
 )
 def test_counted_and_by_hand(record: Result) -> None:
     """Counters see what is added to memory as written. Of the rows' numbers that dK and dV's kernel loads, an L1 has some;
-    at one point the kernel before the fused one reads 16 sectors more than there are, of a million."""
+    at two points the kernel before the fused one reads up to 0.02 % more than there is."""
     heads, seq_len, head_dim, causal = (int(record.params[name] or 0) for name in ("heads", "seq_len", "head_dim", "causal"))
-    fused = is_fused(head_dim, deterministic=bool(record.params["deterministic"]))
-    whole = fused and BackwardTiling.of(head_dim, seq_len, seq_len, 1, heads, processors=132, causal=bool(causal)).whole
-    by_hand = by_whole_heads if whole else in_one_kernel if fused else in_two_kernels
+    if is_fused(head_dim, deterministic=bool(record.params["deterministic"])):
+        tiling = BackwardTiling.of(head_dim, seq_len, seq_len, 1, heads, SMS, causal=bool(causal))
+        by_hand = by_whole_heads if tiling.whole else with_a_last_round_by_rows if tiling.share else in_one_kernel
+    else:
+        by_hand = in_two_kernels
     expected = by_hand(heads, seq_len, head_dim, causal=bool(causal))
     for launch, (read, written, added) in zip(record.launches, expected, strict=True):
         assert launch.requested is not None
         assert launch.local_bytes == 0
-        served = 2e-3 if launch.kernel == "dkdv_kernel" and causal else 0
-        assert launch.requested.read_bytes == pytest.approx(read, rel=served, abs=512), launch.kernel
+        served = {"dkdv_kernel": 2e-3 if causal else 0, "prepare_kernel": 2e-4}.get(launch.kernel, 0)
+        assert launch.requested.read_bytes == pytest.approx(read, rel=served, abs=0), launch.kernel
         assert launch.requested.write_bytes == written + added, launch.kernel
