@@ -102,12 +102,12 @@ def test_the_hopper_kernels_moved_what_is_on_record_as_derived() -> None:
     seen = [
         pair for pair in pairs(recorded()) if pair.derived is not None and pair.name in ("hopper", "decode", "hopper_backward")
     ]
-    assert Counter(pair.name for pair in seen) == {"hopper": 24, "hopper_backward": 12, "decode": 6}
+    assert Counter(pair.name for pair in seen) == {"hopper": 24, "hopper_backward": 22, "decode": 6}
     for pair in seen:
         assert pair.read_ratio is not None
         assert pair.write_ratio is not None
         served = pair.name == "hopper" or (pair.params["head_dim"], pair.params["causal"]) == (256, True)
-        assert abs(pair.read_ratio - 1) < (0.005 if served else 1e-5), pair.params
+        assert abs(pair.read_ratio - 1) < (0.005 if served else 2e-5), pair.params
         assert abs(pair.write_ratio - 1) < (1e-4 if pair.name == "hopper" else 1e-5), pair.params
 
 
