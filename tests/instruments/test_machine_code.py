@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 from zoo_files import zoo
@@ -48,6 +50,15 @@ def test_warpgroups_that_exchange_registers_say_how_many_there_are() -> None:
     assert registers_declared(kernel.asm["ptx"].replace("sm_90a", "sm_100a")) is None
 
 
+class AtOnce(ThreadPoolExecutor):
+    """Threads that are always in time, however busy the machine is."""
+
+    def submit(self, *given: Any, **named: Any) -> Future[Any]:
+        done = super().submit(*given, **named)
+        wait([done])
+        return done
+
+
 @pytest.mark.parametrize(("spec", "times"), [("ioaware.kernels.attention.targets:hopper", 1), ("flash2", 2)])
 def test_one_front_end_where_integers_are_not_specialised(spec: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The IR for the given numbers is then that for any; flash2's own is another one for multiples of 16."""
@@ -59,6 +70,7 @@ def test_one_front_end_where_integers_are_not_specialised(spec: str, times: int,
 
     for module in (compile_module, machine_code):
         monkeypatch.setattr(module, "fresh_ir", counted)
+    monkeypatch.setattr(machine_code, "ThreadPoolExecutor", AtOnce)
     monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
     for kept in (compile_module._texts, machine_code.known):
         kept.clear()
