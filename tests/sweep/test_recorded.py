@@ -107,7 +107,8 @@ def test_the_hopper_kernels_moved_what_is_on_record_as_derived() -> None:
         assert pair.read_ratio is not None
         assert pair.write_ratio is not None
         served = pair.name == "hopper" or (pair.params["head_dim"], pair.params["causal"]) == (256, True)
-        assert abs(pair.read_ratio - 1) < (0.005 if served else 2e-5), pair.params
+        bound = 2e-5 if pair.name == "hopper_backward" and pair.params["heads"] == 256 else 1e-5  # README: 0.008 % of a kernel
+        assert abs(pair.read_ratio - 1) < (0.005 if served else bound), pair.params
         assert abs(pair.write_ratio - 1) < (1e-4 if pair.name == "hopper" else 1e-5), pair.params
 
 

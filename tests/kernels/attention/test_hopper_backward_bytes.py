@@ -131,6 +131,8 @@ def test_sizes_stay_in_the_formulas_where_no_round_is_divided() -> None:
     assert str(derived.formulas.atomic_bytes) == "4*heads*seq_len**2"
 
 
+MORE = [(256, 512, 128), (64, 4096, 128)]
+"""Heads, seq_len and head_dim where the kernel before the fused one was seen to read more than there is."""
 RECORDED = [record for record in recorded_measurements() if record.target == TARGET]
 
 
@@ -150,6 +152,7 @@ def test_counted_and_by_hand(record: Result) -> None:
     for launch, (read, written, added) in zip(record.launches, expected, strict=True):
         assert launch.requested is not None
         assert launch.local_bytes == 0
-        served = {"dkdv_kernel": 2e-3 if causal else 0, "prepare_kernel": 2e-4}.get(launch.kernel, 0)
+        more = 2e-4 if (heads, seq_len, head_dim) in MORE else 0
+        served = {"dkdv_kernel": 2e-3 if causal else 0, "prepare_kernel": more}.get(launch.kernel, 0)
         assert launch.requested.read_bytes == pytest.approx(read, rel=served, abs=0), launch.kernel
         assert launch.requested.write_bytes == written + added, launch.kernel
