@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ioaware.collector import patient_collector
-from ioaware.traffic import ParamValue, Result
+from ioaware._deferred_gc import patient_collector
+from ioaware.result import ParamValue, Result
 
 if TYPE_CHECKING:
-    from ioaware.analysis.claims.claim import Claim
-    from ioaware.instruments.derive import Derived
+    from ioaware.analysis.theory.claims.claim import Claim
+    from ioaware.derivation.derive import Derived
 
 
 SIMPLE = (int, float, bool, str)
@@ -46,14 +46,14 @@ def derive(
     `**{"Lock@layer_norm.py:179": 0}`. Raises `UsageError` for what cannot run, compile or be counted.
     """
     with patient_collector():
-        from ioaware.instruments.compile import find_gpu
-        from ioaware.instruments.derive import derive as run_derived
-        from ioaware.instruments.target import load_target
-        from ioaware.instruments.unknowns import apart
+        from ioaware.compilation.triton_ir import find_gpu
+        from ioaware.derivation.data_dependent import apart
+        from ioaware.derivation.derive import derive as run_derived
+        from ioaware.targets.target import load_target
 
         params, data = apart(params)
         if callable(target) and (args or not all(value is None or type(value) in SIMPLE for value in params.values())):
-            from ioaware.instruments.called import call_target
+            from ioaware.targets.call_target import call_target
 
             called, given = call_target(target, args, params)
             return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
@@ -64,8 +64,8 @@ def derive(
 def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:
     """What the kernels access, counted in Triton's interpreter: `target` is a case, `file.py:function`, `module:function`
     or the function itself. Needs no GPU; small sizes only."""
-    from ioaware.instruments.target import load_target
-    from ioaware.instruments.trace import trace as run_traced
+    from ioaware.targets.target import load_target
+    from ioaware.tracing.trace import trace as run_traced
 
     loaded = load_target(target)
     return run_traced(loaded, loaded.resolve(params))
@@ -73,7 +73,7 @@ def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:
 
 def measure(target: str, **params: ParamValue) -> Result:
     """What the counters of the GPU say, in a process of its own. Raises `MachineError` where they cannot be read."""
-    from ioaware.instruments.measure import measure as run_measured
+    from ioaware.measurement.measure import measure as run_measured
 
     return run_measured(target, params)
 
@@ -84,7 +84,7 @@ class Claims(tuple["Claim", ...]):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        from ioaware.report.notebook import claims_html
+        from ioaware.display.notebook import claims_html
 
         return claims_html(self)
 

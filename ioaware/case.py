@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ioaware.params import Param
-from ioaware.traffic import ParamValue
+from ioaware.result import ParamValue
 
 if TYPE_CHECKING:
     import torch
 
-    from ioaware.analysis.counting import Counts
+    from ioaware.analysis.theory.counting import Counts
 
 
 @dataclass(frozen=True)

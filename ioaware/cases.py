@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ioaware.case import Case, Work
 from ioaware.errors import UsageError
-from ioaware.kernels.attention.limits import ROW_ON_CHIP
+from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP
 from ioaware.params import ELEMENT_BYTES, STANDARD_PARAMS
-from ioaware.traffic import ParamValue
+from ioaware.result import ParamValue
 
 if TYPE_CHECKING:
-    from ioaware.analysis.counting import Counts
+    from ioaware.analysis.theory.counting import Counts
 
 ATTENTION_PARAMS = tuple(
     STANDARD_PARAMS[name]
@@ -63,7 +63,7 @@ def _attention(name: str, title: str, paper: str, *, outer: str) -> Case:
         return attention_work(_attribute(f"ioaware.kernels.attention.{name}:{name}"), name=name, device=device, **sized(params))
 
     def counts(causal: bool) -> Counts:
-        module = importlib.import_module(f"ioaware.analysis.counts.{name}")
+        module = importlib.import_module(f"ioaware.analysis.theory.counts.{name}")
         return module.counts(causal)
 
     def values(params: Mapping[str, ParamValue]) -> dict[str, int]:

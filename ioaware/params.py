@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ioaware.errors import UsageError
-from ioaware.traffic import ParamValue
+from ioaware.result import ParamValue
 
 ELEMENT_BYTES: Mapping[str, int] = {"float16": 2, "bfloat16": 2, "float32": 4}
 DTYPE_ALIASES: Mapping[str, str] = {

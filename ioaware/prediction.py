@@ -7,14 +7,14 @@ from functools import lru_cache
 
 from sympy import Expr
 
-from ioaware.analysis.bounds import compulsory, lower_bound_bytes
-from ioaware.analysis.counting import LIVE_SET, B, B_c, B_r, Counts, Elements, H, N, N_k, Step
-from ioaware.analysis.evaluate import evaluate
-from ioaware.analysis.formula import show
+from ioaware.analysis.formulas.evaluate import evaluate
+from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.theory.counting import LIVE_SET, B, B_c, B_r, Counts, Elements, H, N, N_k, Step
+from ioaware.analysis.theory.lower_bounds import compulsory, lower_bound_bytes
 from ioaware.cases import find_case
 from ioaware.machine import DEFAULT_MACHINE, Machine
 from ioaware.params import resolve
-from ioaware.traffic import Launch, ParamValue, Result, Traffic
+from ioaware.result import Launch, ParamValue, Result, Traffic
 
 
 def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamValue) -> Result:

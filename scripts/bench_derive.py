@@ -47,7 +47,7 @@ LIMITS = {"first": 2.0, "again": 0.1, "fresh": 0.1, "points": 1.0}
 
 def parsed(target: str) -> tuple[str, dict[str, Any]]:
     """`flash2 seq_len=256 causal=true` as a spec and its parameters."""
-    from ioaware.instruments.arguments import looks_like
+    from ioaware.targets.signature import looks_like
 
     spec, *given = shlex.split(target)
     return spec, {name: looks_like(text) for name, _, text in (item.partition("=") for item in given)}
@@ -57,7 +57,7 @@ def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], complex
     """The target with its module imported; and the time so far (see `_now`) that cut-down modules of a checkout took to import,
     which the files of foreign targets do when they are called."""
     from ioaware.cases import CASES
-    from ioaware.instruments.loading import load_function
+    from ioaware.targets.loading import load_function
 
     if spec in CASES:
         importlib.import_module(f"ioaware.kernels.attention.{spec}")
@@ -107,11 +107,11 @@ def _parts(
     function: str | Callable[..., object], params: Mapping[str, Any], importing: Callable[[], complex]
 ) -> dict[str, Any]:
     """The seconds of imports, of formulas alone, and of Triton's compilation of every kernel, one after the other."""
-    imports = _timed(lambda: importlib.import_module("ioaware.instruments.derive"))
-    from ioaware.instruments.capture import DEFAULT_GPU, capture
-    from ioaware.instruments.derive import derive
-    from ioaware.instruments.machine_code import chip_use
-    from ioaware.instruments.target import load_target
+    imports = _timed(lambda: importlib.import_module("ioaware.derivation.derive"))
+    from ioaware.capture.capture import DEFAULT_GPU, capture
+    from ioaware.compilation.resource_usage import chip_use
+    from ioaware.derivation.derive import derive
+    from ioaware.targets.target import load_target
 
     target, others = load_target(function), importing()
     formulas = _timed(lambda: derive(target, params, machine_code=False)) - (importing() - others).real

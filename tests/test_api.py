@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ioaware
-from ioaware.analysis.claims.claim import Claim
+from ioaware.analysis.theory.claims.claim import Claim
 from ioaware.errors import MachineError, UsageError
 from ioaware.sweep import verify
 
@@ -45,7 +45,7 @@ def test_names_that_do_not_exist() -> None:
 
 
 def test_measure_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ioaware.instruments import measure
+    from ioaware.measurement import measure
 
     def no_gpu(*_: object) -> None:
         raise MachineError("no NVIDIA GPU is visible here")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ioaware.analysis.formula import show
+from ioaware.analysis.formulas.printing import show
 from ioaware.cases import CASES
 from ioaware.errors import UsageError
 from ioaware.machine import find_machine

@@ -83,7 +83,7 @@ def test_every_verb_is_in_the_table(verb: str) -> None:
 
 def test_the_speeds_are_those_of_the_recorded_race() -> None:
     from ioaware.bench.goals import goals
-    from ioaware.sweep.evidence import recorded_race
+    from ioaware.sweep.claim_evidence import recorded_race
 
     judged = goals(recorded_race())
     assert judged

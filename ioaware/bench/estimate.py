@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioaware.bench.contestants import BackEnd
-from ioaware.bench.points import Point
-from ioaware.bench.rounds import SAMPLE_NS
+from ioaware.bench.attention_points import Point
+from ioaware.bench.interleaving import SAMPLE_NS
+from ioaware.bench.registry import BackEnd
 
 START_S = 10.0
 COMPILE_S = 2.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ioaware.bench.contestants import OWN, PLAIN, TUTORIAL, TUTORIAL_FILE
-from ioaware.bench.points import Pass
-from ioaware.bench.record import Entry, Record
+from ioaware.bench.attention_points import Pass
+from ioaware.bench.race_record import Entry, Record
+from ioaware.bench.registry import OWN, PLAIN, TUTORIAL, TUTORIAL_FILE
 from ioaware.bench.statistics import Spread, geometric_mean, paired_ratio, spread
 
 LONG = 4096

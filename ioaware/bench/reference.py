@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ioaware.bench.points import Point
+from ioaware.bench.attention_points import Point
 
 if TYPE_CHECKING:
     from torch import Tensor

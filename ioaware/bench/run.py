@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ioaware.bench.contestants import BackEnd, UnsupportedError
-from ioaware.bench.gpu import COPY, MATMUL, Device, Sample, copy_rate, matmul_rate
-from ioaware.bench.points import Point
-from ioaware.bench.record import Entry, Record, Status
+from ioaware.bench.attention_points import Point
+from ioaware.bench.gpu_timing import COPY, MATMUL, Device, Sample, copy_rate, matmul_rate
+from ioaware.bench.interleaving import race
+from ioaware.bench.race_record import Entry, Record, Status
 from ioaware.bench.reference import Reference, tolerance
-from ioaware.bench.rounds import race
-from ioaware.bench.works import sets, shapes, work
+from ioaware.bench.registry import BackEnd, UnsupportedError
+from ioaware.bench.workload import sets, shapes, work
 from ioaware.errors import MachineError
-from ioaware.instruments.nvml import Gpu, Snapshot
-from ioaware.instruments.stability import throttled_reasons, unstable_reasons
+from ioaware.measurement.nvml import Gpu, Snapshot
+from ioaware.measurement.stability import throttled_reasons, unstable_reasons
 
 if TYPE_CHECKING:
     from torch import Tensor

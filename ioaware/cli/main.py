@@ -16,9 +16,9 @@ from typing import Any
 import click
 
 from ioaware import __version__
-from ioaware.cli.exits import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, OK, USAGE
+from ioaware.cli.exit_codes import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, OK, USAGE
 from ioaware.cli.options import Settings
-from ioaware.cli.text import printable
+from ioaware.cli.terminal_text import printable
 from ioaware.errors import IoawareError, UsageError
 
 EVERYWHERE = ("-q", "--quiet", "-v", "--verbose", "--json")
@@ -34,18 +34,20 @@ class Verb:
 
 
 VERBS: Mapping[str, Verb] = {
-    "list": Verb("ioaware.cli.list", "Cases, studies and machines, with their parameters."),
-    "doctor": Verb("ioaware.cli.doctor", "What this machine can do, and the remedy for what it cannot."),
-    "predict": Verb("ioaware.cli.predict", "Bytes by the closed form, and the distance from the lower bound."),
-    "derive": Verb("ioaware.cli.derive", "Exact formulas of the bytes, from the kernels' compiled IR; needs no GPU."),
-    "explain": Verb("ioaware.cli.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."),
-    "trace": Verb("ioaware.cli.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
-    "measure": Verb("ioaware.cli.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
-    "bench": Verb("ioaware.cli.bench", "The speed of attention against every other back end, in one interleaved run."),
-    "sweep": Verb("ioaware.cli.sweep", "Runs a study into a store; interrupted, goes on where it stopped."),
-    "verify": Verb("ioaware.cli.verify", "Theorems as executable checks: verdict and evidence."),
-    "report": Verb("ioaware.cli.report", "The HTML report with its figures."),
-    "export": Verb("ioaware.cli.export", "A store as CSV, JSONL or Parquet."),
+    "list": Verb("ioaware.cli.commands.list", "Cases, studies and machines, with their parameters."),
+    "doctor": Verb("ioaware.cli.commands.doctor", "What this machine can do, and the remedy for what it cannot."),
+    "predict": Verb("ioaware.cli.commands.predict", "Bytes by the closed form, and the distance from the lower bound."),
+    "derive": Verb("ioaware.cli.commands.derive", "Exact formulas of the bytes, from the kernels' compiled IR; needs no GPU."),
+    "explain": Verb(
+        "ioaware.cli.commands.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."
+    ),
+    "trace": Verb("ioaware.cli.commands.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
+    "measure": Verb("ioaware.cli.commands.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
+    "bench": Verb("ioaware.cli.commands.bench", "The speed of attention against every other back end, in one interleaved run."),
+    "sweep": Verb("ioaware.cli.commands.sweep", "Runs a study into a store; interrupted, goes on where it stopped."),
+    "verify": Verb("ioaware.cli.commands.verify", "Theorems as executable checks: verdict and evidence."),
+    "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
+    "export": Verb("ioaware.cli.commands.export", "A store as CSV, JSONL or Parquet."),
 }
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ioaware._atomic_file import whole_file
 from ioaware.cli.options import settings
-from ioaware.cli.text import printable
+from ioaware.cli.terminal_text import printable
 from ioaware.errors import UsageError
-from ioaware.files import whole_file
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

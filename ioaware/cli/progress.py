@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ioaware.cli.options import settings
 from ioaware.cli.output import progress
-from ioaware.cli.text import printable
+from ioaware.cli.terminal_text import printable
 
 Step = Callable[[int, int, str], None]
 """Called with (done, total, what was just done)."""

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ioaware.cli.text import exact, printable
-from ioaware.report.units import UNKNOWN, bytes_text, significant, time_text, times_text
-from ioaware.traffic import Launch, Result, Status, Traffic
+from ioaware.cli.terminal_text import exact, printable
+from ioaware.display.units import UNKNOWN, bytes_text, significant, time_text, times_text
+from ioaware.result import Launch, Result, Status, Traffic
 
 Row = Sequence[str]
 

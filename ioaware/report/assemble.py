@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from ioaware.prediction import predict
+from ioaware.report.comparable_points import Config, Point, Points
 from ioaware.report.figures.blocks import FLASH
-from ioaware.report.points import Config, Point, Points
-from ioaware.traffic import ParamValue, Result
+from ioaware.result import ParamValue, Result
 
 Progress = Callable[[int, int, str], None]
 """Called with (predictions done, predictions to do, what was predicted)."""

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioaware import __version__
+from ioaware.display.text import claim_title, clean
+from ioaware.display.units import bytes_text, time_text
 from ioaware.errors import DataError
 from ioaware.report import style, tables
 from ioaware.report.chart import Figure, Mark
+from ioaware.report.comparable_points import Points
 from ioaware.report.draw_html import draw_html
 from ioaware.report.draw_png import draw_png
 from ioaware.report.figures.blocks import blocks
@@ -20,18 +23,15 @@ from ioaware.report.figures.memory import memory
 from ioaware.report.figures.roofline import Roofs, roofline
 from ioaware.report.figures.speed import speeds
 from ioaware.report.figures.traffic import traffic
-from ioaware.report.figures.units import units
-from ioaware.report.kernels import Pair
+from ioaware.report.figures.what_binds import units
+from ioaware.report.kernel_points import Pair
 from ioaware.report.page import render_page
-from ioaware.report.points import Points
 from ioaware.report.summary import summarise
-from ioaware.report.text import claim_title, clean
-from ioaware.report.units import bytes_text, time_text
-from ioaware.traffic import Result
+from ioaware.result import Result
 
 if TYPE_CHECKING:
-    from ioaware.analysis.claims.claim import Claim
-    from ioaware.bench.record import Record
+    from ioaware.analysis.theory.claims.claim import Claim
+    from ioaware.bench.race_record import Record
 
 TITLE = "The memory traffic of attention: theory, kernels, hardware"
 SUBTITLE = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from ioaware.display.units import bytes_text, significant, size_text, time_text
 from ioaware.report import style
 from ioaware.report.chart import Axis, Cell, Panel
-from ioaware.report.units import bytes_text, significant, size_text, time_text
 
 Tick = tuple[float, str]
 MOST_TICKS = 7

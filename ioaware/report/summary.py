@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ioaware.display.text import claim_title
+from ioaware.display.units import bytes_text, percent_text, times_text
+from ioaware.report.comparable_points import Point, Points, Slice
 from ioaware.report.figures.labels import over_compulsory
-from ioaware.report.kernels import Pair, worst_ratio
-from ioaware.report.points import Point, Points, Slice
-from ioaware.report.text import claim_title
-from ioaware.report.units import bytes_text, percent_text, times_text
+from ioaware.report.kernel_points import Pair, worst_ratio
 
 if TYPE_CHECKING:
-    from ioaware.analysis.claims.claim import Claim
+    from ioaware.analysis.theory.claims.claim import Claim
 
 CLOSE = 0.001  # measured requested bytes are expected within 0.1 % of the prediction
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, cast
 
+from ioaware.display.text import clean
+from ioaware.display.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
+from ioaware.report.comparable_points import Point, Points
 from ioaware.report.figures.labels import over_compulsory, rate_tflops
-from ioaware.report.kernels import Pair
-from ioaware.report.points import Point, Points
-from ioaware.report.text import clean
-from ioaware.report.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
-from ioaware.traffic import BYTES_HOLD, Result
+from ioaware.report.kernel_points import Pair
+from ioaware.result import BYTES_HOLD, Result
 
 MOST_FACTS = 60
 

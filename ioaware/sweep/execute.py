@@ -6,8 +6,8 @@ import json
 from typing import Any, cast
 
 from ioaware.errors import IoawareError
-from ioaware.record import encode
-from ioaware.traffic import Params, Result, Source
+from ioaware.result import Params, Result, Source
+from ioaware.result_file import encode
 
 
 def answer(source: Source, target: str, params: Params, *, timeout_s: float = 300.0) -> Result:
@@ -17,18 +17,18 @@ def answer(source: Source, target: str, params: Params, *, timeout_s: float = 30
 
         return predict(target, **cast("dict[str, Any]", params))  # no parameter is called machine
     if source == "derive":
-        from ioaware.instruments.derive import derive
-        from ioaware.instruments.target import load_target
+        from ioaware.derivation.derive import derive
+        from ioaware.targets.target import load_target
 
         found = load_target(target)
         return derive(found, found.resolve(params), machine_code=False)
     if source == "trace":
-        from ioaware.instruments.target import load_target
-        from ioaware.instruments.trace import trace
+        from ioaware.targets.target import load_target
+        from ioaware.tracing.trace import trace
 
         return trace(load_target(target), params)
     if source == "measure":
-        from ioaware.instruments.measure import Options, measure
+        from ioaware.measurement.measure import Options, measure
 
         return measure(target, params, options=Options(timeout_s=timeout_s))
     raise ValueError(f"no source {source!r}")

@@ -10,11 +10,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TextIO
 
+from ioaware._atomic_file import whole_file
 from ioaware.errors import DataError, UsageError
-from ioaware.files import whole_file
 from ioaware.params import STANDARD_PARAMS
-from ioaware.record import encode
-from ioaware.traffic import Result
+from ioaware.result import Result
+from ioaware.result_file import encode
 
 FORMATS = ("csv", "jsonl", "parquet")
 Cell = str | int | float | bool | None

@@ -14,7 +14,7 @@ from typing import Any
 from ioaware.cases import CASES, find_case
 from ioaware.errors import UsageError
 from ioaware.params import resolve
-from ioaware.traffic import Params, ParamValue, Source
+from ioaware.result import Params, ParamValue, Source
 
 SOURCES: tuple[Source, ...] = ("predict", "derive", "trace", "measure")
 """The sources a study can ask, in the order a sweep runs them: cheap ones first."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ioaware.errors import IoawareError, UsageError
-from ioaware.record import encode
+from ioaware.result import Source, Status
+from ioaware.result_file import encode
 from ioaware.sweep import execute
-from ioaware.sweep.ask import ENTRY, TIMEOUT_S, Answer, ask, failed
-from ioaware.sweep.gpu import gpu_name
+from ioaware.sweep.gpu_name import gpu_name
 from ioaware.sweep.points import Point
+from ioaware.sweep.pool import ENTRY, TIMEOUT_S, Answer, ask, failed
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study
-from ioaware.traffic import Source, Status
 
 Progress = Callable[[int, int, Point, Status], None]
 """Called with (points done, points to do, the point, its status) when a point's record is durable."""

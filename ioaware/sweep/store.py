@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import cast
 
 from ioaware.errors import DataError, IoawareError, UsageError
-from ioaware.record import decode, encode
+from ioaware.result import Result, Source, Status
+from ioaware.result_file import decode, encode
 from ioaware.sweep.points import SOURCES, Point
-from ioaware.traffic import Result, Source, Status
 
 APPLICATION_ID = 0x696F_6177
 """Says in the file's header that it is ours (the letters "ioaw")."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ioaware.errors import UsageError
+from ioaware.result import Params, ParamValue, Source
 from ioaware.sweep.points import SOURCES, Point, make_point
-from ioaware.traffic import Params, ParamValue, Source
 
 MAX_FILE_BYTES = 2**20
 MAX_POINTS = 100_000

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 from ioaware.errors import UsageError
 
 if TYPE_CHECKING:
-    from ioaware.analysis.claims.claim import Claim
-    from ioaware.analysis.claims.evidence import Evidence, Need
-    from ioaware.sweep.evidence import Progress
-    from ioaware.traffic import Result
+    from ioaware.analysis.theory.claims.claim import Claim
+    from ioaware.analysis.theory.claims.evidence import Evidence, Need
+    from ioaware.result import Result
+    from ioaware.sweep.claim_evidence import Progress
 
 CLAIMS = ("theorem1", "theorem2")
-"""The claims there are: modules of `ioaware.analysis.claims`. A new one is a file there and its name here."""
+"""The claims there are: modules of `ioaware.analysis.theory.claims`. A new one is a file there and its name here."""
 
 
 class Judgement(Protocol):
@@ -36,7 +36,7 @@ def verify(
     anything runs.
     """
     judgements = [_find(name) for name in (names or CLAIMS)]
-    from ioaware.sweep.evidence import gather
+    from ioaware.sweep.claim_evidence import gather
 
     needs = list(dict.fromkeys(need for judgement in judgements for need in judgement.points()))
     evidence = gather(needs, measurements=measurements, progress=progress)
@@ -48,4 +48,4 @@ def _find(name: str) -> Judgement:
         close = difflib.get_close_matches(name, CLAIMS, n=1)
         hint = f"Did you mean {close[0]}? " if close else ""
         raise UsageError(f"there is no claim {name!r}", f"{hint}Claims: {', '.join(CLAIMS)}.")
-    return cast(Judgement, importlib.import_module(f"ioaware.analysis.claims.{name}"))
+    return cast(Judgement, importlib.import_module(f"ioaware.analysis.theory.claims.{name}"))

@@ -72,9 +72,9 @@ def examined(spec: str) -> list[Row]:
 def told(count: Any) -> str:
     """A formula that fits a table, with names for what it says again and again; of a longer one its leading term, or at least
     its length."""
-    from ioaware.analysis.formula import show
-    from ioaware.analysis.growth import leading_term
-    from ioaware.analysis.naming import named
+    from ioaware.analysis.formulas.common_subexpressions import named
+    from ioaware.analysis.formulas.leading_term import leading_term
+    from ioaware.analysis.formulas.printing import show
 
     text = show(count.expr)
     if len(text) <= LONGEST_FORMULA:

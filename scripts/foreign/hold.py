@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ioaware.instruments import l1_counters as l1
-from ioaware.record import read_jsonl, write_jsonl
-from ioaware.traffic import BYTES_HOLD, Launch, ParamValue, Result
+from ioaware.measurement import l1_counters as l1
+from ioaware.result import BYTES_HOLD, Launch, ParamValue, Result
+from ioaware.result_file import read_jsonl, write_jsonl
 
 TOLERANCE = 0.005
 SHOWN = 0.0005
@@ -242,7 +242,7 @@ with rows of whole sectors and one without. Requested bytes are those between an
    access of a tile for itself.
 3. *Narrow or repeated instructions*: a tile is accessed by many instructions of many warps. Those that share a sector ask
    for it more than once: rows that are not aligned take narrow loads, every warp loads the same scalar, a compiler loads a
-   tile once for each layout that it wants it in. `ioaware/instruments/warps.py` works that out from the compiled kernel's
+   tile once for each layout that it wants it in. `ioaware/derivation/l1_requests.py` works that out from the compiled kernel's
    layouts, and the counters `l1tex__t_sectors_pipe_lsu_mem_global_op_ld` and `_st` must say the same. *Whole boxes*: TMA copies
    what lies outside a tensor too, and rows of 128 bytes at most.
 4. *L1 hits*, counted: sectors that the L1 had, be it of a neighbouring instruction or of a weight that an earlier program on
@@ -282,8 +282,8 @@ def _spelled(value: ParamValue) -> str:
 
 def derive_all(measured: Iterable[Result]) -> list[Result]:
     """The same points derived, each launch with the counters that its compiled form makes it have."""
-    from ioaware.instruments.derive import derive
-    from ioaware.instruments.target import load_target
+    from ioaware.derivation.derive import derive
+    from ioaware.targets.target import load_target
 
     found: list[Result] = []
     for result in measured:

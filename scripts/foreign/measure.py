@@ -20,28 +20,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ioaware.cli.exits import INCONCLUSIVE
+from ioaware.cli.exit_codes import INCONCLUSIVE
+from ioaware.environment import gpu_environment, scrub, software_environment
 from ioaware.errors import IoawareError
-from ioaware.instruments.attribution import METRICS, attribute
-from ioaware.instruments.environment import gpu_environment, scrub, software_environment
-from ioaware.instruments.l1_counters import L1_COUNTERS
-from ioaware.instruments.launch_log import TritonLaunch, watch_launches
-from ioaware.instruments.lease import gpu_lease
-from ioaware.instruments.merge import failure
-from ioaware.instruments.messages import Report, describe_error
-from ioaware.instruments.ncu import Ncu, command, find_ncu
-from ioaware.instruments.ncu_csv import read_table
-from ioaware.instruments.nvml import Gpu, load_nvml, open_gpu
-from ioaware.instruments.process import run_process
-from ioaware.instruments.stability import impossible_reasons, unstable_reasons
-from ioaware.sweep.gpu import gpu_name
+from ioaware.measurement.assemble_result import failure
+from ioaware.measurement.gpu_lock import gpu_lease
+from ioaware.measurement.kernel_attribution import METRICS, attribute
+from ioaware.measurement.l1_counters import L1_COUNTERS
+from ioaware.measurement.launch_log import TritonLaunch, watch_launches
+from ioaware.measurement.ncu import Ncu, command, find_ncu
+from ioaware.measurement.ncu_csv import read_table
+from ioaware.measurement.nvml import Gpu, load_nvml, open_gpu
+from ioaware.measurement.stability import impossible_reasons, unstable_reasons
+from ioaware.measurement.subprocesses import run_process
+from ioaware.measurement.worker_protocol import Report, describe_error
+from ioaware.result import BYTES_HOLD, Launch, Result, total
+from ioaware.sweep.gpu_name import gpu_name
 from ioaware.sweep.points import Point
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import find_study
-from ioaware.traffic import BYTES_HOLD, Launch, Result, total
 
 if TYPE_CHECKING:
-    from ioaware.instruments.cuda import Cuda
+    from ioaware.measurement.cuda_device import Cuda
 
 SEED = 0
 PATIENCE_S = 2.0
@@ -57,7 +57,7 @@ def build(point: Mapping[str, Any]) -> Any:
     """The work of a point, on seeded inputs."""
     import torch
 
-    from ioaware.instruments.target import load_target
+    from ioaware.targets.target import load_target
 
     target = load_target(point["target"])
     cast(Any, torch).manual_seed(SEED)
@@ -79,7 +79,7 @@ def compiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:  # noqa
 
 def profiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Under ncu: one call of each point, every launch in a range whose number goes on from point to point."""
-    from ioaware.instruments.cuda import Cuda
+    from ioaware.measurement.cuda_device import Cuda
 
     gpu = open_gpu(load_nvml())
     importlib.import_module("triton")  # seconds that need no GPU, so before the lease

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from ioaware.bench.gpu import Device, uncollected
+from ioaware.bench.gpu_timing import Device, uncollected
 
 gpu = pytest.mark.gpu
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

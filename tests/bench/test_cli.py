@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeNvml
-from racing import FakeDevice, crashing, ends, exact, track, wrong
 
-import ioaware.bench.contestants
-import ioaware.bench.points
-import ioaware.bench.track
-import ioaware.bench.warm
-import ioaware.instruments.nvml
-from ioaware.bench.record import read
+import ioaware.bench.attention_points
+import ioaware.bench.gpu_setup
+import ioaware.bench.precompile
+import ioaware.bench.registry
+import ioaware.measurement.nvml
+from ioaware.bench.race_record import read
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from tests.support.fake_race import FakeDevice, crashing, ends, exact, track, wrong
+from tests.support.fakes import FakeNvml
 
 ASKED = [
     "bench",
@@ -39,15 +39,15 @@ ASKED = [
 def machine(monkeypatch: pytest.MonkeyPatch):
     """A machine with a fake GPU and small points; returns who shall race on it."""
     field: list[Any] = []
-    monkeypatch.setattr(ioaware.bench.points, "TOKENS", 32)
-    monkeypatch.setattr(ioaware.bench.points, "HIDDEN", 16)
+    monkeypatch.setattr(ioaware.bench.attention_points, "TOKENS", 32)
+    monkeypatch.setattr(ioaware.bench.attention_points, "HIDDEN", 16)
     monkeypatch.setattr(
-        ioaware.bench.contestants, "chosen", lambda names, tutorial: [e for e in field if not names or e.name in names]
+        ioaware.bench.registry, "chosen", lambda names, tutorial: [e for e in field if not names or e.name in names]
     )
-    monkeypatch.setattr(ioaware.instruments.nvml, "load_nvml", FakeNvml)
-    monkeypatch.setattr(ioaware.bench.track, "here", lambda gpu: {"gpu": "NVIDIA H200", "commit": "abc"})
+    monkeypatch.setattr(ioaware.measurement.nvml, "load_nvml", FakeNvml)
+    monkeypatch.setattr(ioaware.bench.gpu_setup, "here", lambda gpu: {"gpu": "NVIDIA H200", "commit": "abc"})
     costs = {"ioaware": 100.0, "cudnn": 120.0, "flash": 90.0}
-    monkeypatch.setattr(ioaware.bench.track, "open_track", lambda gpu, environment: track(FakeDevice(costs)))
+    monkeypatch.setattr(ioaware.bench.gpu_setup, "open_track", lambda gpu, environment: track(FakeDevice(costs)))
     return field
 
 
@@ -134,13 +134,13 @@ def test_no_point_begins_after_the_budget(
 ) -> None:
     machine += ends(ioaware=exact, cudnn=exact)
     times = iter([0.0, *range(1, 100)])
-    monkeypatch.setattr("ioaware.cli.bench.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("ioaware.cli.commands.bench.time.monotonic", lambda: next(times))
     assert run([*ASKED, "--seconds", "2"], Settings()) == 0
     assert "2 s are over: 2 of 4 points left; with -o FILE" in capsys.readouterr().err
 
 
 def test_without_a_gpu_it_is_the_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(ioaware.instruments.nvml, "load_nvml", lambda: FakeNvml(count=0))
+    monkeypatch.setattr(ioaware.measurement.nvml, "load_nvml", lambda: FakeNvml(count=0))
     assert run(["bench", "attention"], Settings()) == 5
     shown = capsys.readouterr()
     assert shown.err.startswith("ioaware: no NVIDIA GPU is visible here\n")

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from ioaware.bench.attention_points import Point, grid
 from ioaware.bench.goals import best_other, goals, ratio, share
-from ioaware.bench.points import Point, grid
-from ioaware.bench.record import Entry, Record
-from ioaware.cli.scores import scores_text
+from ioaware.bench.race_record import Entry, Record
+from ioaware.cli.race_tables import scores_text
 
 FORWARD = grid(["forward"], [128], [4096], (), False)[0]
 SHORT = grid(["forward"], [128], [512], (), True)[0]

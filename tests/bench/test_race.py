@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ioaware.bench.rounds import MOST_CALLS, calls_in_sample, order, race
+from ioaware.bench.interleaving import MOST_CALLS, calls_in_sample, order, race
 from ioaware.bench.statistics import geometric_mean, paired_ratio, spread
 
 NAMES = ["a", "b", "c", "d"]

@@ -6,8 +6,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from fakes import FakeNvml
-from racing import (
+
+from ioaware.bench.attention_points import Point, grid
+from ioaware.bench.reference import Reference, sampled, tolerance
+from ioaware.bench.registry import BackEnd
+from ioaware.bench.run import measure, run
+from ioaware.bench.workload import sets
+from ioaware.errors import MachineError
+from tests.support.fake_race import (
     BACK,
     COPY_BYTES_PER_S,
     DECODE,
@@ -22,13 +28,7 @@ from racing import (
     track,
     wrong,
 )
-
-from ioaware.bench.contestants import BackEnd
-from ioaware.bench.points import Point, grid
-from ioaware.bench.reference import Reference, sampled, tolerance
-from ioaware.bench.run import measure, run
-from ioaware.bench.works import sets
-from ioaware.errors import MachineError
+from tests.support.fakes import FakeNvml
 
 
 @pytest.mark.parametrize("point", [SMALL, BACK, DECODE], ids=lambda p: p.what)

@@ -9,8 +9,9 @@ import pytest
 
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from tests.support import SUPPORT
 
-TARGETS = Path(__file__).parents[1] / "instruments" / "derived_targets.py"
+TARGETS = SUPPORT / "targets/derived_targets.py"
 LABELLED = f"{TARGETS}:labelled"
 
 

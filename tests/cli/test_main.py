@@ -163,7 +163,8 @@ def test_interrupted_is_130(kind: type[BaseException], verb_that, capsys: pytest
 
 
 def test_a_real_ctrl_c_is_130_without_a_traceback() -> None:
-    code = "import ioaware.cli.list, time\nioaware.cli.list._data = lambda: (print('ready', flush=True), time.sleep(30))\n"
+    code = "import time\nfrom ioaware.cli.commands import list as verb\n"
+    code += "verb._data = lambda: (print('ready', flush=True), time.sleep(30))\n"
     code += "from ioaware.cli.main import main\nmain(['list'])"
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ioaware.analysis.claims.claim import Claim
-from ioaware.cli import gather
+from ioaware.analysis.theory.claims.claim import Claim
+from ioaware.cli import report_data
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
-from ioaware.record import read_jsonl
-from ioaware.sweep import evidence, verify
-from ioaware.traffic import Check, Launch, Result, Timing, Traffic
+from ioaware.result import Check, Launch, Result, Timing, Traffic
+from ioaware.result_file import read_jsonl
+from ioaware.sweep import claim_evidence, verify
 
 PREDICTED = ["predict", "flash2", "-p", "seq_len=256"]
 STUDY = """
@@ -118,7 +118,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Lets `measure` answer with RESULT, changed."""
     import dataclasses
 
-    from ioaware.instruments import measure
+    from ioaware.measurement import measure
 
     monkeypatch.setattr(measure, "measure", lambda *a, **k: dataclasses.replace(RESULT, **changes))
 
@@ -170,7 +170,7 @@ def test_doctor_tells_what_works(said) -> None:
 
 
 def test_doctor_is_5_where_nothing_can_be_traced(said, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ioaware.instruments import doctor
+    from ioaware.measurement import doctor
 
     monkeypatch.setattr(doctor, "examine", lambda: [doctor.Finding("torch", False, "not installed", "pip install torch")])
     text = said("doctor", code=5)
@@ -305,10 +305,10 @@ def test_export_refuses_what_is_no_store(said, tmp_path: Path) -> None:
 
 
 def test_report_writes_its_files_and_says_where(said, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "THEORY", str(study))
+    monkeypatch.setattr(report_data, "THEORY", str(study))
     monkeypatch.setattr(verify, "verify", lambda measurements, progress: [])
-    monkeypatch.setattr(evidence, "recorded_measurements", list)
-    monkeypatch.setattr("ioaware.sweep.gpu.gpu_name", lambda: "no GPU")
+    monkeypatch.setattr(claim_evidence, "recorded_measurements", list)
+    monkeypatch.setattr("ioaware.sweep.gpu_name.gpu_name", lambda: "no GPU")
     path = Path(said("report", "-o", tmp_path / "out").strip())
     assert path == tmp_path / "out" / "report.html"
     assert path.read_text().startswith("<!DOCTYPE html>")

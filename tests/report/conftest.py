@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ioaware.analysis.claims.claim import Claim
+from ioaware.analysis.theory.claims.claim import Claim
 from ioaware.report.figures.roofline import Roofs
-from ioaware.traffic import Check, Result, Timing, Traffic
+from ioaware.result import Check, Result, Timing, Traffic
 
 ROOFS = Roofs("an invented GPU", 4.8e12, 989e12, "invented for a test")
 

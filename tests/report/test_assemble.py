@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from ioaware.prediction import predict
 from ioaware.report.assemble import complete
+from ioaware.report.comparable_points import Points
 from ioaware.report.figures.blocks import blocks
-from ioaware.report.points import Points
-from ioaware.traffic import Result
+from ioaware.result import Result
 
 Make = Callable[..., Result]
 

@@ -10,6 +10,7 @@ import pytest
 
 from ioaware.report.build import draw_figures
 from ioaware.report.chart import Cell, Figure, Panel, Series
+from ioaware.report.comparable_points import Points
 from ioaware.report.draw_html import draw_html
 from ioaware.report.draw_png import draw_png
 from ioaware.report.figures.blocks import blocks
@@ -17,8 +18,7 @@ from ioaware.report.figures.exponents import exponents
 from ioaware.report.figures.memory import memory
 from ioaware.report.figures.roofline import Roofs, roofline
 from ioaware.report.figures.traffic import traffic
-from ioaware.report.points import Points
-from ioaware.traffic import Result
+from ioaware.result import Result
 
 Make = Callable[..., Result]
 

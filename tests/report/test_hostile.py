@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ioaware.analysis.claims.claim import Claim
+from ioaware.analysis.theory.claims.claim import Claim
 from ioaware.report.build import build_report
 from ioaware.report.figures.roofline import Roofs
 from ioaware.report.page import plotly_bundle
-from ioaware.traffic import Check, Launch, Result, Traffic
+from ioaware.result import Check, Launch, Result, Traffic
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 PAYLOADS = (

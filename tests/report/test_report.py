@@ -19,7 +19,7 @@ import pytest
 from ioaware.errors import DataError, UsageError
 from ioaware.report.build import build_report
 from ioaware.report.page import json_block, plotly_bundle
-from ioaware.traffic import Result
+from ioaware.result import Result
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 MAX_PAGE_BYTES = 6_000_000

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ioaware.bench.points import Point, grid
-from ioaware.bench.record import Entry, Record
+from ioaware.bench.attention_points import Point, grid
+from ioaware.bench.race_record import Entry, Record
 from ioaware.report.build import build_report
 from ioaware.report.draw_png import draw_png
 from ioaware.report.figures.speed import speeds
-from ioaware.sweep.evidence import recorded_race
+from ioaware.sweep.claim_evidence import recorded_race
 
 
 def record(point: Point) -> Record:

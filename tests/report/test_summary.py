@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ioaware.report.points import Points
+from ioaware.report.comparable_points import Points
 from ioaware.report.summary import summarise
-from ioaware.traffic import Result, Traffic
+from ioaware.result import Result, Traffic
 
 Make = Callable[..., Result]
 

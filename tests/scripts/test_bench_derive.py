@@ -7,10 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from ioaware.instruments.loading import load_file
+from ioaware.targets.loading import load_file
+from tests.support import SUPPORT
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_derive.py"
-TARGETS = Path(__file__).parents[1] / "instruments" / "uncompiled_targets.py"
+TARGETS = SUPPORT / "targets/uncompiled_targets.py"
 
 
 @pytest.fixture(scope="module")

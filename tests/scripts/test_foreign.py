@@ -8,8 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from ioaware.instruments.loading import load_file
 from ioaware.sweep.study import find_study
+from ioaware.targets.loading import load_file
+from tests.support import SUPPORT
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "foreign"
 
@@ -130,7 +131,7 @@ def test_compared(examine: ModuleType) -> None:
     assert examine.compared(_kernel(read=None), traced, {"n": 3}) == "depends on data"
 
 
-VALIDITY = Path(__file__).parents[1] / "instruments" / "validity_targets.py"
+VALIDITY = SUPPORT / "targets/validity_targets.py"
 
 
 def test_a_target_is_examined_here_and_where_its_formulas_hold(examine: ModuleType) -> None:
@@ -145,7 +146,7 @@ def test_a_target_is_examined_here_and_where_its_formulas_hold(examine: ModuleTy
 
 def test_a_formula_that_is_wrong_elsewhere_is_found(examine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """As derived before conditions were: right at the given size, and wrong without a word at any other."""
-    from ioaware.instruments.validity import Validity
+    from ioaware.capture.validity import Validity
 
     monkeypatch.setattr(Validity, "check", lambda *_: None)
     (row,) = examine.examined(f"{VALIDITY}:branching_grid")

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ioaware.instruments.loading import load_file
-from ioaware.record import read_jsonl
-from ioaware.traffic import Launch, Result, total
+from ioaware.result import Launch, Result, total
+from ioaware.result_file import read_jsonl
+from ioaware.targets.loading import load_file
 
 ROOT = Path(__file__).parents[2]
 RECORDS = Path(str(files("ioaware"))) / "recorded" / "foreign"

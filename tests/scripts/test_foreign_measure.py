@@ -10,13 +10,13 @@ from types import ModuleType
 
 import pytest
 
-from ioaware.instruments.attribution import METRICS, REQUESTED_READS
-from ioaware.instruments.l1_counters import HITS, L1_COUNTERS, READ_SECTORS
-from ioaware.instruments.launch_log import TritonLaunch
-from ioaware.instruments.loading import load_file
-from ioaware.instruments.messages import Report
-from ioaware.instruments.ncu import Ncu, command
+from ioaware.measurement.kernel_attribution import METRICS, REQUESTED_READS
+from ioaware.measurement.l1_counters import HITS, L1_COUNTERS, READ_SECTORS
+from ioaware.measurement.launch_log import TritonLaunch
+from ioaware.measurement.ncu import Ncu, command
+from ioaware.measurement.worker_protocol import Report
 from ioaware.sweep.points import Point
+from ioaware.targets.loading import load_file
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "foreign" / "measure.py"
 UNITS = {"byte": "byte", "time": "ns", "count": ""}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ioaware.record import decode
+from ioaware.result_file import decode
 from ioaware.sweep.execute import execute
 
 PARAMS = {"seq_len": 128, "head_dim": 32, "heads": 2}

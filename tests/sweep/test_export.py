@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import DataError, UsageError
-from ioaware.record import read_jsonl
+from ioaware.result import Check, Launch, Result, Traffic
+from ioaware.result_file import read_jsonl
 from ioaware.sweep.export import export
-from ioaware.traffic import Check, Launch, Result, Traffic
 
 RESULTS = [
     Result("trace", "flash2", {"seq_len": 512, "causal": True}, requested=Traffic(64, 32), launches=(Launch("k", (1, 2)),)),

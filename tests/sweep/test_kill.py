@@ -13,8 +13,9 @@ from pathlib import Path
 
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import find_study
+from tests.support import SUPPORT
 
-HERE = Path(__file__).parent
+HERE = SUPPORT / "sweep"
 KILLS, SERIES, POINTS, WORKERS = 20, 4, 40, 2
 MARK = "IOAWARE_TEST_KILL"
 

@@ -7,13 +7,13 @@ from importlib.resources import files
 
 import pytest
 
-from ioaware.analysis.claims.hardware import as_asked, l1_savings_bytes
+from ioaware.analysis.theory.claims.hardware import as_asked, l1_savings_bytes
 from ioaware.cases import CASES
-from ioaware.instruments.derive import derive
-from ioaware.instruments.target import load_target
-from ioaware.report.kernels import pairs
-from ioaware.sweep.evidence import observe, recorded, recorded_measurements
-from ioaware.traffic import BYTES_HOLD, Result
+from ioaware.derivation.derive import derive
+from ioaware.report.kernel_points import pairs
+from ioaware.result import BYTES_HOLD, Result
+from ioaware.sweep.claim_evidence import observe, recorded, recorded_measurements
+from ioaware.targets.target import load_target
 
 EVERYTHING = recorded_measurements()
 RECORDED = [record for record in EVERYTHING if record.target in CASES]

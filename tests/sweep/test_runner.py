@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import UsageError
+from ioaware.result import Params, Result, Source
 from ioaware.sweep import execute
-from ioaware.sweep.family import MARK
 from ioaware.sweep.points import Point
+from ioaware.sweep.process_tree import MARK
 from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study, parse_study
-from ioaware.traffic import Params, Result, Source
+from tests.support import SUPPORT
 
-HERE = Path(__file__).parent
+HERE = SUPPORT / "sweep"
 STUB = "targets:stub"
 FAMILY = "IOAWARE_TEST_FAMILY"
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import DataError, UsageError
-from ioaware.record import encode
+from ioaware.result import Result, Status, Traffic
+from ioaware.result_file import encode
 from ioaware.sweep.points import Point, make_point
 from ioaware.sweep.store import Store
-from ioaware.traffic import Result, Status, Traffic
+from tests.support import SUPPORT
 
-HERE = Path(__file__).parent
+HERE = SUPPORT / "sweep"
 
 
 def a_point(seq_len: int = 512, source: str = "predict") -> Point:

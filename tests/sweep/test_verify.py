@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from ioaware.analysis.claims import theorem1, theorem2
-from ioaware.analysis.claims.claim import Claim
-from ioaware.analysis.claims.evidence import Evidence
-from ioaware.analysis.claims.grid import every_need, series
+from ioaware.analysis.theory.claims import theorem1, theorem2
+from ioaware.analysis.theory.claims.claim import Claim
+from ioaware.analysis.theory.claims.evidence import Evidence
+from ioaware.analysis.theory.claims.traced_points import every_need, series
 from ioaware.errors import UsageError
-from ioaware.instruments.target import load_target
-from ioaware.instruments.trace import trace
-from ioaware.sweep.evidence import gather
+from ioaware.sweep.claim_evidence import gather
 from ioaware.sweep.verify import CLAIMS, verify
+from ioaware.targets.target import load_target
+from ioaware.tracing.trace import trace
+from tests.support import SUPPORT
 
-PLANTED = Path(__file__).with_name("planted.py")
+PLANTED = SUPPORT / "sweep/planted.py"
 
 
 @pytest.fixture(scope="module")

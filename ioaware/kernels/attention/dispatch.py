@@ -15,12 +15,12 @@ from torch.autograd.function import once_differentiable
 
 from ioaware.errors import UsageError
 from ioaware.kernels.attention.checks import check_attention
-from ioaware.kernels.attention.decode import decode_forward
-from ioaware.kernels.attention.hopper import PLAIN, REMEMBERED_AT_MOST, hopper_forward, refusal
-from ioaware.kernels.attention.hopper_gradients import hopper_backward, is_fused
-from ioaware.kernels.attention.portable import portable_forward
-from ioaware.kernels.attention.portable_backward import attention_backward
-from ioaware.kernels.attention.split import decode_refusal
+from ioaware.kernels.attention.decode.forward import decode_forward
+from ioaware.kernels.attention.decode.num_splits import decode_refusal
+from ioaware.kernels.attention.hopper.backward import hopper_backward, is_fused
+from ioaware.kernels.attention.hopper.forward import PLAIN, REMEMBERED_AT_MOST, hopper_forward, refusal
+from ioaware.kernels.attention.portable.backward import attention_backward
+from ioaware.kernels.attention.portable.forward import portable_forward
 
 BackendName = Literal["hopper", "triton", "decode"]
 

@@ -8,11 +8,11 @@ import torch
 
 from ioaware.case import Work
 from ioaware.kernels.attention.dispatch import BackendName, attention
-from ioaware.kernels.attention.hopper import hopper_forward
-from ioaware.kernels.attention.hopper_gradients import hopper_backward as gradients
+from ioaware.kernels.attention.hopper.backward import hopper_backward as gradients
+from ioaware.kernels.attention.hopper.forward import hopper_forward
 from ioaware.kernels.attention.inputs import attention_inputs
-from ioaware.kernels.attention.portable import portable_forward
-from ioaware.kernels.attention.portable_backward import attention_backward
+from ioaware.kernels.attention.portable.backward import attention_backward
+from ioaware.kernels.attention.portable.forward import portable_forward
 from ioaware.kernels.attention.reference import attention_backward_reference, attention_reference
 from ioaware.kernels.attention.work import tolerance
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ioaware.kernels.attention.limits import padded
+from ioaware.kernels.attention.launching.on_chip_limits import padded
 
 tile_side = triton.constexpr_function(padded)
 """Inside a kernel: the side of the tile that holds a block of so many rows or columns."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from ioaware.display.units import bytes_text, size_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
+from ioaware.report.comparable_points import Point, Points
 from ioaware.report.figures.labels import Value, describe, marks
-from ioaware.report.points import Point, Points
 from ioaware.report.style import ALGORITHMS
-from ioaware.report.units import bytes_text, size_text
 
 FLASH = ("flash1", "flash2")
 FEWEST_BLOCKS = 3  # fewer block sizes are no curve

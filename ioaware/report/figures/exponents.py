@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ioaware.display.text import claim_title, clean
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series
 from ioaware.report.style import ALGORITHMS
-from ioaware.report.text import claim_title, clean
 
 if TYPE_CHECKING:
-    from ioaware.analysis.claims.claim import Claim
+    from ioaware.analysis.theory.claims.claim import Claim
 
 NARROWEST = 0.1  # a span narrower than this would make noise look like a finding
 LONGEST_LABEL = 64

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ioaware.display.units import bytes_text, significant, time_text, times_text
 from ioaware.report.chart import Mark, Series, series_of
-from ioaware.report.points import Config, Point, Points
+from ioaware.report.comparable_points import Config, Point, Points
 from ioaware.report.style import ALGORITHMS
-from ioaware.report.units import bytes_text, significant, time_text, times_text
 
 Value = Callable[[Point], float | None]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ioaware.display.units import bytes_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, series_of
+from ioaware.report.comparable_points import Points, Slice
 from ioaware.report.figures.labels import beside, curve, marks, seq_len
-from ioaware.report.points import Points, Slice
 from ioaware.report.style import ALGORITHMS
-from ioaware.report.units import bytes_text
 
 SEQ_LEN = Axis("sequence length N (tokens)", "size")
 EXTRA = Axis("extra memory per head (bytes)", "bytes")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ioaware.display.units import significant, size_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
+from ioaware.report.comparable_points import Point, Points, Slice
 from ioaware.report.figures.labels import describe, marks, point_flops, rate_tflops
-from ioaware.report.points import Point, Points, Slice
 from ioaware.report.style import ALGORITHMS
-from ioaware.report.units import significant, size_text
 
 RATE = Axis("rate (TFLOP/s)", "rate")
 HBM_INTENSITY = Axis("arithmetic intensity (FLOP per HBM byte)", "intensity")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ioaware.bench.contestants import OWN, PLAIN
+from ioaware.bench.attention_points import Pass
 from ioaware.bench.goals import goals, ratio, share, speed
-from ioaware.bench.points import Pass
-from ioaware.bench.record import Entry, Record
+from ioaware.bench.race_record import Entry, Record
+from ioaware.bench.registry import OWN, PLAIN
 from ioaware.bench.statistics import spread
+from ioaware.display.units import significant, time_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
-from ioaware.report.units import significant, time_text
 
 LENGTH = Axis("sequence length N (rows)", "size")
 CACHE = Axis("length of the cache N_k (rows)", "size")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioaware.kernels.attention.limits import ROW_ON_CHIP
+from ioaware.display.text import clean
+from ioaware.display.units import bytes_text
+from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP
 from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, cell_of, series_of
+from ioaware.report.comparable_points import Config, Point, Points, Slice
 from ioaware.report.figures.labels import Value, beside, curve, marks, over_compulsory, seq_len
-from ioaware.report.points import Config, Point, Points, Slice
 from ioaware.report.style import ALGORITHMS
-from ioaware.report.text import clean
-from ioaware.report.units import bytes_text
 
 SEQ_LEN = Axis("sequence length N (tokens)", "size")
 REQUESTED = Axis("requested per head (bytes)", "bytes")

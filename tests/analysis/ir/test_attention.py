@@ -10,20 +10,20 @@ import sympy
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir.attention import LAYOUTS, Kernels, strided
 from sympy import Expr
 
-from ioaware.analysis.counting import B, B_c, B_r, H, N, N_k, d, e
-from ioaware.analysis.counts import flash1, flash2, standard
 from ioaware.analysis.ir import KernelTraffic
-from ioaware.instruments.target import load_target
-from ioaware.instruments.trace import trace
+from ioaware.analysis.theory.counting import B, B_c, B_r, H, N, N_k, d, e
+from ioaware.analysis.theory.counts import flash1, flash2, standard
 from ioaware.kernels.attention.flash1 import flash1 as flash1_host
 from ioaware.kernels.attention.flash2 import flash2 as flash2_host
 from ioaware.kernels.attention.inputs import attention_inputs
-from ioaware.kernels.attention.limits import padded
+from ioaware.kernels.attention.launching.on_chip_limits import padded
 from ioaware.kernels.attention.standard import standard as standard_host
 from ioaware.prediction import predict
+from ioaware.targets.target import load_target
+from ioaware.tracing.trace import trace
+from tests.support.ir_zoo.attention import LAYOUTS, Kernels, strided
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from ir.attention import Kernels
-from ir.zoo import ZOO
 
 from ioaware.analysis.ir import KernelTraffic
+from tests.support.ir_zoo.attention import Kernels
+from tests.support.ir_zoo.zoo import ZOO
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from ir.compiled import Launched
-from ir.zoo import ZOO
 
 from ioaware.analysis.ir import KernelTraffic
+from tests.support.ir_zoo.compiled import Launched
+from tests.support.ir_zoo.zoo import ZOO
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated"),

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from ioaware.instruments.interpret import interpreted
-from ioaware.instruments.poison import Poison
 from ioaware.kernels.attention.flash1 import flash1
 from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.standard import standard
+from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.poison import Poison
 
 KERNELS: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor]]] = {
     "standard": standard,

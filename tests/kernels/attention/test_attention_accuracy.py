@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from ioaware.instruments.correctness import relative_error
-from ioaware.instruments.interpret import interpreted
-from ioaware.instruments.poison import Poison
 from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
-from ioaware.kernels.attention.limits import ROW_ON_CHIP
+from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP
 from ioaware.kernels.attention.reference import attention_reference
 from ioaware.kernels.attention.work import tolerance
+from ioaware.targets.output_check import relative_error
+from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.poison import Poison
 
 Attention = Callable[..., torch.Tensor]
 

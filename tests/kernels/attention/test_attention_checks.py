@@ -12,7 +12,7 @@ from triton.runtime.errors import OutOfResources
 from ioaware.errors import MachineError, UsageError
 from ioaware.kernels.attention.checks import Shape, check_attention
 from ioaware.kernels.attention.flash2 import flash2
-from ioaware.kernels.attention.launch import launching
+from ioaware.kernels.attention.launching.launch import launching
 
 BLOCKS = {"block_m": 64, "block_n": 64}
 

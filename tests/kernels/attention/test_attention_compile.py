@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 import triton
-from ir.compiled import ttir
-from machine_code import spilled_bytes
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ioaware.kernels.attention.decode_kernels import decode_kernel
+from ioaware.kernels.attention.decode.kernels import decode_kernel
+from ioaware.kernels.attention.decode.num_splits import plan_splits
 from ioaware.kernels.attention.flash1 import flash1_kernel
 from ioaware.kernels.attention.flash2 import flash2_kernel
-from ioaware.kernels.attention.launch import HOPPER_SHARED_BYTES
-from ioaware.kernels.attention.limits import flash1_options, flash2_options, softmax_options, standard_options
-from ioaware.kernels.attention.split import plan_splits
+from ioaware.kernels.attention.launching.launch import HOPPER_SHARED_BYTES
+from ioaware.kernels.attention.launching.on_chip_limits import flash1_options, flash2_options, softmax_options, standard_options
 from ioaware.kernels.attention.standard import standard_output, standard_scores, standard_softmax
+from tests.support.ir_zoo.compiled import ttir
+from tests.support.machine_code import spilled_bytes
 
 FLOAT32 = ("S", "L", "M", "Lse")
 INTEGERS = ("group", "splits")

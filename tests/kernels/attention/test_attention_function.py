@@ -9,11 +9,11 @@ import torch
 
 import ioaware.kernels.attention
 from ioaware.errors import UsageError
-from ioaware.instruments.correctness import relative_error
-from ioaware.instruments.interpret import interpreted
-from ioaware.instruments.poison import Poison
 from ioaware.kernels.attention.dispatch import attention, choose
-from ioaware.kernels.attention.hopper import refusal
+from ioaware.kernels.attention.hopper.forward import refusal
+from ioaware.targets.output_check import relative_error
+from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.poison import Poison
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from ioaware.instruments.correctness import relative_error
 from ioaware.kernels.attention.flash1 import flash1
 from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
 from ioaware.kernels.attention.reference import attention_reference
 from ioaware.kernels.attention.standard import standard
 from ioaware.kernels.attention.work import tolerance
+from ioaware.targets.output_check import relative_error
 
 KERNELS: dict[str, Callable[..., torch.Tensor]] = {
     "standard": standard,

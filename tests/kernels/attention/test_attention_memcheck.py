@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import ioaware
+from tests.support import SUPPORT
 
 AVAILABLE = torch.cuda.is_available()
 HOPPER = AVAILABLE and torch.cuda.get_device_capability()[0] == 9
@@ -33,7 +34,7 @@ FOUND = 9
 def test_memcheck(backend: str) -> None:
     assert SANITIZER is not None
     command = [SANITIZER, "--tool", "memcheck", "--error-exitcode", str(FOUND), "--target-processes", "application-only"]
-    script = Path(__file__).with_name("sanitized.py")
+    script = SUPPORT / "sanitized.py"
     # without torch's cache every tensor is an allocation of its own, beyond whose end memcheck sees an access
     environment = os.environ | {
         "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",

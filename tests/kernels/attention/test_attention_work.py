@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from ioaware.cases import find_case
-from ioaware.instruments.interpret import interpreted
 from ioaware.kernels.attention import reference as reference_module
 from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
 from ioaware.kernels.attention.reference import attention_reference
+from ioaware.tracing.interpreter import interpreted
 
 DEFAULTS = {"batch": 1, "heads": 2, "seq_len": 20, "kv_len": None, "head_dim": 16, "dtype": "float16", "causal": False}
 

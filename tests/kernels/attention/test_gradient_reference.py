@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from ioaware.errors import UsageError
-from ioaware.instruments.correctness import worst_error
 from ioaware.kernels.attention import reference
 from ioaware.kernels.attention.reference import attention_backward_reference, attention_reference
+from ioaware.targets.output_check import worst_error
 
 
 @pytest.mark.parametrize("causal", [False, True])

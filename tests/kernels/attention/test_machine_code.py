@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from machine_code import Code, undefined_reads
+from tests.support.machine_code import Code, undefined_reads
 
 
 def test_a_register_written_on_one_path_only_is_seen() -> None:

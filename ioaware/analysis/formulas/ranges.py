@@ -1,0 +1,152 @@
+"""Formulas that need hold only for some values of their symbols: a minimum or maximum that those values decide is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import sympy
+from sympy import Expr, Symbol
+
+from ioaware.analysis.formulas.functions import Holds, arguments
+
+_sympy: Any = sympy
+Range: TypeAlias = tuple[int | None, int | None]
+"""Smallest and largest value of a symbol; None where there is no end."""
+
+
+def ranges(relations: Iterable[Any]) -> dict[Symbol, Range]:
+    """What relations that are linear in one integer symbol leave of it; others are passed over. Symbols are at least 1."""
+    found: dict[Symbol, Range] = {}
+    for relation in relations:
+        for symbol, (low, high) in _solved(relation):
+            known_low, known_high = found.get(symbol, (1, None))
+            lows = [value for value in (known_low, low) if value is not None]
+            highs = [value for value in (known_high, high) if value is not None]
+            found[symbol] = (max(lows, default=None), min(highs, default=None))
+    return found
+
+
+def _solved(relation: Any) -> Iterable[tuple[Symbol, Range]]:
+    if not isinstance(relation, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)):
+        return
+    left, right = arguments(relation)
+    below: Any = left - right if isinstance(relation, (sympy.Lt, sympy.Le)) else right - left  # <= 0, or < 0
+    slope, symbol, constant = _line(below) or (0, None, 0)
+    if symbol is None:
+        return
+    end: Any = -constant / slope
+    strict = isinstance(relation, (sympy.Lt, sympy.Gt))
+    if slope > 0:
+        yield symbol, (None, int(_sympy.ceiling(end)) - 1 if strict else int(_sympy.floor(end)))
+    else:
+        yield symbol, (int(_sympy.floor(end)) + 1 if strict else int(_sympy.ceiling(end)), None)
+
+
+def _line(expr: Any) -> tuple[Any, Symbol, Any] | None:
+    """(a, x, b) of a*x + b with rational a and b; None for anything else."""
+    names = expr.free_symbols
+    if len(names) != 1:
+        return None
+    (symbol,) = names
+    constant = expr.xreplace({symbol: sympy.S.Zero}) if expr.is_polynomial(symbol) else None
+    if constant is None:
+        return None
+    rest: Any = _sympy.expand(expr - constant)
+    slope = rest / symbol
+    return (slope, symbol, constant) if slope.is_Rational and constant.is_Rational else None
+
+
+def follows(relation: Any, known: Mapping[Symbol, Range]) -> bool:
+    """Whether a relation is so for all values in the ranges; False where one symbol's range does not tell."""
+    if relation in (sympy.true, sympy.false) or not isinstance(relation, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)):
+        return relation == sympy.true
+    small, large = arguments(relation) if isinstance(relation, (sympy.Lt, sympy.Le)) else arguments(relation)[::-1]
+    return _at_most(small + 1 if isinstance(relation, (sympy.Lt, sympy.Gt)) else small, large, known)
+
+
+def within(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
+    """The formula for symbols in these ranges: Min, Max and [x >= 0] decided where the ranges decide them."""
+    if not known:
+        return expr
+    whole: Any = expr
+    while True:  # innermost first: what is left of one may decide another
+        wanted = sorted(whole.atoms(sympy.Min, sympy.Max, Holds), key=lambda node: node.count_ops())
+        outcomes = ((node, _decided(node, known)) for node in wanted)
+        node, outcome = next((pair for pair in outcomes if pair[0] != pair[1]), (None, None))
+        if node is None:
+            return whole
+        whole = whole.xreplace({node: outcome})
+
+
+def _decided(node: Any, known: Mapping[Symbol, Range]) -> Any:
+    """A minimum or maximum without the arguments that never are it, [x >= 0] as 0 or 1; itself where nobody can tell."""
+    if isinstance(node, Holds):
+        (value,) = node.args
+        if _at_most(sympy.S.Zero, value, known):
+            return sympy.S.One
+        return sympy.S.Zero if _at_most(value, sympy.Integer(-1), known) else node
+    arguments: tuple[Any, ...] = node.args
+    kept: list[Any] = []
+    for at, one in enumerate(arguments):
+        rivals = (*kept, *arguments[at + 1 :])
+        if isinstance(node, sympy.Min):
+            needless = any(_at_most(rival, one, known) for rival in rivals)
+        else:
+            needless = any(_at_most(one, rival, known) for rival in rivals)
+        if not needless:
+            kept.append(one)
+    kind: Any = node.func
+    return node if len(kept) == len(arguments) else kind(*kept)
+
+
+def _at_most(one: Any, other: Any, known: Mapping[Symbol, Range]) -> bool:
+    """Whether one <= other for all values in the ranges."""
+    high = _interval(_without_ceilings(one - other), known)[1]
+    return high is not None and bool(high <= 0)
+
+
+def _without_ceilings(difference: Any) -> Any:
+    """ceil(a) - ceil(b) + n as a - b + n: for an integer n, the second is at most 0 only where the first is."""
+    terms = _sympy.Add.make_args(difference)
+    ups = [term for term in terms if isinstance(term, sympy.ceiling)]
+    downs = [-term for term in terms if isinstance(-term, sympy.ceiling)]
+    rest = [term for term in terms if not isinstance(term, sympy.ceiling) and not isinstance(-term, sympy.ceiling)]
+    if len(ups) == len(downs) == 1 and all(term.is_Integer for term in rest):
+        return _sympy.expand(ups[0].args[0] - downs[0].args[0] + _sympy.Add(*rest))
+    return difference
+
+
+def _interval(expr: Any, known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
+    """Smallest and largest value that the parts of an expression leave to it; None where they leave no end."""
+    if expr.is_Rational:
+        return expr, expr
+    if isinstance(expr, Symbol):
+        return known.get(expr, (None, None))
+    parts = [_interval(part, known) for part in expr.args]
+    lows, highs = [low for low, _ in parts], [high for _, high in parts]
+    if isinstance(expr, sympy.Add):
+        return _each(_sympy.Add, lows), _each(_sympy.Add, highs)
+    if isinstance(expr, (sympy.ceiling, sympy.floor)):
+        return _each(expr.func, lows), _each(expr.func, highs)
+    if isinstance(expr, sympy.Mul):
+        return _product(expr, parts, known)
+    if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and expr.exp > 0 and lows[0] is not None and lows[0] >= 0:
+        return lows[0] ** expr.exp, None if highs[0] is None else highs[0] ** expr.exp
+    return None, None
+
+
+def _product(expr: Any, parts: list[tuple[Any, Any]], known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
+    """Of a number and the rest, or of factors that are not negative."""
+    factor, rest = expr.as_coeff_Mul()
+    if factor != 1:
+        low, high = (None if end is None else factor * end for end in _interval(rest, known))
+        return (low, high) if factor > 0 else (high, low)
+    lows, highs = [low for low, _ in parts], [high for _, high in parts]
+    if all(low is not None and low >= 0 for low in lows):
+        return _each(_sympy.Mul, lows), _each(_sympy.Mul, highs)
+    return None, None
+
+
+def _each(function: Any, ends: list[Any]) -> Any:
+    return None if None in ends else function(*ends)

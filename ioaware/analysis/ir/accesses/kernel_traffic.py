@@ -1,0 +1,125 @@
+"""What the engine is told about a launch, and what it says: each access of the kernel, its formulas and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import sympy
+from sympy import Expr
+
+from ioaware.analysis.formulas.evaluate import compile_expression
+from ioaware.analysis.formulas.exact_ratio import Number
+from ioaware.analysis.formulas.functions import free_symbols
+from ioaware.analysis.formulas.printing import show
+
+SECTOR_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A pointer argument into `tensor`: `offset_bytes` after an address aligned to 32 bytes, as torch's allocations are."""
+
+    name: str
+    tensor: str = ""
+    offset_bytes: Expr | int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number argument, in the caller's symbols. A symbol that cannot be 0 must say so: `positive=True`."""
+
+    name: str
+    value: Expr | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A tensor descriptor made on the host: shape and strides in elements, in the caller's symbols."""
+
+    name: str
+    shape: Sequence[Expr | int]
+    strides: Sequence[Expr | int]
+    tensor: str = ""
+
+
+Argument: TypeAlias = Pointer | Scalar | Descriptor
+AccessKind: TypeAlias = Literal["read", "write", "atomic"]
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number as a formula. Equal formulas are equal counts; `closed` is False where a sum stays unevaluated."""
+
+    expr: Expr
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is free of sums that no rule could close."""
+        return not self.expr.has(sympy.Sum)  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Names that `evaluate` needs, among them the unknowns that only memory could tell."""
+        return frozenset(map(str, free_symbols(self.expr)))
+
+    def evaluate(self, values: Mapping[str, Number]) -> Number:
+        """The exact value, at one point of ints or at many points of int64 arrays. Raises as `compile_expression` does."""
+        return compile_expression(self.expr)(values)
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.expr + other.expr)
+
+    def __str__(self) -> str:
+        return show(self.expr)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One instruction that touches memory, over all programs of the launch.
+
+    `elements` counts active lanes, `sectors` the 32-byte sectors of each execution of it (None for atomics, and where only
+    memory could tell). `executions` is how often the launch runs it. `frames` are `file:line`, the instruction's own line
+    first, its callers after it.
+    """
+
+    kind: AccessKind
+    operation: str
+    tensor: str
+    elements: Count
+    element_bytes: int
+    executions: Count
+    sectors: Count | None
+    frames: tuple[str, ...]
+    exact: bool = True
+    sectors_exact: bool = True
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def bytes(self) -> Count:
+        """Bytes of the active lanes."""
+        return Count(self.element_bytes * self.elements.expr)
+
+    @property
+    def source(self) -> str:
+        """The line of the instruction, as `file:line`; empty where the compiler left none."""
+        return self.frames[0] if self.frames else ""
+
+
+@dataclass(frozen=True)
+class KernelTraffic:
+    """What one launch requests. `exact` is False where a count depends on data in memory: the notes say which and why."""
+
+    kernel: str
+    accesses: tuple[Access, ...]
+    read_bytes: Count
+    write_bytes: Count
+    atomic_bytes: Count
+    read_sector_bytes: Count | None
+    write_sector_bytes: Count | None
+    flops: Count
+    exact: bool = True
+    sectors_exact: bool = True
+    notes: tuple[str, ...] = ()

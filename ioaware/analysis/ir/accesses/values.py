@@ -1,0 +1,108 @@
+"""What a value of the IR stands for: an expression in the indices of its lanes, or where pointers point.
+
+Lane indices are symbols named by dimension and size, so that one expression serves all elements of a tensor, and a tensor
+that varies along one dimension only says so by the symbols it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+
+from ioaware.analysis.ir.algebra.constructors import floor_div, mod, substitute
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, poly
+from ioaware.analysis.ir.algebra.predicates import choice
+from ioaware.analysis.ir.mlir.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a pointer points when `condition` is 1: so many bytes after the start of an argument."""
+
+    argument: str
+    offset: Poly
+    condition: Poly = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDescriptor:
+    """A tensor in memory as the TMA sees it; shape and strides in elements."""
+
+    target: Target
+    shape: tuple[Poly, ...]
+    strides: tuple[Poly, ...]
+    block: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """`number` for integers and truth values, `targets` for pointers; floats have neither. All in lane symbols."""
+
+    type: Type
+    number: Poly | None = None
+    targets: tuple[Target, ...] = ()
+    descriptor: TensorDescriptor | None = None
+
+    def mapped(self, kind: Type, change: Callable[[Poly], Poly]) -> Value:
+        """Of another type, with every expression changed."""
+        return Value(
+            kind,
+            None if self.number is None else change(self.number),
+            tuple(replace(t, offset=change(t.offset), condition=change(t.condition)) for t in self.targets),
+            self.descriptor,
+        )
+
+
+@lru_cache(maxsize=256)
+def lane_symbol(dimension: int, size: int) -> Symbol:
+    """The index along a dimension of a tensor."""
+    return Symbol(f"lane{dimension}", ZERO, poly(size - 1))
+
+
+def lane(dimension: int, size: int) -> Poly:
+    """The index along a dimension, which is 0 where there is one lane."""
+    return ZERO if size == 1 else poly(lane_symbol(dimension, size))
+
+
+def lanes(shape: Sequence[int]) -> list[Poly]:
+    """The indices of a tensor of this shape."""
+    return [lane(dimension, size) for dimension, size in enumerate(shape)]
+
+
+def relabelled(value: Value, kind: Type, indices: Sequence[Poly]) -> Value:
+    """The tensor of type `kind` whose element is the one of `value` at `indices`, one for each dimension of `value`."""
+    by = {
+        lane_symbol(dimension, size).key: index
+        for dimension, (size, index) in enumerate(zip(value.type.shape, indices, strict=True))
+        if size > 1
+    }
+    return value.mapped(kind, lambda expression: substitute(expression, by))
+
+
+def reshaped(value: Value, kind: Type) -> Value:
+    """The same elements in row-major order under another shape."""
+    flat = ZERO
+    for size, index in zip(kind.shape, lanes(kind.shape), strict=True):
+        flat = flat * size + index
+    indices: list[Poly] = []
+    for dimension in range(len(value.type.shape)):
+        inner = prod(value.type.shape[dimension + 1 :])
+        indices.append(mod(floor_div(flat, poly(inner)), poly(value.type.shape[dimension])))
+    return relabelled(value, kind, indices)
+
+
+def chosen(condition: Poly, then: Value, other: Value) -> Value:
+    """`then` where the condition is 1."""
+    number = None
+    if then.number is not None and other.number is not None:
+        number = choice(condition, then.number, other.number)
+    if then.targets == other.targets:
+        return Value(then.type, number, then.targets, then.descriptor)
+    if len(then.targets) == len(other.targets) == 1 and then.targets[0].argument == other.targets[0].argument:
+        offset = choice(condition, then.targets[0].offset, other.targets[0].offset)
+        return Value(then.type, number, (replace(then.targets[0], offset=offset),), then.descriptor)
+    targets = [replace(t, condition=t.condition * condition) for t in then.targets]
+    targets += [replace(t, condition=t.condition * (1 - condition)) for t in other.targets]
+    return Value(then.type, number, tuple(t for t in targets if t.condition != ZERO), then.descriptor)

@@ -1,0 +1,92 @@
+"""Numbers that speak against a claim: what is negative at some sizes and indices needs no search for a proof.
+
+A sample gives every symbol a value within its bounds, the same one wherever it stands. Most claims that a derivation asks
+about are false, and a proof's every step makes a stronger one: this ends nearly all of them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from zlib import crc32
+
+from ioaware.analysis.ir.algebra.poly import Atom, Choice, Coefficient, Extreme, Floor, Poly, Symbol, Test, Unknown
+
+SAMPLES = 7
+LENGTHS = (1, 2, 3, 7, 16, 33, 64, 100, 127, 256, 500, 1023, 4096)
+
+
+class NoValueError(Exception):
+    """The sample says nothing: an index has nowhere to be, a divisor is 0, or a sum stands in the expression."""
+
+
+def refuted(value: Poly) -> bool:
+    """Whether `value` is negative in one of the samples."""
+    return any(_negative(value, sample) for sample in range(SAMPLES))
+
+
+def _negative(value: Poly, sample: int) -> bool:
+    try:
+        return _number(value, sample) < 0
+    except NoValueError:
+        return False
+
+
+def _number(value: Poly, sample: int) -> Coefficient:
+    result: Coefficient = 0
+    for factors, coefficient in value.terms.items():
+        term = coefficient
+        for atom in factors:
+            found = _value(atom, sample)
+            if found is None:
+                raise NoValueError
+            term = term * found
+        result = result + term
+    return result
+
+
+@lru_cache(maxsize=50_000)
+def _value(atom: Atom, sample: int) -> Coefficient | None:
+    try:
+        return _of(atom, sample)
+    except NoValueError:
+        return None
+
+
+def _of(atom: Atom, sample: int) -> Coefficient:
+    match atom:
+        case Symbol():
+            return _place(atom, sample)
+        case Floor():
+            divisor = _number(atom.denominator, sample)
+            if not divisor:
+                raise NoValueError
+            return _number(atom.numerator, sample) // divisor
+        case Extreme():
+            values = [_number(arg, sample) for arg in atom.args]
+            return min(values) if atom.least else max(values)
+        case Test():
+            found = _number(atom.value, sample)
+            return int(found == 0 if atom.equal else found >= 0)
+        case Choice():
+            return _number(atom.then if _number(atom.condition, sample) else atom.other, sample)
+        case Unknown():
+            return _drawn(atom.key, sample) % (2 if atom.idempotent else 1000)
+        case _:
+            raise NoValueError
+
+
+def _place(symbol: Symbol, sample: int) -> Coefficient:
+    """A length from a list; an index at either end of its range or between."""
+    drawn = _drawn(symbol.key, sample)
+    low = _number(symbol.lower, sample) if symbol.lower is not None else -(drawn % 50)
+    if symbol.upper is None:
+        return low + LENGTHS[drawn % len(LENGTHS)] - 1
+    high = _number(symbol.upper, sample)
+    if high < low:
+        raise NoValueError
+    return (low, high, low + drawn % int(high - low + 1))[drawn % 3]
+
+
+def _drawn(key: str, sample: int) -> int:
+    """The same number in every run."""
+    return crc32(f"{sample}:{key}".encode())

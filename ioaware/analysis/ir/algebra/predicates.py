@@ -1,0 +1,91 @@
+"""Truth values, which are 1 or 0: tests of expressions, their opposites, what is certain of them, and what they choose."""
+
+from __future__ import annotations
+
+from math import gcd
+
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Poly, Test, Unknown, poly
+from ioaware.analysis.ir.algebra.prover import nonnegative, positive
+
+
+def at_least_zero(value: Poly) -> Poly:
+    """[value >= 0]."""
+    constant = value.constant
+    if constant is not None:
+        return ONE if constant >= 0 else ZERO
+    atom = value.atom
+    if atom is not None and atom.idempotent:
+        return ONE
+    common = gcd(*(int(c) if isinstance(c, int) else 1 for monomial, c in value.terms.items() if monomial))
+    if common > 1:
+        value = Poly({m: c // common for m, c in value.terms.items() if m or c // common})
+    return poly(Test(value, equal=False))
+
+
+def is_zero(value: Poly) -> Poly:
+    """[value == 0]."""
+    constant = value.constant
+    if constant is not None:
+        return ONE if constant == 0 else ZERO
+    first = min(value.terms, key=lambda m: tuple(atom.key for atom in m) or ("~",))
+    return poly(Test(value if value.terms[first] > 0 else -value, equal=True))
+
+
+def negated(truth: Poly) -> Poly:
+    """1 - truth; one inequality turns around."""
+    atom = truth.atom
+    if isinstance(atom, Test) and not atom.equal:
+        return at_least_zero(-atom.value - 1)
+    if isinstance(atom, Unknown):
+        return poly(Unknown(f"not {atom.name}", atom.why, atom.over, truth=True))
+    return 1 - truth
+
+
+def either(a: Poly, b: Poly) -> Poly:
+    """One of two conditions that exclude each other; a test and its opposite together are certain."""
+    both = a + b
+    for factors, coefficient in both.terms.items():
+        for atom in factors:
+            opposite = negated(poly(atom)).atom if isinstance(atom, Test) else None
+            if opposite is None:
+                continue
+            rest = tuple(other for other in factors if other != atom)
+            partner = tuple(sorted((*rest, opposite), key=lambda other: other.key))
+            if both.terms.get(partner) == coefficient:
+                left = Poly({m: c for m, c in both.terms.items() if m not in (factors, partner)})
+                return either(left, Poly({rest: coefficient}))
+    return both
+
+
+def decided(truth: Poly) -> Poly:
+    """With every test that is certain replaced by its outcome."""
+    for atom in truth.atoms:
+        if isinstance(atom, Test):
+            if atom.equal:
+                outcome = ZERO if positive(atom.value) or positive(-atom.value) else None
+            else:
+                outcome = ONE if nonnegative(atom.value) else ZERO if nonnegative(-atom.value - 1) else None
+            if outcome is not None:
+                kept = Poly({m: c for m, c in truth.terms.items() if atom not in m})
+                moved = Poly({tuple(a for a in m if a != atom): c for m, c in truth.terms.items() if atom in m})
+                return decided(kept + moved * outcome)
+    return truth
+
+
+def choice(condition: Poly, then: Poly, other: Poly) -> Poly:
+    """`then` where the condition is 1."""
+    constant = condition.constant
+    if constant is not None:
+        return then if constant else other
+    if then == other:
+        return then
+    if then == ONE and other == ZERO:
+        return condition
+    if then == ZERO and other == ONE:
+        return negated(condition)
+    atom = condition.atom
+    if atom is None:  # of a condition and its negation the one that is a test
+        opposite = negated(condition)
+        if opposite.atom is not None:
+            return choice(opposite, other, then)
+    return poly(Choice(condition, then, other))

@@ -1,0 +1,277 @@
+"""What can be proven of an expression from the bounds of its symbols: that it is never negative, or which of two is less.
+
+A proof replaces one atom after another by a bound that makes the whole smaller, and ends where only non-negative terms
+are left. No proof means "not known", never "false".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from fractions import Fraction
+from functools import lru_cache
+
+from ioaware.analysis.ir.algebra.counterexamples import refuted
+from ioaware.analysis.ir.algebra.poly import (
+    Atom,
+    Choice,
+    Coefficient,
+    Extreme,
+    Floor,
+    Monomial,
+    Poly,
+    Sum,
+    Symbol,
+    Test,
+    Unknown,
+    poly,
+)
+
+DEPTH = 5
+CACHED = 20_000
+
+# How deep a proof may go that another one asks for on its way. Set by each step from its own depth alone, so that what is
+# found depends on the question and not on what was asked before.
+_allowed: ContextVar[int] = ContextVar("_allowed", default=100)
+
+
+def nonnegative(value: Poly, depth: int = DEPTH) -> bool:
+    """Whether `value` >= 0 is certain; `depth` says after how many replacements to give up."""
+    return _prove(value, min(depth, _allowed.get()))
+
+
+def positive(value: Poly) -> bool:
+    """Whether the integer `value` is at least 1 for certain."""
+    return nonnegative(value - 1)
+
+
+@lru_cache(maxsize=CACHED)
+def floor_of(value: Poly) -> Coefficient | None:
+    """A constant that `value` is never below, if one is known."""
+    shifted = _shifted(value)
+    if any(c < 0 for monomial, c in shifted.items() if monomial):
+        return None
+    return shifted.get((), 0)
+
+
+@lru_cache(maxsize=CACHED)
+def _least_of(atom: Atom) -> Coefficient | None:
+    """A constant lower bound of an atom."""
+    match atom:
+        case Symbol():
+            return floor_of(atom.lower) if atom.lower is not None else None
+        case Test():
+            return 0
+        case Floor():
+            low, divisor = floor_of(atom.numerator), atom.denominator.constant
+            if low is None:
+                return None
+            if divisor is not None and divisor > 0:
+                return low // divisor
+            return 0 if low >= 0 and (floor_of(atom.denominator) or 0) > 0 else None
+        case Extreme():
+            lows = [floor_of(arg) for arg in atom.args]
+            known = [low for low in lows if low is not None]
+            if atom.least:
+                return min(known) if len(known) == len(lows) else None
+            return max(known) if known else None
+        case Choice():
+            then, other = floor_of(atom.then), floor_of(atom.other)
+            return None if then is None or other is None else min(then, other)
+        case Sum():
+            low = floor_of(atom.body)
+            return 0 if low is not None and low >= 0 else None
+        case Unknown():
+            return 0 if atom.idempotent else None
+        case _:
+            return None
+
+
+def _shifted(value: Poly) -> dict[Monomial, Coefficient]:
+    """Terms after writing each atom as its lower bound plus something not negative."""
+    result: dict[Monomial, Coefficient] = {}
+    for monomial, coefficient in value.terms.items():
+        expanded: dict[Monomial, Coefficient] = {(): coefficient}
+        for atom in monomial:
+            low = _least_of(atom)
+            if low is None:
+                return {(atom,): -1}  # its sign is open: nothing follows
+            grown: dict[Monomial, Coefficient] = {}
+            for factors, c in expanded.items():
+                grown[(*factors, atom)] = grown.get((*factors, atom), 0) + c
+                if low:
+                    grown[factors] = grown.get(factors, 0) + c * low
+            expanded = grown
+        for factors, c in expanded.items():
+            result[factors] = result.get(factors, 0) + c
+    return result
+
+
+@lru_cache(maxsize=CACHED)
+def _prove(value: Poly, depth: int) -> bool:
+    constant = value.constant
+    if constant is not None:
+        return constant >= 0
+    low = floor_of(value)
+    if low is not None and low >= 0:
+        return True
+    if depth == 0 or len(value.terms) > 24 or refuted(value):
+        return False
+    token = _allowed.set(max(1, depth - 2))
+    try:
+        ordered = _without_ordered_floors(value)
+        if ordered is not value:
+            return _prove(ordered, depth - 1)
+        return any(_prove_by(value, atom, depth) for atom in sorted(value.atoms, key=_rank))
+    finally:
+        _allowed.reset(token)
+
+
+def _rank(atom: Atom) -> tuple[int, str]:
+    """Branching last; indices before the floors that bound them."""
+    return _ORDER.get(type(atom), 4), atom.key
+
+
+_ORDER: Mapping[type[Atom], int] = {Symbol: 0, Extreme: 1, Floor: 2, Choice: 3}
+
+
+def _without_ordered_floors(value: Poly) -> Poly:
+    """Drops c (floor(x/d) - floor(y/d)) where x >= y and c >= 0."""
+    floors = [(atom, value.terms[(atom,)]) for (atom,) in (m for m in value.terms if len(m) == 1) if isinstance(atom, Floor)]
+    for upper, c in floors:
+        for lower, negative in floors:
+            if (
+                c > 0 > negative
+                and upper.denominator == lower.denominator
+                and floor_of(upper.denominator) is not None
+                and floor_of(upper.numerator - lower.numerator) is not None
+                and nonnegative(upper.numerator - lower.numerator)
+            ):
+                shared = min(c, -negative)
+                return value - poly(upper) * shared + poly(lower) * shared
+    return value
+
+
+def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
+    """Tries to prove `value` >= 0 by replacing `atom` by a bound of its own."""
+    sign = _sign_of_factor(value, atom)
+    if sign is None:
+        return False
+
+    def with_bound(bound: Poly) -> bool:
+        return _prove(replace_atom(value, atom, bound), depth - 1)
+
+    match atom:
+        case Symbol():
+            bound = atom.lower if sign > 0 else atom.upper
+            return bound is not None and with_bound(bound)
+        case Floor():
+            if _prove_floor_alone(value, atom, depth):
+                return True
+            divisor = atom.denominator.constant
+            if divisor is None or divisor <= 0:
+                if sign < 0 and _prove_floor_below(value, atom, depth):
+                    return True
+                return _prove_by_product(value, atom, sign, depth) or (sign < 0 and _prove_by_range(value, atom, depth))
+            if _prove_by_finer_floor(value, atom, int(divisor), sign, depth):
+                return True
+            numerator = atom.numerator - (divisor - 1 if sign > 0 else 0)
+            return with_bound(numerator * Fraction(1, int(divisor)))
+        case Extreme():
+            enough: Callable[..., bool] = any if atom.least == (sign < 0) else all
+            return enough(with_bound(arg) for arg in atom.args)
+        case Choice():
+            return with_bound(atom.then) and with_bound(atom.other)
+        case Test():
+            return sign < 0 and with_bound(poly(1))
+        case _:
+            return False
+
+
+def _prove_floor_alone(value: Poly, atom: Floor, depth: int) -> bool:
+    """c floor(n / d) + k >= 0 says floor(n / d) >= m, m = ceil(-k / c), which for integers is n >= m d."""
+    constant, coefficient = value.terms.get((), 0), value.terms.get((atom,), 0)
+    if coefficient <= 0 or len(value.terms) > (2 if constant else 1):
+        return False
+    least = -((constant / Fraction(coefficient)).__floor__())
+    return positive(atom.denominator) and _prove(atom.numerator - least * atom.denominator, depth - 1)
+
+
+def _prove_floor_below(value: Poly, atom: Floor, depth: int) -> bool:
+    """r - c floor(n / d) >= 0 says floor(n / d) <= m, m = floor(r / c), which for integers is n <= (m + 1) d - 1."""
+    from ioaware.analysis.ir.algebra.constructors import floor_div
+
+    coefficient = -value.terms.get((atom,), 0)
+    rest = value + poly(atom) * coefficient
+    whole = all(isinstance(c, int) for c in value.terms.values())
+    if not whole or coefficient <= 0 or atom.key in rest.key or not positive(atom.denominator):
+        return False
+    most = floor_div(rest, poly(coefficient))
+    return _prove((most + 1) * atom.denominator - 1 - atom.numerator, depth - 1)
+
+
+def _prove_by_finer_floor(value: Poly, atom: Floor, divisor: int, sign: int, depth: int) -> bool:
+    """floor(n / (k d)) is floor(floor(n / d) / k): a bound that keeps the floor by d which stands beside it."""
+    from ioaware.analysis.ir.algebra.constructors import floor_div
+
+    for other in value.atoms:
+        finer = other.denominator.constant if isinstance(other, Floor) else None
+        if finer is not None and 1 < finer < divisor and divisor % finer == 0:
+            times = divisor // int(finer)
+            inner = floor_div(atom.numerator, poly(finer)) - (times - 1 if sign > 0 else 0)
+            return _prove(replace_atom(value, atom, inner * Fraction(1, times)), depth - 1)
+    return False
+
+
+def _prove_by_range(value: Poly, atom: Floor, depth: int) -> bool:
+    """floor is monotone: an index in the numerator is replaced by its own upper bound."""
+    from ioaware.analysis.ir.algebra.constructors import floor_div
+
+    for index in atom.numerator.atoms:
+        if isinstance(index, Symbol) and index.upper is not None and atom.numerator.terms.get((index,), 0) > 0:
+            if any(index in factors for factors in atom.numerator.terms if factors != (index,)):
+                continue
+            bound = floor_div(replace_atom(atom.numerator, index, index.upper), atom.denominator)
+            return positive(atom.denominator) and _prove(replace_atom(value, atom, bound), depth - 1)
+    return False
+
+
+def _prove_by_product(value: Poly, atom: Floor, sign: int, depth: int) -> bool:
+    """x - d floor(x/d) is between 0 and d - 1, for a divisor d that is one atom."""
+    divisor = atom.denominator
+    if len(divisor.terms) != 1 or not positive(divisor):
+        return False
+    ((factors, scale),) = divisor.terms.items()
+    both = tuple(sorted((*factors, atom), key=lambda a: a.key))
+    coefficient = value.terms.get(both)
+    if coefficient is None or any(atom in m for m in value.terms if m != both):
+        return False
+    bound = atom.numerator - (divisor - 1 if sign > 0 else 0)
+    rest = Poly({m: c for m, c in value.terms.items() if m != both})
+    return _prove(rest + bound * Fraction(coefficient, int(scale)), depth - 1)
+
+
+def _sign_of_factor(value: Poly, atom: Atom) -> int | None:
+    """The sign of what multiplies `atom`, where all its terms agree and their other factors are not negative."""
+    signs: set[int] = set()
+    for monomial, coefficient in value.terms.items():
+        if atom in monomial:
+            others = [other for other in monomial if other != atom]
+            if len(others) != len(monomial) - 1 or not all(map(_never_negative, others)):
+                return None
+            signs.add(1 if coefficient > 0 else -1)
+    return signs.pop() if len(signs) == 1 else None
+
+
+def _never_negative(atom: Atom) -> bool:
+    low = _least_of(atom)
+    if low is not None:
+        return low >= 0
+    return isinstance(atom, (Extreme, Floor, Choice)) and nonnegative(poly(atom))
+
+
+def replace_atom(value: Poly, atom: Atom, by: Poly) -> Poly:
+    """`value` with the factor `atom`, which appears to the first power, replaced."""
+    kept = Poly({m: c for m, c in value.terms.items() if atom not in m})
+    moved = Poly({tuple(a for a in m if a != atom): c for m, c in value.terms.items() if atom in m})
+    return kept + moved * by

@@ -1,0 +1,145 @@
+"""Integer and truth-value operations of the `arith` dialect on expressions. Overflow is not modelled: indices do not wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, truncated_div
+from ioaware.analysis.ir.algebra.poly import ZERO, Floor, Poly, Unknown, poly
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, decided, is_zero, negated
+from ioaware.analysis.ir.algebra.prover import nonnegative
+
+INDEX_BITS = 32
+Rule: TypeAlias = Callable[[Poly, Poly], Poly | None]
+
+COMPARISONS: Mapping[str, Callable[[Poly, Poly], Poly]] = {
+    "eq": lambda a, b: is_zero(a - b),
+    "ne": lambda a, b: negated(is_zero(a - b)),
+    "lt": lambda a, b: at_least_zero(b - a - 1),
+    "le": lambda a, b: at_least_zero(b - a),
+    "gt": lambda a, b: at_least_zero(a - b - 1),
+    "ge": lambda a, b: at_least_zero(a - b),
+}
+
+
+def _shift_left(a: Poly, b: Poly) -> Poly | None:
+    return a * 2 ** int(b.constant) if b.constant is not None else None
+
+
+def _shift_right(a: Poly, b: Poly) -> Poly | None:
+    return floor_div(a, poly(2 ** int(b.constant))) if b.constant is not None else None
+
+
+def _unsigned(rule: Rule) -> Rule:
+    """Signed and unsigned agree where nothing is negative."""
+    return lambda a, b: rule(a, b) if nonnegative(a) and nonnegative(b) else None
+
+
+def _and(a: Poly, b: Poly) -> Poly | None:
+    """Bits of one side, where the other is a number: those below 2**h without those below 2**l for each run of ones in it."""
+    value, mask = (a, b.constant) if b.constant is not None else (b, a.constant)
+    if mask is None:
+        return None
+    bits, place, result = int(mask), 0, ZERO
+    while bits not in (0, -1):
+        if bits & 1 != (bits >> 1) & 1:
+            below = mod(value, poly(2 ** (place + 1)))
+            result = result + (below if bits & 1 else -below)
+        bits, place = bits >> 1, place + 1
+    return result + value if bits else result
+
+
+def _or(a: Poly, b: Poly) -> Poly | None:
+    both = _and(a, b)
+    return None if both is None else a + b - both
+
+
+def _exclusive_or(a: Poly, b: Poly) -> Poly | None:
+    both = _and(a, b)
+    return None if both is None else a + b - 2 * both
+
+
+BINARY: Mapping[str, Rule] = {
+    "addi": lambda a, b: a + b,
+    "subi": lambda a, b: a - b,
+    "muli": lambda a, b: a * b,
+    "divsi": truncated_div,
+    "divui": _unsigned(truncated_div),
+    "floordivsi": floor_div,
+    "ceildivsi": lambda a, b: -floor_div(-a, b),
+    "ceildivui": _unsigned(lambda a, b: -floor_div(-a, b)),
+    "remsi": lambda a, b: a - b * truncated_div(a, b),
+    "remui": _unsigned(lambda a, b: mod(a, b)),
+    "minsi": least,
+    "maxsi": greatest,
+    "minui": _unsigned(least),
+    "maxui": _unsigned(greatest),
+    "shli": _shift_left,
+    "shrsi": _shift_right,
+    "shrui": _unsigned(_shift_right),
+    "andi": _and,
+    "ori": _or,
+    "xori": _exclusive_or,
+}
+
+LOGICAL: Mapping[str, Rule] = {
+    "andi": lambda a, b: a * b,
+    "muli": lambda a, b: a * b,
+    "minui": lambda a, b: a * b,
+    "ori": lambda a, b: negated(negated(a) * negated(b)),
+    "maxui": lambda a, b: negated(negated(a) * negated(b)),
+    "xori": lambda a, b: negated(b) if a.constant == 1 else negated(a) if b.constant == 1 else a + b - 2 * (a * b),
+    "addi": lambda a, b: a + b - 2 * (a * b),
+    "subi": lambda a, b: a + b - 2 * (a * b),
+}
+"""The same operations on truth values, which are 1 or 0."""
+
+
+def narrowed(a: Poly, bits: int) -> Poly:
+    """`trunci` to fewer bits than an index has: what does not fit comes round from the other end."""
+    half = 2 ** (bits - 1)
+    if bits >= INDEX_BITS or (nonnegative(a + half) and nonnegative(half - 1 - a)):
+        return a
+    return mod(a + half, poly(2 * half)) - half
+
+
+def widened(a: Poly, bits: int) -> Poly:
+    """`extui`: what is negative in so many bits is beyond all that is not. What was loaded is what its name stands for."""
+    if any(isinstance(atom, Unknown) for atom in a.atoms):
+        return a
+    return a + 2**bits * decided(at_least_zero(-a - 1))
+
+
+def compare(predicate: str, a: Poly, b: Poly) -> Poly | None:
+    """`slt`, `uge`, `eq`; an unsigned comparison of what may be negative has no rule."""
+    if predicate in ("eq", "ne"):
+        return COMPARISONS[predicate](a, b)
+    if predicate.startswith("u") and not (nonnegative(a) and nonnegative(b)):
+        return None
+    return COMPARISONS[predicate[1:]](a, b)
+
+
+def high_product(a: Poly, b: Poly) -> Poly | None:
+    """`mulhiui` of 32 bits, floor(a b / 2^32) of what is not negative.
+
+    Where a is 4 n and b an inverse, floor((2^30 - 1) / d) + 1, that is floor(n / d): how kernels divide by a number that stays
+    the same. It holds for n from 0 on while n (d - 1) < 2^30, which such a kernel has to see to itself.
+    """
+    divisor = _divisor_of_inverse(b)
+    if divisor is not None and all(coefficient % 4 == 0 for coefficient in a.terms.values()):
+        return floor_div(Poly({monomial: coefficient // 4 for monomial, coefficient in a.terms.items()}), divisor)
+    return floor_div(a * b, poly(2**32)) if nonnegative(a) and nonnegative(b) else None
+
+
+def _divisor_of_inverse(inverse: Poly) -> Poly | None:
+    """d of floor((2^30 - 1) / d) + 1."""
+    if inverse.constant is not None:
+        number = int(inverse.constant)
+        divisor = -(-(2**30) // number) if number > 0 else 0
+        return poly(divisor) if divisor and (2**30 - 1) // divisor + 1 == number else None
+    floor = (inverse - 1).atom
+    return floor.denominator if isinstance(floor, Floor) and floor.numerator.constant == 2**30 - 1 else None
+
+
+__all__ = ["BINARY", "LOGICAL", "choice", "compare", "high_product", "narrowed", "widened"]

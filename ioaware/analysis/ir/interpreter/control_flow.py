@@ -1,0 +1,275 @@
+"""Loops and branches: how often what is inside happens, and what the values carried around have become by then.
+
+A carried value is followed by induction: run the body once with a symbol for it and look at what comes out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import gcd
+from typing import TypeAlias
+
+from ioaware.analysis.ir.accesses.access_log import Condition, Loop
+from ioaware.analysis.ir.accesses.values import Value, chosen
+from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Poly, Symbol, Test, Unknown, poly
+from ioaware.analysis.ir.algebra.predicates import choice, decided, is_zero, negated
+from ioaware.analysis.ir.algebra.prover import positive
+from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
+from ioaware.analysis.ir.mlir.parser import Operation, split_top
+from ioaware.analysis.ir.sums.closed_forms import linear
+from ioaware.analysis.ir.sums.summation import sum_over
+
+Body: TypeAlias = Callable[[Sequence[Value]], list[Value]]
+
+_FOR = re.compile(r"(?:unsigned )?(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) step (%[\w.$#-]+)(?: iter_args\((.*?)\))?")
+
+
+def _for(walk: Interpreter, operation: Operation) -> None:
+    """`scf.for %i = %low to %high step %step iter_args(%a = %init)`; the step is positive."""
+    found = _FOR.match(operation.text)
+    if not found:
+        raise walk.unsupported(operation, "its header")
+    low, high, step = (_number(walk, operation, found[at]) for at in (2, 3, 4))
+    pairs = [part.split(" = ") for part in split_top(found[5] or "")]
+    names, init = [name for name, _ in pairs], [walk.value(value.strip()) for _, value in pairs]
+    if step == ONE:
+        index = walk.fresh(found[1], low, high - 1)
+        loop, variable, count = Loop(index, low, high), poly(index), poly(index) - low
+    else:
+        trips = greatest(ZERO, floor_div(high - low + step - 1, step))
+        index = walk.fresh(found[1], ZERO, trips - 1)
+        loop, variable, count = Loop(index, ZERO, trips, (low, high, step)), low + step * poly(index), poly(index)
+    kind = walk.value(found[2]).type
+
+    def body(carried: Sequence[Value]) -> list[Value]:
+        walk.bind([found[1], *names], [Value(kind, variable), *carried])
+        with walk.record.inside(loop):
+            return walk.run_region(operation, 0)
+
+    trips = greatest(ZERO, loop.high - loop.low)
+    if not trips.terms:  # it never runs
+        walk.bind(operation.results, init)
+        return
+    entering = carried_values(walk, operation, names, init, body, index, count)
+    body(entering)
+    walk.bind(operation.results, substitute_index(entering, index, loop.low + trips))
+
+
+def substitute_index(values: Sequence[Value], index: Symbol, by: Poly) -> list[Value]:
+    """The values at one iteration."""
+    return [value.mapped(value.type, lambda e: substitute(e, {index.key: by})) for value in values]
+
+
+def _number(walk: Interpreter, operation: Operation, name: str) -> Poly:
+    number = walk.value(name).number
+    if number is None:
+        raise walk.unsupported(operation, f"{name} is not a number")
+    return number
+
+
+def carried_values(
+    walk: Interpreter,
+    operation: Operation,
+    names: Sequence[str],
+    init: Sequence[Value],
+    body: Body,
+    index: Symbol,
+    count: Poly,
+) -> list[Value]:
+    """What the carried values are at the start of iteration `count`, as expressions of the loop's index."""
+    followed = [at for at, value in enumerate(init) if value.number is not None or len(value.targets) == 1]
+    if not followed:
+        return list(init)
+    marks = {at: Symbol(f"{names[at]}:{walk.frames(operation)}:carried") for at in followed}
+    entering = [_with_expression(value, poly(marks[at])) if at in marks else value for at, value in enumerate(init)]
+    leaving = _rehearsed(walk, body, entering)
+    start = {at: _expression(init[at]) for at in followed}
+    end = {at: _expression(leaving[at]) if _same_base(init[at], leaving[at]) else None for at in followed}
+    known: dict[str, Poly] = {}
+    waiting = dict(marks)
+    while waiting:
+        solved = False
+        for at, mark in list(waiting.items()):
+            after = end[at]
+            form = None if after is None else _closed(start[at], substitute(after, known), mark, waiting, index, count)
+            if form is not None:
+                known[mark.key] = form
+                del waiting[at]
+                solved = True
+        if not solved:
+            break
+    result: list[Value] = []
+    for at, value in enumerate(init):
+        mark = marks.get(at)
+        if mark is None:
+            result.append(value)
+        elif mark.key in known:
+            result.append(_with_expression(value, known[mark.key]))
+        else:
+            over = frozenset({index.key}) | start[at].free
+            why = "it is carried around a loop in a way that has no formula"
+            name = f"{names[at].lstrip('%')}@{walk.where(operation).rsplit('/', 1)[-1]}"
+            after, unknown = end[at], poly(Unknown(name, why, over, truth=value.type.element == "i1"))
+            step = 1 if after is None else _step(after, mark)
+            result.append(_with_expression(value, unknown if step <= 1 else start[at] + step * unknown))
+    return result
+
+
+def _rehearsed(walk: Interpreter, body: Body, entering: Sequence[Value]) -> list[Value]:
+    """What the body makes of these values, with nothing recorded and no name taken."""
+    names = set(walk.names)
+    with walk.record.rehearsal():
+        leaving = body(entering)
+    walk.names.clear()
+    walk.names.update(names)
+    return leaving
+
+
+def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol], index: Symbol, count: Poly) -> Poly | None:
+    """The value after `count` iterations of mark -> after, or None where no rule gives it."""
+    others = {other.key for other in waiting.values()} - {mark.key}
+    if after.free & others:
+        return None
+    turn = after.atom
+    if isinstance(turn, Choice) and mark.key not in turn.condition.free:  # either way so much is added
+        added = choice(turn.condition, turn.then - poly(mark), turn.other - poly(mark))
+    else:
+        added = after - poly(mark)
+    if mark.key not in added.free:
+        if index.key not in added.free:
+            return start + count * added
+        earlier = Symbol(f"{index.name}~", index.lower, index.upper)
+        first = index.lower if index.lower is not None else ZERO
+        return start + sum_over(substitute(added, {index.key: poly(earlier)}), earlier, first, poly(index))
+    period = _period(start, after, mark)
+    if period is not None:
+        return start + mod(count, period)
+    if mark.key not in after.free:  # what the iteration before has left
+        before = substitute(after, {index.key: poly(index) - 1})
+        known = index.lower is not None and substitute(before, {index.key: index.lower}) == start  # as if one had gone before
+        return before if known else choice(is_zero(count), start, before)
+    return None
+
+
+def _period(start: Poly, after: Poly, mark: Symbol) -> Poly | None:
+    """After how many iterations a value that counts up by one begins anew: `i += 1; if i == end: i = start`."""
+    turn = after.atom
+    test = turn.condition.atom if isinstance(turn, Choice) else None
+    if not isinstance(turn, Choice) or not isinstance(test, Test) or not test.equal:
+        return None
+    if turn.then != start or turn.other != poly(mark) + 1 or mark.key in start.free:
+        return None
+    for end in (poly(mark) + 1 + test.value, poly(mark) + 1 - test.value):
+        if mark.key not in end.free and positive(end - start):
+            return end - start
+    return None
+
+
+def _step(after: Poly, mark: Symbol) -> int:
+    """A number of which all that may be added to the mark is a multiple: what is carried stays as aligned as it was."""
+    turn = after.atom
+    if isinstance(turn, Choice):
+        return gcd(_step(turn.then, mark), _step(turn.other, mark))
+    added = after - poly(mark)
+    if mark.key in added.free or not all(isinstance(coefficient, int) for coefficient in added.terms.values()):
+        return 1
+    return gcd(*(int(coefficient) for coefficient in added.terms.values()))
+
+
+def _expression(value: Value) -> Poly:
+    return value.number if value.number is not None else value.targets[0].offset
+
+
+def _with_expression(value: Value, expression: Poly) -> Value:
+    if value.number is not None:
+        return Value(value.type, expression)
+    return Value(value.type, None, (replace(value.targets[0], offset=expression),))
+
+
+def _same_base(before: Value, after: Value) -> bool:
+    if before.number is not None:
+        return after.number is not None
+    return len(after.targets) == 1 and after.targets[0].argument == before.targets[0].argument
+
+
+def _if(walk: Interpreter, operation: Operation) -> None:
+    """Both branches, each under its condition; one only where the condition is certain."""
+    condition = decided(_number(walk, operation, operation.operands[0]))
+    if condition.constant is not None:
+        results = walk.run_region(operation, 0 if condition.constant else 1)
+        walk.bind(operation.results, results)
+        return
+    with walk.record.inside(Condition(condition)):
+        then = walk.run_region(operation, 0)
+    with walk.record.inside(Condition(negated(condition))):
+        other = walk.run_region(operation, 1)
+    walk.bind(operation.results, [chosen(condition, a, b) for a, b in zip(then, other, strict=True)])
+
+
+_WHILE = re.compile(r"\((.*?)\) : ")
+
+
+def _while(walk: Interpreter, operation: Operation) -> None:
+    """A loop whose trip count follows from an inequality in what it carries; else the count is a named unknown."""
+    found = _WHILE.match(operation.text)
+    pairs = [part.split(" = ") for part in split_top(found[1])] if found else []
+    names, init = [name for name, _ in pairs], [walk.value(value.strip()) for _, value in pairs]
+    index = walk.fresh("trip", ZERO)
+    after_names = [name for name, _ in operation.regions[1][0].arguments]
+    condition: list[Poly] = []
+
+    def body(carried: Sequence[Value]) -> list[Value]:
+        walk.bind(names, carried)
+        truth, *passed = walk.run_region(operation, 0)
+        condition[:] = [truth.number if truth.number is not None else ONE]
+        walk.bind(after_names, passed)
+        return walk.run_region(operation, 1)
+
+    entering = carried_values(walk, operation, names, init, body, index, poly(index))
+    _rehearsed(walk, body, entering)
+    trips = _trips(condition[0], index)
+    if trips is None:
+        name = f"iterations@{walk.where(operation).rsplit('/', 1)[-1]}"
+        trips = poly(Symbol(name, ZERO))
+        walk.record.note(f"{name} is how often the while loop at {walk.where(operation)} runs, which data decide: not exact")
+    asked, turn = Symbol(index.name, ZERO, trips), Symbol(index.name, ZERO, trips - 1)  # an index without an end is a parameter
+    walk.bind(names, substitute_index(entering, index, poly(asked)))
+    with walk.record.inside(Loop(asked, ZERO, trips + 1)):
+        _, *passed = walk.run_region(operation, 0)
+    walk.bind(after_names, substitute_index(passed, asked, poly(turn)))
+    with walk.record.inside(Loop(turn, ZERO, trips)):
+        walk.run_region(operation, 1)
+    walk.bind(operation.results, substitute_index(passed, asked, trips))
+
+
+def _trips(condition: Poly, index: Symbol) -> Poly | None:
+    """How many iterations pass before `condition` fails: every factor must fail for good at some index."""
+    if condition == ZERO:
+        return ZERO
+    if len(condition.terms) != 1 or next(iter(condition.terms.values())) != 1:
+        return None
+    ((factors, _),) = condition.terms.items()
+    limits: list[Poly] = []
+    for test in factors:
+        if not isinstance(test, Test) or test.equal or any(isinstance(a, Unknown) for a in test.value.atoms):
+            return None
+        found = linear(test.value, index)
+        if found is None or not positive(-found[0]):
+            return None
+        limits.append(greatest(ZERO, floor_div(found[1], -found[0]) + 1))
+    return least(*limits)
+
+
+def _call(walk: Interpreter, operation: Operation) -> None:
+    name = re.search(r"@([\w.$-]+|\"[^\"]*\")", operation.text)
+    if name is None:
+        raise walk.unsupported(operation, "a call of no name")
+    walk.bind(operation.results, walk.run_function(name[1], walk.operands(operation)))
+
+
+HANDLERS: Mapping[str, Handler] = {"scf.for": _for, "scf.if": _if, "scf.while": _while, "tt.call": _call}
+
+__all__ = ["HANDLERS"]

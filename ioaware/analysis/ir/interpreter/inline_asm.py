@@ -1,0 +1,40 @@
+"""Inline assembly that touches global memory, counted by its one instruction on it: `red.global.add.v4.f32 [$4], {...}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ioaware.analysis.ir.accesses.kernel_traffic import AccessKind
+from ioaware.analysis.ir.accesses.values import Target
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO
+from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
+from ioaware.analysis.ir.interpreter.pure_ops import computed
+from ioaware.analysis.ir.mlir.parser import Operation
+
+KINDS: Mapping[str, AccessKind] = {"ld": "read", "st": "write", "red": "atomic", "atom": "atomic"}
+INSTRUCTION = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248])\.)?[a-z]+(\d+)\b")
+"""PTX's instructions on memory: their kind, state space and modifiers, the vector's width, the bits of an element."""
+
+
+def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
+    """What it computes is not followed. Global memory it may touch with one instruction that covers all elements it is given
+    at a time, at addresses that are its first operand: pointers or, for atomics, whose sectors nobody asks for, integers."""
+    text = re.sub(r"\\[0-9A-Fa-f]{2}", " ", operation.text)  # a line's end is printed as \0A
+    found = [one for one in INSTRUCTION.findall(text) if "shared" not in one[1]]
+    if found:
+        address, (name, _, vector, bits) = walk.operands(operation)[0], found[0]
+        packed = re.search(r"packed_element = (\d+)", operation.text)
+        whole = len(found) == 1 and int(vector or 1) == int(packed[1] if packed else 1)
+        known = address.type.is_pointer or (KINDS[name], address.type.element) == ("atomic", "i64")
+        if not whole or not known:
+            raise walk.unsupported(operation, "assembly whose accesses to memory its text does not tell")
+        for target in address.targets or (Target("assembly", ZERO),):
+            frames = walk.frames(operation)
+            walk.record.touch(KINDS[name], operation.name, target, address.type.shape, int(bits) // 8, ONE, frames)
+    typed = operation if operation.types else replace(operation, text=operation.text.replace("} ->", "} : ->"))  # no operands
+    computed(walk, typed)
+
+
+HANDLERS: Mapping[str, Handler] = {"tt.elementwise_inline_asm": _inline_assembly}

@@ -1,0 +1,222 @@
+"""Walks a kernel once, every program and iteration at the same time: values become expressions, accesses become records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+from ioaware.analysis.ir.accesses.access_log import Condition, Recorder
+from ioaware.analysis.ir.accesses.values import Target, Value, chosen
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
+from ioaware.analysis.ir.algebra.predicates import either, negated
+from ioaware.analysis.ir.mlir.liveness import unneeded
+from ioaware.analysis.ir.mlir.locations import frames
+from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, arguments, split_top
+from ioaware.analysis.ir.mlir.types import Type, parse_type
+from ioaware.errors import UsageError
+
+Handler = Callable[["Interpreter", Operation], None]
+
+
+@dataclass
+class Interpreter:
+    """The state of one walk. `handlers` says what each operation does, by its name or by its dialect and a dot."""
+
+    module: Module
+    grid: tuple[Poly, Poly, Poly]
+    program: tuple[Poly, Poly, Poly]
+    handlers: Mapping[str, Handler]
+    names: set[str]
+    record: Recorder = field(default_factory=Recorder)
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    captured: list[Value] = field(default_factory=list[Value])  # what partitions of warps are given
+    depth: int = 0
+    unused: frozenset[int] = frozenset()  # operations of the function that runs on whose results no access can depend
+
+    def value(self, name: str) -> Value:
+        """The value of an operand."""
+        found = self.values.get(name)
+        if found is None and "#" not in name:
+            found = self.values.get(f"{name}#0")
+        if found is None:
+            raise KeyError(f"{name} has no value")
+        return found
+
+    def operands(self, operation: Operation) -> list[Value]:
+        return [self.value(name) for name in operation.operands]
+
+    def bind(self, names: Sequence[str], values: Sequence[Value]) -> None:
+        self.values.update(zip(names, values, strict=True))
+
+    def frames(self, operation: Operation) -> tuple[str, ...]:
+        return frames(operation.location, self.module.aliases)
+
+    def where(self, operation: Operation) -> str:
+        """The operation's line, for a sentence."""
+        found = self.frames(operation)
+        return found[0] if found else "a line that the compiler does not name"
+
+    def unsupported(self, operation: Operation, why: str = "") -> UsageError:
+        return UsageError(
+            f"{operation.name} at {self.where(operation)} cannot be counted{': ' + why if why else ''}",
+            "trace counts any kernel by running it; please report this operation.",
+        )
+
+    def fresh(self, name: str, lower: Poly | None = None, upper: Poly | None = None) -> Symbol:
+        """An index whose name nothing else has."""
+        base = "".join(c for c in name.lstrip("%") if c.isalnum() or c == "_") or "i"
+        base = f"i_{base}" if base[0].isdigit() else base if base.strip("_") else "i"
+        candidate, count = base, 1
+        while candidate in self.names:
+            count += 1
+            candidate = f"{base}_{count}"
+        self.names.add(candidate)
+        return Symbol(candidate, lower, upper)
+
+    def unknown(self, operation: Operation, kind: Type, why: str, over: Sequence[Value] = ()) -> Value:
+        """A value of this type that the engine does not follow; integers keep a name, so that a count can say so."""
+        if not kind.is_integer and not kind.is_pointer:
+            return Value(kind)
+        symbols = frozenset[str]().union(
+            *(v.number.free for v in over if v.number is not None), *(t.offset.free for v in over for t in v.targets)
+        )
+        name = operation.results[0] if operation.results else operation.name
+        atom = Unknown(f"{name.lstrip('%')}@{_short(self.where(operation))}", why, symbols, truth=kind.element == "i1")
+        if kind.is_pointer:
+            return Value(kind, None, (Target("", poly(atom)),))
+        return Value(kind, poly(atom))
+
+    def run_function(self, name: str, given: Sequence[Value]) -> list[Value]:
+        """Calls a function of the module."""
+        function = self.module.functions.get(name)
+        if function is None:
+            raise UsageError(
+                f"the kernel calls {name}, which its IR does not contain", "Compile it without external functions."
+            )
+        if self.depth > 64:
+            raise UsageError(f"{name} calls itself without end", "Triton kernels cannot recurse.")
+        parameters = [p for p, _ in function_parameters(function)]
+        outer, self.values = (self.values, self.unused), dict(zip(parameters, given, strict=True))
+        self.unused = unneeded(function)
+        self.depth += 1
+        try:
+            return self.run_blocks(function.regions[0])
+        finally:
+            self.depth -= 1
+            self.values, self.unused = outer
+
+    def run_blocks(self, blocks: Sequence[Block]) -> list[Value]:
+        """Runs blocks without cycles; returns what the terminators return, chosen by the path taken."""
+        reached: dict[str, Poly] = {blocks[0].label: ONE}
+        incoming: dict[str, list[Value]] = {}
+        returned: list[Value] = []
+        for block in self._in_order(blocks):
+            condition = reached.pop(block.label, ZERO)
+            if condition == ZERO:
+                continue
+            if block.arguments and block.label in incoming:
+                self.bind([name for name, _ in block.arguments], incoming[block.label])
+            with self.record.inside(Condition(condition)) if condition != ONE else nullcontext():
+                exits = self._run_block(block)
+            for label, taken, passed in exits:
+                if label is None:
+                    returned = _merged(taken * condition, passed, returned)
+                else:
+                    reached[label] = either(reached.get(label, ZERO), taken * condition)
+                    incoming[label] = _merged(taken * condition, passed, incoming.get(label, []))
+        return returned
+
+    def _in_order(self, blocks: Sequence[Block]) -> list[Block]:
+        """Every block after those that jump to it."""
+        if len(blocks) == 1:
+            return list(blocks)
+        waiting, done = list(blocks), list[Block]()
+        while waiting:
+            targets = {label for block in waiting for label in _successors(block)}
+            free = [block for block in waiting if block.label not in targets]
+            if not free:
+                raise self.unsupported(waiting[0].operations[-1], "branches that go round in a circle")
+            done += free
+            waiting = [block for block in waiting if block not in free]
+        return done
+
+    def _run_block(self, block: Block) -> list[tuple[str | None, Poly, list[Value]]]:
+        """Runs a block; where it goes, under which condition, and with which values. No label: out of the region."""
+        for operation in block.operations:
+            if operation.name == "cf.br":
+                label, passed = self._edge(operation.head)
+                return [(label, ONE, passed)]
+            if operation.name == "cf.cond_br":
+                truth, *edges = split_top(operation.text)
+                condition = self.value(truth).number
+                if condition is None:
+                    raise self.unsupported(operation, "a condition that is no truth value")
+                conditions = (condition, negated(condition))
+                pairs = zip(map(self._edge, edges), conditions, strict=True)
+                return [(label, taken, passed) for (label, passed), taken in pairs]
+            if operation.name in TERMINATORS:
+                return [(None, ONE, self.operands(operation))]
+            if id(operation) not in self.unused:
+                self.step(operation)
+        return [(None, ONE, [])]
+
+    def _edge(self, text: str) -> tuple[str, list[Value]]:
+        """`^bb3(%a, %b : i32, i32)`."""
+        label, _, rest = text.strip().lstrip("^").partition("(")
+        names = [part.strip() for part in rest.split(":")[0].split(",") if part.strip().startswith("%")]
+        return label.strip(), [self.value(name) for name in names]
+
+    def step(self, operation: Operation) -> None:
+        """Runs one operation."""
+        name = operation.name
+        dialect, unnumbered = name.split(".")[0] + ".", name.rstrip("0123456789")
+        handler = self.handlers.get(name) or self.handlers.get(dialect) or self.handlers.get(unnumbered)
+        if handler is None:
+            raise self.unsupported(operation)
+        handler(self, operation)
+
+    def run_region(self, operation: Operation, region: int) -> list[Value]:
+        """Runs a region of an operation and returns what it yields."""
+        return self.run_blocks(operation.regions[region]) if region < len(operation.regions) else []
+
+
+TERMINATORS = {
+    "scf.yield",
+    "scf.condition",
+    "tt.return",
+    "tt.reduce.return",
+    "tt.scan.return",
+    "ttg.warp_yield",
+    "ttg.warp_return",
+}
+
+
+def _successors(block: Block) -> list[str]:
+    last = block.operations[-1] if block.operations else None
+    return re.findall(r"\^([\w.$-]+)", last.text) if last is not None and last.name.startswith("cf.") else []
+
+
+def _merged(condition: Poly, then: list[Value], other: list[Value]) -> list[Value]:
+    return [chosen(condition, a, b) for a, b in zip(then, other, strict=True)] if other else then
+
+
+def _short(place: str) -> str:
+    return place.rsplit("/", 1)[-1]
+
+
+def function_parameters(function: Operation) -> list[tuple[str, Type]]:
+    """Names and types of a function's parameters."""
+    text = function.text
+    name = re.search(r"@([\w.$-]+|\"[^\"]*\")", text)  # quoted, it may hold brackets
+    start = text.index("(", name.end() if name else 0)
+    depth = 0
+    for end in range(start, len(text)):
+        depth += (text[end] == "(") - (text[end] == ")")
+        if depth == 0:
+            return [(name, parse_type(kind)) for name, kind in arguments(text[start + 1 : end])]
+    return []
+
+
+__all__ = ["Handler", "Interpreter", "function_parameters"]

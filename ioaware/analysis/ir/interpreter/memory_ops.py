@@ -1,0 +1,189 @@
+"""Operations that touch memory, through pointers and through tensor descriptors, and products of matrices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from ioaware.analysis.ir.accesses.access_log import Loop
+from ioaware.analysis.ir.accesses.kernel_traffic import AccessKind
+from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value, lane, lanes
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
+from ioaware.analysis.ir.algebra.predicates import at_least_zero
+from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
+from ioaware.analysis.ir.mlir.parser import Operation, split_top
+from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
+
+FROM_MEMORY = "it is loaded from memory"
+NOT_FOLLOWED = "it is computed in a way that is not followed"
+
+
+def touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Value, mask: Value | None) -> None:
+    """Records an access through pointers."""
+    number = ONE if mask is None else mask.number
+    if number is None:
+        number = poly(
+            Unknown(f"mask@{walk.where(operation).rsplit('/', 1)[-1]}", NOT_FOLLOWED, _lane_keys(pointer.type), truth=True)
+        )
+    for target in pointer.targets:
+        walk.record.touch(
+            kind, operation.name, target, pointer.type.shape, pointer.type.element_bytes, number, walk.frames(operation)
+        )
+
+
+def _loaded(walk: Interpreter, operation: Operation, pointer: Value) -> None:
+    """The result of reading memory: integers become named unknowns that change with whatever the address changes with."""
+    kind = pointer.type.of(pointer.type.pointee)
+    walk.bind(operation.results, [_from_memory(walk, operation, kind, pointer)] if operation.results else [])
+
+
+def _from_memory(walk: Interpreter, operation: Operation, kind: Type, pointer: Value) -> Value:
+    """The unknown has the name of what it was loaded from and the line."""
+    if not kind.is_integer and not kind.is_pointer:
+        return Value(kind)
+    free = frozenset[str]().union(*(t.offset.free for t in pointer.targets))
+    around = {scope.index.key for scope in walk.record.scopes if isinstance(scope, Loop)}
+    over = free & (around | {s.key for p in walk.program for s in p.atoms} | _lane_keys(pointer.type))
+    base = pointer.targets[0].argument.lstrip("%") if pointer.targets else "memory"
+    name = f"{base}@{walk.where(operation).rsplit('/', 1)[-1]}"
+    atom = poly(Unknown(name, FROM_MEMORY, over, truth=kind.element == "i1"))
+    if kind.is_pointer:
+        return Value(kind, None, (Target(name, ZERO),))
+    return Value(kind, atom)
+
+
+def _lane_keys(kind: Type) -> frozenset[str]:
+    return frozenset[str]().union(*(lane(d, size).free for d, size in enumerate(kind.shape)))
+
+
+def _load(walk: Interpreter, operation: Operation) -> None:
+    pointer, *rest = walk.operands(operation)
+    touch(walk, operation, "read", pointer, rest[0] if rest else None)
+    _loaded(walk, operation, pointer)
+
+
+def _store(walk: Interpreter, operation: Operation) -> None:
+    pointer, _, *mask = walk.operands(operation)
+    touch(walk, operation, "write", pointer, mask[0] if mask else None)
+
+
+def _atomic(walk: Interpreter, operation: Operation) -> None:
+    """`atomic_rmw pointer, value[, mask]` and the atomics of Triton 3.9, whose mask is the operand of truth values."""
+    pointer, *rest = walk.operands(operation)
+    masks = [value for value in rest if value.type.element == "i1"]
+    touch(walk, operation, "atomic", pointer, masks[-1] if masks else None)
+    _loaded(walk, operation, pointer)
+
+
+def _compare_and_swap(walk: Interpreter, operation: Operation) -> None:
+    pointer, *_ = walk.operands(operation)
+    touch(walk, operation, "atomic", pointer, None)
+    _loaded(walk, operation, pointer)
+
+
+def _make_descriptor(walk: Interpreter, operation: Operation) -> None:
+    """`%base, [shape], [strides] : <f32>, <tensor<16x16xf32>>`."""
+    pointer, shape, strides = split_top(operation.head)[:3]
+    sizes = [_numbers(walk, operation, text) for text in (shape, strides)]
+    block = parse_type(split_top(operation.types)[-1].removeprefix("!tt.tensordesc"))
+    target = walk.value(pointer).targets[0]
+    made = TensorDescriptor(target, tuple(sizes[0]), tuple(sizes[1]), block)
+    walk.values[operation.results[0]] = Value(block, None, (target,), made)
+
+
+def _numbers(walk: Interpreter, operation: Operation, text: str) -> list[Poly]:
+    values = [walk.value(name).number for name in re.findall(r"%[\w.$#-]+", text)]
+    if any(value is None for value in values):
+        raise walk.unsupported(operation, "a size or coordinate that is not a number")
+    return [value for value in values if value is not None]
+
+
+def descriptor_access(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
+    """A block at `%descriptor[%i, %j]`: lanes outside the tensor are neither read nor written."""
+    found = re.search(r"(%[\w.$#-]+)\[(.*?)\]", operation.head)
+    descriptor = walk.value(found[1]).descriptor if found else None
+    if found is None or descriptor is None:
+        raise walk.unsupported(operation, "a descriptor that is not followed")
+    starts = _numbers(walk, operation, found[2])
+    shape = descriptor.block.shape
+    coordinates = [start + index for start, index in zip(starts, lanes(shape), strict=True)]
+    _touch_block(walk, operation, kind, descriptor, coordinates, shape)
+    if operation.results:
+        result = result_types(operation.types)[0]
+        walk.bind(operation.results, [_from_memory(walk, operation, result, Value(result, None, (descriptor.target,)))])
+
+
+def _touch_block(
+    walk: Interpreter,
+    operation: Operation,
+    kind: AccessKind,
+    descriptor: TensorDescriptor,
+    coordinates: Sequence[Poly],
+    shape: tuple[int, ...],
+) -> None:
+    width = descriptor.block.element_bytes
+    mask, offset = ONE, descriptor.target.offset
+    for at, size, stride in zip(coordinates, descriptor.shape, descriptor.strides, strict=True):
+        mask = mask * at_least_zero(at) * at_least_zero(size - 1 - at)
+        offset = offset + at * stride * width
+    target = replace(descriptor.target, offset=offset)
+    walk.record.touch(kind, operation.name, target, shape, width, mask, walk.frames(operation))
+
+
+def descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
+    """Gather and scatter: rows named by a tensor of indices, taken to lie inside, and a block of columns."""
+    found = re.search(r"(%[\w.$#-]+)\[(%[\w.$#-]+), (%[\w.$#-]+)\]", operation.head)
+    descriptor = walk.value(found[1]).descriptor if found else None
+    if found is None or descriptor is None:
+        raise walk.unsupported(operation, "a descriptor that is not followed")
+    rows, start = walk.value(found[2]), _numbers(walk, operation, found[3])[0]
+    shape = (rows.type.shape[0], descriptor.block.shape[-1])
+    column = start + lane(1, shape[1])
+    row = rows.number if rows.number is not None else ZERO
+    width = descriptor.block.element_bytes
+    mask = at_least_zero(column) * at_least_zero(descriptor.shape[1] - 1 - column)
+    if not any(isinstance(atom, Unknown) for atom in row.atoms):
+        mask = mask * at_least_zero(row) * at_least_zero(descriptor.shape[0] - 1 - row)
+    offset = descriptor.target.offset + (row * descriptor.strides[0] + column * descriptor.strides[1]) * width
+    walk.record.touch(
+        kind, operation.name, replace(descriptor.target, offset=offset), shape, width, mask, walk.frames(operation)
+    )
+    if operation.results:
+        walk.bind(operation.results, [Value(kind_) for kind_ in result_types(operation.types)])
+
+
+def _dot(walk: Interpreter, operation: Operation) -> None:
+    """2 m n k for each matrix of the batch; an operand of 4-bit floats packs two of k into a byte."""
+    first = walk.operands(operation)[0]
+    result = result_types(operation.types)[0]
+    packed = 2 if "lhs = e2m1" in operation.text and "lhs_k_pack = false" not in operation.text else 1
+    walk.record.product(2 * prod(result.shape) * first.type.shape[-1] * packed, walk.frames(operation))
+    walk.bind(operation.results, [Value(result)])
+
+
+def _reads(handler: object, kind: AccessKind) -> Handler:
+    def run(walk: Interpreter, operation: Operation) -> None:
+        handler(walk, operation, kind)  # type: ignore[operator]
+
+    return run
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "tt.load": _load,
+    "tt.store": _store,
+    "tt.atomic_rmw": _atomic,
+    "tt.atomic_load": _atomic,
+    "tt.atomic_store": _atomic,
+    "tt.atomic_cas": _compare_and_swap,
+    "tt.atomic_poll": _compare_and_swap,
+    "tt.make_tensor_descriptor": _make_descriptor,
+    "tt.descriptor_load": _reads(descriptor_access, "read"),
+    "tt.descriptor_store": _reads(descriptor_access, "write"),
+    "tt.descriptor_reduce": _reads(descriptor_access, "atomic"),
+    "tt.descriptor_gather": _reads(descriptor_rows, "read"),
+    "tt.descriptor_scatter": _reads(descriptor_rows, "write"),
+    "tt.dot": _dot,
+    "tt.dot_scaled": _dot,
+}

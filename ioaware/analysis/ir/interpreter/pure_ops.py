@@ -1,0 +1,298 @@
+"""Operations without side effects: shapes, indices and integer arithmetic; floats are values that no count depends on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+from ioaware.analysis.ir.accesses.access_log import Loop
+from ioaware.analysis.ir.accesses.values import Value, chosen, lane, lane_symbol, lanes, relabelled, reshaped
+from ioaware.analysis.ir.algebra.constructors import greatest, mod, substitute
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negated
+from ioaware.analysis.ir.interpreter.arith import BINARY, LOGICAL, compare, high_product, narrowed, widened
+from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
+from ioaware.analysis.ir.mlir.parser import Operation, split_top
+from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
+
+FROM_FLOATS = "it is computed from floating-point numbers"
+NO_RULE = "it is computed by an operation that has no formula"
+
+
+def computed(walk: Interpreter, operation: Operation, why: str = NO_RULE) -> None:
+    """Results that the engine does not follow."""
+    inputs = [walk.values[name] for name in operation.operands if name in walk.values]
+    kinds = result_types(operation.types)
+    for name, kind in zip(operation.results, kinds, strict=True):
+        walk.values[name] = walk.unknown(replace(operation, results=[name]), kind, why, inputs)
+
+
+def _constant(walk: Interpreter, operation: Operation) -> None:
+    text = operation.head.split("{")[0].strip() if not operation.types else operation.head
+    kind = parse_type(operation.types) if operation.types else Type((), "i1")
+    literal = re.fullmatch(r"(?:dense<)?(true|false|-?\d+)>?", text)
+    if not kind.is_integer:
+        walk.values[operation.results[0]] = Value(kind)
+    elif literal:
+        number = {"true": 1, "false": 0}.get(literal[1])
+        walk.values[operation.results[0]] = Value(kind, poly(int(literal[1]) if number is None else number))
+    else:
+        walk.values[operation.results[0]] = walk.unknown(operation, kind, "it is a table of constants")
+
+
+def _arith(walk: Interpreter, operation: Operation) -> None:
+    """`arith` and `math`: by rule where all operands are followed, else a value that is not."""
+    name = operation.name.split(".")[1]
+    kinds = result_types(operation.types)
+    kind = kinds[0]
+    if operation.name == "math.absi" and (number := walk.operands(operation)[0].number) is not None:
+        walk.bind(operation.results, [Value(kind, greatest(number, -number))])
+        return
+    if not (kind.is_integer and operation.name.startswith("arith.")):
+        walk.bind(operation.results, [Value(k) for k in kinds])
+        return
+    operands = walk.operands(operation)
+    numbers = [value.number for value in operands]
+    if len(operation.results) != 1 or any(number is None for number in numbers):
+        computed(walk, operation, FROM_FLOATS)
+        return
+    a, b = [*(n for n in numbers if n is not None), ZERO][:2]
+    truth = kind.element == "i1"
+    if name in ("shrsi", "shrui") and _counts_rounds(walk, a, b):
+        walk.record.assume(f"takes the rounds of loops that are counted at {walk.where(operation)} for fewer than 2^30")
+        walk.values[operation.results[0]] = Value(kind, ZERO)
+        return
+    rule = (LOGICAL if truth else BINARY).get(name)
+    result = rule(a, b) if rule else _cast(name, a, operands[0].type, kind)
+    if result is None:
+        computed(walk, operation)
+    else:
+        walk.values[operation.results[0]] = Value(kind, result)
+
+
+def _counts_rounds(walk: Interpreter, a: Poly, b: Poly) -> bool:
+    """Whether these are the bits from 2^30 on of what loops carry: kernels make a 0 of them that the compiler does not know."""
+    around = {scope.index.key for scope in walk.record.scopes if isinstance(scope, Loop)}
+    return b.constant == 30 and bool(a.free & around)
+
+
+def _cast(name: str, a: Poly, source: Type, kind: Type) -> Poly | None:
+    if name == "extsi":
+        return -a if source.element == "i1" else a
+    if name == "trunci" and kind.element == "i1":
+        return is_zero(mod(a, poly(2)) - 1)
+    if name == "trunci":
+        return narrowed(a, 8 * kind.element_bytes)
+    if name == "extui" and source.element != "i1":
+        return widened(a, 8 * source.element_bytes)
+    return a if name in ("extui", "index_cast", "index_castui", "bitcast") else None
+
+
+def _compare(walk: Interpreter, operation: Operation) -> None:
+    predicate = operation.head.split(",")[0].strip()
+    a, b = walk.operands(operation)
+    kind = Type(a.type.shape, "i1")
+    result = None if a.number is None or b.number is None else compare(predicate, a.number, b.number)
+    if result is None:
+        walk.values[operation.results[0]] = walk.unknown(operation, kind, NO_RULE, (a, b))
+    else:
+        walk.values[operation.results[0]] = Value(kind, result)
+
+
+def _compare_floats(walk: Interpreter, operation: Operation) -> None:
+    a, b = walk.operands(operation)
+    walk.values[operation.results[0]] = walk.unknown(operation, Type(a.type.shape, "i1"), FROM_FLOATS, (a, b))
+
+
+def _select(walk: Interpreter, operation: Operation) -> None:
+    condition, then, other = walk.operands(operation)
+    if condition.number is None or (then.number is None and not then.targets):
+        walk.values[operation.results[0]] = Value(then.type)
+    elif then.type.element == "i1" and then.number is not None and other.number is not None:
+        c = condition.number
+        result = c * then.number if other.number == ZERO else choice(c, then.number, other.number)
+        if then.number == ONE:
+            result = negated(negated(c) * negated(other.number))
+        walk.values[operation.results[0]] = Value(then.type, result)
+    else:
+        walk.values[operation.results[0]] = chosen(condition.number, then, other)
+
+
+def _program_id(walk: Interpreter, operation: Operation) -> None:
+    axis = "xyz".index(operation.head.strip()[0])
+    walk.values[operation.results[0]] = Value(Type((), "i32"), walk.program[axis])
+
+
+def _num_programs(walk: Interpreter, operation: Operation) -> None:
+    axis = "xyz".index(operation.head.strip()[0])
+    walk.values[operation.results[0]] = Value(Type((), "i32"), walk.grid[axis])
+
+
+def _attribute(operation: Operation, name: str) -> int:
+    found = re.search(rf"\b{name} = (-?\d+)", operation.text)
+    if not found:
+        raise ValueError(f"{operation.name} has no {name}")
+    return int(found[1])
+
+
+def _range(walk: Interpreter, operation: Operation) -> None:
+    kind = result_types(operation.types)[0]
+    walk.values[operation.results[0]] = Value(kind, _attribute(operation, "start") + lane(0, kind.shape[0]))
+
+
+def _same_elements(walk: Interpreter, operation: Operation) -> None:
+    """`splat`, `broadcast`, `bitcast` and conversions of layouts: an expression does not change with the type."""
+    (value,) = walk.operands(operation)
+    kind = result_types(operation.types)[0]
+    if kind.is_pointer or kind.is_integer == value.type.is_integer:
+        walk.values[operation.results[0]] = value.mapped(kind, lambda e: e)
+    else:
+        computed(walk, operation, FROM_FLOATS)
+
+
+def _expand_dims(walk: Interpreter, operation: Operation) -> None:
+    (value,) = walk.operands(operation)
+    kind = result_types(operation.types)[0]
+    axis = _attribute(operation, "axis")
+    indices = [index for at, index in enumerate(lanes(kind.shape)) if at != axis]
+    walk.values[operation.results[0]] = relabelled(value, kind, indices)
+
+
+def _transpose(walk: Interpreter, operation: Operation) -> None:
+    (value,) = walk.operands(operation)
+    kind = result_types(operation.types)[0]
+    order = re.search(r"order = (?:array<i32: |\[)([\d, ]+)", operation.text)
+    if order is None:
+        raise walk.unsupported(operation, "its order")
+    places = [int(text) for text in order[1].split(",")]
+    new = lanes(kind.shape)
+    walk.values[operation.results[0]] = relabelled(value, kind, [new[places.index(d)] for d in range(len(places))])
+
+
+def _reshape(walk: Interpreter, operation: Operation) -> None:
+    (value,) = walk.operands(operation)
+    kind = result_types(operation.types)[0]
+    followed = value.number is not None or value.targets
+    if followed and "allow_reorder" in operation.text and prod(kind.shape) > 1 and _varies(value):
+        computed(walk, operation, "its lanes come in no particular order")
+        return
+    walk.values[operation.results[0]] = reshaped(value, kind) if followed else Value(kind)
+
+
+def _varies(value: Value) -> bool:
+    keys = {lane_symbol(d, size).key for d, size in enumerate(value.type.shape)}
+    return any(e.free & keys for e in [value.number or ZERO, *(t.offset for t in value.targets)])
+
+
+def _join(walk: Interpreter, operation: Operation) -> None:
+    a, b = walk.operands(operation)
+    kind = result_types(operation.types)[0]
+    first = is_zero(lane(len(kind.shape) - 1, 2))
+    walk.values[operation.results[0]] = chosen(first, a.mapped(kind, lambda e: e), b.mapped(kind, lambda e: e))
+
+
+def _split(walk: Interpreter, operation: Operation) -> None:
+    (value,) = walk.operands(operation)
+    kind = value.type.of(value.type.element)
+    half = Type(kind.shape[:-1], kind.element)
+    for at, name in enumerate(operation.results):
+        walk.values[name] = relabelled(value, half, [*lanes(half.shape), poly(at)])
+
+
+def _cat(walk: Interpreter, operation: Operation) -> None:
+    a, b = walk.operands(operation)
+    kind = result_types(operation.types)[0]
+    size = a.type.shape[0]
+    index = lane(0, kind.shape[0])
+    by = {lane_symbol(0, size).key: index} if size > 1 else {}
+    second = {lane_symbol(0, size).key: index - size} if size > 1 else {}
+    walk.values[operation.results[0]] = chosen(
+        at_least_zero(size - 1 - index),
+        a.mapped(kind, lambda e: substitute(e, by)),
+        b.mapped(kind, lambda e: substitute(e, second)),
+    )
+
+
+def _addptr(walk: Interpreter, operation: Operation) -> None:
+    pointer, offset = walk.operands(operation)
+    kind = result_types(split_top(operation.types)[0])[0]
+    width = kind.element_bytes
+    step = offset.number if offset.number is not None else poly(Unknown(operation.results[0], FROM_FLOATS))
+    targets = tuple(replace(t, offset=t.offset + step * width) for t in pointer.targets)
+    walk.values[operation.results[0]] = Value(kind, None, targets)
+
+
+def _high_product(walk: Interpreter, operation: Operation) -> None:
+    a, b = (value.number for value in walk.operands(operation))
+    kind = result_types(operation.types)[0]
+    result = high_product(a, b) if a is not None and b is not None and kind.element == "i32" else None
+    if result is None:
+        computed(walk, operation)
+    else:
+        walk.values[operation.results[0]] = Value(kind, result)
+
+
+def _reduce(walk: Interpreter, operation: Operation) -> None:
+    """Along an axis; an integer that is the same in every lane stays itself under a minimum or maximum."""
+    operands = walk.operands(operation)
+    kinds = result_types(operation.types)
+    inner = [op.name for op in operation.regions[0][0].operations]
+    for name, kind, value in zip(operation.results, kinds, operands, strict=True):
+        plain = len(operands) == 1 and value.number is not None and not _varies(value)
+        keeps = plain and inner[0] in ("arith.maxsi", "arith.minsi", "arith.ori", "arith.andi", "arith.maxui", "arith.minui")
+        single = replace(operation, results=[name])
+        walk.values[name] = Value(kind, value.number) if keeps else walk.unknown(single, kind, NO_RULE, (value,))
+
+
+def _nothing(walk: Interpreter, operation: Operation) -> None:
+    """Printing, assertions, barriers and hints."""
+
+
+def _poison(walk: Interpreter, operation: Operation) -> None:
+    for name, kind in zip(operation.results, result_types(operation.types), strict=True):
+        targets = (walk.unknown(operation, kind, "it is undefined").targets) if kind.is_pointer else ()
+        walk.values[name] = Value(kind, ZERO if kind.is_integer else None, targets)
+
+
+COMPUTED = (
+    "tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.extern_elementwise", "tt.map_elementwise",
+    "tt.histogram", "tt.gather", "tt.scan", "tt.ptr_to_int", "tt.int_to_ptr", "ttg.fp4_to_fp",
+)  # fmt: skip
+
+HANDLERS: Mapping[str, Handler] = {
+    "arith.constant": _constant,
+    "arith.cmpi": _compare,
+    "arith.cmpf": _compare_floats,
+    "arith.select": _select,
+    "arith.": _arith,
+    "math.": _arith,
+    "tt.get_program_id": _program_id,
+    "tt.get_num_programs": _num_programs,
+    "tt.make_range": _range,
+    "tt.splat": _same_elements,
+    "tt.unsplat": _same_elements,
+    "tt.broadcast": _same_elements,
+    "tt.bitcast": _same_elements,
+    "ttg.convert_layout": _same_elements,
+    "tt.expand_dims": _expand_dims,
+    "tt.trans": _transpose,
+    "tt.reshape": _reshape,
+    "tt.join": _join,
+    "tt.split": _split,
+    "tt.cat": _cat,
+    "tt.addptr": _addptr,
+    "tt.mulhiui": _high_product,
+    "tt.reduce": _reduce,
+    "tt.print": _nothing,
+    "tt.assert": _nothing,
+    "gpu.barrier": _nothing,
+    "ttg.barrier": _nothing,
+    "tt.grid_dependency_wait": _nothing,
+    "tt.grid_dependency_launch_dependents": _nothing,
+    "llvm.intr.assume": _nothing,
+    "nvvm.": _nothing,
+    "ub.poison": _poison,
+    **dict.fromkeys(COMPUTED, computed),
+}

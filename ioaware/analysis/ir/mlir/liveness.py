@@ -1,0 +1,47 @@
+"""Which values can matter to memory: phases of barriers and slots of shared memory are computed by a kernel, and not here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ioaware.analysis.ir.mlir.parser import Block, Operation
+
+COMPUTES = ("arith.", "math.", "tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout", "tt.addptr")
+"""Without an effect: needed where a result is."""
+ON_CHIP = ("ttg.memdesc_", "ttg.local_", "ttng.init_barrier", "ttng.inval_barrier", "ttng.barrier_expect", "ttng.wait_barrier",
+           "ttng.arrive_barrier", "ttng.tmem_")  # fmt: skip
+"""Whose operands no access to memory depends on."""
+ISOLATED = "partition"
+"""What partitions of warps run."""
+
+
+def unneeded(function: Operation) -> frozenset[int]:
+    """The `id`s of a function's operations whose results nothing uses but what stays on the chip."""
+    return frozenset(_unneeded(function.regions[0], set()))
+
+
+def _unneeded(blocks: list[Block], needed: set[str]) -> set[int]:
+    """From the end back, `needed` being what is used behind; a value that one of several branches needs is needed in all."""
+    unused: set[int] = set()
+    for operation in reversed(list(_operations(blocks))):
+        if operation.name.startswith(ISOLATED):
+            for region in operation.regions:
+                unused |= _unneeded(region, set())  # sees nothing from outside, and names values as others do
+        elif operation.name.startswith(COMPUTES) and not {_base(name) for name in operation.results} & needed:
+            unused.add(id(operation))
+        elif not operation.name.startswith(ON_CHIP):
+            needed.update(map(_base, operation.operands))
+    return unused
+
+
+def _base(name: str) -> str:
+    return name.partition("#")[0]
+
+
+def _operations(blocks: list[Block]) -> Iterator[Operation]:
+    """In the order of the text, what is inside an operation after it; what is isolated inside is left out."""
+    for block in blocks:
+        for operation in block.operations:
+            yield operation
+            for region in () if operation.name.startswith(ISOLATED) else operation.regions:
+                yield from _operations(region)

@@ -1,0 +1,87 @@
+"""A launch in which no symbol is left, gone through execution by execution.
+
+Sums over programs whose loops have bounds of their own may have no closed form, and looking for one takes long. Where sizes
+are numbers nobody needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Scope, Touch
+from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
+from ioaware.analysis.ir.accesses.values import lane_symbol
+from ioaware.analysis.ir.algebra.constructors import substitute
+from ioaware.analysis.ir.algebra.poly import ZERO, Poly, Symbol
+from ioaware.analysis.ir.loops.access_totals import Programs, active_lanes, unknowns
+from ioaware.analysis.ir.sectors.execution_classes import alike, executions_of
+from ioaware.analysis.ir.sectors.lanes import numeric
+
+MOST_PROGRAMS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Over all programs. sectors: 0 of what is added to memory, of which nobody asks."""
+
+    lanes: int
+    executions: int
+    sectors: int
+
+
+def enumerable(scopes: Sequence[Scope], values: Sequence[Poly], programs: Programs) -> bool:
+    """Whether only programs and loops move these values and scopes, and a loop's bounds move with a program or a loop."""
+    sizes = [size.constant for size in programs.sizes]
+    if not all(isinstance(size, int) for size in sizes) or np.prod([int(size or 0) for size in sizes]) > MOST_PROGRAMS:
+        return False
+    everything = [*values, *_bounds(scopes)]
+    inside = {index.key for index in programs.indices} | {s.index.key for s in scopes if isinstance(s, Loop)}
+    moving = any(isinstance(s, Loop) and (s.low.free | s.high.free) for s in scopes)
+    return moving and all(value.free <= inside and not unknowns(value) for value in everything)
+
+
+def _bounds(scopes: Sequence[Scope]) -> Iterator[Poly]:
+    for scope in scopes:
+        yield from (scope.truth,) if isinstance(scope, Condition) else (scope.low, scope.high)
+
+
+def totals(touch: Touch, programs: Programs) -> Totals | None:
+    """Lanes, executions and sectors of a touch; None where it is not `enumerable`."""
+    lanes = [lane_symbol(dimension, size) for dimension, size in enumerate(touch.shape)]
+    fixed = [_without(value, lanes) for value in (touch.mask, touch.target.offset)]
+    if not enumerable(touch.scopes, fixed, programs):
+        return None
+    try:
+        each = executions_of(touch.scopes, programs)
+        count = next(iter(each.values())).size
+        active = np.broadcast_to(numeric(active_lanes(touch.mask, touch.shape), each), (count,))
+        return Totals(int(active.sum()), count, _sectors(touch, programs) if touch.kind != "atomic" else 0)
+    except (TypeError, ValueError):  # a sum inside, or too many
+        return None
+
+
+def _without(value: Poly, lanes: Sequence[Symbol]) -> Poly:
+    return substitute(value, {lane.key: ZERO for lane in lanes})
+
+
+def _sectors(touch: Touch, programs: Programs) -> int:
+    """Distinct sectors of each execution, added up."""
+    found = 0
+    for same in alike(touch, programs):
+        first = same.addresses[same.mask]
+        touched = np.concatenate((first // SECTOR_BYTES, (first + touch.element_bytes - 1) // SECTOR_BYTES))
+        found += same.times * int(np.unique(touched).size)
+    return found
+
+
+def repetitions(scopes: Sequence[Scope], programs: Programs) -> int | None:
+    """How often what is inside these scopes happens in all programs; None where they are not `enumerable`."""
+    if not enumerable(scopes, (), programs):
+        return None
+    try:
+        return next(iter(executions_of(scopes, programs).values())).size
+    except (TypeError, ValueError):
+        return None

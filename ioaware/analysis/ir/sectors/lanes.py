@@ -1,0 +1,83 @@
+"""Accesses counted lane by lane: where mask and address within a sector depend on the lanes alone, the sectors are a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ioaware.analysis.ir.accesses.access_log import Touch
+from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
+from ioaware.analysis.ir.accesses.values import lane_symbol
+from ioaware.analysis.ir.algebra.constructors import mod, substitute
+from ioaware.analysis.ir.algebra.poly import Choice, Extreme, Floor, Poly, Symbol, Test, parts, poly
+from ioaware.analysis.ir.algebra.predicates import decided
+from ioaware.analysis.ir.sums.reindex import floors
+
+LARGEST_ENUMERATION = 1 << 16
+
+
+def spread(touch: Touch) -> Touch:
+    """With lanes that are used as row and column, floor(lane / D) and its remainder, made two dimensions."""
+    for dimension, size in enumerate(touch.shape):
+        lane = lane_symbol(dimension, size)
+        for floor in (*floors(touch.target.offset), *floors(touch.mask)):
+            divisor = int(floor.denominator.constant or 0)
+            if floor.numerator == poly(lane) and 1 < divisor < size and size % divisor == 0:
+                shape = (*touch.shape[:dimension], divisor, *touch.shape[dimension + 1 :], size // divisor)
+                rows = lane_symbol(len(touch.shape), size // divisor)
+                by = {lane.key: divisor * poly(rows) + poly(lane_symbol(dimension, divisor))}
+                target = replace(touch.target, offset=substitute(touch.target.offset, by))
+                return spread(replace(touch, shape=shape, mask=decided(substitute(touch.mask, by)), target=target))
+    return touch
+
+
+def enumerated(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
+    """Counted lane by lane, where mask and address within a sector depend on the lanes alone."""
+    lanes = {lane_symbol(d, size).key: d for d, size in enumerate(touch.shape) if size > 1}
+    inside = Poly({m: c for m, c in address.terms.items() if any(atom.free & lanes.keys() for atom in m)})
+    rest = address - inside
+    start = mod(rest, poly(SECTOR_BYTES)).constant
+    free = inside.free | mask.free
+    if start is None or free - lanes.keys() or prod(touch.shape) > LARGEST_ENUMERATION:
+        return None
+    grid = np.indices(touch.shape or (1,))
+    values = {key: grid[d] for key, d in lanes.items()}
+    active = np.broadcast_to(numeric(mask, values) != 0, touch.shape or (1,))
+    bytes_ = np.broadcast_to(numeric(inside, values) + int(start), touch.shape or (1,))[active]
+    touched = np.concatenate((bytes_ // SECTOR_BYTES, (bytes_ + touch.element_bytes - 1) // SECTOR_BYTES))
+    return poly(int(np.unique(touched).size))
+
+
+def numeric(value: Poly, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """An expression at arrays of its symbols."""
+    result = np.asarray(0)
+    for factors, coefficient in value.terms.items():
+        term = np.asarray(int(coefficient))
+        for atom in factors:
+            inner = [numeric(part, values) for part in parts(atom)]
+            term = term * _numeric_atom(atom, inner, values)
+        result = result + term
+    return result
+
+
+def _numeric_atom(atom: object, inner: Sequence[np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
+    match atom:
+        case Symbol():
+            return values[atom.key]
+        case Floor():
+            return inner[0] // inner[1]
+        case Extreme():
+            fold = np.minimum if atom.least else np.maximum
+            result = inner[0]
+            for other in inner[1:]:
+                result = fold(result, other)
+            return result
+        case Test():
+            return (inner[0] == 0 if atom.equal else inner[0] >= 0).astype(np.int64)
+        case Choice():
+            return np.where(inner[0] != 0, inner[1], inner[2])
+        case _:
+            raise TypeError(f"no value of {atom!r}")

@@ -1,0 +1,239 @@
+"""How many 32-byte sectors one access touches, as a formula: runs of bytes, whether rows share sectors, and alignment.
+
+An access whose address is affine in its lanes, under masks that clip each dimension, is a stack of rows; a row is a run of
+bytes. A run from byte b to byte l touches floor(l/32) - floor(b/32) + 1 sectors. Rows that ascend share a sector at most with
+the row before. Where lengths are multiples of a sector all rows are alike, and the formula says for which lengths that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ioaware.analysis.ir.accesses.access_log import Touch
+from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
+from ioaware.analysis.ir.accesses.values import lane_symbol
+from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Floor, Poly, Symbol, Test, poly, total
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, decided, negated
+from ioaware.analysis.ir.algebra.prover import nonnegative, positive, replace_atom
+from ioaware.analysis.ir.sectors.alignment import has_unknown
+from ioaware.analysis.ir.sectors.lanes import enumerated, spread
+from ioaware.analysis.ir.sectors.rows import PATIENT, SECTOR, Sectors, rows_of_a_mask, run_sectors, summed
+from ioaware.analysis.ir.sums.closed_forms import linear
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of an access: bytes from one lane to the next, the lanes that are active, and after how many it wraps."""
+
+    lane: Symbol
+    stride: Poly
+    low: Poly
+    high: Poly
+    wrap: Poly | None = None
+
+    @property
+    def count(self) -> Poly:
+        return greatest(ZERO, self.high - self.low)
+
+
+def sectors_of(touch: Touch) -> Sectors | None:
+    """Sectors of one execution of an access, in terms of what is around it; None where its shape has no rule."""
+    touch = spread(touch)
+    mask, address = decided(touch.mask), touch.target.offset
+    if mask == ZERO:
+        return Sectors(ZERO)
+    by_lanes = enumerated(touch, mask, address)
+    if by_lanes is not None:
+        return Sectors(by_lanes)
+    branch = next((a for a in address.atoms if isinstance(a, Choice)), None)
+    if branch is not None:
+        return _of_branches(touch, mask, branch)
+    if len(mask.terms) != 1 or mask.terms[next(iter(mask.terms))] != 1:
+        return None
+    found = _axes(touch.shape, mask, address)
+    if found is None:
+        return rows_of_a_mask(touch, mask, address)
+    axes, guard = found
+    counted = _sum_of_rows(address, axes, touch.element_bytes)
+    return None if counted is None else Sectors(guard * counted.count, counted.doubts)
+
+
+def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
+    """Of lanes whose address is one of two: those of each, which may have sectors in common."""
+    cases = (branch.condition, branch.then), (negated(branch.condition), branch.other)
+    found: list[Sectors] = []
+    for condition, value in cases:
+        active = decided(mask * condition)
+        target = replace(touch.target, offset=replace_atom(touch.target.offset, branch, value))
+        each = sectors_of(replace(touch, mask=active, target=target)) if active != ZERO else None
+        if each is None and active != ZERO:
+            return None
+        found += [each] if each is not None else []
+    both = ("lanes of two branches may share sectors",) if len(found) > 1 else ()
+    doubts = dict.fromkeys((*(doubt for each in found for doubt in each.doubts), *both))
+    return Sectors(total(each.count for each in found), tuple(doubts))
+
+
+def _axes(shape: Sequence[int], mask: Poly, address: Poly) -> tuple[list[Axis], Poly] | None:
+    """The dimensions with the part of them that the mask leaves, and what must hold for any lane to be active."""
+    ((tests, _),) = mask.terms.items()
+    guard, axes = ONE, list[Axis]()
+    pending = set(tests)
+    for dimension, size in enumerate(shape):
+        if size == 1:
+            continue
+        lane = lane_symbol(dimension, size)
+        mine = [test for test in tests if lane.key in test.free]
+        pending -= set(mine)
+        clipped = _clipped(mine, lane, size)
+        axis = None if clipped is None else _axis(address, lane, *clipped)
+        if axis is None:
+            return None
+        axes.append(axis)
+    lanes = {lane_symbol(d, size).key for d, size in enumerate(shape)}
+    for test in pending:
+        guard = guard * poly(test)
+    if any((axis.low.free | axis.high.free | axis.stride.free) & lanes for axis in axes):
+        return None
+    return axes, guard
+
+
+def _clipped(tests: Sequence[object], lane: Symbol, size: int) -> tuple[Poly, Poly] | None:
+    low, high = ZERO, poly(size)
+    for test in tests:
+        found = linear(test.value, lane) if isinstance(test, Test) else None
+        if found is None:
+            return None
+        slope, offset = found
+        if isinstance(test, Test) and test.equal:
+            if slope not in (ONE, -ONE):
+                return None
+            at = -offset if slope == ONE else offset
+            low, high = greatest(low, at), least(high, at + 1)
+        elif positive(slope):
+            low = greatest(low, -floor_div(offset, slope))
+        elif positive(-slope):
+            high = least(high, floor_div(offset, -slope) + 1)
+        else:
+            return None
+    return low, high
+
+
+def _axis(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
+    found = linear(address, lane)
+    if found is not None:
+        return Axis(lane, found[0], low, high)
+    return _wrapped(address, lane, low, high)
+
+
+def _wrapped(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
+    """Rows (lane + c) mod m: as many different ones as there are lanes, and never more than m, in no order."""
+    inside = [a for m in address.terms for a in m if lane.key in a.free and isinstance(a, Floor)]
+    if len(set(inside)) != 1:
+        return None
+    (wrap,) = set(inside)
+    numerator = linear(wrap.numerator, lane)
+    plain = Poly({m: c for m, c in address.terms.items() if wrap not in m})
+    slope = linear(plain, lane)
+    if slope is None or numerator is None or numerator[0] != ONE or lane.key in wrap.denominator.free:
+        return None
+    times = Poly({tuple(a for a in m if a != wrap): c for m, c in address.terms.items() if wrap in m})
+    if times != -(slope[0] * wrap.denominator) or lane.key in times.free:
+        return None
+    return Axis(lane, slope[0], low, least(high, low + wrap.denominator), wrap.denominator)
+
+
+def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | None:
+    """Runs of bytes along the axis of the smallest stride, over the rows of the others."""
+    present = ONE
+    moving: list[Axis] = []
+    for axis in axes:
+        if not axis.stride.terms:  # every lane at the same address
+            present = present * decided(at_least_zero(axis.count - 1))
+        elif nonnegative(-axis.stride):  # descends: count from the other end
+            address = substitute(address, {axis.lane.key: axis.low + axis.high - 1 - poly(axis.lane)})
+            moving.append(replace(axis, stride=-axis.stride))
+        else:
+            moving.append(axis)
+    run, rows = _merged(moving)
+    counted = _rows(address, run, rows, width)
+    return None if counted is None else Sectors(present * counted.count, counted.doubts)
+
+
+def _merged(axes: Sequence[Axis]) -> tuple[Axis | None, list[Axis]]:
+    """The axis that runs along bytes, grown by every axis whose step is exactly its whole length; and the others."""
+    constant = [a for a in axes if a.stride.constant is not None]
+    others = list(axes)
+    run = min(constant, key=lambda a: int(a.stride.constant or 0), default=None)
+    if run is None:
+        symbolic = [a for a in axes if a.wrap is None]
+        run = symbolic[-1] if symbolic else None
+    if run is not None:
+        others.remove(run)
+        for axis in sorted(others, key=lambda a: len(a.stride.key)):
+            lanes = run.lane.upper + 1 if run.lane.upper is not None else ZERO
+            whole = run.low == ZERO and run.high == lanes and run.wrap is None
+            if whole and axis.stride == run.stride * lanes and axis.wrap is None and axis.low == ZERO:
+                wide = Symbol(f"{run.lane.name}+{axis.lane.name}", ZERO, lanes * _size(axis) - 1)
+                run = Axis(wide, run.stride, ZERO, axis.high * lanes)
+                others.remove(axis)
+    return run, others
+
+
+def _size(axis: Axis) -> Poly:
+    return axis.lane.upper + 1 if axis.lane.upper is not None else ONE
+
+
+def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> Sectors | None:
+    kept = {axis.lane.key for axis in rows}
+    base = substitute(address, {key: ZERO for key in address.free if key.startswith("lane") and key not in kept})
+    count, stride = ONE, poly(width)
+    if run is not None:
+        base, count, stride = base + run.low * run.stride, run.count, run.stride
+    span = stride * (count - 1) + width
+    each = run_sectors(base, span, stride, count)
+    if each is None:
+        return None
+    doubts: list[str] = []
+    if run is not None and run.wrap is not None and (mod(base, SECTOR).terms or mod(run.stride * run.wrap, SECTOR).terms):
+        doubts.append("lanes wrap around")
+        each = floor_div(span, SECTOR) + 3
+    if has_unknown(each):
+        doubts.append("memory decides where rows start")
+        each = decided(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, SECTOR))
+    present = decided(at_least_zero(count - 1))  # rows without lanes share nothing
+    for axis in sorted(rows, key=lambda a: (a.stride.constant is None, int(a.stride.constant or 0), len(a.stride.key))):
+        shared = _shared(base, span, axis, present, doubts)
+        each = summed(each, axis.lane, axis.low, axis.high) - shared
+        present = present * decided(at_least_zero(axis.count - 1))
+        span = span + axis.stride * (axis.count - 1)
+        base = substitute(base, {axis.lane.key: axis.low})
+    return Sectors(each, tuple(doubts))
+
+
+def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, doubts: list[str]) -> Poly:
+    """Sectors that a row of this axis has in common with the row before, if rows are `present`. Where that is open, none, and a
+    doubt says so."""
+    if nonnegative(axis.stride - span - (SECTOR_BYTES - 1)):
+        return ZERO
+    offset = mod(substitute(base, {axis.lane.key: ZERO}), SECTOR).constant
+    aligned = not mod(axis.stride, SECTOR).terms
+    apart = nonnegative(axis.stride - span, PATIENT)
+    if (
+        aligned
+        and offset is not None
+        and (apart or not axis.stride.constant)
+        and nonnegative(axis.stride - span - int(offset), PATIENT)
+    ):
+        return ZERO
+    if not apart:
+        doubts.append("rows may overlap")
+        return ZERO
+    if axis.wrap is not None:
+        doubts.append("rows that wrap around may share sectors")
+        return ZERO
+    before = substitute(base, {axis.lane.key: poly(axis.lane) - 1}) + span - 1
+    same = at_least_zero(floor_div(before, SECTOR) - floor_div(base, SECTOR))
+    return summed(present * same, axis.lane, axis.low + 1, axis.high)

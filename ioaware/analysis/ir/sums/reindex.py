@@ -1,0 +1,106 @@
+"""Changes of index: an index as two digits, two indices as one, and a full turn of remainders taken from another start.
+
+Each is a bijection between the integers that are summed over, so that a sum does not change whatever its body is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from ioaware.analysis.ir.algebra.constructors import floor_div, least, substitute
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Floor, Poly, Symbol, parts, poly
+from ioaware.analysis.ir.algebra.prover import nonnegative, positive
+
+
+@dataclass(frozen=True, slots=True)
+class Digits:
+    """The body in terms of `ones`, which runs from 0 up to `length`, inside `tens`, which runs from 0 up to `quotient`."""
+
+    body: Poly
+    ones: Symbol
+    length: Poly
+    tens: Symbol
+    quotient: Poly
+    exact: bool
+    """Whether every length is the divisor."""
+
+
+def by_digits(body: Poly, index: Symbol, low: Poly, high: Poly) -> Iterator[Digits]:
+    """An index used through floor(index / D) and its remainder is two indices; the last of the higher ones may be short."""
+    if low.terms:
+        return
+    divisors = {atom.denominator for atom in floors(body) if atom.numerator == poly(index)}
+    for divisor in sorted(divisors, key=lambda d: (-len(d.terms), -len(d.key), d.key)):
+        if index.key in divisor.free or not positive(divisor):
+            continue
+        exact = _exact_quotient(high, divisor)
+        quotient = exact if exact is not None else floor_div(high + divisor - 1, divisor)
+        tens = Symbol(f"{index.name}_quotient", ZERO, quotient - 1)
+        length = divisor if exact is not None else least(divisor, high - divisor * poly(tens))
+        ones = Symbol(f"{index.name}_rest", ZERO, length - 1)
+        spread = substitute(body, {index.key: divisor * poly(tens) + poly(ones)})
+        yield Digits(spread, ones, length, tens, quotient, exact is not None)
+
+
+def _exact_quotient(a: Poly, b: Poly) -> Poly | None:
+    quotient = floor_div(a, b)
+    return quotient if (quotient * b) == a else None
+
+
+def turned(body: Poly, index: Symbol, low: Poly, high: Poly) -> tuple[Poly, Symbol, Poly, Poly] | None:
+    """A body in (index + c) mod D over D indices: the remainders are 0 .. D - 1 whatever c is, each once; k times over k D.
+
+    Returns the body in the remainder, the remainder, D and k; None where the body depends on more than the remainder.
+    """
+    found = {atom: atom.numerator - poly(index) for atom in floors(body)}
+    for atom, start in found.items():
+        turn = atom.denominator
+        times = _exact_quotient(high - low, turn) if index.key not in start.free | turn.free else None
+        if times is None or not (times == ONE or (positive(turn) and nonnegative(times))):
+            continue
+        if times == ONE and not start.terms and not low.terms:
+            continue
+        remainder, turns = Symbol(f"{index.name}_rest", ZERO, turn - 1), Symbol(f"{index.name}_turns")
+        moved = substitute(body, {index.key: poly(remainder) + turn * poly(turns) - start})
+        if not {turns.key, index.key} & moved.free:
+            return moved, remainder, turn, times
+    return None
+
+
+def joined(body: Poly, inner: Symbol, inner_size: Poly, outer: Symbol, outer_size: Poly) -> tuple[Poly, Symbol] | None:
+    """Two indices from 0, used only as `inner + inner_size outer`, are one that runs up to the product of their sizes."""
+    if not {inner.key, outer.key} <= body.free or not nonnegative(inner_size) or not nonnegative(outer_size):
+        return None
+    if {inner.key, outer.key} & (inner_size.free | outer_size.free):
+        return None
+    both = Symbol(f"{outer.name}_{inner.name}", ZERO, inner_size * outer_size - 1)
+    moved = substitute(body, {inner.key: poly(both) - inner_size * poly(outer)})
+    return None if {inner.key, outer.key} & moved.free else (moved, both)
+
+
+def join_pairs(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> tuple[Poly, Sequence[Symbol], Sequence[Poly]]:
+    """With every two indices that are used as one made one; the outermost comes first."""
+    for inner, outer in permutations(range(len(indices)), 2):
+        rest = [at for at in range(len(indices)) if at not in (inner, outer)]
+        others, their_sizes = [indices[at] for at in rest], [sizes[at] for at in rest]
+        found = joined(body, indices[inner], sizes[inner], indices[outer], sizes[outer])
+        if found is not None:
+            return join_pairs(found[0], [found[1], *others], [sizes[inner] * sizes[outer], *their_sizes])
+        for digits in by_digits(body, indices[outer], ZERO, sizes[outer]) if indices[inner].key in body.free else ():
+            found = joined(digits.body, indices[inner], sizes[inner], digits.ones, digits.length)
+            if found is not None:
+                product = sizes[inner] * digits.length
+                return found[0], [digits.tens, found[1], *others], [digits.quotient, product, *their_sizes]
+    return body, indices, sizes
+
+
+def floors(value: Poly) -> list[Floor]:
+    """Every floor inside, the inner ones first."""
+    found: list[Floor] = []
+    for atom in value.atoms:
+        found += [floor for part in parts(atom) for floor in floors(part)]
+        if isinstance(atom, Floor):
+            found.append(atom)
+    return found

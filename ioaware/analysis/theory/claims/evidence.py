@@ -1,0 +1,93 @@
+"""What a claim is judged on: the runs it needs, and what a source observed in each beside what theory predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ioaware.result import BYTES_HOLD, ParamValue, Result, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One run a claim asks for: a source, a case, and the parameters that are not the case's defaults."""
+
+    source: Source
+    target: str
+    params: tuple[tuple[str, ParamValue], ...]
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.target} {_words(dict(self.params))}"
+
+
+def need(source: Source, target: str, **params: ParamValue) -> Need:
+    """A `Need`; two of the same content are equal, whatever the order of the parameters."""
+    return Need(source, target, tuple(sorted(params.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a source observed at a point, what theory predicts there, and the integers of the formulas' symbols."""
+
+    observed: Result
+    predicted: Result
+    values: Mapping[str, int]
+
+    @property
+    def target(self) -> str:
+        return self.observed.target
+
+    @property
+    def causal(self) -> bool:
+        return bool(self.observed.params.get("causal", False))
+
+    @property
+    def requested_bytes(self) -> int | None:
+        """Reads and writes observed, over all heads."""
+        return self.observed.requested.total_bytes if self.observed.requested else None
+
+    @property
+    def heads(self) -> int:
+        """Batch times heads: totals are per launch, formulas per head."""
+        return self.values["B"] * self.values["H"]
+
+    @property
+    def where(self) -> str:
+        return f"{self.observed.source} {self.target} {_words(self.observed.params)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was observed: the answer to each need that was asked, and the measurements there are."""
+
+    answers: Mapping[Need, Observation] = field(default_factory=dict[Need, Observation])
+    measurements: Sequence[Observation] = ()
+
+    def at(self, wanted: Need) -> Observation | None:
+        """The answer to a need, or None where it was not asked or did not end well."""
+        seen = self.answers.get(wanted)
+        return seen if seen is not None and seen.observed.status in BYTES_HOLD else None
+
+    def measured(self, *targets: str) -> Iterator[Observation]:
+        """Trustworthy measurements of these cases: a throttled, failed or impossible record is no evidence."""
+        for seen in self.measurements:
+            if seen.target in targets and seen.observed.status in BYTES_HOLD:
+                yield seen
+
+    def checked(self, target: str) -> Iterator[Observation]:
+        """Measurements of a case whose output was checked, trusted or not: a wrong output is evidence all the same."""
+        return (seen for seen in self.measurements if seen.target == target and seen.observed.check is not None)
+
+    def failures(self) -> Iterator[str]:
+        """Why runs that were asked for gave no answer and which measurements are not trusted, a sentence each."""
+        untrusted = ((seen.where, seen) for seen in self.measurements)
+        for where, seen in (*((str(wanted), seen) for wanted, seen in self.answers.items()), *untrusted):
+            if seen.observed.status not in BYTES_HOLD:
+                yield f"Not used, {where}: {seen.observed.status}. {'; '.join(seen.observed.notes)}"
+
+
+def _words(params: Mapping[str, ParamValue]) -> str:
+    """The parameters in short, as N=128 d=16, leaving out what is one, off or unset."""
+    short = {"seq_len": "N", "kv_len": "N_k", "head_dim": "d", "block_m": "B_r", "block_n": "B_c", "sram_elements": "M"}
+    shown = {short.get(name, name): value for name, value in params.items() if value not in (None, False, 1)}
+    return " ".join(name if value is True else f"{name}={value}" for name, value in shown.items())

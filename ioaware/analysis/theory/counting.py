@@ -1,0 +1,88 @@
+"""Counts: exact numbers of elements an algorithm moves per head, as sympy expressions, kept apart by element width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import sympy
+from sympy import Expr
+
+from ioaware.analysis.formulas.evaluate import evaluate
+from ioaware.analysis.formulas.functions import ceil_div, positive_symbols
+
+# The papers' letters. N: queries, N_k: keys and values, d: head_dim, M: on-chip memory in elements, B_r x B_c: tile,
+# e: bytes of an input element, B and H: batch and heads. All positive integers, so that ceilings simplify.
+N, N_k, d, M, B_r, B_c, e, B, H = positive_symbols("N N_k d M B_r B_c e B H")
+
+# T_r row blocks of Q and T_c column blocks of K and V (Algorithm 1, lines 3 and 4); the last of each may be ragged.
+T_r, T_c = ceil_div(N, B_r), ceil_div(N_k, B_c)
+
+# What Algorithm 1 holds on chip at line 9: K_j, V_j, Q_i, O_i, S_ij, l_i and m_i. The paper's blocks exceed M: they leave
+# no room for S_ij. Registers, where real kernels keep S and O, are not counted.
+LIVE_SET = 2 * d * (B_r + B_c) + B_r * B_c + 2 * B_r
+
+ZERO: Expr = sympy.S.Zero
+FP32_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Elements:
+    """A number of elements: `inputs` of them in the inputs' dtype (e bytes each), `fp32` in single precision."""
+
+    inputs: Expr = ZERO
+    fp32: Expr = ZERO
+
+    def __add__(self, other: Elements) -> Elements:
+        return Elements(self.inputs + other.inputs, self.fp32 + other.fp32)
+
+    @property
+    def count(self) -> Expr:
+        """How many elements, of whatever width: what the papers count."""
+        return self.inputs + self.fp32
+
+    @property
+    def bytes(self) -> Expr:
+        """How many bytes, with `e` the bytes of an input element."""
+        return e * self.inputs + FP32_BYTES * self.fp32
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel, or one line of the algorithm: what a head reads and writes in it, and its FLOPs (FMA = 2)."""
+
+    name: str
+    reads: Elements
+    writes: Elements
+    flops: Expr = ZERO
+
+
+@dataclass(frozen=True)
+class Counts:
+    """An algorithm's exact counts per head, step by step in launch order.
+
+    `extra` is the memory beyond inputs and output. `source` names paper and algorithm. `blocks` (optional) are the
+    paper's block sizes B_r, B_c as functions of M and d.
+    """
+
+    name: str
+    source: str
+    steps: tuple[Step, ...]
+    extra: Elements
+    blocks: Mapping[str, Expr] = field(default_factory=dict[str, Expr])
+
+    @property
+    def reads(self) -> Elements:
+        return sum((step.reads for step in self.steps), Elements())
+
+    @property
+    def writes(self) -> Elements:
+        return sum((step.writes for step in self.steps), Elements())
+
+    @property
+    def flops(self) -> Expr:
+        return sum((step.flops for step in self.steps), ZERO)
+
+    def total_elements(self, values: Mapping[str, int]) -> int:
+        """Elements read and written per head at these values of the symbols, exactly."""
+        return evaluate(self.reads.count + self.writes.count, values)

@@ -1,0 +1,133 @@
+"""Lower bounds on the traffic of exact attention, per head, in elements; each with the condition it needs and its source.
+
+Two kinds, kept apart: bounds with their constants, which no execution may undercut (`compulsory`, `EXPLICIT`), and
+leading terms, which say how traffic grows and leave the constant out (`THEOREM2_FLASH`, `SAHA_YE`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from sympy import Expr
+
+from ioaware.analysis.formulas.evaluate import evaluate
+from ioaware.analysis.formulas.functions import ceil_div, largest, positive_symbols, smallest, square_root
+from ioaware.analysis.theory.counting import Elements, M, N, N_k, Step, d
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One statement: `elements` moved per head, when it holds, who says so, and whether its constant is meant."""
+
+    name: str
+    elements: Expr
+    condition: str
+    source: str
+    constant: bool
+
+
+@cache
+def compulsory(causal: bool = False) -> Step:
+    """What must move whatever the algorithm and M: every input element that the output depends on, and the output.
+
+    With a causal mask and N > N_k the first N - N_k rows of Q see no key, and their Q is not needed.
+    """
+    queries = smallest(N, N_k) if causal else N
+    return Step("compulsory", reads=Elements(inputs=queries * d + 2 * N_k * d), writes=Elements(inputs=N * d))
+
+
+def visible_pairs(causal: bool = False) -> Expr:
+    """Pairs of a query and a key it sees: the dot products that must be computed."""
+    if not causal:
+        return N * N_k
+    seeing = smallest(N, N_k)  # queries that see a key: the last of them sees all N_k, the one before N_k - 1, ...
+    return seeing * (N_k - seeing) + seeing * (seeing + 1) / 2
+
+
+EXPLICIT = Bound(
+    "explicit",
+    N * N_k * d**2 / (M + 4 * d**2) - M,
+    condition="exact attention by the standard matrix product, one fast memory of M elements",
+    source="constants of Saha and Ye 2024, arXiv 2402.07443, Lemma 3.3: a part of a 2M-partition of the red-blue pebble "
+    "game holds at most (M/d)^2 dot products besides the 4M it touches",
+    constant=True,
+)
+
+THEOREM2_FLASH = Bound(
+    "Theorem 2, FlashAttention",
+    N**2 * d**2 / M,
+    condition="d <= M <= N d; Theta, the constant is 12 for Algorithm 1 with the paper's blocks",
+    source="Dao et al. 2022, arXiv 2205.14135, Theorem 2",
+    constant=False,
+)
+
+THEOREM2_STANDARD = Bound(
+    "Theorem 2, standard attention",
+    N * d + N**2,
+    condition="M = Omega(d^2), M <= N d; Theta. The paper says d <= M, but it charges each operand of a matrix product once: "
+    "for M = o(d^2) any algorithm moves Omega(N^2 d / sqrt(M)), which is more than N^2 (Saha and Ye, Theorem 3.7)",
+    source="Dao et al. 2022, arXiv 2205.14135, Theorem 2",
+    constant=False,
+)
+
+SAHA_YE_SMALL = Bound(
+    "Saha-Ye, M < d^2",
+    N**2 * d / square_root(M),
+    condition="M = o(d^2), standard matrix product",
+    source="Saha and Ye 2024, arXiv 2402.07443, Theorem 3.7",
+    constant=False,
+)
+
+SAHA_YE_LARGE = Bound(
+    "Saha-Ye, M >= d^2",
+    N**2 * d**2 / M,
+    condition="M = Omega(d^2), standard matrix product",
+    source="Saha and Ye 2024, arXiv 2402.07443, Theorem 3.1",
+    constant=False,
+)
+
+SAHA_YE = Bound(
+    "Saha-Ye",
+    smallest(SAHA_YE_SMALL.elements, SAHA_YE_LARGE.elements),
+    condition="exact attention by the standard matrix product; Theta; the two terms cross at M = d^2",
+    source="Saha and Ye 2024, arXiv 2402.07443, Theorem 3.1",
+    constant=False,
+)
+
+BOUNDS = (EXPLICIT, THEOREM2_FLASH, THEOREM2_STANDARD, SAHA_YE, SAHA_YE_SMALL, SAHA_YE_LARGE)
+
+
+def saha_ye(memory: int, head_dim: int) -> Bound:
+    """The regime that M is in: N^2 d / sqrt(M) below d^2, N^2 d^2 / M from there on."""
+    return SAHA_YE_SMALL if memory < head_dim**2 else SAHA_YE_LARGE
+
+
+def leading_term(bound: Bound, values: Mapping[str, int]) -> float:
+    """The number of a bound at these values of N, N_k, d, M, as a float: leading terms hold square roots."""
+    # Symbols as keys, because sympy would parse a string.
+    return float(bound.elements.subs({symbol: values[str(symbol)] for symbol in bound.elements.free_symbols}))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+def lower_bound_elements(values: Mapping[str, int], *, causal: bool = False, heads: int = 1, processors: int = 1) -> int:
+    """max(4 N d, N^2 d^2 / (M + 4 d^2) - M), rounded up: elements that must move for `heads` heads at N, N_k, d, M.
+
+    `processors` fast memories of M elements each share the work (the SMs of a GPU): each may end with a part that has
+    not cost its M moves, so M is subtracted once per processor. With a causal mask only visible pairs count.
+    """
+    return evaluate(_lower_bound(causal), {**values, "heads": heads, "processors": processors})
+
+
+@cache
+def _lower_bound(causal: bool) -> Expr:
+    """The formula, built once: sympy takes longer to write it down than to evaluate it."""
+    heads, processors = positive_symbols("heads processors")
+    must_touch = compulsory(causal)
+    pairs = ceil_div(heads * visible_pairs(causal) * d**2, M + 4 * d**2) - processors * M
+    return largest(heads * (must_touch.reads.count + must_touch.writes.count), pairs)
+
+
+def lower_bound_bytes(values: Mapping[str, int], *, causal: bool = False, heads: int = 1, processors: int = 1) -> int:
+    """The same in bytes, elements being `e` bytes wide."""
+    return values["e"] * lower_bound_elements(values, causal=causal, heads=heads, processors=processors)

@@ -1,0 +1,34 @@
+"""PyTorch's flex_attention, compiled for each shape as its documentation has it."""
+
+# flex_attention and the compiler have no complete types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ioaware.bench.attention_points import Point
+from ioaware.bench.registry import Contestant
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def flex(point: Point) -> Contestant:
+    """A block mask where causal, built outside the call."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    compiler: Any = torch
+    compiler._dynamo.reset()  # the compiler keeps a few shapes of a function and then refuses more
+    call: Any = compiler.compile(flex_attention, dynamic=False)
+    mask: Any = create_block_mask(_not_later, None, None, point.seq_len, point.kv_len) if point.causal else None
+
+    def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return call(q, k, v, block_mask=mask, enable_gqa=point.heads != point.kv_heads)
+
+    return Contestant(forward)
+
+
+def _not_later(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: ARG001 - flex_attention's signature
+    """Query i sees keys 0 to i."""
+    return query >= key

@@ -1,0 +1,220 @@
+"""The GPU of the race: calls captured in CUDA graphs, timed by events, with the two ceilings as contestants of their own."""
+
+# torch.cuda has no complete types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioaware.bench.interleaving import calls_in_sample
+from ioaware.measurement.nvml import Gpu, Snapshot
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MATMUL, COPY = "matmul ceiling", "copy ceiling"
+MATMUL_SIDE = 8192
+COPY_BYTES = 2**29
+
+POISONED = 8
+HOST_CALLS = 10
+HOST_WAIT_NS = 3e8
+"""Host cost is the least of three batches of calls, of fewer where the GPU would take this long over them."""
+
+Run = Callable[[], object]
+Compute = Callable[[], "tuple[Tensor, ...]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Something to time again and again: `play` does the work of `calls` calls. `captured`: in a CUDA graph; otherwise
+    `reason` says why not, and what the host costs is in the time. `check` plays once more into spoilt outputs and says
+    whether they are right again. `keep` is what must live as long: a graph reads the memory of tensors that it does not own."""
+
+    play: Run
+    calls: int
+    captured: bool
+    reason: str = ""
+    check: Callable[[], bool] = lambda: True
+    keep: object = None
+
+
+class GpuClock:
+    """Times samples by CUDA events on the current stream, and asks NVML while they run."""
+
+    def __init__(self, samples: Mapping[str, Sample], gpu: Gpu) -> None:
+        import torch
+
+        self.cuda: Any = torch.cuda
+        self.samples = samples
+        self.gpu = gpu
+        self.snapshots: list[Snapshot] = []
+
+    def queue(self, name: str) -> Callable[[], float]:
+        start, end = self.cuda.Event(enable_timing=True), self.cuda.Event(enable_timing=True)
+        sample = self.samples[name]
+        start.record()
+        sample.play()
+        end.record()
+        return lambda: start.elapsed_time(end) * 1e6 / sample.calls
+
+    def look(self) -> None:
+        self.snapshots.append(self.gpu.snapshot())
+
+    def settle(self) -> None:
+        self.cuda.synchronize()
+
+
+class Device:
+    """Device 0 of this process, with one side stream on which everything is prepared, as capturing wants it."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch: Any = torch
+        self.stream: Any = torch.cuda.Stream()
+
+    def aside(self) -> AbstractContextManager[object]:
+        """Work queued in the block runs on the side stream."""
+        self.torch.cuda.synchronize()
+        return self.torch.cuda.stream(self.stream)
+
+    def one_ns(self, run: Run) -> float:
+        """About how long a call takes, of a work that has run before."""
+        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.torch.cuda.synchronize()
+        start.record()
+        run()
+        end.record()
+        self.torch.cuda.synchronize()
+        return start.elapsed_time(end) * 1e6
+
+    def sample(self, runs: Sequence[Compute], right: Callable[[Sequence[Tensor]], bool]) -> Sample:
+        """As many calls as make a sample, going round the runs, which have all run before, and ending with the first of
+        them; inside `aside`. A graph is used only if it writes outputs that are `right` for the first run's inputs:
+        work that went to another stream is not in it, and would be taken for free."""
+        calls = calls_in_sample(self.one_ns(runs[0]))
+
+        def every() -> tuple[Tensor, ...]:
+            outputs: tuple[Tensor, ...] = ()
+            for left in reversed(range(calls)):
+                outputs = runs[left % len(runs)]()
+            return outputs
+
+        graph = self.torch.cuda.CUDAGraph()
+        self.torch.cuda.synchronize()
+        try:
+            with uncollected():
+                graph.capture_begin()
+                try:
+                    outputs = every()
+                finally:
+                    graph.capture_end()
+        except RuntimeError as error:
+            self.torch.cuda.synchronize()
+            return self._uncaptured(every, calls, right, f"no CUDA graph: {_first_line(error)}")
+
+        def check() -> bool:
+            for output in outputs:
+                output.fill_(float("nan"))
+            graph.replay()
+            return right(outputs)
+
+        if not check():
+            return self._uncaptured(every, calls, right, "no CUDA graph: its replay does not write the output")
+        return Sample(graph.replay, calls, captured=True, check=check, keep=(runs, outputs))
+
+    @staticmethod
+    def _uncaptured(every: Compute, calls: int, right: Callable[[Sequence[Tensor]], bool], reason: str) -> Sample:
+        return Sample(every, calls, captured=False, reason=reason, check=lambda: right(every()))
+
+    def plain_sample(self, run: Run, reason: str = "") -> Sample:
+        """The same without a graph."""
+        calls = calls_in_sample(self.one_ns(run))
+
+        def every() -> None:
+            for _ in range(calls):
+                run()
+
+        return Sample(every, calls, captured=False, reason=reason)
+
+    def host_us(self, run: Run) -> float:
+        """Microseconds until a call returns with its work queued: the least of a few batches."""
+        one = self.one_ns(run)
+        calls = max(2, min(HOST_CALLS, int(HOST_WAIT_NS / 10 / max(one, 1.0))))
+        best = float("inf")
+        for _ in range(3):
+            self.torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(calls):
+                run()
+            best = min(best, (time.perf_counter() - start) / calls)
+        self.torch.cuda.synchronize()
+        return best * 1e6
+
+    def poison(self, size_bytes: int) -> None:
+        """Fills with NaN the blocks that the next allocations of this size will get, on the current stream."""
+        blocks = [self.torch.empty(size_bytes, dtype=self.torch.uint8, device="cuda") for _ in range(POISONED)]
+        for block in blocks:
+            block.fill_(255)  # all bits set is a NaN in every float type
+
+    def lost(self) -> bool:
+        """Whether an error has taken the CUDA context with it: nothing can be measured in this process any more."""
+        try:
+            self.torch.cuda.synchronize()
+        except RuntimeError:
+            return True
+        return False
+
+    def clock(self, samples: Mapping[str, Sample], gpu: Gpu) -> GpuClock:
+        return GpuClock(samples, gpu)
+
+    def ceilings(self) -> dict[str, Sample]:
+        """A bf16 matmul of 8192^3 and a copy of 512 MB, of random numbers. Both are long beside a launch, and as nodes of
+        a graph copies were a third slower (2.7 against 4.2 TB/s on an H200)."""
+        torch = self.torch
+        a, b = (torch.randn(MATMUL_SIDE, MATMUL_SIDE, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+        c = torch.empty_like(a)
+        source = torch.randint(0, 256, (COPY_BYTES,), dtype=torch.uint8, device="cuda")
+        target = torch.empty_like(source)
+        runs: dict[str, Run] = {MATMUL: lambda: torch.mm(a, b, out=c), COPY: lambda: target.copy_(source)}
+        for run in runs.values():
+            run()
+        return {name: self.plain_sample(run) for name, run in runs.items()}
+
+    def inputs(self, shapes: Sequence[tuple[int, ...]], dtype: str, seed: int) -> list[Tensor]:
+        """Normal random tensors, the same for the same seed."""
+        self.torch.manual_seed(seed)
+        return [self.torch.randn(shape, dtype=getattr(self.torch, dtype), device="cuda") for shape in shapes]
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Python's garbage stays where it is: in it may be the graph of an earlier back end, and destroying a CUDA graph while
+    another is captured makes that capture invalid."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def matmul_rate(times_ns: Sequence[float]) -> tuple[float, ...]:
+    """FLOP/s of the matmul's samples."""
+    return tuple(2 * MATMUL_SIDE**3 / (time_ns * 1e-9) for time_ns in times_ns)
+
+
+def copy_rate(times_ns: Sequence[float]) -> tuple[float, ...]:
+    """Bytes read and written a second by the copy's samples."""
+    return tuple(2 * COPY_BYTES / (time_ns * 1e-9) for time_ns in times_ns)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,194 @@
+"""Compiling before the race, in processes side by side: the disk keeps what they compile, and a crash is theirs alone.
+
+A process reads jobs, one JSON object a line, from stdin, and writes for each of its points what came of it to stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+from ioaware.bench.attention_points import Point
+from ioaware.bench.race_record import Status
+from ioaware.bench.registry import BackEnd, UnsupportedError, back_ends
+
+PATIENCE_S = 180.0
+"""A point that takes longer to compile and run once hangs."""
+
+Verdict = tuple[Status, str]
+Group = tuple[str, list[Point]]
+News = tuple[str, Point, Verdict] | Exception | None
+"""What a helper tells: what came of a point, an error of its own, or that it is done."""
+
+
+def groups(points: Sequence[Point], ends: Sequence[BackEnd]) -> list[Group]:
+    """What shares its kernels goes to one process: a back end, a pass, a head_dim and a mask."""
+    found: dict[tuple[object, ...], list[Point]] = defaultdict(list)
+    for end in ends:
+        if end.compiles and end.present:
+            for point in points:
+                found[end.name, point.what, point.head_dim, point.causal].append(point)
+    return [(str(key[0]), group) for key, group in found.items()]
+
+
+def warm(
+    points: Sequence[Point],
+    ends: Sequence[BackEnd],
+    tutorial: Path | None,
+    *,
+    processes: int | None = None,
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,  # noqa: ARG005
+    command: Sequence[str] = (sys.executable, "-m", "ioaware.bench.precompile"),
+    patience_s: float = PATIENCE_S,
+) -> dict[tuple[Point, str], Verdict]:
+    """Runs every back end that compiles once at every point. Returns those that cannot take part, and why."""
+    waiting: queue.SimpleQueue[Group] = queue.SimpleQueue()
+    every = groups(points, ends)
+    for group in every:
+        waiting.put(group)
+    total, count = sum(len(group) for _, group in every), 0
+    verdicts: dict[tuple[Point, str], Verdict] = {}
+    news: queue.SimpleQueue[News] = queue.SimpleQueue()
+    helpers = [_Helper(waiting, tutorial, command, patience_s, news) for _ in range(min(processes or _cores(), len(every)))]
+    for helper in helpers:
+        helper.start()
+    try:
+        running = len(helpers)
+        while running:
+            told = news.get()
+            if told is None:
+                running -= 1
+            elif isinstance(told, Exception):
+                raise told
+            else:
+                name, point, verdict = told
+                if verdict[0] != "ok":
+                    verdicts[point, name] = verdict
+                count += 1
+                progress(count, total, f"{name} {point.label}")
+    finally:
+        for helper in helpers:
+            helper.stop()
+    return verdicts
+
+
+def _cores() -> int:
+    return min(16, len(os.sched_getaffinity(0)))
+
+
+class _Helper(threading.Thread):
+    """One process at a time, and a new one in place of each that dies."""
+
+    def __init__(
+        self,
+        waiting: queue.SimpleQueue[Group],
+        tutorial: Path | None,
+        command: Sequence[str],
+        patience_s: float,
+        news: queue.SimpleQueue[News],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.waiting, self.tutorial, self.command, self.patience_s, self.news = waiting, tutorial, command, patience_s, news
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self) -> None:
+        try:
+            while True:
+                name, points = self.waiting.get_nowait()
+                while points:
+                    points = self._points(name, points)
+        except queue.Empty:
+            self.news.put(None)
+        except Exception as error:  # raised again by whoever reads the news
+            self.news.put(error)
+        self.stop()
+
+    def _points(self, name: str, points: list[Point]) -> list[Point]:
+        """Asks the process for these points; returns those after one that it did not survive."""
+        process = self._living()
+        job = {"name": name, "tutorial": self.tutorial and str(self.tutorial), "points": [point.to_dict() for point in points]}
+        questions, answers = cast("tuple[IO[str], IO[str]]", (process.stdin, process.stdout))
+        try:
+            questions.write(json.dumps(job) + "\n")
+            questions.flush()
+        except BrokenPipeError:
+            pass  # it reads as a death below
+        for number, point in enumerate(points):
+            alarm = threading.Timer(self.patience_s, process.kill)
+            alarm.start()
+            line = answers.readline()
+            alarm.cancel()
+            if not line:
+                code = process.wait()
+                self.stop()
+                why = f"died by signal {-code}" if code < 0 else f"ended with code {code}"
+                self.news.put((name, point, ("failed", f"its process {why} while it compiled or first ran")))
+                return points[number + 1 :]
+            said: Any = json.loads(line)
+            self.news.put((name, point, (said["status"], said["reason"])))
+        return []
+
+    def _living(self) -> subprocess.Popen[str]:
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(  # noqa: S603 - our own module
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+        return self.process
+
+    def stop(self) -> None:
+        """Ends the process, if there is one."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+def main() -> int:
+    """One process: jobs from stdin until there are no more."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    for line in sys.stdin:
+        job: Any = json.loads(line)
+        end = back_ends(Path(job["tutorial"]) if job["tutorial"] else None)[job["name"]]
+        for data in job["points"]:
+            status, reason, lost = _once(end, Point.of(data))
+            answers.write(json.dumps({"status": status, "reason": reason}) + "\n")
+            answers.flush()
+            if lost:
+                return 1
+    return 0
+
+
+def _once(end: BackEnd, point: Point) -> tuple[Status, str, bool]:
+    """Compiles and runs it, and whether this process is of no more use."""
+    from ioaware.bench.gpu_timing import Device
+    from ioaware.bench.run import describe
+    from ioaware.bench.workload import shapes, work
+
+    device = Device()
+    try:
+        contestant = end.enter(point)
+        inputs = device.inputs(shapes(point), point.dtype, 0)
+        with device.aside(), contestant.within():
+            work(point, contestant, inputs)()
+        device.torch.cuda.synchronize()
+    except UnsupportedError as refusal:
+        return "unsupported", str(refusal), False
+    except Exception as error:  # a back end may raise anything
+        return "failed", describe(error), device.lost()
+    return "ok", "", False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Launches caught before Triton compiles them: each with its arguments, its grid and its options in the user's parameters."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton.language as _tl
+from sympy import Expr
+from torch._subclasses.fake_tensor import FakeTensor
+from triton.backends.compiler import GPUTarget
+from triton.compiler import compiler as _compiler
+from triton.runtime import autotuner as _autotuner
+from triton.runtime import interpreter as _interpreter
+from triton.runtime import jit as _jit
+
+from ioaware._monkeypatch import Patches
+from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, Event, TensorValue, Value, is_tensor, items_of
+from ioaware.compilation.triton_ir import compiled
+from ioaware.errors import UsageError
+from ioaware.fakegpu.autotuning import run_one_configuration
+from ioaware.fakegpu.fake_cuda import CUDA
+from ioaware.fakegpu.storages import strided_tensors
+from ioaware.symints.symbols import Symbols, bit_length
+
+tl: Any = _tl
+jit: Any = _jit
+compiler: Any = _compiler
+autotuner: Any = _autotuner
+interpreter: Any = _interpreter
+
+TORCH = str(Path(torch.__file__).parent)
+STORAGE_SPACING = 2**44
+"""Bytes between the addresses that storages are given: they are never read, and aligned as CUDA's allocator aligns."""
+
+
+def _told_device(tensor: Any) -> torch.device:
+    """A tensor without memory answers host code as one on the GPU; torch itself must know better."""
+    asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
+    if tensor.fake_mode.in_kernel_invocation:
+        return torch.device("meta")
+    return tensor.fake_device if TORCH in asks else CUDA
+
+
+class Interceptor:
+    """Inside the `with` block every launch is appended to `events` and runs nothing."""
+
+    def __init__(
+        self,
+        symbols: Symbols,
+        events: list[Event],
+        wanted: Mapping[str, Any],
+        gpu: GPUTarget,
+        launched: Callable[[CapturedLaunch, Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        """`launched` is told of each launch, with its arguments as the host code gave them."""
+        self._symbols = symbols
+        self._events = events
+        self._wanted = wanted
+        self._gpu = gpu
+        self._launched = launched
+        self._notes: tuple[str, ...] = ()
+        self._storages: dict[int, tuple[int, Any]] = {}
+        self._patches = Patches()
+
+    def __enter__(self) -> Interceptor:
+        launch, patches = self._launch, self._patches.__enter__()
+
+        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+            return self._compiled(kernel, args, kwargs) if warmup else launch(kernel, args, grid, kwargs)
+
+        def interpreted(kernel: Any, *_: Any, **__: Any) -> None:
+            raise UsageError(
+                f"{kernel.fn.__name__} was decorated for Triton's interpreter, and derive compiles it",
+                "Unset TRITON_INTERPRET and start again.",
+            )
+
+        def relaunch(kernel: Any, grid: Any) -> Any:
+            def launched(*args: Any, **_: Any) -> None:
+                launch(kernel.src.fn, args, grid, {})
+
+            return launched
+
+        patches.set(jit.JITFunction, "run", run)
+        patches.set(interpreter.InterpretedFunction, "run", interpreted)
+        patches.set(compiler.CompiledKernel, "__getitem__", relaunch)
+        patches.set(FakeTensor, "data_ptr", lambda tensor: self._address(tensor))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        patches.set(FakeTensor, "device", property(_told_device))
+        patches.set(torch.SymInt, "bit_length", bit_length)
+        plain = autotuner.Autotuner.run
+
+        def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            return run_one_configuration(plain, tuner, args, kwargs, wanted=self._wanted, verb="derived", say=self._say)
+
+        patches.set(autotuner.Autotuner, "run", tuned)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._patches.__exit__(*error)
+
+    def forget(self) -> None:
+        """Drops the notes for a launch that was never made."""
+        self._notes = ()
+
+    def numbers(self, values: object) -> frozenset[int]:
+        """The storages of the tensors in a nesting, by the numbers that captured tensors have them by."""
+        return frozenset(map(self._storage, strided_tensors(values)))
+
+    def _say(self, note: str) -> None:
+        self._notes += (note,)
+
+    def _launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
+        for hook in kernel.pre_run_hooks:
+            hook(*args, **kwargs)
+        bound, options = self._bound(kernel, args, kwargs)
+        sizes: Any = grid(dict(bound)) if callable(grid) else grid
+        extents: list[Expr] = [self._symbols.expression(size) for size in (*sizes, 1, 1, 1)[:3]]
+        notes, self._notes = self._notes, ()
+        before = len(self._symbols.constants)
+        values = self._values(kernel, bound)
+        conditions = tuple(self._symbols.constants[before:])
+        captured = CapturedLaunch(kernel, values, (extents[0], extents[1], extents[2]), options, notes, conditions)
+        self._events.append(captured)
+        if self._launched:
+            self._launched(captured, bound)
+
+    def _compiled(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A warm-up: host code asks for the compiled kernel to learn what it uses, or to launch it."""
+        bound, options = self._bound(kernel, args, kwargs)
+        one: Any = self._symbols.expression(1)
+        launch = CapturedLaunch(kernel, self._values(kernel, bound), (one, one, one), options)
+        return compiled(launch, self._symbols.given, self._gpu)
+
+    def _bound(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arguments by parameter, defaults filled in, and the launch options among the keywords."""
+        names = kernel.signature.parameters
+        bound = kernel.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
+        bound.apply_defaults()
+        options = {name: self._symbols.value(value) for name, value in kwargs.items() if name not in names}
+        return dict(bound.arguments), options  # no bytes depend on options, so that none of them pins a parameter
+
+    def _values(self, kernel: Any, bound: Mapping[str, Any]) -> dict[str, Value]:
+        constants = {param.name for param in kernel.params if param.is_constexpr}
+        return {
+            name: self._constant(value, f"constexpr {name}") if name in constants else self._value(value)
+            for name, value in bound.items()
+        }
+
+    def _constant(self, value: Any, use: str) -> Any:
+        """What the compiler is told: a plain value, and a decision where it comes from a parameter."""
+        if isinstance(value, tl.constexpr):
+            value = value.value
+        items = items_of(value)
+        return self._symbols.constant(value, use) if items is None else tuple(self._constant(item, use) for item in items)
+
+    def _value(self, value: Any) -> Value:
+        if is_tensor(value):
+            return self._tensor(value)
+        if hasattr(value, "block_shape") and hasattr(value, "base"):
+            return self._descriptor(value)
+        items = items_of(value)
+        if items is not None:
+            return tuple(map(self._value, items))
+        if isinstance(value, torch.SymBool):
+            return bool(value)
+        if isinstance(value, torch.SymFloat):
+            return float(self._symbols.value(value))
+        if isinstance(value, torch.SymInt) or type(value) is int:
+            return self._symbols.expression(value)
+        return value.value if isinstance(value, tl.constexpr) else value
+
+    def _expressions(self, values: Any) -> tuple[Expr, ...]:
+        return tuple(map(self._symbols.expression, values))
+
+    def _tensor(self, value: Any) -> TensorValue:
+        tensor = getattr(value, "base", value)
+        return TensorValue(
+            dtype=value.dtype,
+            itemsize=tensor.element_size(),
+            shape=self._expressions(tensor.shape),
+            strides=self._expressions(tensor.stride()),
+            offset=self._symbols.expression(tensor.storage_offset()),
+            storage=self._storage(tensor),
+            storage_bytes=self._symbols.expression(tensor.untyped_storage().nbytes()),
+        )
+
+    def _descriptor(self, value: Any) -> DescriptorValue:
+        template = copy.copy(value)
+        template.base = template.shape = template.strides = None
+        block = tuple(int(self._constant(size, "block_shape of a descriptor")) for size in value.block_shape)
+        template.block_shape = list(block)
+        base = self._tensor(value.base)
+        return DescriptorValue(base, self._expressions(value.shape), self._expressions(value.strides), block, template)
+
+    def _storage(self, tensor: Any) -> int:
+        """A number for the tensor's storage, which is kept alive so that no other is given its identity."""
+        storage = tensor.untyped_storage()
+        return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
+
+    def _address(self, tensor: Any) -> int:
+        offset = self._symbols.value(tensor.storage_offset()) * tensor.element_size()
+        return (self._storage(tensor) + 1) * STORAGE_SPACING + int(offset)

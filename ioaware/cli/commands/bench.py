@@ -1,0 +1,164 @@
+"""`ioaware bench attention`: the speed of attention against every other back end, in one interleaved run on a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ioaware.cli import exit_codes
+from ioaware.cli.options import json_option, output_option, settings, verb
+from ioaware.cli.output import emit, progress
+
+if TYPE_CHECKING:
+    from ioaware.bench.attention_points import Point
+    from ioaware.bench.race_record import Record
+    from ioaware.bench.registry import BackEnd
+    from ioaware.bench.run import Track
+
+
+@verb
+@click.argument("subject", metavar="SUBJECT", type=click.Choice(["attention"]))
+@click.option(
+    "--pass", "passes", multiple=True, metavar="PASS", help="forward, backward or decode; repeatable.  [default: all]"
+)
+@click.option("--head-dim", "head_dims", multiple=True, type=int, help="Repeatable.  [default: 64, 128, 256]")
+@click.option("--seq-len", "seq_lens", multiple=True, type=int, help="Of forward and backward.  [default: 512 to 16384]")
+@click.option("--kv-len", "kv_lens", multiple=True, type=int, help="Of decode; repeatable.  [default: 8192 to 131072]")
+@click.option("--causal/--no-causal", default=None, help="With the mask or without it.  [default: both]")
+@click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16 or float16.")
+@click.option("--backends", metavar="NAME,...", default="", help="Only these.  [default: all]")
+@click.option(
+    "--tutorial",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Triton's 06-fused-attention.py, to run too: tutorial-file.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, 1000), default=7, show_default=True, help="Times each back end runs at a point."
+)
+@click.option("--seconds", type=click.FloatRange(1), help="Begin no point later than this; the same command goes on with -o.")
+@json_option
+@output_option(
+    "Append each point's record to this file of JSON lines; points that are in it are not run again.", metavar="FILE"
+)
+def bench(
+    subject: str,  # noqa: ARG001 - there is one so far
+    passes: tuple[str, ...],
+    head_dims: tuple[int, ...],
+    seq_lens: tuple[int, ...],
+    kv_lens: tuple[int, ...],
+    causal: bool | None,
+    dtype: str,
+    backends: str,
+    tutorial: Path | None,
+    rounds: int,
+    seconds: float | None,
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """SUBJECT is attention: softmax(scale Q K^T) V by ioaware, by PyTorch's back ends, by Triton's tutorial and others.
+
+    Every back end runs once a round, in changing order, captured in a CUDA graph where it can be, so that ratios are of
+    one moment; a matmul and a copy between them measure the ceilings. Outputs are checked against float64 first.
+    Exits with 1 when an output of ioaware is wrong, 3 when ioaware did not run at a point, 5 without a GPU.
+    Example: ioaware bench attention --pass forward --head-dim 128 -o speed.jsonl
+    """
+    from ioaware.bench.attention_points import grid
+    from ioaware.bench.registry import chosen
+
+    points = grid(passes, head_dims, seq_lens, kv_lens, causal, dtype)
+    ends = chosen(tuple(name.strip() for name in backends.split(",") if name.strip()), tutorial)
+    records, interrupted = _race(points, ends, tutorial, rounds, seconds, output)
+    if records:
+        from ioaware.cli.race_tables import scores_text
+
+        verbose = settings().verbose
+        emit(lambda: data(records), lambda: scores_text(records, verbose=verbose), as_json=as_json)
+    return exit_codes.INTERRUPTED if interrupted else exit_code(records)
+
+
+def _race(
+    points: Sequence[Point],
+    ends: Sequence[BackEnd],
+    tutorial: Path | None,
+    rounds: int,
+    seconds: float | None,
+    output: Path | None,
+) -> tuple[list[Record], bool]:
+    """The records of these points, those found in `output` included, and whether Ctrl-C ended it."""
+    from ioaware.bench.estimate import estimate
+    from ioaware.bench.gpu_setup import here, open_track
+    from ioaware.bench.precompile import warm
+    from ioaware.bench.race_record import append, resume
+    from ioaware.bench.run import run
+    from ioaware.cli.progress import progress_bar
+    from ioaware.measurement.gpu_lock import gpu_lease
+    from ioaware.measurement.nvml import load_nvml, open_gpu
+
+    began = time.monotonic()
+    gpu = open_gpu(load_nvml())
+    environment = here(gpu)
+    before = resume(output, environment) if output else []
+    known = {record.point for record in before}
+    left = [point for point in points if point not in known]
+    records = [record for record in before if record.point in set(points)]
+    progress(estimate(left, ends, rounds))
+
+    def enough() -> bool:
+        return seconds is not None and time.monotonic() - began > seconds
+
+    try:
+        with gpu_lease(gpu.limits.uuid, timeout_s=60):
+            with progress_bar() as step:
+                verdicts = warm(left, ends, tutorial, progress=step)
+            track: Track = open_track(gpu, environment)
+            with progress_bar() as step:
+
+                def done(record: Record) -> None:
+                    if output:
+                        append(output, record)
+                    records.append(record)
+                    step(len(records), len(points), record.point.label)
+
+                over = run(left, ends, track, rounds=rounds, verdicts=verdicts, enough=enough, done=done)
+    except KeyboardInterrupt:
+        progress(f"interrupted after {len(records)} of {len(points)} points" + _go_on(output))
+        return records, True
+    if over:
+        progress(f"{seconds:g} s are over: {len(over)} of {len(points)} points left" + _go_on(output))
+    return records, False
+
+
+def _go_on(output: Path | None) -> str:
+    return f"; the same command goes on in {output}" if output else "; with -o FILE the same command could go on"
+
+
+def data(records: Sequence[Record]) -> dict[str, Any]:
+    """What `--json` prints."""
+    from ioaware.bench.goals import best_other, goals, own_entry, ratio, share
+
+    def point(record: Record) -> dict[str, Any]:
+        ours, other, ahead = own_entry(record), best_other(record), ratio(record)
+        summary: dict[str, Any] = {"best_other": other and other.name, "ratio": ahead and asdict(ahead)}
+        return record.to_dict() | summary | {"share_of_ceiling": ours and share(record, ours)}
+
+    judged = [{**asdict(goal), "met": goal.met} for goal in goals(records)]
+    return {"schema": 1, "bench": "attention", "points": [point(record) for record in records], "goals": judged}
+
+
+def exit_code(records: Sequence[Record]) -> int:
+    """By what ioaware's own entries came to."""
+    from ioaware.bench.registry import OWN, PLAIN
+
+    statuses = {entry.status for record in records for entry in record.entries if entry.name in (OWN, PLAIN)}
+    if "wrong" in statuses:
+        return exit_codes.FAILS
+    return exit_codes.INCONCLUSIVE if "failed" in statuses else exit_codes.OK
+
+
+command = bench

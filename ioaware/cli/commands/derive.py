@@ -1,0 +1,56 @@
+"""`ioaware derive TARGET`: the exact formula of what the kernels request, from their compiled IR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, settings, verb
+from ioaware.cli.output import emit
+
+
+@verb
+@click.argument("target", metavar="TARGET")
+@param_option
+@gpu_option
+@config_option
+@click.option("--latex", "as_latex", is_flag=True, help="Formulas in LaTeX.")
+@click.option("--counters", is_flag=True, help="Also what an NVIDIA GPU will count at its L1s.")
+@json_option
+@output_option("Write here instead of to stdout.")
+def derive(
+    target: str,
+    given: dict[str, str],
+    gpu: str,
+    config: dict[str, str],
+    as_latex: bool,
+    counters: bool,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Formulas of the bytes that the kernels of TARGET request, in its own parameters, from their compiled IR.
+
+    Runs the host function on tensors without memory, compiles each launch for a GPU that need not be there, and gives per
+    launch and in total the formula, its leading term, its value, the intensity and the distance from the compulsory bytes.
+    With --counters also what each launch's warps ask of their L1s at these sizes, by the names that Nsight Compute has for it.
+    What data decide has a name with a line in the formulas; -p gives it a value, as in -p 'Lock@layer_norm.py:179=0'.
+    Example: ioaware derive flash2 -p seq_len=4096
+    """
+    from ioaware.cli.formula_tables import derived_text
+    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.derivation.data_dependent import apart
+    from ioaware.derivation.derive import derive as run_derived
+    from ioaware.targets.signature import looks_like
+    from ioaware.targets.target import load_target
+
+    loaded = load_target(target)
+    named, data = apart(given)
+    params = loaded.resolve(named, typed=True)
+    chosen = {name: looks_like(text) for name, text in config.items()}
+    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters)
+    verbose = settings().verbose
+    emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)
+
+
+command = derive

@@ -1,0 +1,41 @@
+"""`ioaware measure TARGET`: what a GPU's counters, clock and sensors say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.exit_codes import of_result
+from ioaware.cli.options import json_option, output_option, param_option, settings, verb
+from ioaware.cli.output import emit
+
+
+@verb
+@click.argument("target", metavar="TARGET")
+@param_option
+@click.option("--no-counters", is_flag=True, help="Time and NVML only, where ncu may not read counters.")
+@click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds the work may take.")
+@json_option
+@output_option("Write here instead of to stdout.")
+def measure(target: str, given: dict[str, str], no_counters: bool, timeout: float, as_json: bool, output: Path | None) -> int:
+    """Bytes requested and bytes of HBM by ncu's counters, time by CUDA events, and NVML's telemetry, on a GPU.
+
+    The work runs in a process of its own. Exits with 1 when the output does not match the target's reference, 3 when the
+    point is unstable, failed or impossible, 5 when this machine cannot measure. -v adds telemetry and environment.
+    Example: ioaware measure flash2 -p seq_len=4096 -p heads=16
+    """
+    from ioaware.cli.render import result_text
+    from ioaware.measurement.measure import Options
+    from ioaware.measurement.measure import measure as run_measured
+    from ioaware.targets.target import load_target
+
+    params = load_target(target).resolve(given, typed=True)
+    options = Options(counters="off" if no_counters else "required", timeout_s=timeout)
+    result = run_measured(target, params, options=options)
+    verbose = settings().verbose
+    emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
+    return of_result(result)
+
+
+command = measure

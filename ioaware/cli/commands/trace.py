@@ -1,0 +1,37 @@
+"""`ioaware trace TARGET`: what the kernels access, counted in Triton's interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.exit_codes import of_result
+from ioaware.cli.options import json_option, output_option, param_option, settings, verb
+from ioaware.cli.output import emit
+
+
+@verb
+@click.argument("target", metavar="TARGET")
+@param_option
+@json_option
+@output_option("Write here instead of to stdout.")
+def trace(target: str, given: dict[str, str], as_json: bool, output: Path | None) -> int:
+    """Bytes that the kernels of TARGET access, by running them in Triton's interpreter on the CPU.
+
+    Every load, store and atomic is counted under its mask, in bytes and in 32-byte sectors. Small sizes only: the
+    interpreter is slow. Exits with 1 when the output does not match the target's reference.
+    Example: ioaware trace flash2 -p seq_len=256
+    """
+    from ioaware.cli.render import result_text
+    from ioaware.targets.target import load_target
+    from ioaware.tracing.trace import trace as run_traced
+
+    loaded = load_target(target)
+    result = run_traced(loaded, loaded.resolve(given, typed=True))
+    verbose = settings().verbose
+    emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
+    return of_result(result)
+
+
+command = trace

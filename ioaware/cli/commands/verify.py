@@ -1,0 +1,98 @@
+"""`ioaware verify [CLAIM...]`: theorems as executable checks, with the evidence each verdict rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ioaware.cli import exit_codes
+from ioaware.cli.options import json_option, output_option, settings, verb
+from ioaware.cli.output import emit
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ioaware.analysis.theory.claims.claim import Claim
+
+
+@verb
+@click.argument("claims", nargs=-1, metavar="[CLAIM]...")
+@json_option
+@output_option("Write here instead of to stdout.")
+def verify(claims: tuple[str, ...], as_json: bool, output: Path | None) -> int:
+    """Checks CLAIMs (theorem1, theorem2; all of them by default) and shows the evidence; -v shows every number compared.
+
+    Exits with 0 when every claim holds, 1 when one fails, 3 when the evidence does not decide.
+    """
+    from ioaware.cli.progress import progress_bar
+    from ioaware.sweep.verify import verify as judge
+
+    with progress_bar() as step:
+        judged = judge(claims, progress=step)
+    verbose = settings().verbose
+    emit(
+        lambda: {"schema": 1, "claims": [claim.to_dict() for claim in judged]},
+        lambda: _text(judged, verbose=verbose),
+        as_json=as_json,
+        output=output,
+    )
+    return _exit_code(judged)
+
+
+def _exit_code(claims: Sequence[Claim]) -> int:
+    verdicts = {claim.verdict for claim in claims}
+    if "fails" in verdicts:
+        return exit_codes.FAILS
+    return exit_codes.OK if verdicts == {"holds"} else exit_codes.INCONCLUSIVE
+
+
+PARTS = ("part", "says", "expected", "observed", "verdict")
+EXPONENTS = ("quantity", "variable", "exponent", "95 % interval", "theory", "verdict")
+POINTS = ("part", "where", "expected", "observed")
+
+
+def _text(claims: Sequence[Claim], *, verbose: bool) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    from ioaware.cli.render import table
+    from ioaware.cli.terminal_text import printable
+
+    for number, claim in enumerate(claims):
+        evidence = claim.evidence
+        yield Text(printable(("\n" if number else "") + f"{claim.claim}: {claim.verdict}\n{claim.statement}\n{claim.source}\n"))
+        yield table(PARTS, ([str(part[name]) for name in PARTS] for part in evidence["parts"]), left=len(PARTS))
+        if evidence["exponents"]:
+            yield Text("")
+            yield table(EXPONENTS, map(_exponent_row, evidence["exponents"]), left=2)
+        if verbose and evidence["points"]:
+            yield Text("")
+            yield table(POINTS, ([str(point[name]) for name in POINTS] for point in evidence["points"]), left=2)
+        for note in evidence["notes"]:
+            yield Text(printable(f"\nnote: {note}"))
+
+
+def _exponent_row(power: Mapping[str, Any]) -> list[str]:
+    interval = f"{_decimals(power['low'])} to {_decimals(power['high'])}"
+    return [
+        power["quantity"],
+        power["variable"],
+        _decimals(power["exponent"]),
+        interval,
+        f"{power['expected']:g}",
+        power["verdict"],
+    ]
+
+
+def _decimals(value: float | str | None) -> str:
+    """Four decimals; a number that is not finite comes spelt out, one that could not be fitted is a dash."""
+    from ioaware.display.units import UNKNOWN
+
+    if value is None:
+        return UNKNOWN
+    return value if isinstance(value, str) else f"{value:.4f}"
+
+
+command = verify

@@ -1,0 +1,227 @@
+"""A derived result as text: per launch and in total the formula, its leading term, its value, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ioaware.analysis.formulas.common_subexpressions import named
+from ioaware.analysis.formulas.divisibility_cases import cases
+from ioaware.analysis.formulas.iverson import readable
+from ioaware.analysis.formulas.leading_term import leading
+from ioaware.analysis.formulas.printing import show
+from ioaware.cli.render import Row, assignments, facts
+from ioaware.cli.terminal_text import exact, printable
+from ioaware.display.notebook import FOLDERS
+from ioaware.display.units import bytes_text, significant, times_text
+from ioaware.result import Launch, Traffic
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+    from ioaware.analysis.ir import Count
+    from ioaware.derivation.derive import Derived, Formulas
+    from ioaware.symints.guards import Condition
+
+MOST_NOTES = 6
+READABLE = 300
+"""Characters of a formula that are shown unasked."""
+TELLING = 60
+"""Characters of a formula that do without a leading term."""
+
+Known = tuple[str, "Expr"]
+"""A formula and the name that it has in what is written."""
+Show = Callable[["Expr"], str]
+
+
+class Lines(Protocol):
+    """Writes a formula in lines, a known one by its name."""
+
+    def __call__(self, expr: Expr, known: Known | None = None) -> list[str]: ...
+
+
+def latex(expr: Expr) -> str:
+    """A formula for a paper, parameters upright."""
+    from sympy import Function
+    from sympy.core.function import AppliedUndef
+    from sympy.printing.latex import latex as typeset
+
+    expr = readable(expr)
+    names = {symbol: rf"\mathrm{{{str(symbol).replace('_', chr(92) + '_')}}}" for symbol in expr.free_symbols}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+    functions = {
+        call.func: Function(rf"\mathrm{{{str(call.func).replace('_', chr(92) + '_')}}}") for call in expr.atoms(AppliedUndef)
+    }
+    found: Any = expr
+    for function, upright in functions.items():
+        found = found.replace(function, upright)
+    return str(typeset(found, symbol_names=names, mul_symbol="dot"))  # pyright: ignore[reportUnknownArgumentType]
+
+
+def laid_out(
+    expr: Expr,
+    write: Show = show,
+    *,
+    verbose: bool = False,
+    known: Known | None = None,
+    values: Mapping[str, int] | None = None,
+) -> list[str]:
+    """The formula in lines: what it is where lengths are whole sectors and what otherwise, with a word where that is so at
+    these values, and what its names stand for. Where it is a `known` one, that one's name stands for it."""
+    found = cases(expr)
+    whole, names = found.whole, ()
+    if write is show and not verbose:
+        short = named(whole)
+        if len(write(short.expr)) <= READABLE:
+            whole, names = short.expr, short.names
+    same = known is not None and found.is_there(known[1])
+    lines = [f"= {known[0] if known and same else brief(whole, write, verbose=verbose)}"]
+    if names and not same:
+        lines.append(f"  with {', '.join(f'{name} = {write(value)}' for name, value in names)}")
+    if found.where is not None:
+        lines[0] += f"  where {write(found.where)}"
+        if found.otherwise is not None:
+            here = ", as here," if values is not None and found.multiples and not found.holds(values) else ""
+            lines.append(f"  otherwise{here} {brief(found.otherwise, write, verbose=verbose, limit=2 * TELLING)}")
+    return lines
+
+
+def brief(expr: Expr, write: Show = show, *, verbose: bool = False, limit: int = READABLE) -> str:
+    """The formula, or when it is longer than anyone reads, what it is made of; `verbose` always gives it whole."""
+    text = write(expr)
+    if verbose or len(text) <= limit:
+        return text
+    names = ", ".join(sorted(str(symbol) for symbol in expr.free_symbols))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+    return f"a formula of {names or 'no parameter'} in {len(text)} characters (-v shows it)"
+
+
+def condition_text(condition: Condition, write: Show = show) -> str:
+    """What a formula is for, as text or, with `latex` to write it, for a paper."""
+    expr = condition.expr
+    return str(condition) if write is show or expr is None else write(expr)
+
+
+def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = False) -> Iterator[RenderableType]:
+    """The whole result: each launch with its formulas, the totals where there are several, the remarks."""
+    from ioaware.derivation.derive import formulas_of
+
+    typeset: Show = latex if as_latex else show
+
+    def write(expr: Expr, known: Known | None = None) -> list[str]:
+        return laid_out(expr, typeset, verbose=verbose, known=known, values=result.values)
+
+    yield Text(printable(f"derive {result.target}  {assignments(result.params)}"))
+    parts = zip(result.launches, result.kernels, result.holds, strict=True)
+    kernels = [(launch, kernel, holds) for launch, kernel, holds in parts if kernel]
+    for launch, kernel, holds in kernels:
+        yield Text(printable(f"\n{launch.kernel}  grid {' x '.join(map(str, launch.grid))}"))
+        rows = _rows(formulas_of(kernel), launch.requested, launch.flops, write)
+        yield facts([*rows, *_held(holds, typeset)])
+        yield facts(_chip(launch))
+    held = result.validity.conditions if result.validity else ()
+    yield from _total(result, write, [*_held(held, typeset)] if len(kernels) > 1 else None)
+    yield Text("")
+    yield from remarks(result, verbose=verbose)
+
+
+def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> Iterator[RenderableType]:
+    """What the numbers rest on, each once; what is assumed of torch's operators the totals say. Of many that an engine has to
+    say the first few, and files without their folders, unless `verbose`; of the compulsory bytes where there is a `floor`."""
+    for note in result.notes:
+        if note.startswith("compulsory") and not floor:
+            continue
+        yield Text(printable(f"note: {note}"))
+    launches = {launch.kernel: launch.notes for launch in result.launches if launch.origin == "triton"}
+    for kernel, notes in launches.items():
+        shown = notes if verbose else tuple(dict.fromkeys(FOLDERS.sub("", note) for note in notes))
+        for note in shown if verbose else shown[:MOST_NOTES]:
+            yield Text(printable(f"note: {kernel}: {note}"))
+        if not verbose and len(shown) > MOST_NOTES:
+            yield Text(printable(f"note: {kernel}: {len(shown) - MOST_NOTES} more of these (-v shows them)"))
+
+
+def _held(conditions: Sequence[Condition], write: Show) -> Iterator[Row]:
+    """What the formulas above it are for."""
+    if conditions:
+        yield "for", "", " and ".join(condition_text(condition, write) for condition in conditions)
+
+
+def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterator[RenderableType]:
+    """All kernels together where there are several (`held` is not None), what torch's own operators move beside them, and
+    the floor."""
+    rows: list[Row] = []
+    if held is not None and result.formulas:
+        rows += [*_rows(result.formulas, result.requested, result.flops, write), *held]
+    if result.assumed:
+        rows += [
+            ("assumed (torch) reads", _bytes(result.assumed.read_bytes), f"= {result.assumed.read_formula}"),
+            ("assumed (torch) writes", _bytes(result.assumed.write_bytes), f"= {result.assumed.write_formula}"),
+        ]
+    floor = result.compulsory.total_bytes if result.compulsory else None
+    moved = result.requested.total_bytes if result.requested else None
+    if floor:
+        rows.append(("compulsory", _bytes(floor), f"requested is {times_text(moved / floor)} this" if moved else ""))
+    rows.append(("exact", "yes" if result.exact else "NO", "" if result.exact else _inexact(result)))
+    yield Text("\ntotal")
+    yield facts(rows)
+
+
+def _inexact(result: Derived) -> str:
+    """Where it is said what data decide, and how it is told."""
+    open_ = [name for name in result.unknowns if name not in result.values]
+    return "the notes say what depends on data" + (f"; -p '{open_[0]}=...' gives it a value" if open_ else "")
+
+
+def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write: Lines) -> Iterator[Row]:
+    """Value and formula of each kind of traffic that there is, and below it the leading term where it says more."""
+    counted: Sequence[tuple[str, Count | None, int | None]] = (
+        ("reads", formulas.read_bytes, traffic and traffic.read_bytes),
+        ("writes", formulas.write_bytes, traffic and traffic.write_bytes),
+        ("atomics", formulas.atomic_bytes, traffic and traffic.atomic_bytes),
+        ("read sectors", formulas.read_sector_bytes, traffic and traffic.read_sector_bytes),
+        ("write sectors", formulas.write_sector_bytes, traffic and traffic.write_sector_bytes),
+    )
+    known = {"read sectors": ("reads", formulas.read_bytes.expr), "write sectors": ("writes", formulas.write_bytes.expr)}
+    for name, count, value in counted:
+        if count is None or (name not in ("reads", "writes") and count.expr == 0):
+            continue
+        yield from _formula(name, _bytes(value), count.expr, write, known.get(name))
+    if formulas.flops.expr != 0:
+        yield from _formula("FLOPs", "unknown" if flops is None else exact(flops, ""), formulas.flops.expr, write)
+        moved = traffic and traffic.total_bytes
+        if flops and moved:
+            yield "intensity", significant(flops / moved), "FLOP per requested byte"
+
+
+def _formula(name: str, value: str, expr: Expr, write: Lines, known: Known | None = None) -> Iterator[Row]:
+    """The value with its formula, and the leading term or why there is none where the formula does not say it itself."""
+    first, *more = write(expr, known)
+    yield name, value, first
+    for line in more:
+        yield "", "", line
+    if known and first.startswith(f"= {known[0]}"):
+        return
+    found = leading(expr)
+    if found.term is not None and found.term != cases(expr).whole:
+        first, *more = write(found.term)
+        yield "", "", "~" + first.removeprefix("=")
+        for line in more:
+            yield "", "", line
+    elif found.term is None and len(first) > TELLING:
+        yield "", "", f"  (no leading term: {found.why})"
+
+
+def _chip(launch: Launch) -> Iterator[Row]:
+    if launch.shared_bytes is not None:
+        yield "shared memory", exact(launch.shared_bytes), "a program"
+    if launch.registers is not None:
+        yield "registers", exact(launch.registers, ""), "a thread"
+    for name, count in (launch.counters or {}).items():
+        if count:
+            yield "will be counted", exact(count, ""), name
+
+
+def _bytes(value: int | None) -> str:
+    return "unknown" if value is None else f"{exact(value)} ({bytes_text(value)})" if value >= 1024 else exact(value)

@@ -1,0 +1,90 @@
+"""What the report shows: theory and traces made now, measurements taken now on a GPU or else those recorded."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ioaware.cli.progress import Step
+from ioaware.result import Result
+from ioaware.result_file import write_jsonl
+from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
+from ioaware.sweep.store import Store
+from ioaware.sweep.study import Study, find_study
+
+if TYPE_CHECKING:
+    from ioaware.report.figures.roofline import Roofs
+    from ioaware.result import Status
+    from ioaware.sweep.points import Point
+
+THEORY = "forward"
+MEASURED = "live"
+DTYPE = "float16"
+"""What the measured studies use, hence whose peak the roofline shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """Measured results, whether this run took them, and why not."""
+
+    results: list[Result]
+    live: bool
+    missing: tuple[str, ...] = ()
+
+
+def theory(step: Step) -> list[Result]:
+    """Predictions and traces, made anew each time: a stored one could be of yesterday's kernel."""
+    with tempfile.TemporaryDirectory(prefix="ioaware-") as folder, Store(Path(folder) / "theory.db") as store:
+        study = find_study(THEORY)
+        try:
+            _run(study, store, step)
+        except SweepInterruptedError:
+            raise KeyboardInterrupt from None  # nothing of it is kept, so there is nothing to go on from
+        return store.results(study.points)
+
+
+def measurements(out_dir: Path, step: Step) -> Measurements:
+    """Measured on this machine's GPU where it can be, otherwise recorded.
+
+    Points are kept in `measured.db` while the measuring lasts, so that an interrupted report goes on where it stopped;
+    when it is done the records are in `measured.jsonl` and the next report measures anew.
+    """
+    from ioaware.sweep.claim_evidence import recorded_measurements
+    from ioaware.sweep.gpu_name import gpu_name
+
+    if gpu_name() == "no GPU":
+        return Measurements(recorded_measurements(), live=False, missing=("no GPU here",))
+    out_dir.mkdir(parents=True, exist_ok=True)
+    path = out_dir / "measured.db"
+    with Store(path) as store:
+        outcome = _run(find_study(MEASURED), store, step)
+        if outcome.unavailable:
+            return Measurements(recorded_measurements(), live=False, missing=tuple(outcome.unavailable.values()))
+        results = store.results()
+    write_jsonl(out_dir / "measured.jsonl", results)
+    path.unlink()
+    return Measurements(results, live=True)
+
+
+def _run(study: Study, store: Store, step: Step) -> Outcome:
+    def done(count: int, total: int, point: Point, status: Status) -> None:
+        step(count, total, point.label if status == "ok" else f"{point.label}: {status}")
+
+    return run_study(study, store, progress=done)
+
+
+def roofs(measured: Sequence[Result]) -> Roofs | None:
+    """The limits of the GPU that all of these were measured on; None for several GPUs or one without a preset."""
+    from ioaware.machine import PRESETS
+    from ioaware.report.figures.roofline import Roofs
+
+    devices = {str((result.environment or {}).get("gpu")) for result in measured}
+    for machine in PRESETS.values():
+        if devices == {machine.device}:
+            peak, hbm = machine.peak(DTYPE), machine.level("hbm")
+            source = f"HBM: {hbm.bandwidth_source}; peak: {peak.source}"
+            return Roofs(machine.name, machine.bandwidth_bytes_per_s("hbm"), peak.flops_per_s, source)
+    return None

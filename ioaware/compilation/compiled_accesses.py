@@ -1,0 +1,156 @@
+"""The loads and stores of a compiled kernel: their layouts from its TTGIR, the width of their instructions from its PTX."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ioaware.analysis.ir.mlir.locations import frames
+from ioaware.compilation.layouts import Layout, accumulator, blocked, registers_held
+
+LANES = 32
+LINE_BYTES = 128
+WIDEST_BYTES = 16
+ELEMENT_BYTES = {
+    **dict.fromkeys(("i1", "i8", "f8E4M3FN", "f8E5M2"), 1),
+    **dict.fromkeys(("i16", "f16", "bf16"), 2),
+    **dict.fromkeys(("i32", "f32"), 4),
+    **dict.fromkeys(("i64", "f64"), 8),
+}
+Kind = Literal["read", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An operation of the TTGIR: where it stands and is called from, its tile (empty: a scalar), how instructions divide that.
+
+    `once`: threads that hold copies of what others do take no part, as in stores and asynchronous copies. `lanes` share a
+    sector that they ask for together: all of a warp's, or 8 at a time, 128 bytes, in copies that pass the L1 by.
+    """
+
+    kind: Kind
+    frames: tuple[str, ...]
+    shape: tuple[int, ...]
+    layout: Layout | None
+    vector: int
+    warps: int
+    once: bool
+    lanes: int = LANES
+
+
+_BLOCKED = re.compile(
+    r"^(#\w+) = #ttg\.blocked<\{sizePerThread = \[(.*?)\], threadsPerWarp = \[(.*?)\], "
+    r"warpsPerCTA = \[(.*?)\], order = \[(.*?)\]",
+    re.MULTILINE,
+)
+_ACCUMULATOR = re.compile(r"^(#\w+) = #ttg\.nvidia_mma<\{.*?warpsPerCTA = \[(.*?)\].*?instrShape = \[(.*?)\]", re.MULTILINE)
+_LOCATION = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
+_MEMORY = re.compile(
+    r"(?P<op>tt\.load|tt\.store|ttg\.async_copy_global_to_local) .*? : "
+    r"(?:tensor<(?P<shape>(?:\d+x)+)!tt\.ptr<(?P<element>\w+)>, (?P<layout>#\w+|#ttg\.slice<.*?\}>)>"
+    r"|!tt\.ptr<(?P<scalar>\w+)>).*loc\((?P<loc>#loc\d*)\)"
+)
+_POSITION = re.compile(r'"[^"]*":(\d+):(\d+)')
+_PTX_LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+) (\d+)")
+_PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v(\d+))?\.b(\d+) |\bcp\.async\.\w+\.shared\.global.*\], (0x\w+)")
+
+
+def accesses(ttgir: str, ptx: str) -> list[Access]:
+    """The loads and stores of a compiled kernel. Raises `ValueError` for a layout or a width that is not understood."""
+    layouts = {name: blocked(*(_numbers(group) for group in groups)) for name, *groups in _BLOCKED.findall(ttgir)}
+    layouts |= {name: accumulator(_numbers(warps), _numbers(size)[1]) for name, warps, size in _ACCUMULATOR.findall(ttgir)}
+    if "ttg.warp_specialize" in ttgir and any(match["scalar"] for match in _MEMORY.finditer(ttgir)):
+        raise ValueError("a scalar in a kernel whose warps do different things: how many warps ask for it is not told")
+    locations = dict(_LOCATION.findall(ttgir))
+    said = re.search(r'"ttg\.num-warps" = (\d+)', ttgir)
+    if said is None:
+        raise ValueError("the TTGIR does not say how many warps there are")
+    warps = int(said[1])
+    widths = _widths(ptx)
+    found: list[Access] = []
+    for match in _MEMORY.finditer(ttgir):
+        kind: Kind = "write" if match["op"] == "tt.store" else "read"
+        line, column = _position(match["loc"], locations)
+        shape = _numbers(match["shape"].rstrip("x"), "x") if match["shape"] else ()
+        layout = _layout(match["layout"], layouts) if shape else None
+        element = _element_bytes(match["element"] or match["scalar"])
+        held = element * (registers_held(layout, shape) if layout else 1)
+        width = _taken(widths[kind, line, column], held, line)
+        past = match["op"] == "ttg.async_copy_global_to_local"
+        lanes = LINE_BYTES // width if past and width == WIDEST_BYTES else LANES
+        found.append(
+            Access(
+                kind,
+                frames(match["loc"], locations),
+                shape,
+                layout,
+                max(1, width // element),
+                warps,
+                kind == "write" or past,
+                lanes,
+            )
+        )
+    return found
+
+
+def _taken(widths: list[int], held: int, line: int) -> int:
+    """Takes, from the front, the instructions of an operation that moves `held` bytes a thread; the width of all of them."""
+    first = widths[0] if widths else 0
+    count = max(1, held // first) if first else 0
+    if not first or len(widths) < count or {*widths[:count]} != {first}:
+        raise ValueError(f"line {line}: {held} bytes a thread, by instructions of {widths[:8]} bytes")
+    del widths[:count]
+    return first
+
+
+def _element_bytes(kind: str) -> int:
+    if kind not in ELEMENT_BYTES:
+        raise ValueError(f"elements of type {kind}")
+    return ELEMENT_BYTES[kind]
+
+
+def _layout(text: str, layouts: Mapping[str, Layout]) -> Layout:
+    if text in layouts:
+        return layouts[text]
+    cut = re.fullmatch(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>", text)
+    if cut is None:
+        raise ValueError(f"no rule for the layout {text}")
+    return _layout(cut[2], layouts).sliced(int(cut[1]))
+
+
+def _numbers(text: str, separator: str = ",") -> tuple[int, ...]:
+    return tuple(map(int, text.split(separator)))
+
+
+def _position(name: str, locations: Mapping[str, str]) -> tuple[int, int]:
+    """Line and column: of a name its location, of a call the place in the function that is called."""
+    text = locations.get(name, "unknown")
+    match = _POSITION.search(text)
+    if match:
+        return int(match[1]), int(match[2])
+    inner = re.search(r"#loc\d*", text)
+    if inner is None:
+        raise ValueError(f"{name} is {text}: no line of the source")
+    return _position(inner[0], locations)
+
+
+def _widths(ptx: str) -> Mapping[tuple[str, int, int], list[int]]:
+    """Bytes a thread moves by each instruction that touches global memory, in order, by line and column of the source.
+
+    Accesses are inline assembly of several lines, whose first stands for all: LLVM may count on with them.
+    """
+    found: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+    place, inside, settled = (0, 0), False, False
+    for text in ptx.splitlines():
+        if "inline asm" in text:
+            inside, settled = "begin" in text, False
+        at = _PTX_LINE.match(text)
+        if at and not settled:
+            place, settled = (int(at[1]), int(at[2])), inside
+        for way, count, bits, copied in _PTX_ACCESS.findall(text):
+            moved = int(copied, 16) if copied else int(count or 1) * int(bits) // 8
+            found["write" if way == "st" else "read", *place].append(moved)
+    return found

@@ -1,0 +1,227 @@
+"""A captured launch through Triton's own compiler, for a GPU that need not be there: to its first IR, or to machine code.
+
+The IR of a formula is compiled with the symbolic integers left general. What the kernel uses of the chip, registers and shared
+memory, is of the machine code for the given values, specialised to them as Triton does at a launch.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import re
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import sympy
+import triton
+from sympy import Expr
+from triton._C import libtriton as _libtriton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.compiler import compiler as _compiler
+from triton.runtime import jit as _jit
+from triton.runtime.errors import PTXASError
+
+from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, items_of
+from ioaware.errors import UsageError
+
+_native: Any = _libtriton
+ir: Any = _native.ir
+_triton: Any = triton
+jit: Any = _jit
+compiler: Any = _compiler
+
+GENERAL, GENERAL_LONG = 3, 2**31 + 3
+"""Integers about which Triton assumes nothing but their width: neither 1 nor multiples of 16."""
+ALIGNMENT = 512
+"""Bytes: what CUDA's caching allocator aligns a storage to."""
+
+
+CUDA = ("75", "80", "86", "87", "88", "89", "90", "100", "101", "103", "110", "120", "121")
+"""Compute capabilities that ptxas has compiled for since Triton asks for one of at least 7.5."""
+
+
+def find_gpu(name: str) -> GPUTarget:
+    """`cuda:90` (compute capability 9.0) or `hip:gfx942`. Raises `UsageError` for anything else."""
+    kind, _, architecture = name.partition(":")
+    if kind == "cuda" and architecture in CUDA:
+        return GPUTarget("cuda", int(architecture), 32)
+    if kind == "hip" and architecture.startswith("gfx"):
+        return GPUTarget("hip", architecture, 64 if architecture.startswith("gfx9") else 32)
+    raise UsageError(
+        f"there is no GPU {name!r}",
+        f"For example cuda:90 (H100, H200), cuda:100 (B200), cuda:80 (A100), hip:gfx942. For CUDA one of {', '.join(CUDA)}.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FirstIR:
+    """A kernel as Triton IR (TTGIR for a Gluon kernel) with its locations, and what its function's parameters were given."""
+
+    text: str
+    parameters: tuple[tuple[str, Value], ...]
+
+
+def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> FirstIR:
+    """The launch as IR that holds for all values of its symbols; `values` decide the width of integers only.
+
+    Raises `UsageError` with Triton's message where the kernel does not compile.
+    """
+
+    def general(expr: Expr) -> int:
+        value = integer_at(expr, values)
+        if expr.is_Integer:
+            return value
+        return GENERAL_LONG if value >= 2**31 else GENERAL
+
+    with clear_failure(launch, gpu):
+        source, options, backend = specialised(launch, general, values, gpu)
+        text = _texts.get(_key(source, options, gpu))
+        if text is None:
+            text = _first_stage(source, options, backend, gpu)
+            keep_text(source, options, gpu, text)
+    return FirstIR(text, tuple(_parameters(source.signature.items(), launch.arguments)))
+
+
+KEPT_TEXTS = 256
+_texts: dict[tuple[str, str, str], str] = {}
+
+
+def _key(source: Any, options: Any, gpu: GPUTarget) -> tuple[str, str, str]:
+    return source.hash(), str(options), str(gpu)
+
+
+def keep_text(source: Any, options: Any, gpu: GPUTarget, text: str) -> None:
+    """Remembers the kernel's IR after the first stage: a kernel that is not specialised to its integers has one for all."""
+    key = _key(source, options, gpu)
+    if key not in _texts and len(_texts) >= KEPT_TEXTS:
+        _texts.clear()
+    _texts[key] = text
+
+
+def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "") -> Iterator[tuple[str, Value]]:
+    """Names and values of what is left of the arguments in the IR: no constexprs, tuples item by item."""
+    for key, kind in signature:
+        name = f"{outer}[{key}]" if outer else str(key)
+        items = items_of(kind)
+        if items is not None:
+            yield from _parameters(enumerate(items), given[key], name)
+        elif kind != "constexpr":
+            yield name, given[key]
+
+
+def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
+    """Triton's compiled kernel at the given values, from Triton's cache where it is there."""
+    with clear_failure(launch, gpu):
+        source, options, _ = specialised(launch, lambda expr: integer_at(expr, values), values, gpu)
+        return _triton.compile(source, target=gpu, options=options.__dict__)
+
+
+def integer_at(expr: Any, values: Mapping[str, int]) -> int:
+    """An expression of the parameters at their given values."""
+    return int(expr.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in expr.free_symbols}))
+
+
+def specialised(
+    launch: CapturedLaunch, integer: Callable[[Expr], int], values: Mapping[str, int], gpu: GPUTarget
+) -> tuple[Any, Any, Any]:
+    """Triton's source object for the launch, with what Triton specialises on, its options and the compiler's back end."""
+    kernel, backend = launch.kernel, backend_of(gpu)
+
+    def stand_in(value: Value) -> Any:
+        if isinstance(value, Expr):
+            return integer(value)
+        if isinstance(value, TensorValue):
+            return _Pointer(value.dtype, ALIGNMENT + integer_at(value.offset, values) * value.itemsize)
+        if isinstance(value, DescriptorValue):
+            descriptor = copy.copy(value.template)
+            descriptor.base = stand_in(value.base)
+            descriptor.shape, descriptor.strides = list(map(integer, value.shape)), list(map(integer, value.strides))
+            return descriptor
+        items = items_of(value)
+        return value if items is None else tuple(map(stand_in, items))
+
+    arguments = {name: stand_in(value) for name, value in launch.arguments.items()}
+    binder = jit.create_function_from_signature(kernel.signature, kernel.params, backend)
+    bound, specialization, options = binder(**arguments, **launch.options)
+    try:
+        parsed, signature, constants, attributes = kernel._pack_args(backend, options, bound, specialization, options)
+    except KeyError as error:
+        raise UsageError(f"{launch.name} was launched with what it does not take: {error.args[0]}") from error
+    return _source_kind(kernel)(kernel, signature, constants, attributes), parsed, backend
+
+
+def _source_kind(kernel: Any) -> Any:
+    if not getattr(kernel, "is_gluon", bool)():
+        return ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    return GluonASTSource
+
+
+@lru_cache(maxsize=16)
+def backend_of(gpu: GPUTarget) -> Any:
+    return compiler.make_backend(gpu)
+
+
+def fresh_ir(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> tuple[Any, Any]:
+    """The kernel as IR before any pass, and the context that it lives in."""
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    code = source.make_ir(gpu, options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+    return code, context
+
+
+def _first_stage(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> str:
+    """What `triton.compile` does first, and no more: the kernel as IR and the passes of that level."""
+    generated, _context = fresh_ir(source, options, backend, gpu)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    return str(stages[source.ext](generated, {}))
+
+
+class _Pointer(jit.MockTensor):
+    """A tensor as Triton's specialisation sees it: a dtype and an address."""
+
+    def __init__(self, dtype: Any, address: int) -> None:
+        super().__init__(dtype)  # pyright: ignore[reportUnknownMemberType]
+        self._address = address
+
+    def data_ptr(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The address, of which Triton takes the alignment."""
+        return self._address
+
+
+@contextmanager
+def clear_failure(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
+    """What Triton's compiler raises, as one `UsageError` that says which kernel, where and why; what it prints and warns of,
+    on the way to that, is dropped."""
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{launch.name} does not compile for {gpu.backend}:{gpu.arch}: {_told(error)}",
+            "What a newer GPU can do needs --gpu, for example cuda:100." if isinstance(error, PTXASError) else "",
+        ) from error
+
+
+def _told(error: Exception) -> str:
+    """The compiler's own sentence, and the line of the kernel that it is about."""
+    if isinstance(error, PTXASError):
+        said = re.findall(r"; error\s*: (.*)", str(error))
+        return f"ptxas: {said[0]}" if said else "ptxas fails"
+    cause: Any = error
+    while cause.__cause__ is not None:  # an error inside a called function comes wrapped in those of its callers
+        cause = cause.__cause__
+    lines = str(cause).strip().splitlines() or [type(error).__name__]
+    line = getattr(getattr(error, "node", None), "lineno", None)
+    return f"{lines[-1]} (line {line} of the kernel)" if line else lines[-1]

@@ -1,0 +1,84 @@
+"""The floor of a work without a theory: each tensor that its kernels take in read once, each one it returns written once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ioaware.analysis.formulas.evaluate import evaluate
+from ioaware.analysis.ir import Access, KernelTraffic
+from ioaware.capture.capture import Capture
+from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, items_of
+from ioaware.result import Traffic
+
+NOTE = "compulsory: each tensor that the kernels read before they write it once, and each that the function returns once"
+
+
+@dataclass
+class _Storage:
+    """What kernels do to one storage: the views they are given of it, in bytes, and how many bytes they ask for."""
+
+    views: dict[TensorValue, int] = field(default_factory=dict[TensorValue, int])
+    requested_bytes: int = 0
+    size_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Of the views together: views that overlap fill the storage at most."""
+        return min(sum(self.views.values()), self.size_bytes)
+
+
+def floor_of_launches(found: Capture, kernels: Sequence[KernelTraffic | None]) -> tuple[Traffic | None, tuple[str, ...]]:
+    """Compulsory bytes at the given values, and what they rest on. None where a kernel touches only part of a tensor, or memory
+    that is no argument of it: which bytes those are, counts do not tell."""
+    inputs: dict[int, _Storage] = defaultdict(_Storage)
+    outputs: dict[int, _Storage] = defaultdict(_Storage)
+    produced: set[int] = set()
+    for launch, kernel in zip(found.events, kernels, strict=True):
+        if kernel is None or not isinstance(launch, CapturedLaunch):
+            continue
+        tensors = dict(_tensors(launch.arguments.items()))
+        if any(access.tensor not in tensors for access in kernel.accesses):
+            return None, (f"compulsory is unknown: {launch.name} touches memory that is none of its arguments",)
+        read = {tensors[access.tensor].storage for access in kernel.accesses if access.kind == "read"}
+        for access in kernel.accesses:
+            tensor = tensors[access.tensor]
+            if access.kind == "read" and tensor.storage not in produced:
+                _add(inputs[tensor.storage], tensor, access, found.values)
+            if access.kind != "read":
+                _add(outputs[tensor.storage], tensor, access, found.values)
+        produced |= {tensors[access.tensor].storage for access in kernel.accesses if access.kind == "write"} - read
+    kept = {number: storage for number, storage in outputs.items() if number in found.returned} or outputs
+    sides = (list(inputs.values()), list(kept.values()))
+    if any(storage.requested_bytes < storage.bytes for side in sides for storage in side):
+        return None, ("compulsory is unknown: a kernel touches only part of a tensor",)
+    read_bytes, write_bytes = (sum(storage.bytes for storage in side) for side in sides)
+    return Traffic(read_bytes, write_bytes), (NOTE,)
+
+
+def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:
+    """The tensors among a launch's arguments by the names that the formulas have for them, those in tuples included."""
+    name: str
+    value: Value
+    for name, value in arguments:
+        if isinstance(value, TensorValue):
+            yield name, value
+        elif isinstance(value, DescriptorValue):
+            yield name, value.base
+        elif (items := items_of(value)) is not None:
+            yield from _tensors((f"{name}[{index}]", item) for index, item in enumerate(items))
+
+
+def _add(storage: _Storage, tensor: TensorValue, access: Access, values: Mapping[str, int]) -> None:
+    """A view of the storage, its dimensions of stride 0 counted once, and what an instruction asks of it."""
+    count = 1
+    for size, stride in zip(tensor.shape, tensor.strides, strict=True):
+        count *= evaluate(size, values) if stride != 0 else 1
+    storage.views[tensor] = count * tensor.itemsize
+    storage.size_bytes = evaluate(tensor.storage_bytes, values)
+    if access.bytes.symbols <= values.keys():
+        storage.requested_bytes += int(access.bytes.evaluate(values))  # pyright: ignore[reportArgumentType]
+    else:
+        storage.requested_bytes += storage.views[tensor]  # depends on data: taken for whole

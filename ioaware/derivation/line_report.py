@@ -1,0 +1,149 @@
+"""Which line of a kernel moves the bytes: its source, and beside each line what the instructions on it ask for."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import sympy
+from sympy import Expr
+
+from ioaware.analysis.ir import Access, Count, KernelTraffic
+from ioaware.derivation.derive import Derived
+from ioaware.symints.guards import Condition
+
+KINDS = {"read": "reads", "write": "writes", "atomic": "atomics"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of source and the instructions that stand on it, or in a function that it calls."""
+
+    number: int
+    text: str
+    accesses: tuple[Access, ...] = ()
+
+    @property
+    def bytes(self) -> Count:
+        """What they ask for together."""
+        return _total(access.bytes for access in self.accesses)
+
+    @property
+    def executions(self) -> tuple[Count, ...]:
+        """How often each of them runs in the launch, equal ones once."""
+        return tuple(dict.fromkeys(access.executions for access in self.accesses))
+
+    @property
+    def kinds(self) -> str:
+        """`reads`, `writes`, `atomics`, or several of them."""
+        return ", ".join(KINDS[kind] for kind in KINDS if any(access.kind == kind for access in self.accesses))
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One function, of the kernel or called by it, with the lines of its source."""
+
+    function: str
+    path: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One launch: its functions, the kernel itself first, and the bytes that the shares are of."""
+
+    kernel: str
+    sections: tuple[Section, ...]
+    bytes: Count
+    unplaced: tuple[Access, ...] = field(default=())
+    """Instructions for which the compiler left no line of a file that can be read."""
+    conditions: tuple[Condition, ...] = ()
+    """What the formulas are for."""
+    launches: int = 1
+    """How often the work launches it, each time alike."""
+
+
+def explain(result: Derived) -> list[Explanation]:
+    """The kernels of a derived result line by line, each different one once."""
+    kernels = {kernel: held for kernel, held in zip(result.kernels, result.holds, strict=True) if kernel is not None}
+    times = Counter(kernel for kernel in result.kernels if kernel is not None)
+    return [replace(_explanation(kernel), conditions=held, launches=times[kernel]) for kernel, held in kernels.items()]
+
+
+def value(count: Count, values: Mapping[str, int]) -> int | None:
+    """A count at the given values; None where data decide."""
+    return None if count.symbols - values.keys() else cast(int, count.evaluate(values))
+
+
+def share(part: Count, whole: Count, values: Mapping[str, int]) -> float | None:
+    """What part of the bytes `part` is at the given values; None where data decide."""
+    bytes_, total = value(part, values), value(whole, values)
+    return None if bytes_ is None or total is None else bytes_ / total if total else 0.0
+
+
+def _explanation(kernel: KernelTraffic) -> Explanation:
+    placed: dict[_Function, dict[int, list[Access]]] = {}
+    unplaced: list[Access] = []
+    for access in sorted(kernel.accesses, key=lambda access: -len(access.frames)):
+        frames = [(function, number) for path, number in map(_split, access.frames) if (function := enclosing(path, number))]
+        if not frames:
+            unplaced.append(access)
+        for function, number in reversed(frames):  # callers first, so that the kernel itself comes first
+            there = placed.setdefault(function, {}).setdefault(number, [])
+            if access not in there:
+                there.append(access)
+    sections = tuple(Section(function.name, function.path, _lines(function, at)) for function, at in placed.items())
+    first = sorted(sections, key=lambda section: section.function != kernel.kernel)
+    return Explanation(kernel.kernel, tuple(first), _total(a.bytes for a in kernel.accesses), tuple(unplaced))
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    path: str
+    name: str
+    first: int
+    last: int
+
+
+def _lines(function: _Function, accesses: dict[int, list[Access]]) -> tuple[Line, ...]:
+    return tuple(
+        Line(number, linecache.getline(function.path, number).rstrip("\n"), tuple(accesses.get(number, ())))
+        for number in range(function.first, function.last + 1)
+    )
+
+
+def _split(frame: str) -> tuple[str, int]:
+    path, _, number = frame.rpartition(":")
+    return path, int(number) if number.isdecimal() else 0
+
+
+def enclosing(path: str, number: int) -> _Function | None:
+    """The innermost function of a file around a line; None where the file cannot be read or the line is in none."""
+    found = [function for function in _functions(path) if function.first <= number <= function.last]
+    return max(found, key=lambda function: function.first, default=None)
+
+
+@lru_cache(maxsize=64)
+def _functions(path: str) -> tuple[_Function, ...]:
+    try:
+        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    return tuple(
+        _Function(path, node.name, node.lineno, node.end_lineno or node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    )
+
+
+def _total(parts: Iterator[Count] | Sequence[Count] | Any) -> Count:
+    whole: Expr = sympy.S.Zero
+    for part in parts:
+        whole = cast(Expr, whole + part.expr)
+    return Count(whole)

@@ -1,0 +1,41 @@
+"""Formulas as MathML, which notebooks and browsers typeset without a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ioaware.display.text import clean
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+LONGEST = 20_000
+"""Characters of MathML that a page is asked to typeset; a longer formula is said to be long."""
+
+
+def mathml(expr: Expr) -> str:
+    """The formula as a `<math>` element. sympy writes names as they are, so that they are escaped before it sees them."""
+    from sympy import Symbol
+    from sympy.printing import mathml as printer
+
+    from ioaware.analysis.formulas.iverson import readable
+
+    typeset: Any = printer
+    found: Any = readable(expr)
+    names = {symbol: escape(clean(str(symbol))) for symbol in found.atoms(Symbol)}
+    safe = {symbol: Symbol(name, **symbol.assumptions0) for symbol, name in names.items() if name != str(symbol)}
+    text = str(typeset(found.xreplace(safe), printer="presentation", disable_split_super_sub=True, mul_symbol="dot"))
+    return f"<math>{text}</math>" if len(text) <= LONGEST else f"a formula in {len(text)} characters of MathML"
+
+
+def formulas_html(rows: Iterable[tuple[str, Expr, Expr]], conditions: Iterable[str] = ()) -> str:
+    """A table of names with the formulas of their reads and writes, and below it what they are for."""
+    cells = (
+        f"<tr><th>{escape(clean(name))}</th><td>{mathml(reads)}</td><td>{mathml(writes)}</td></tr>"
+        for name, reads, writes in rows
+    )
+    table = f"<table><tr><th></th><th>reads</th><th>writes</th></tr>{''.join(cells)}</table>"
+    held = ", ".join(f"<code>{escape(clean(condition))}</code>" for condition in conditions)
+    return f"{table}<p>for {held}</p>" if held else table

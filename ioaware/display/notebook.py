@@ -1,0 +1,79 @@
+"""Results and claims as small HTML tables, for notebooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import TYPE_CHECKING
+
+from ioaware.display.text import clean
+from ioaware.display.units import UNKNOWN, bytes_text, significant, time_text, times_text
+from ioaware.report.tables import params_text
+from ioaware.result import Result, Traffic
+
+if TYPE_CHECKING:
+    from ioaware.analysis.theory.claims.claim import Claim
+
+MAX_FORMULA = 1000
+FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
+"""Of files that notes name with a line."""
+PLACES = ("requested", "hbm", "compulsory", "assumed")
+
+
+def result_html(result: Result) -> str:
+    """What the result knows: bytes at each place with their formulas, then the other numbers and the notes. All escaped."""
+    places = [row for name in PLACES for row in _place(name, getattr(result, name))]
+    facts = "".join(f"<tr><th>{escape(name)}</th><td colspan='3'>{escape(text)}</td></tr>" for name, text in _facts(result))
+    head = f"<b>{escape(clean(result.target))}</b>, {escape(result.source)}"
+    status = "" if result.status == "ok" else f", <b>{escape(result.status)}</b>"
+    columns = "<tr><th></th><th>reads</th><th>writes</th><th>both</th></tr>" if places else ""
+    table = f"<table>{columns}{''.join(places)}{facts}</table>"
+    return f"<div>{head}{status}<br><code>{escape(params_text(result))}</code>{table}</div>"
+
+
+def _place(name: str, traffic: Traffic | None) -> Iterator[str]:
+    """A row of bytes, and a row of formulas where there are any."""
+    if traffic is None:
+        return
+    texts = (bytes_text(traffic.read_bytes), bytes_text(traffic.write_bytes), bytes_text(traffic.total_bytes))
+    yield f"<tr><th>{name}</th>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>"
+    formulas = (traffic.read_formula, traffic.write_formula)
+    if any(formulas):
+        cells = "".join(f"<td><code>{escape(clean(formula or UNKNOWN, MAX_FORMULA))}</code></td>" for formula in formulas)
+        yield f"<tr><th></th>{cells}<td></td></tr>"
+
+
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
+    requested = result.requested.total_bytes if result.requested else None
+    floor = result.compulsory.total_bytes if result.compulsory else None
+    if requested is not None and floor:
+        yield "requested ÷ compulsory", times_text(requested / floor)
+    if result.lower_bound_bytes is not None:
+        yield "lower bound", bytes_text(result.lower_bound_bytes)
+    if result.flops is not None:
+        yield "FLOPs", f"{significant(result.flops, 4)}"
+    if result.extra_memory_bytes is not None:
+        yield "extra memory", bytes_text(result.extra_memory_bytes)
+    if result.time_ns is not None:
+        yield "time", time_text(result.time_ns)
+    if result.check is not None:
+        verdict = "passed" if result.check.passed else "FAILED"
+        yield "output", f"relative error {result.check.relative_error:.2g}, {result.check.tolerance:.2g} allowed: {verdict}"
+    if not result.exact and result.source != "measure":
+        yield "exact", "no"
+    for note in result.notes:
+        yield "note", clean(note)
+    own = [one for one in result.launches if one.origin == "triton"]
+    for note in dict.fromkeys(f"{one.kernel}: {FOLDERS.sub('', note)}" for one in own for note in one.notes):
+        yield "note", clean(note)
+
+
+def claims_html(claims: Iterable[Claim]) -> str:
+    """A row a claim: its name, its verdict, what it says and where from. All escaped."""
+    rows = (
+        f"<tr><th>{escape(clean(claim.claim))}</th><td><b>{escape(claim.verdict)}</b></td>"
+        f"<td>{escape(clean(claim.statement))}<br>{escape(clean(claim.source))}</td></tr>"
+        for claim in claims
+    )
+    return f"<table>{''.join(rows)}</table>"

@@ -1,0 +1,109 @@
+"""What torch's own operators move between the kernels of a work: assumed, since nobody looks inside them.
+
+Each reads its inputs once and writes its outputs once, which is the least it can do. Views and allocations move nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from ioaware.fakegpu.storages import Watch, storages, strided_tensors
+from ioaware.result import Launch, Traffic
+
+NOTE = "assumed: inputs read once, outputs written once"
+ALLOCATIONS = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "set_")
+)
+OVERWRITES = frozenset(
+    f"aten::{name}"
+    for name in (
+        "copy_",
+        "fill_",
+        "zero_",
+        "normal_",
+        "uniform_",
+        "random_",
+        "exponential_",
+        "bernoulli_",
+        "geometric_",
+        "cauchy_",
+    )
+)
+"""Operators in place that do not read what they replace."""
+
+
+def assumed_launch(operator: str, read_bytes: int, write_bytes: int) -> Launch:
+    """An operator of torch's own as a launch."""
+    return Launch(operator, origin="torch", requested=Traffic(read_bytes, write_bytes), exact=False, notes=(NOTE,))
+
+
+Describe = Callable[[str, Any, Any], Any]
+
+
+class Operators(Watch):
+    """Inside the block, appends to `launches` what `describe` makes of each operator that moves data: of its name and the
+    bytes that it reads and writes. An operator made of Triton kernels, which append themselves, is counted as those."""
+
+    def __init__(self, launches: list[Any], describe: Describe = assumed_launch) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._launches = launches
+        self._describe = describe
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        before = len(self._launches)
+        outcome = func(*args, **(kwargs or {}))
+        if len(self._launches) == before:
+            moved = movement(func, args, kwargs or {}, outcome)
+            if moved is not None:
+                self._launches.append(self._describe(str(func), *moved))
+        return outcome
+
+
+def movement(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> tuple[Any, Any] | None:
+    """Bytes an operator reads and writes, or None when it moves nothing: a view, an allocation, a question about metadata.
+
+    Integers, or torch's symbolic ones where the sizes of the tensors are."""
+    name: str = func._schema.name
+    if name in ALLOCATIONS or name.startswith("prim::"):
+        return None
+    changed = [(argument, value) for argument, value in _arguments(func, args, kwargs) if _is_written(argument)]
+    overwritten = [value for argument, value in changed if argument.kwarg_only or name in OVERWRITES]
+    inputs = strided_tensors((args, kwargs))
+    blind = {id(tensor) for tensor in strided_tensors(overwritten)}
+    read_bytes = sum(_distinct(tensor for tensor in inputs if id(tensor) not in blind).values())
+    shared = storages((args, kwargs))
+    outputs = strided_tensors(outcome)
+    fresh = [tensor for tensor in outputs if not storages(tensor).keys() <= shared.keys()]
+    rewritten = strided_tensors([value for _, value in changed])
+    write_bytes = sum(_distinct([*rewritten, *fresh]).values())
+    is_view = not write_bytes and bool(outputs)
+    return None if is_view or read_bytes + write_bytes == 0 else (read_bytes, write_bytes)
+
+
+def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Each argument of the operator's schema that was given, with its value."""
+    for position, argument in enumerate(func._schema.arguments):
+        if position < len(args):
+            yield argument, args[position]
+        elif argument.name in kwargs:
+            yield argument, kwargs[argument.name]
+
+
+def _is_written(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[Any, ...], Any]:
+    """Bytes of each different view among the tensors; a dimension of stride 0 repeats the same elements."""
+    return {
+        (tensor.data_ptr(), str(tensor.size()), str(tensor.stride())): tensor.element_size()
+        * math.prod(size for size, stride in zip(tensor.size(), tensor.stride(), strict=True) if stride or not size)
+        for tensor in tensors
+    }

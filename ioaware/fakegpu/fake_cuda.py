@@ -1,0 +1,240 @@
+"""A GPU that is not there: host code written for CUDA allocates on the CPU and is told what it would be told on an H200.
+
+Two layers. A torch function mode sees each call to torch: devices named cuda become the CPU, and a tensor asked where it is
+answers `cuda:0`. Functions of `torch.cuda` and Triton's driver, which no mode sees, are replaced for the length of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.autograd as autograd
+from torch._library.triton import set_wrap_triton_enabled
+from torch.overrides import TorchFunctionMode
+from torch.utils import _device as _torch_device
+
+from ioaware._monkeypatch import Patches
+from ioaware.compilation.cubin import resources
+from ioaware.errors import UsageError
+
+CPU = torch.device("cpu")
+CUDA = torch.device("cuda", 0)
+
+# NVIDIA H200: the measured machine's 132 SMs and 60 MB of L2; shared memory, registers and threads are those of compute
+# capability 9.0 (CUDA C++ Programming Guide, technical specifications per compute capability); memory is the data sheet's.
+SM_COUNT, L2_BYTES, MEMORY_BYTES = 132, 60 * 2**20, 141 * 10**9
+SHARED_BYTES_PER_BLOCK, SHARED_BYTES_PER_SM, REGISTERS = 232_448, 233_472, 65_536
+THREADS, BLOCK_THREADS, WARP = 2048, 1024, 32
+CAPABILITY = (9, 0)
+NAME = "NVIDIA H200"
+
+
+@dataclass
+class StandIn:
+    """What the block learnt about the host code: which properties it was given, for the notes of the result."""
+
+    asked: set[str] = field(default_factory=set[str])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence when the host code's choices may depend on the GPU it thinks it runs on."""
+        return (
+            (f"the host function asked about the GPU and was told it is an {NAME} with {SM_COUNT} SMs",) if self.asked else ()
+        )
+
+    def torch_properties(self, *_: Any) -> SimpleNamespace:
+        """`torch.cuda.get_device_properties`."""
+        self.asked.add("properties")
+        return SimpleNamespace(
+            name=NAME,
+            major=CAPABILITY[0],
+            minor=CAPABILITY[1],
+            multi_processor_count=SM_COUNT,
+            total_memory=MEMORY_BYTES,
+            L2_cache_size=L2_BYTES,
+            warp_size=WARP,
+            max_threads_per_multi_processor=THREADS,
+            regs_per_multiprocessor=REGISTERS,
+            shared_memory_per_block=48 * 1024,
+            shared_memory_per_block_optin=SHARED_BYTES_PER_BLOCK,
+            shared_memory_per_multiprocessor=SHARED_BYTES_PER_SM,
+            is_integrated=False,
+            is_multi_gpu_board=False,
+        )
+
+    def triton_properties(self, *_: Any) -> dict[str, int]:
+        """`triton.runtime.driver.active.utils.get_device_properties`."""
+        self.asked.add("properties")
+        return {
+            "max_shared_mem": SHARED_BYTES_PER_BLOCK,
+            "max_num_regs": REGISTERS,
+            "multiprocessor_count": SM_COUNT,
+            "warpSize": WARP,
+        }
+
+
+@contextmanager
+def cuda_on_cpu() -> Generator[StandIn]:
+    """Host code inside the block sees one GPU; every tensor it makes is on the CPU. Restores everything on leaving.
+
+    Kernels wrapped for torch.compile (`torch.library.wrap_triton`) are launched as they are.
+    """
+    stand_in = StandIn()
+    mode = _Redirect()
+    with Patches() as patches, mode, set_wrap_triton_enabled(False):
+        for name, value in _torch_cuda(stand_in).items():
+            if hasattr(torch.cuda, name):
+                patches.set(torch.cuda, name, value)
+        patches.set(torch, "Generator", _Generator)
+        _follow_into_backward(mode, patches)
+        _replace_driver(stand_in, patches)
+        yield stand_in
+
+
+def on_cpu(value: Any) -> Any:
+    """A device of the GPU as the CPU; everything else unchanged."""
+    return CPU if isinstance(value, torch.device) and value.type == "cuda" else value
+
+
+def _named_on_cpu(value: Any) -> Any:
+    """As `on_cpu`, where a string or an index can only be a device."""
+    names_cuda = isinstance(value, str) and value.partition(":")[0] == "cuda"
+    return CPU if names_cuda or type(value) is int else on_cpu(value)
+
+
+Call = Callable[..., Any]
+_Tensor: Any = torch.Tensor
+torch_device: Any = _torch_device
+
+# What a tensor answers, by the function that asks. Attributes are asked through their getters.
+ANSWERS: dict[Any, Any] = {
+    _Tensor.is_cuda.__get__: True,
+    _Tensor.is_cpu.__get__: False,
+    _Tensor.device.__get__: CUDA,
+    _Tensor.get_device: CUDA.index,
+    _Tensor.record_stream: None,
+}
+SAME_TENSOR = frozenset({_Tensor.cuda, _Tensor.pin_memory})
+
+
+class _Redirect(TorchFunctionMode):
+    """Sends allocations to the CPU. Python calls below a torch function are not seen by a mode, which is why
+    `_follow_into_backward` exists."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func in ANSWERS:
+            return ANSWERS[func]
+        if func in SAME_TENSOR:
+            return args[0]
+        if func is torch.device:
+            return func(*args, **(kwargs or {}))
+        named = {name: _named_on_cpu(value) if name == "device" else on_cpu(value) for name, value in (kwargs or {}).items()}
+        named.pop("pin_memory", None)
+        if func in torch_device._device_constructors():  # else a default device from outside would apply, below this mode
+            named["device"] = named.get("device") or CPU
+        convert = _named_on_cpu if func is _Tensor.to else on_cpu
+        return func(*map(convert, args), **named)
+
+
+class _Generator(torch.Generator):
+    """`torch.Generator(device="cuda")` on the CPU; torch accepts it wherever it accepts its own."""
+
+    def __new__(cls, device: Any = CPU) -> Any:
+        new: Any = super().__new__  # its stub has no device
+        return new(cls, _named_on_cpu(device))
+
+
+def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:
+    """Backward functions are Python code below `Tensor.backward`: enter the mode again for them."""
+
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        with mode:
+            return plain(*args, **kwargs)
+
+    plain: Call = patches.set(autograd, "_engine_run_backward", run_backward)
+
+
+class _Stream:
+    """A stream or an event: the work of a trace is done when the call returns, so there is nothing to wait for."""
+
+    cuda_stream = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def _nothing(self, *_: Any, **__: Any) -> None: ...
+
+    record = synchronize = wait = wait_stream = wait_event = record_event = _nothing
+
+    def query(self) -> bool:
+        """Always done."""
+        return True
+
+    def elapsed_time(self, *_: Any) -> float:
+        """Raises: there is no time to report."""
+        raise _refusal("measures time")
+
+
+def _refusal(what: str) -> UsageError:
+    return UsageError(f"the host function {what}, which has no meaning without a GPU", "Leave timing to ioaware measure.")
+
+
+def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
+    """Replacements in `torch.cuda`, by name; each an object of its own, since torch keeps tables of them by identity."""
+    constants = {
+        "is_available": True,
+        "is_initialized": True,
+        "is_bf16_supported": True,
+        "is_current_stream_capturing": False,
+        "current_device": CUDA.index,
+        "device_count": 1,
+        "get_device_name": NAME,
+        "get_device_capability": CAPABILITY,
+        **dict.fromkeys(("synchronize", "set_device", "empty_cache", "init", "manual_seed", "manual_seed_all")),
+    }
+    return {
+        **{name: _always(value) for name, value in constants.items()},
+        **{name: _always(nullcontext()) for name in ("device", "device_of", "stream")},
+        **{name: _always(_Stream()) for name in ("current_stream", "default_stream")},
+        **{name: type(name, (_Stream,), {}) for name in ("Stream", "Event")},
+        "get_device_properties": stand_in.torch_properties,
+    }
+
+
+def _always(value: Any) -> Call:
+    return lambda *_, **__: value  # pyright: ignore[reportUnknownLambdaType]
+
+
+def _replace_driver(stand_in: StandIn, patches: Patches) -> None:
+    """Triton's driver: without a GPU there is none, and asking for it raises."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime.driver import driver
+
+    def benchmarker(*_: Any) -> Any:
+        raise _refusal("benchmarks a kernel")
+
+    def load_binary(_name: str, cubin: bytes, _shared: int, _device: int) -> tuple[None, None, int, int, int]:
+        """As the driver's: module, function, registers, spilled words, threads of a block at most."""
+        registers, local_bytes = resources(cubin)
+        return None, None, registers, local_bytes // 4, BLOCK_THREADS
+
+    target = GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], WARP)
+    replacement = SimpleNamespace(
+        is_active=_always(value=True),
+        get_current_target=_always(target),
+        get_active_torch_device=_always(CUDA),
+        get_current_device=_always(0),
+        set_current_device=_always(None),
+        get_current_stream=_always(0),
+        get_device_interface=_always(torch.cuda),
+        get_benchmarker=benchmarker,
+        launcher_cls=_always(None),
+        utils=SimpleNamespace(get_device_properties=stand_in.triton_properties, load_binary=load_binary),
+    )
+    patches.set(driver, "_active", replacement)

@@ -1,0 +1,123 @@
+"""Launching the Hopper kernel: what it refuses, and what is remembered of a call for the next one like it."""
+
+# Gluon and torch.cuda have no types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ioaware.kernels.attention.hopper.forward_config import MEDIUM, Tiling, divides, inverse_of, padded_head_dim
+from ioaware.kernels.attention.launching.launch_cache import Launch, same_view
+from ioaware.kernels.attention.launching.tma import capability, processors, suits_tma, tma_view
+
+LOG2_E = 1.4426950408889634
+PLAIN = {torch.Tensor, torch.nn.Parameter}
+"""Tensors whose shapes are numbers and not symbols."""
+REMEMBERED_AT_MOST = 4096
+"""Shapes that are remembered before all are forgotten: what a call costs the first time is paid again."""
+
+
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> str | None:
+    """Why the Hopper kernel cannot work on these, or None."""
+    if q.dtype not in (torch.float16, torch.bfloat16):
+        return f"its matmuls take float16 or bfloat16, not {str(q.dtype).removeprefix('torch.')}"
+    if q.shape[3] % 8 or q.shape[3] > 256:
+        return f"its loads take head_dims of a multiple of 8 up to 256, not {q.shape[3]}"
+    if scale <= 0:
+        return f"it takes the maximum before it scales, which needs a positive scale, not {scale}"
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not suits_tma(tensor):
+            return f"its loads take rows of adjacent elements that begin at multiples of 16 bytes; {name} has {tensor.stride()}"
+    if q.device.type != "cuda" or not torch.cuda.is_available():
+        return "there is no GPU"
+    major, minor = capability(q.device.index or 0)
+    if major != 9:
+        return f"this GPU has compute capability {major}.{minor}, not 9.0"
+    batch, heads, seq_len, _ = q.shape
+    if not all(tiling.divisible for tiling in _tilings(q)) or not divides(batch * heads, heads):
+        return f"it cannot number the tiles of {batch * heads} heads of {seq_len} rows"
+    return None
+
+
+def _tilings(q: torch.Tensor) -> Iterator[Tiling]:
+    """Of the forward pass and of dQ, which has tiles of 128 rows and all causal ones in pairs, with a mask and without."""
+    batch, heads, seq_len, head_dim = q.shape
+    blocks = -(-seq_len // 128)
+    for causal in (False, True):
+        yield Tiling.of(head_dim, seq_len, batch * heads, processors(q.device.index or 0), causal=causal)
+    yield Tiling(MEDIUM, False, blocks, batch * heads, 0)
+    yield Tiling(MEDIUM, True, blocks, batch * heads, batch * heads)
+
+
+def hopper_forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """softmax(scale Q K^T) V and its natural log-sum-exp, where refusal() is None. q [batch, heads, seq_len, head_dim],
+    k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads. Returns o like q and lse
+    [batch, heads, seq_len] in float32."""
+    if not {type(q), type(k), type(v)} <= PLAIN:
+        return Prepared.of(q, k, v, causal, scale)(q, k, v)
+    key = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), q.dtype, q.device.index, causal, scale)
+    prepared = _PREPARED.get(key)
+    if prepared is None:
+        if len(_PREPARED) >= REMEMBERED_AT_MOST:
+            _PREPARED.clear()
+        prepared = _PREPARED[key] = Prepared.of(q, k, v, causal, scale)
+    return prepared(q, k, v)
+
+
+_PREPARED: dict[tuple[object, ...], Prepared] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything about a call that its shapes, strides, dtype, device, mask and scale determine."""
+
+    launch: Launch
+    views: tuple[Any, Any, Any, Any]
+    numbers: tuple[float, ...]
+    o_strides: tuple[int, ...]
+    lse_shape: tuple[int, int, int]
+
+    @staticmethod
+    def of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> Prepared:
+        """Descriptors and numbers for the first call with such tensors."""
+        from ioaware.kernels.attention.hopper.forward_kernel import hopper_forward_kernel
+
+        batch, heads, seq_len, head_dim = q.shape
+        kv_heads, kv_len = k.shape[1], k.shape[2]
+        width = padded_head_dim(head_dim)
+        tiling = Tiling.of(head_dim, seq_len, batch * heads, processors(q.device.index or 0), causal=causal)
+        plan = tiling.plan
+        o = torch.empty_like(q, device="meta")
+        if not suits_tma(o):
+            o = torch.empty(q.shape, dtype=q.dtype, device="meta")
+        programs = min(tiling.hands, processors(q.device.index or 0))
+        constants = plan.constants(seq_len, kv_len, causal=causal)
+        return Prepared(
+            launch=Launch(
+                "attention", hopper_forward_kernel, (programs,), q.device, constants, num_warps=4
+            ),
+            views=(
+                tma_view(q, 64, width), tma_view(k, plan.block_n, width),
+                tma_view(v, plan.block_n, width), tma_view(o, 64, width),
+            ),
+            numbers=(
+                seq_len, kv_len, heads, batch * heads, heads // kv_heads, inverse_of(tiling.run), inverse_of(heads),
+                tiling.paired, inverse_of(tiling.others), scale * LOG2_E,
+            ),
+            o_strides=o.stride(),
+            lse_shape=(batch, heads, seq_len),
+        )  # fmt: skip
+
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Launches for tensors that have what this was prepared from."""
+        o = torch.empty_strided(q.shape, self.o_strides, dtype=q.dtype, device=q.device)
+        lse = torch.empty(self.lse_shape, dtype=torch.float32, device=q.device)
+        views = map(same_view, self.views, (q, k, v, o))
+        self.launch(*views, lse, *self.numbers)
+        return o, lse

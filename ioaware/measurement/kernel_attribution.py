@@ -1,0 +1,114 @@
+"""Which profiled kernel is which launch: by the NVTX range around each Triton launch, by order only where it is certain."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from ioaware.errors import DataError
+from ioaware.measurement.launch_log import TritonLaunch
+from ioaware.measurement.ncu_csv import KernelRow, Metric, Table
+from ioaware.result import Launch, Traffic
+
+REQUESTED_READS = "l1tex__m_xbar2l1tex_read_bytes.sum"
+REQUESTED_WRITES = "l1tex__m_l1tex2xbar_write_bytes.sum"
+HBM_READS = "dram__bytes_read.sum"
+HBM_WRITES = "dram__bytes_write.sum"
+TIME = "gpu__time_duration.sum"
+REGISTERS = "launch__registers_per_thread"
+SHARED_STATIC = "launch__shared_mem_per_block_static"
+SHARED_DYNAMIC = "launch__shared_mem_per_block_dynamic"
+L2_READ_SECTORS = "lts__t_sectors_srcunit_tex_op_read.sum"
+"""L2 slices see fewer reads than SMs request: neighbours' requests for a line are merged on the way. Informative only."""
+
+METRICS = (
+    *(
+        Metric(name, "byte")
+        for name in (REQUESTED_READS, REQUESTED_WRITES, HBM_READS, HBM_WRITES, SHARED_STATIC, SHARED_DYNAMIC)
+    ),
+    Metric(TIME, "time"),
+    *(Metric(name, "count") for name in (REGISTERS, L2_READ_SECTORS)),
+)
+_KNOWN = frozenset(metric.name for metric in METRICS)
+
+
+def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...]:
+    """Every profiled kernel in launch order, Triton's and torch's told apart.
+
+    `logged` are the launches the worker saw Triton make. Each must have run exactly one kernel of the table, or the
+    table is truncated or not of this run: `DataError`. Kernels that belong to no Triton launch are torch's own.
+    What the table has beyond `METRICS` goes along under the counters' names.
+    """
+    owners = _owners_by_range(table.rows, logged) if table.has_ranges else _owners_by_order(table.rows, logged)
+    return tuple(
+        _of_triton(row, logged[owners[number]]) if number in owners else _launch(row, row.kernel, "torch")
+        for number, row in enumerate(table.rows)
+    )
+
+
+def _owners_by_range(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) -> dict[int, int]:
+    """Row number to launch index. A launch's pre-run hooks may run torch kernels in its range, so names decide there."""
+    in_range: dict[int, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        if row.launch_index is not None:
+            in_range[row.launch_index].append(number)
+    beyond = [index for index in in_range if index >= len(logged)]
+    if beyond:
+        raise DataError(f"ncu profiled launch {beyond[0]}, but the worker made only {len(logged)}")
+    owners: dict[int, int] = {}
+    for index, launch in enumerate(logged):
+        candidates = in_range[index]
+        if len(candidates) > 1:
+            candidates = [number for number in candidates if rows[number].kernel == launch.compiled_name]
+        if not candidates and launch.is_empty:
+            continue
+        if len(candidates) != 1:
+            raise DataError(
+                f"launch {index} ({launch.kernel}) has {len(candidates)} kernels in ncu's output instead of one",
+                "The output is truncated or of another run; measure again.",
+            )
+        owners[candidates[0]] = index
+    return owners
+
+
+def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) -> dict[int, int]:
+    """Without ranges: the rows bearing a Triton kernel's name must be exactly the logged launches, in their order."""
+    real = [(index, launch.compiled_name) for index, launch in enumerate(logged) if not launch.is_empty]
+    names = {name for _, name in real}
+    numbers = [number for number, row in enumerate(rows) if row.kernel in names]
+    if [rows[number].kernel for number in numbers] != [name for _, name in real]:
+        raise DataError(
+            f"ncu's output has no NVTX ranges, and its {len(numbers)} kernels named like Triton's are not the "
+            f"{len(real)} launches made, in their order: attributing them would be a guess",
+            "Use an ncu that supports --nvtx.",
+        )
+    return {number: index for number, (index, _) in zip(numbers, real, strict=True)}
+
+
+def _of_triton(row: KernelRow, made: TritonLaunch) -> Launch:
+    """With what only Triton knows of its kernel: the local memory that spilled registers take."""
+    launch = replace(_launch(row, made.kernel, "triton"), local_bytes=made.local_bytes)
+    if not made.local_bytes:
+        return launch
+    spilled = f"{made.local_bytes} bytes of registers a thread are spilled to local memory: that traffic is in the counters"
+    return replace(launch, notes=(spilled,))
+
+
+def _launch(row: KernelRow, kernel: str, origin: Literal["triton", "torch"]) -> Launch:
+    """The counters see whole 32-byte sectors, so element and sector fields carry the same number."""
+    value = row.values
+    reads, writes = value[REQUESTED_READS], value[REQUESTED_WRITES]
+    beyond = {name: count for name, count in value.items() if name not in _KNOWN}
+    return Launch(
+        kernel,
+        row.grid,
+        origin,
+        requested=Traffic(reads, writes, read_sector_bytes=reads, write_sector_bytes=writes),
+        hbm=Traffic(value[HBM_READS], value[HBM_WRITES]),
+        time_ns=float(value[TIME]),
+        shared_bytes=value[SHARED_STATIC] + value[SHARED_DYNAMIC],
+        registers=value[REGISTERS],
+        counters=beyond or None,
+    )

@@ -1,0 +1,210 @@
+"""`measure`: hardware counters, time and telemetry of a target, from worker processes, one point at a time on the GPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ioaware.environment import scrub, software_environment
+from ioaware.errors import DataError, MachineError
+from ioaware.measurement.assemble_result import Profiled, failure, merge
+from ioaware.measurement.kernel_attribution import L2_READ_SECTORS, METRICS, attribute
+from ioaware.measurement.ncu import STILL_WORKS, Ncu, command, counters_refused, find_ncu, run_failed
+from ioaware.measurement.ncu_csv import MAX_CHARACTERS, read_table
+from ioaware.measurement.nvml import NvmlLibrary, load_nvml, open_gpu
+from ioaware.measurement.parent_watchdog import hold_lifeline
+from ioaware.measurement.subprocesses import Finished, run_process
+from ioaware.measurement.worker_protocol import Report, Spec, started_marker
+from ioaware.result import ParamValue, Result, Traffic
+
+Mode = Literal["time", "profile"]
+
+SECTOR_BYTES = 32
+KILL_MARGIN_S = 5.0
+"""A hanging worker ends itself with a traceback; this much later it is ended."""
+
+TAIL_CHARACTERS = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to measure. `counters` "required" raises where ncu cannot count, "optional" notes it and times all the same.
+
+    `timeout_s` limits each of the two worker processes, waiting for the GPU apart; `budget_s` is the time for
+    repetitions, `window_s` that of the back-to-back calls for energy and GPM bandwidth.
+    """
+
+    counters: Literal["required", "optional", "off"] = "required"
+    timeout_s: float = 300.0
+    lease_timeout_s: float = 3600.0
+    budget_s: float = 0.5
+    window_s: float = 0.5
+    python: str = sys.executable
+    ncu: Ncu | None = None
+
+
+class _PointError(Exception):
+    """This point cannot be measured; the next one may."""
+
+
+def measure(
+    target: str, params: Mapping[str, ParamValue], *, options: Options | None = None, nvml: NvmlLibrary | None = None
+) -> Result:
+    """Measures one target (a case, `file.py:function` or `module:function`) on the first visible GPU.
+
+    A point that crashes, hangs or runs out of memory comes back with status "failed" and the reason in its notes.
+    Raises `MachineError` where there is no GPU, or no counters and they are required; `UsageError` for a target or
+    parameter that cannot work.
+    """
+    options = options or Options()
+    open_gpu(nvml or load_nvml())
+    environment: dict[str, Any] = dict(software_environment())
+    notes: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="ioaware-") as directory, hold_lifeline(Path(directory) / "lifeline"):
+        run = _Point(target, params, options, Path(directory))
+        try:
+            profiled = _counted(run, environment, notes)
+            timed = run.worker("time")
+        except _PointError as error:
+            return failure(target, params, str(error), environment)
+    try:
+        compulsory = _compulsory(timed.target, timed.params)
+        return merge(timed, profiled, compulsory=compulsory, environment=environment, notes=notes)
+    except DataError as error:
+        return failure(target, params, str(error), environment)
+
+
+def _counted(point: _Point, environment: dict[str, Any], notes: list[str]) -> Profiled | None:
+    """The counters first, so that a machine without them says so within seconds."""
+    if point.options.counters == "off":
+        notes.append("no counters: not asked for")
+        return None
+    try:
+        ncu = point.options.ncu or find_ncu()
+        environment["ncu"] = ncu.version_text
+        return point.profile(ncu)
+    except MachineError as error:
+        if point.options.counters == "required":
+            raise MachineError(error.what, f"{error.remedy}\n  {STILL_WORKS}") from error
+        notes.append(f"no counters: {error.what}")
+        return None
+
+
+@dataclass(frozen=True)
+class _Point:
+    """The worker processes of one point and their files."""
+
+    target: str
+    params: Mapping[str, ParamValue]
+    options: Options
+    directory: Path
+
+    def worker(self, mode: Mode) -> Report:
+        """Runs a worker by itself; its report, or `_PointError`."""
+        return self._report(mode, self._run(mode, self._program(mode)))
+
+    def profile(self, ncu: Ncu) -> Profiled:
+        """Runs the worker under ncu. Raises `MachineError` for whatever is ncu's fault."""
+        log = self.directory / "ncu.csv"
+        argv = command(ncu, [metric.name for metric in METRICS], log, self._program("profile"))
+        finished = self._run("profile", argv)
+        text = _read_log(log)
+        refused = counters_refused(finished, text)
+        if refused is None and not started_marker(self._files("profile")[1]).exists():
+            refused = run_failed(finished, text) or MachineError("ncu did not start the worker", "`ioaware doctor` checks ncu.")
+        if refused:
+            raise refused
+        report = self._report("profile", finished)
+        failed = run_failed(finished, text)
+        if failed:
+            raise failed
+        try:
+            table = read_table(text, METRICS)
+            launches = attribute(table, report.launches)
+        except DataError as error:
+            raise _PointError(str(error)) from error
+        sectors = sum(row.values[L2_READ_SECTORS] for row in table.rows)
+        return Profiled(report, launches, SECTOR_BYTES * sectors)
+
+    def _program(self, mode: Mode) -> list[str]:
+        spec, out = self._files(mode)
+        return [self.options.python, "-m", "ioaware.measurement.worker", mode, str(spec), str(out)]
+
+    def _files(self, mode: Mode) -> tuple[Path, Path]:
+        return self.directory / f"{mode}.spec.json", self.directory / f"{mode}.report.json"
+
+    def _run(self, mode: Mode, argv: list[str]) -> Finished:
+        options, waiting = self.options, self.directory / "waiting"
+        Spec(
+            self.target,
+            dict(self.params),
+            timeout_s=options.timeout_s,
+            lease_timeout_s=options.lease_timeout_s,
+            budget_s=options.budget_s,
+            window_s=options.window_s,
+            waiting=str(waiting),
+            lifeline=str(self.directory / "lifeline"),
+        ).write(self._files(mode)[0])
+        try:
+            return run_process(
+                argv, timeout_s=options.timeout_s + KILL_MARGIN_S, env=_worker_environment(os.environ), paused=waiting.exists
+            )
+        except OSError as error:
+            raise MachineError(
+                f"{argv[0]} cannot be started ({error.strerror})", "`ioaware doctor` checks the tools."
+            ) from error
+
+    def _report(self, mode: Mode, finished: Finished) -> Report:
+        """The worker's report. A user's error is raised as it is; a death becomes a `_PointError` with its last words."""
+        try:
+            report = Report.read(self._files(mode)[1])
+        except DataError as error:
+            raise _PointError(str(error)) from error
+        if report is not None and report.error is None:
+            return report
+        if report is not None:
+            report.raise_user_error()
+        tail = scrub(finished.stderr)[-TAIL_CHARACTERS:].strip()
+        why = (
+            f"{report.error['kind']}: {report.error['what']}"
+            if report and report.error
+            else f"the worker {finished.how}, without a report"
+        )
+        raise _PointError("\n".join(filter(None, (f"{mode}: {scrub(why)}", tail))))
+
+
+def _worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """This process's, with this ioaware importable, kernels compiled rather than interpreted, NVML's GPU order, and
+    numbers without a locale's separators."""
+    package_root = str(Path(__file__).parents[2])
+    ours = {
+        "PYTHONPATH": os.pathsep.join(filter(None, (package_root, environ.get("PYTHONPATH")))),
+        "LC_ALL": "C.UTF-8",
+        "CUDA_DEVICE_ORDER": environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
+    }
+    return {**{name: value for name, value in environ.items() if name != "TRITON_INTERPRET"}, **ours}
+
+
+def _read_log(path: Path) -> str:
+    """ncu's log; one character more than the reader accepts, so that it refuses a flood."""
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            return file.read(MAX_CHARACTERS + 1)
+    except FileNotFoundError:
+        return ""
+
+
+def _compulsory(target: str, params: Mapping[str, Any]) -> Traffic | None:
+    """The floor that the case's theory knows; None for a target without a case."""
+    from ioaware.cases import CASES
+
+    if target not in CASES:
+        return None
+    from ioaware.prediction import predict
+
+    return predict(target, **params).compulsory

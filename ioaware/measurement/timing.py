@@ -1,0 +1,49 @@
+"""How often to repeat and what to say of the repetitions: medians and quartiles, never a mean of outliers. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+from ioaware.result import Timing
+
+MINIMUM_COUNT = 5
+MAXIMUM_COUNT = 2000
+MINIMUM_S = 0.2
+SETTLED = 0.005
+"""Relative standard error of the median at which more repetitions would say nothing new (nvbench's noise target)."""
+
+
+def repeat(once: Callable[[], float], *, budget_s: float, clock: Callable[[], float], every: Callable[[], object]) -> Timing:
+    """Repeats `once`, which returns nanoseconds, until the median has settled or the budget is spent; at least five
+    times and 0.2 s. `every` is called after each tenth of the budget, to look at the clocks meanwhile."""
+    times: list[float] = []
+    start = looked = clock()
+    while not _enough(times, clock() - start, budget_s):
+        times.append(once())
+        if clock() - looked >= budget_s / 10:
+            every()
+            looked = clock()
+    return summarize(times)
+
+
+def _enough(times: Sequence[float], elapsed_s: float, budget_s: float) -> bool:
+    if len(times) < MINIMUM_COUNT:
+        return False
+    if elapsed_s >= budget_s or len(times) >= MAXIMUM_COUNT:
+        return True
+    return elapsed_s >= MINIMUM_S and median_error(times) <= SETTLED
+
+
+def median_error(times: Sequence[float]) -> float:
+    """Standard error of the median relative to it, from the quartiles: 1.2533 (IQR / 1.349) / sqrt(n), exact for a
+    normal distribution and indifferent to outliers."""
+    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
+    return 1.2533 * (high - low) / 1.349 / len(times) ** 0.5 / median if median > 0 else math.inf
+
+
+def summarize(times: Sequence[float]) -> Timing:
+    """Quartiles of at least two times in nanoseconds."""
+    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
+    return Timing(median_ns=median, p25_ns=low, p75_ns=high, min_ns=min(times), count=len(times))

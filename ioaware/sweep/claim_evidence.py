@@ -1,0 +1,75 @@
+"""Gathering evidence: traces what claims need, each in a process of its own, and lays the prediction beside everything seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
+from ioaware.bench.race_record import Record, read
+from ioaware.cases import CASES, find_case
+from ioaware.prediction import predict
+from ioaware.result import Result
+from ioaware.result_file import decode, read_jsonl
+from ioaware.sweep.points import Point, make_point
+from ioaware.sweep.pool import ask
+
+Progress = Callable[[int, int, str], None]
+"""Called with (runs done, runs to do, what was just done)."""
+
+TIMEOUT_S = 120.0
+
+
+def gather(
+    needs: Sequence[Need],
+    *,
+    measurements: Iterable[Result] | None = None,
+    progress: Progress | None = None,
+    workers: int | None = None,
+) -> Evidence:
+    """The answer to every need, and the measurements (those recorded and shipped with the package unless given).
+
+    A run that crashes or hangs is an answer of status "failed" that says why: no verdict rests on it. Raises `DataError`
+    for a corrupt recording.
+    """
+    results = _ask([make_point(need.source, need.target, dict(need.params)) for need in needs], progress, workers)
+    seen = recorded_measurements() if measurements is None else measurements
+    return Evidence(
+        {need: observe(result) for need, result in zip(needs, results, strict=True)},
+        tuple(observe(result) for result in seen if result.source == "measure" and result.target in CASES),
+    )
+
+
+def observe(result: Result) -> Observation:
+    """A result beside the prediction for its case and parameters."""
+    predicted = predict(result.target, **dict(result.params))  # pyright: ignore[reportArgumentType]  params name no machine
+    return Observation(result, predicted, find_case(result.target).values(result.params))
+
+
+def recorded() -> list[Result]:
+    """Every record of ioaware/recorded/*.jsonl: measurements, and derivations beside them."""
+    folder = Path(str(files("ioaware"))) / "recorded"
+    return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
+
+
+def recorded_race() -> list[Record]:
+    """Every record of ioaware/recorded/bench/*.jsonl: speeds, not bytes."""
+    folder = Path(str(files("ioaware"))) / "recorded" / "bench"
+    return [record for path in sorted(folder.glob("*.jsonl")) for record in read(path)]
+
+
+def recorded_measurements() -> list[Result]:
+    """The measurements among the records."""
+    return [result for result in recorded() if result.source == "measure"]
+
+
+def _ask(points: Sequence[Point], progress: Progress | None, workers: int | None) -> list[Result]:
+    """One result per point, in order."""
+    distinct = {point.key: point for point in points}
+    results: dict[str, Result] = {}
+    for answer in ask(list(distinct.values()), workers=workers, timeout_s=TIMEOUT_S):
+        results[answer.point.key] = decode(answer.record, answer.point.label)
+        if progress is not None:
+            progress(len(results), len(distinct), answer.point.label)
+    return [results[point.key] for point in points]

@@ -1,0 +1,135 @@
+"""One process per point, seen from the sweep: submit a job, wait for its ending. A crash, a hang, a flood are just endings."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, Any, Literal, cast
+
+from ioaware.sweep.fork_server import SHUTDOWN_S
+from ioaware.sweep.process_tree import kill_marked
+
+_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from ioaware.sweep.fork_server import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a job ended. `answer` is what its function returned, None unless its process ended well.
+
+    `code` is an exit code or a signal's number; `tail` the last of what it printed.
+    """
+
+    number: int
+    ended: Literal["exit", "signal", "timeout", "stuck", "lost"]
+    code: int
+    answer: str | None
+    tail: str
+
+    @property
+    def problem(self) -> str:
+        """One sentence on why there is no answer."""
+        if self.ended == "exit":
+            return f"its process ended with exit code {self.code} and no result"
+        if self.ended == "signal":
+            name = signal.Signals(self.code).name
+            return f"its process was killed by {name}" + (" (out of memory?)" if self.code == signal.SIGKILL else "")
+        return {
+            "timeout": "it ran into the time limit and was killed",
+            "stuck": "it ran into the time limit and could not be killed",
+            "lost": "the process that isolates points died",
+        }[self.ended]
+
+
+class Isolation:
+    """Runs `entry`, a `module:function` from a JSON value to text, in one forked process per job. Use it in a `with`.
+
+    The server starts with the first job and again should it die; `preload` names the modules it imports before forking.
+    """
+
+    def __init__(self, entry: str, *, preload: Sequence[str] = (), threads: int = 1) -> None:
+        self._setup = {"entry": entry, "preload": list(preload)}
+        self._threads = threads
+        self._server: _Server | None = None
+        self._running: set[int] = set()
+        self._lost: list[Ending] = []
+
+    def __enter__(self) -> Isolation:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def submit(self, number: int, job: Any, timeout_s: float, memory_bytes: int | None = None) -> None:
+        """Starts a job now; `next` tells how it ended."""
+        if self._server is None:
+            self._server = _Server(self._setup, self._threads)
+        self._running.add(number)
+        self._server.send({"number": number, "job": job, "timeout_s": timeout_s, "memory_bytes": memory_bytes})
+
+    def next(self) -> Ending:
+        """Waits for a running job to end. When the server itself dies, each of its jobs is lost and the next starts another."""
+        if not self._lost:
+            if self._server is None:
+                raise RuntimeError("no job was submitted")
+            line = self._server.endings.readline()
+            if line.endswith(b"\n"):
+                ending = Ending(**json.loads(line))
+                self._running.discard(ending.number)
+                return ending
+            tail = self._server.bury()
+            self._server = None
+            self._lost = [Ending(number, "lost", 0, None, tail) for number in self._running]
+            self._running.clear()
+        return self._lost.pop()
+
+    def close(self) -> None:
+        """Kills what still runs and waits until it is gone."""
+        if self._server is not None:
+            self._server.bury()
+            self._server = None
+
+
+class _Server:
+    """The fork server, in a session of its own so that Ctrl-C reaches the sweep alone."""
+
+    def __init__(self, setup: Mapping[str, Any], threads: int) -> None:
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115  closed in bury()
+        self.process = subprocess.Popen(  # noqa: S603  our own interpreter
+            [sys.executable, "-W", "ignore", "-c", _START, json.dumps(sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            start_new_session=True,
+            env={**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)},
+        )
+        self.commands = cast("IO[bytes]", self.process.stdin)
+        self.endings = cast("IO[bytes]", self.process.stdout)
+        self.send(setup)
+
+    def send(self, line: Mapping[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError):  # reading its endings will tell that it is dead
+            self.commands.write(json.dumps(line).encode() + b"\n")
+            self.commands.flush()
+
+    def bury(self) -> str:
+        """Ends the server and with it every point. Returns the last it printed."""
+        with contextlib.suppress(BrokenPipeError):
+            self.commands.close()
+        try:
+            self.process.wait(SHUTDOWN_S + 1)
+        except subprocess.TimeoutExpired:  # still importing
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        kill_marked(f"{self.process.pid}.")
+        self.endings.close()
+        with self.log:
+            self.log.seek(max(self.log.seek(0, os.SEEK_END) - 2000, 0))
+            return self.log.read().decode("utf-8", "replace")

@@ -1,0 +1,208 @@
+"""torch's symbolic expressions computed as host code would, at one point or at many: integers exactly, floats as Python's."""
+
+from __future__ import annotations
+
+import math
+import operator as _operator
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import reduce
+from typing import Any, cast
+
+import numpy as np
+import sympy
+
+from ioaware.analysis.formulas.exact_ratio import Number
+
+operator: Any = _operator
+
+
+class UnknownFunctionError(Exception):
+    """The expression holds a function that has no rule here."""
+
+
+def compute(expr: Any, values: Mapping[str, Number]) -> Any:
+    """The value of `expr` at these values of its symbols by name: ints, or integer arrays of one shape, for an array.
+
+    Raises `UnknownFunctionError`.
+    """
+    return _compute(expr, values, {})
+
+
+def _compute(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> Any:
+    """Each part once: what rounds a size to a power of two holds it 64 times."""
+    if expr not in done:
+        done[expr] = _computed(expr, values, done)
+    return done[expr]
+
+
+def _computed(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> Any:
+    if isinstance(expr, sympy.Symbol):
+        value = values[str(expr)]
+        return value if isinstance(value, int) else _narrow(np.asarray(value))
+    if isinstance(expr, sympy.Integer):
+        return int(expr)
+    if isinstance(expr, sympy.Float):
+        return float(expr)
+    if isinstance(expr, sympy.Rational):
+        return Fraction(int(expr.p), int(expr.q))
+    if expr in (sympy.true, sympy.false):
+        return bool(expr)
+    name = type(expr).__name__
+    args = [_compute(argument, values, done) for argument in expr.args]
+    if name in _FOLDS:
+        return reduce(_everywhere(name, _FOLDS[name], 2), args)
+    if name in _FUNCTIONS:
+        return _everywhere(name, _FUNCTIONS[name], len(args))(*args)
+    raise UnknownFunctionError(name)
+
+
+def _everywhere(name: str, function: Callable[..., Any], arity: int) -> Callable[..., Any]:
+    """The function on Python's numbers, element by element where an argument is an array of them: by numpy where that is the
+    same and cannot overflow, else one after the other, as Python's integers."""
+
+    def spread(*args: Any) -> Any:
+        if not any(isinstance(arg, np.ndarray) for arg in args):
+            return function(*args)
+        if name in _AT_ONCE and all(map(_is_small, args)) and (name not in _DIVISIONS or np.all(args[1])):
+            return _AT_ONCE[name](*args)
+        return np.frompyfunc(function, arity, 1)(*(_wide(arg) for arg in args))
+
+    return spread
+
+
+SMALL = 2**31
+"""Integers below it can be added and multiplied in 64 bits."""
+
+
+def _narrow(values: Any) -> Any:
+    """An array of integers in 64 bits where all of it fits."""
+    small = values.size and values.dtype != bool and values.min() > -SMALL and values.max() < SMALL
+    return values.astype(np.int64 if small else object)
+
+
+def _is_small(value: Any) -> bool:
+    if not isinstance(value, np.ndarray):
+        return isinstance(value, int) and abs(value) < SMALL
+    found = cast("np.ndarray[Any, Any]", value)
+    return found.dtype == bool or (found.dtype == np.int64 and found.size > 0 and bool(np.abs(found).max() < SMALL))
+
+
+def _wide(value: Any) -> Any:
+    """As Python's own integers and truths."""
+    return cast("np.ndarray[Any, Any]", value).astype(object) if isinstance(value, np.ndarray) else value
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Integers stay exact: sympy writes a quotient as a power of -1."""
+    if type(base) is int and type(exponent) is int and exponent < 0:
+        return Fraction(1, base**-exponent)
+    return base**exponent
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Floats are computed here in another order than by sympy, which takes decisions."""
+    return math.isclose(one, other) if isinstance(one, float) or isinstance(other, float) else bool(one == other)
+
+
+def _next_power_of_two(value: int) -> int:
+    return 1 << (value - 1).bit_length()
+
+
+def _digit(value: int, divisor: int, modulus: int) -> int:
+    return value // divisor % modulus
+
+
+def _ceiling(value: int, divisor: int) -> int:
+    return -(-value // divisor)
+
+
+def _choice(condition: Any, one: Any, other: Any) -> Any:
+    return one if condition else other
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_numpy: Any = np
+
+
+def _bit_lengths(values: Any) -> Any:
+    """A float's exponent is the number of bits of an integer below 2^53."""
+    return _numpy.frexp(_numpy.abs(values))[1].astype(np.int64)
+
+
+def _next_powers_of_two(values: Any) -> Any:
+    return _numpy.left_shift(1, _bit_lengths(values - 1))
+
+
+_AT_ONCE: Mapping[str, Callable[..., Any]] = {
+    "Add": _numpy.add,
+    "Mul": _numpy.multiply,
+    "Max": _numpy.maximum,
+    "Min": _numpy.minimum,
+    "And": _numpy.logical_and,
+    "Or": _numpy.logical_or,
+    "Not": _numpy.logical_not,
+    "Equality": _numpy.equal,
+    "Unequality": _numpy.not_equal,
+    "StrictLessThan": _numpy.less,
+    "LessThan": _numpy.less_equal,
+    "StrictGreaterThan": _numpy.greater,
+    "GreaterThan": _numpy.greater_equal,
+    "FloorDiv": _numpy.floor_divide,
+    "CleanDiv": _numpy.floor_divide,
+    "Mod": _numpy.mod,
+    "PythonMod": _numpy.mod,
+    "BitwiseFn_bitwise_and": _numpy.bitwise_and,
+    "BitwiseFn_bitwise_or": _numpy.bitwise_or,
+    "BitwiseFn_bitwise_xor": _numpy.bitwise_xor,
+    "BitLength": _bit_lengths,
+    "NextPowerOfTwo": _next_powers_of_two,
+}
+"""What numpy does with integers of 64 bits as Python does: both round quotients down."""
+_DIVISIONS = frozenset({"FloorDiv", "CleanDiv", "Mod", "PythonMod"})
+_FOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add,
+    "Mul": operator.mul,
+    "Max": max,
+    "Min": min,
+    "And": lambda one, other: bool(one and other),
+    "Or": lambda one, other: bool(one or other),
+}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "Pow": _power,
+    "PowByNatural": operator.pow,
+    "FloatPow": operator.pow,
+    "Not": operator.not_,
+    "Equality": _equal,
+    "Unequality": operator.ne,
+    "StrictLessThan": operator.lt,
+    "LessThan": operator.le,
+    "StrictGreaterThan": operator.gt,
+    "GreaterThan": operator.ge,
+    "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv,
+    "CeilDiv": _ceiling,
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "ModularIndexing": _digit,
+    "IntTrueDiv": operator.truediv,
+    "FloatTrueDiv": operator.truediv,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+    "BitwiseFn_bitwise_and": operator.and_,
+    "BitwiseFn_bitwise_or": operator.or_,
+    "BitwiseFn_bitwise_xor": operator.xor,
+    "BitLength": int.bit_length,
+    "NextPowerOfTwo": _next_power_of_two,
+    "FloorToInt": math.floor,
+    "CeilToInt": math.ceil,
+    "TruncToInt": math.trunc,
+    "RoundToInt": round,
+    "ToFloat": float,
+    "Identity": _same,
+    "Where": _choice,
+    **{f"OpaqueUnaryFn_{name}": getattr(math, name) for name in ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh")},
+}

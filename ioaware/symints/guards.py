@@ -1,0 +1,189 @@
+"""What a formula holds for: every decision that host code took on the parameters, to be checked where it is evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+from sympy import Symbol
+
+from ioaware.analysis.formulas.exact_ratio import Number
+from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.formulas.ranges import Range, follows, ranges
+from ioaware.symints.guard_evaluation import compute
+from ioaware.symints.powers_of_two import BitLength, NextPowerOfTwo
+from ioaware.symints.to_sympy import OpaqueExpressionError, plain
+
+_sympy: Any = sympy
+SHOWN_AS: Mapping[Any, Any] = {
+    BitLength: _sympy.Function("bit_length"),
+    NextPowerOfTwo: _sympy.Function("next_power_of_2", positive=True, integer=True),
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something that host code took for granted of its parameters: a branch it went, or what a constexpr came to be."""
+
+    holds: Any
+    """In torch's functions and the user's names."""
+    reason: str
+    """`branch at file.py:12`, `constexpr HEAD_DIM`; empty for what torch asks itself, such as whether a size is 1."""
+
+    def met(self, values: Mapping[str, Number]) -> bool | NDArray[np.bool_]:
+        """Whether it is so at these values, at one point or at many."""
+        found: Any = compute(self.holds, values)
+        return np.asarray(found, bool) if isinstance(found, np.ndarray) else bool(found)
+
+    @property
+    def _symbols(self) -> frozenset[Any]:
+        holds: Any = self.holds
+        return frozenset[Any](holds.free_symbols)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that it is about."""
+        return frozenset(map(str, self._symbols))
+
+    @property
+    def expr(self) -> Any:
+        """In sympy's functions; None where it has no such form."""
+        return _plain_form(self.holds)
+
+    def __str__(self) -> str:
+        """As Python writes it; what has no plain form, by what it is about."""
+        return _text(self.holds)
+
+
+@lru_cache(maxsize=4096)
+def _plain_form(holds: Any) -> Any:
+    try:
+        expr = plain(holds, {symbol: symbol for symbol in holds.free_symbols}, SHOWN_AS)
+    except OpaqueExpressionError:
+        return None
+    if isinstance(expr, sympy.Eq) and expr.args[1] == 0:  # 2*(n % 8) == 0, of 2*n % 16
+        factor, rest = cast(Any, expr.args[0]).as_coeff_Mul()
+        return expr if factor == 1 else _sympy.Eq(rest, 0, evaluate=False)
+    return expr
+
+
+@lru_cache(maxsize=4096)
+def _text(holds: Any) -> str:
+    expr = _plain_form(holds)
+    if expr is None:
+        return f"a condition on {', '.join(sorted(map(str, holds.free_symbols)))}"
+    if isinstance(expr, (sympy.Eq, sympy.Ne)):
+        expr = _as_multiple(expr)
+        left, right = (show(side) for side in cast("tuple[Any, Any]", expr.args))
+        return f"{left} {'==' if isinstance(expr, sympy.Eq) else '!='} {right}"
+    return show(expr)
+
+
+def _as_multiple(relation: Any) -> Any:
+    """ceil(n/128) == floor(n/128) as n % 128 == 0."""
+    one, other = relation.args
+    if {type(one), type(other)} != {sympy.ceiling, sympy.floor} or one.args != other.args:
+        return relation
+    return relation.func(_sympy.Mod(*_sympy.fraction(one.args[0]), evaluate=False), 0, evaluate=False)
+
+
+def needed(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+    """Those that do not follow from the equalities among them, each once: of a known block, that it is not too large. What is
+    about no parameter, as that a specialised one is what it was specialised to, goes without saying."""
+    distinct = {condition.holds: condition for condition in conditions if condition.names}
+    equal = {holds.args[0]: holds.args[1] for holds in distinct if isinstance(holds, sympy.Eq)}
+    given = known(condition for condition in distinct.values() if isinstance(condition.holds, sympy.Eq))
+
+    def says_more(condition: Condition) -> bool:
+        if isinstance(condition.holds, sympy.Eq):
+            return True
+        rest = Condition(condition.holds.xreplace(equal), "").expr
+        return rest is None or not follows(rest, given.ranges)
+
+    return tuple(_without_wider(list(filter(says_more, distinct.values()))))
+
+
+def _without_wider(conditions: list[Condition]) -> Iterator[Condition]:
+    """Of products that must not exceed a number, those that do not follow from the others: where heads*ceil(n/128) <= 528, no
+    product of these comes near 2**30."""
+    bounded = {condition: bound for condition in conditions if (bound := _bound(condition.expr)) is not None}
+    known_ends: dict[Symbol, Range] = {}
+    needless: set[Condition] = set()
+    for condition, (factors, most) in sorted(bounded.items(), key=lambda pair: pair[1][1]):
+        if follows(condition.expr, known_ends):
+            needless.add(condition)
+            continue
+        for symbol, step in factors.items():
+            before = known_ends.get(symbol, (1, None))[1]
+            known_ends[symbol] = (1, most * step if before is None else min(before, most * step))
+    return (condition for condition in conditions if condition not in needless)
+
+
+def _bound(expr: Any) -> tuple[dict[Symbol, int], int] | None:
+    """Of `n*ceil(m/8) <= 100`, where every factor is at least 1: that n is at most 100 and m at most 8 times that."""
+    if not isinstance(expr, (sympy.Le, sympy.Lt)):
+        return None
+    product, most = cast("tuple[Any, Any]", expr.args)
+    factors: dict[Symbol, int] = {}
+    one: Any = sympy.S.One
+    for factor in _sympy.Mul.make_args(product):
+        base: Any = factor.base if isinstance(factor, sympy.Pow) else factor
+        rounded: Any = base.args[0] if isinstance(base, sympy.ceiling) else None
+        share, length = (one, base) if rounded is None else rounded.as_coeff_Mul()
+        if not length.is_Symbol or not length.is_positive or share.p != 1:
+            return None
+        factors[cast(Symbol, length)] = int(share.q)
+    return (factors, int(most)) if most.is_Integer else None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What conditions leave to each parameter: an interval, and a number that it is a multiple of."""
+
+    ranges: Mapping[Symbol, Range]
+    multiples: Mapping[Symbol, int]
+
+
+ANYTHING = Known({}, {})
+
+
+def known(conditions: Iterable[Condition]) -> Known:
+    """What all of them together say of single parameters."""
+    exprs = [condition.expr for condition in conditions]
+    multiples = _multiples(exprs)
+    relations = [relation for expr in exprs for relation in _relations(expr)]
+    relations += [_sympy.Ge(symbol, factor, evaluate=False) for symbol, factor in multiples.items()]
+    return Known(ranges(relations), multiples)
+
+
+def _multiples(exprs: Iterable[Any]) -> dict[Symbol, int]:
+    """From `n % 128 == 0`."""
+    found: dict[Symbol, int] = {}
+    for expr in exprs:
+        if isinstance(expr, sympy.Eq) and expr.args[1] == 0 and isinstance(expr.args[0], sympy.Mod):
+            number, divisor = cast("tuple[Any, Any]", expr.args[0].args)
+            if isinstance(number, Symbol) and divisor.is_Integer:
+                found[number] = math.lcm(found.get(number, 1), int(divisor))
+    return found
+
+
+def _relations(expr: Any) -> Iterator[Any]:
+    """A relation without roundings, or those that an equality of a rounding means."""
+    if not isinstance(expr, sympy.Eq):
+        yield expr
+        factors, most = _bound(expr) or ({}, 0)
+        yield from (_sympy.Le(symbol, most * step, evaluate=False) for symbol, step in factors.items())
+        return
+    rounded, value = cast("tuple[Any, Any]", expr.args)
+    if rounded.func is SHOWN_AS[NextPowerOfTwo] and value > 1:
+        yield from (rounded.args[0] > value / 2, rounded.args[0] <= value)
+    elif isinstance(rounded, sympy.ceiling):
+        yield from (rounded.args[0] > value - 1, rounded.args[0] <= value)
+    elif isinstance(rounded, sympy.floor):
+        yield from (rounded.args[0] >= value, rounded.args[0] < value + 1)

@@ -1,0 +1,84 @@
+"""A call as a target: a function with the very arguments it would be called with, the sizes of its tensors as parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ioaware.errors import UsageError
+from ioaware.result import ParamValue
+from ioaware.targets.signature import KINDS, Argument
+from ioaware.targets.target import Target
+
+_torch: Any = torch
+
+
+def call_target(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Target, dict[str, ParamValue]]:
+    """The target of `function(*args, **kwargs)`, and the parameters of that call.
+
+    A tensor argument `x` becomes the sizes `x_0`, `x_1`, ...: the target makes one like it, without its data. Numbers, truth
+    values and text are parameters under their own names; anything else is passed as it is. Raises `UsageError` for arguments
+    that the function does not take.
+    """
+    name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} cannot be called like that: {error}") from error
+    bound.apply_defaults()
+    positional = list(zip(_labels(bound), bound.args, strict=True))
+    named = [*positional, *bound.kwargs.items()]
+    params: dict[str, ParamValue] = {}
+    sizes: dict[str, list[str]] = {}
+    for label, value in named:
+        if isinstance(value, torch.Tensor):
+            sizes[label] = [_unused(f"{label}_{axis}", dict(named)) for axis in range(value.dim())]
+            params |= dict(zip(sizes[label], map(int, value.shape), strict=True))
+        elif type(value) in KINDS:
+            params[label] = value
+
+    def call(*, device: str, **values: Any) -> Callable[[], object]:
+        def given(label: str, value: Any) -> Any:
+            if label in sizes:
+                return _like(value, [values[size] for size in sizes[label]], device)
+            return values.get(label, value)
+
+        arguments = [given(label, value) for label, value in positional]
+        keywords = {label: given(label, value) for label, value in bound.kwargs.items()}
+        return lambda: function(*arguments, **keywords)
+
+    declared = tuple(Argument(label, KINDS[type(value)], value) for label, value in params.items())
+    return Target(name, declared, call), params
+
+
+def _labels(bound: inspect.BoundArguments) -> Iterator[str]:
+    """A name for each positional argument: its parameter's, numbered where the function takes any number of them."""
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            yield from (f"{name}{position}" for position in range(len(value)))
+        elif kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            yield name
+
+
+def _unused(name: str, taken: Mapping[str, Any]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _like(tensor: Any, sizes: list[Any], device: str) -> Any:
+    """An empty tensor of these sizes whose dimensions lie in memory in the same order as those of `tensor`; one with gaps keeps
+    its strides as they are."""
+    order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
+    if tensor.permute(order).is_contiguous():
+        back = [order.index(axis) for axis in range(tensor.dim())]
+        made = _torch.empty([sizes[axis] for axis in order], dtype=tensor.dtype, device=device).permute(back)
+    else:
+        made = _torch.empty_strided(sizes, tensor.stride(), dtype=tensor.dtype, device=device)
+    return made.requires_grad_(tensor.requires_grad)

@@ -1,0 +1,126 @@
+"""Finding a user's function: `file.py:function` or `module:function`, with one clear sentence when it cannot be had."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import linecache
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ioaware.errors import IoawareError, UsageError
+
+
+def load_function(spec: str) -> Callable[..., Any]:
+    """The function that `spec` names. Raises `UsageError` when there is none, or importing fails."""
+    source, _, name = spec.rpartition(":")
+    if not source or not name:
+        raise UsageError(f"{spec!r} names no function", "A target is a case, path/to/file.py:function or module:function.")
+    module = load_file(Path(source)) if source.endswith(".py") else load_module(source)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        names = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean {source}:{close[0]}?" if close else f"It has: {', '.join(names) or 'no functions'}."
+        raise UsageError(f"{source} has no function {name!r}", hint)
+    return found
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module of a file, imported anew under a name of its own, with its directory importable meanwhile."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}", "Check the path; it is taken relative to the current directory.")
+    path = path.resolve()
+    name = f"ioaware_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    linecache.checkcache(str(path))
+    sys.modules[name] = module  # dataclasses, and Triton reading a kernel's source, look a module up by name
+    with importable(path.parent), _clear_failure(path.name, path):
+        spec.loader.exec_module(module)
+    return module
+
+
+def load_module(name: str) -> ModuleType:
+    """A module by its dotted name, the current directory importable meanwhile, as for `python -m`."""
+    with importable(Path.cwd()), _clear_failure(name, None):
+        return importlib.import_module(name)
+
+
+@contextmanager
+def importable(directory: Path) -> Generator[None]:
+    """Puts a directory first on the import path."""
+    entry = str(directory)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)
+
+
+@contextmanager
+def _clear_failure(what: str, path: Path | None) -> Generator[None]:
+    """Any failure of an import, a script that exits included, as one sentence with the line it happened at."""
+    try:
+        with _without_gpu():
+            yield
+    except IoawareError:
+        raise
+    except (Exception, SystemExit) as error:
+        where = f" at {line}" if (line := failing_line(error, path)) else ""
+        raise UsageError(f"{what} cannot be imported: {type(error).__name__}{where}: {first_line(error)}") from error
+
+
+@contextmanager
+def _without_gpu() -> Generator[None]:
+    """Modules that ask for the GPU while being imported get the stand-in where there is none."""
+    import torch
+
+    if torch.cuda.is_available():
+        yield
+        return
+    from ioaware.fakegpu.fake_cuda import cuda_on_cpu
+
+    with cuda_on_cpu():
+        yield
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, without the stack of C++ that torch appends."""
+    return str(error).strip().partition("\n")[0]
+
+
+LIBRARIES = ("torch", "triton", "numpy", "importlib")
+OWN_PACKAGES = ("targets", "fakegpu", "symints", "capture", "compilation", "derivation", "tracing", "measurement")
+OWN_FOLDERS = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in OWN_PACKAGES)
+STANDARD_LIBRARY = sysconfig.get_path("stdlib")
+
+
+def failing_line(error: BaseException, path: Path | None = None) -> str | None:
+    """`file.py:12`, the deepest line of the user's own code in a failure: of `path` if given, else outside the libraries."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_library(frame.filename)]
+    own = [frame for frame in frames if path is not None and frame.filename == str(path)] or frames
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else None
+
+
+def is_library(filename: str) -> bool:
+    """Whether a file is Python's own, torch, Triton or an instrument of ours, and not the user's code."""
+    if filename.startswith(("<", *OWN_FOLDERS)) or (filename.startswith(STANDARD_LIBRARY) and "site-packages" not in filename):
+        return True
+    return any(part in LIBRARIES for part in Path(filename).parts)

@@ -1,0 +1,156 @@
+"""The parameters of a user's own function, read from its signature: what it takes, which defaults, what a typed word means."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ioaware.errors import UsageError
+from ioaware.params import DTYPE_ALIASES, FALSE_WORDS, TRUE_WORDS
+from ioaware.result import ParamValue
+
+Kind = Literal["int", "float", "bool", "str", "dtype", "any"]
+KINDS: dict[type, Kind] = {bool: "bool", int: "int", float: "float", str: "str"}
+CHOICES = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "dtype": "the name of a torch dtype, such as float16",
+    "any": "a number, true, false or text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of a function. `kind` comes from its annotation or default; "any" takes what the word looks like."""
+
+    name: str
+    kind: Kind
+    default: ParamValue = None
+    required: bool = False
+
+    @property
+    def help(self) -> str:
+        """What it takes, for a listing."""
+        return f"{CHOICES[self.kind]}, required" if self.required else CHOICES[self.kind]
+
+    def parse(self, text: str) -> ParamValue:
+        """The value a user typed. Raises `UsageError` saying what would do."""
+        word = text.strip().lower()
+        if word == "none" and not self.required and self.default is None:
+            return None
+        if self.kind == "any":
+            return looks_like(text)
+        if self.kind == "bool" and word in TRUE_WORDS | FALSE_WORDS:
+            return word in TRUE_WORDS
+        if self.kind in ("str", "dtype"):
+            return self.check(text)
+        number = _number(word)
+        if type(number) is int or (self.kind == "float" and number is not None):
+            return self.check(number)
+        raise self._refusal(text)
+
+    def check(self, value: ParamValue) -> ParamValue:
+        """The value itself when it can work. Raises `UsageError` otherwise."""
+        if value is None:
+            if self.required:
+                raise UsageError(f"{self.name} has no default and was not given", f"Give it: -p {self.name}=...")
+            if self.default is None:
+                return None
+        if self.kind == "dtype":
+            return self._dtype_name(value)
+        if self.kind == "float" and type(value) is int:
+            return float(value)
+        if self.kind == "any" or KINDS.get(type(value)) == self.kind:
+            return value
+        raise self._refusal(value)
+
+    def value(self, checked: ParamValue) -> Any:
+        """What the function is called with: the checked value, a dtype as torch's own."""
+        if self.kind != "dtype" or checked is None:
+            return checked
+        import torch
+
+        return getattr(torch, str(checked))
+
+    def _dtype_name(self, value: ParamValue) -> str:
+        import torch
+
+        name = DTYPE_ALIASES.get(str(value), str(value)).removeprefix("torch.")
+        if not isinstance(getattr(torch, name, None), torch.dtype):
+            raise self._refusal(value)
+        return name
+
+    def _refusal(self, value: object) -> UsageError:
+        return UsageError(f"{self.name}={value!r} cannot work: {self.name} takes {CHOICES[self.kind]}")
+
+
+def _number(word: str) -> int | float | None:
+    """An integer where the word is one, else a float, else nothing."""
+    for kind in (int, float):
+        try:
+            return kind(word.replace("_", ""))
+        except ValueError:
+            continue
+    return None
+
+
+def looks_like(text: str) -> ParamValue:
+    """For a parameter that says nothing about its type: a number, true or false, or the text itself."""
+    number = _number(text)
+    if number is not None:
+        return number
+    word = text.strip().lower()
+    return word in TRUE_WORDS if word in TRUE_WORDS | FALSE_WORDS else text
+
+
+def arguments_of(function: Callable[..., Any], what: str) -> tuple[Argument, ...]:
+    """The declared parameters of a target, `device` left out: it says where and is not the user's to choose.
+
+    Raises `UsageError` for a function that cannot be called by keyword.
+    """
+    try:
+        parameters = inspect.signature(function, eval_str=False).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{what} does not say which parameters it takes", "Wrap it in a Python function.") from error
+    found: list[Argument] = []
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name == "device":
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise UsageError(f"{what} takes {parameter.name} by position only", "A target takes its parameters by keyword.")
+        if (argument := _argument(parameter)) is not None:
+            found.append(argument)
+    return tuple(found)
+
+
+def takes_device(function: Callable[..., Any]) -> bool:
+    """Whether the function wants to be told where to allocate."""
+    return "device" in inspect.signature(function).parameters
+
+
+def _argument(parameter: inspect.Parameter) -> Argument | None:
+    """None for a parameter whose default no text can replace, a tuple say: the function keeps its default."""
+    default = parameter.default
+    if default is parameter.empty:
+        return Argument(parameter.name, _kind(parameter.annotation, None), required=True)
+    if type(default).__module__ == "torch" and type(default).__name__ == "dtype":
+        return Argument(parameter.name, "dtype", str(default).removeprefix("torch."))
+    if default is not None and type(default) not in KINDS:
+        return None
+    return Argument(parameter.name, _kind(parameter.annotation, default), default)
+
+
+def _kind(annotation: Any, default: object) -> Kind:
+    """From the annotation (a type, `int | None`, or its text), else from the default's type."""
+    if isinstance(annotation, str):
+        words = {word.strip().rpartition(".")[2] for word in annotation.split("|")} - {"None"}
+    else:
+        words = {getattr(item, "__name__", "") for item in get_args(annotation) or (annotation,)} - {"NoneType"}
+    named: dict[str, Kind] = {**{kind.__name__: name for kind, name in KINDS.items()}, "dtype": "dtype"}
+    if len(words) == 1 and (word := words.pop()) in named:
+        return named[word]
+    return KINDS.get(type(default), "any")

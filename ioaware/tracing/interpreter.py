@@ -1,0 +1,220 @@
+"""Running any Triton host function's kernels in Triton's interpreter, in this process, whatever TRITON_INTERPRET says.
+
+Inside `interpreted()` a launch `kernel[grid](...)` runs its programs one after the other on CPU tensors. Triton decides
+between compiling and interpreting when a kernel is decorated; here it is decided at the launch. Three things are replaced
+and all are put back: `run` for the block; the language and the call of device functions for the length of a launch. A kernel's
+source is rewritten as Triton's own interpreter does, but into functions kept here, so that no module of the user is written to
+and the same kernel still compiles afterwards.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as _tl
+from triton.compiler import code_generator as _code_generator
+from triton.compiler import compiler as _compiler
+from triton.runtime import autotuner as _autotuner
+from triton.runtime import interpreter as _interpreter
+from triton.runtime import jit as _jit
+
+from ioaware._monkeypatch import Patches
+from ioaware.errors import UsageError
+from ioaware.fakegpu.autotuning import run_one_configuration
+from ioaware.tracing.interpreter_fixes import repair
+from ioaware.tracing.source_rewrite import rewritten
+
+interpreter: Any = _interpreter
+tl: Any = _tl
+autotuner: Any = _autotuner
+jit: Any = _jit
+compiler: Any = _compiler
+
+COMPILER_OF_KERNELS: Any = _code_generator
+"""Loaded before anything is replaced: on import it keeps the language's `min` and `max` as it finds them."""
+
+Around = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
+"""Entered around the programs of a launch, given the kernel's name, its grid and notes about how it was chosen."""
+
+
+def _unwatched(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> AbstractContextManager[None]:
+    del kernel, grid, notes
+    return nullcontext()
+
+
+@contextmanager
+def interpreted(around: Around = _unwatched, autotune: Mapping[str, Any] | None = None) -> Generator[None]:
+    """Kernels launched inside the block run in the interpreter; `around` watches each launch.
+
+    An autotuned kernel runs once, with the first of its configurations that survives pruning, or with the first whose values
+    include those of `autotune`; nothing is timed.
+    """
+    session = _Session(around, dict(autotune or {}))
+    with Patches() as patches:
+        for kind in (jit.JITFunction, interpreter.InterpretedFunction):
+            patches.set(kind, "run", session.run(kind.run))
+        patches.set(compiler.CompiledKernel, "__getitem__", session.relaunch)
+        plain: Callable[..., Any] = autotuner.Autotuner.run
+
+        def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            return run_one_configuration(plain, tuner, args, kwargs, wanted=session.wanted, verb="traced", say=session.say)
+
+        patches.set(autotuner.Autotuner, "run", tuned)
+        yield
+
+
+class _Session:
+    """The launches of one `interpreted()` block, with the rewritten form of every function they use."""
+
+    def __init__(self, around: Around, wanted: Mapping[str, Any]) -> None:
+        self.around = around
+        self.wanted = wanted
+        self.notes: tuple[str, ...] = ()
+        self.rewritten: dict[Any, Callable[..., Any]] = {}
+
+    def say(self, note: str) -> None:
+        """A note for the next launch."""
+        self.notes += (note,)
+
+    def run(self, compile_and_run: Callable[..., Any]) -> Callable[..., Any]:
+        """`KernelInterface.run`, as a plain function so that Python binds the kernel to it.
+
+        A warm-up compiles, since host code asks for one to learn what the compiled kernel uses (for Triton's current target,
+        into caches that are dropped, so that no later launch finds them).
+        """
+
+        def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+            if not warmup:
+                return self.launch(kernel, args, grid, kwargs)
+            if not isinstance(kernel, jit.JITFunction):
+                return None
+            with Patches() as patches:
+                patches.set(kernel, "device_caches", defaultdict(kernel.create_binder))
+                return compile_and_run(kernel, *args, grid=grid, warmup=True, **kwargs)
+
+        return run
+
+    @property
+    def relaunch(self) -> Callable[..., Any]:
+        """`CompiledKernel.__getitem__`: what a warm-up returned can be launched too, all its arguments by position."""
+
+        def launcher(compiled: Any, grid: Any) -> Callable[..., None]:
+            return lambda *args, **_: self.launch(compiled.src.fn, args, grid, {})  # pyright: ignore[reportUnknownLambdaType]
+
+        return launcher
+
+    def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
+        """Runs every program of the grid, the first axis outermost."""
+        _refuse_gluon(kernel)
+        for hook in kernel.pre_run_hooks:
+            hook(*args, **kwargs)
+        signature = inspect.signature(kernel.fn)
+        bound = signature.bind(*args, **{name: value for name, value in kwargs.items() if name in signature.parameters})
+        bound.apply_defaults()
+        sizes: Any = grid(dict(bound.arguments)) if callable(grid) else grid
+        shape = tuple(map(int, sizes))
+        notes, self.notes = self.notes, ()
+        with self.around(kernel.fn.__name__, shape, notes), self._language(), _quiet():
+            values = {
+                name: _constant(value) if _is_constexpr(signature.parameters[name]) else _argument(kernel, name, value)
+                for name, value in bound.arguments.items()
+            }
+            self._programs(self.function(kernel.fn), values, shape)
+
+    def _programs(self, function: Callable[..., Any], values: dict[str, Any], shape: tuple[int, ...]) -> None:
+        builder = interpreter.interpreter_builder
+        width, height, depth = (*shape, 1, 1, 1)[:3]
+        builder.set_grid_dim(width, height, depth)
+        for x in range(width):
+            for y in range(height):
+                for z in range(depth):
+                    builder.set_grid_idx(x, y, z)
+                    function(**values)
+
+    @contextmanager
+    def _language(self) -> Generator[None]:
+        """Triton's language on numpy arrays, and device functions that can be called, until the block ends."""
+        scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        try:
+            with Patches() as patches:
+                for kind in (jit.JITFunction, interpreter.InterpretedFunction):
+                    patches.set(kind, "__call__", lambda callee, *args, **kwargs: self.function(callee.fn)(*args, **kwargs))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
+                for name, member in list(tl.tensor.__dict__.items()):
+                    if isinstance(member, jit.JITFunction):  # x.sum(axis): a function again, so that Python binds x to it
+                        patches.set(tl.tensor, name, _method(member))
+                repair(patches)
+                # A check of integer overflow at every operation, whose outcome is dropped unless debugging.
+                builder = interpreter.interpreter_builder
+                patches.set(builder, "options", replace(builder.options, sanitize_overflow=False))
+                _remember_types(patches)
+                yield
+        finally:
+            scope.restore()
+
+    def function(self, source: Any) -> Callable[..., Any]:
+        """The rewritten form of a kernel or device function, made once per block."""
+        if source not in self.rewritten:
+            self.rewritten[source] = rewritten(source)
+        return self.rewritten[source]
+
+
+def _remember_types(patches: Patches) -> None:
+    """The numpy type of a Triton type, which the interpreter looks up in a table that it makes anew at each operation."""
+    found: dict[str, Any] = {}
+
+    def numpy_type(kind: Any) -> Any:
+        name: str = kind.scalar.name
+        if name not in found:
+            found[name] = plain(kind)
+        return found[name]
+
+    plain: Callable[[Any], Any] = patches.set(interpreter, "_get_np_dtype", numpy_type)
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: function(*args, **kwargs)
+
+
+def _is_constexpr(parameter: inspect.Parameter) -> bool:
+    """Annotations may be the class or, under `from __future__ import annotations`, its name."""
+    return "constexpr" in str(parameter.annotation)
+
+
+def _constant(value: Any) -> Any:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _argument(kernel: Any, name: str, value: Any) -> Any:
+    """A launch argument as the interpreter takes it. Raises `UsageError` for a tensor that the CPU cannot read."""
+    tensor = getattr(value, "base", value)
+    if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
+        raise UsageError(
+            f"{kernel.fn.__name__} was given {name} on {tensor.device}: a trace runs on the CPU",
+            "Allocate inside the function, or pass tensors that are on the CPU.",
+        )
+    return interpreter._implicit_cvt(value)
+
+
+def _refuse_gluon(kernel: Any) -> None:
+    if getattr(kernel, "is_gluon", bool)():
+        raise UsageError(
+            f"{kernel.fn.__name__} is a Gluon kernel, which Triton's interpreter cannot run", "Use measure for it, on a GPU."
+        )
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Kernels overflow and divide by zero in masked lanes as they please; on a GPU nobody is told either."""
+    disable_torch_function: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
+    with np.errstate(all="ignore"), warnings.catch_warnings(), disable_torch_function():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,76 @@
+"""A kernel's source rewritten so that Python can run it on numpy: what Triton's own interpreter does, writing to no module."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import types
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import triton.language as _tl
+from triton.runtime import interpreter as _interpreter
+
+from ioaware.tracing.libdevice import on_numpy
+from ioaware.tracing.loop_index import loop_range
+
+interpreter: Any = _interpreter
+tl: Any = _tl
+
+
+def rewritten(source: Any) -> Callable[..., Any]:
+    """The function with every assignment turned into a tensor, as Triton's interpreter runs it; names and lines stay its own.
+
+    Its globals are a copy: the module's, what the function closes over, and the two names that the rewriting needs.
+    """
+    names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
+    names = {name: _bound_to_interpreter(on_numpy(value)) for name, value in names.items()}
+    names.setdefault("range", loop_range)
+    for name in ("interpreter_semantic", "_InterpreterComparison"):  # the second since Triton 3.9
+        if hasattr(interpreter, name):
+            names[name] = getattr(interpreter, name)
+    function = types.FunctionType(_rewritten_code(source), names, source.__name__, source.__defaults__)
+    function.__kwdefaults__ = source.__kwdefaults__
+    return function
+
+
+@lru_cache(maxsize=1024)
+def _rewritten_code(source: Any) -> types.CodeType:
+    """Code of the rewritten function, at the lines of the original. One without source, made at run time, stays as it is."""
+    try:
+        lines, first = inspect.getsourcelines(source)
+    except (OSError, TypeError):
+        return source.__code__
+    module = ast.parse(textwrap.dedent("".join(lines)))
+    _bare(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
+    interpreter.ASTTransformer().visit(module)
+    ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
+    compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
+    return next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
+
+
+def _bare(definition: ast.FunctionDef) -> None:
+    """Strips what runs when a function is defined: decorators, annotations, defaults. Its code is all that is wanted."""
+    definition.decorator_list = []
+    definition.returns = None
+    parameters = definition.args
+    for parameter in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs):
+        parameter.annotation = None
+    parameters.defaults = []
+    parameters.kw_defaults = [None for _ in parameters.kwonlyargs]
+
+
+def _bound_to_interpreter(value: Any) -> Any:
+    """A builtin imported by name (`from triton.language import load`) as its interpreted form, a module's constexpr as its
+    value, which alone multiplies with a tensor; anything else as it is."""
+    if isinstance(value, tl.constexpr):
+        return value.value
+    if not callable(value) or isinstance(value, type) or not tl.core.is_builtin(value):
+        return value
+
+    def interpreted_builtin(*args: Any, _semantic: Any = None, **kwargs: Any) -> Any:
+        return value(*args, _semantic=interpreter.interpreter_semantic, **kwargs)
+
+    return interpreted_builtin

@@ -1,0 +1,166 @@
+"""The trace source: a target's kernels run in Triton's interpreter, every access counted under its mask. Needs no GPU."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ioaware.case import Work
+from ioaware.environment import software_environment
+from ioaware.errors import IoawareError, UsageError
+from ioaware.fakegpu.aten_traffic import Operators
+from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
+from ioaware.fakegpu.storages import Allocations
+from ioaware.result import Check, Launch, ParamValue, Result, total
+from ioaware.targets.loading import failing_line, first_line
+from ioaware.targets.output_check import tensors, worst_error
+from ioaware.targets.target import Target, compulsory_bytes, work_of
+from ioaware.tracing.byte_counter import Tally, counting
+from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.poison import Poison
+
+SEED = 0
+_random: Any = torch.random
+
+
+@dataclass
+class Recording:
+    """What happened while one function ran: its launches in order, its memory, and what it returned."""
+
+    launches: list[Launch] = field(default_factory=list[Launch])
+    extra_memory_bytes: int = 0
+    output: object = None
+
+
+def trace(target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping[str, ParamValue] | None = None) -> Result:
+    """Counts what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
+
+    Inputs and work run on the CPU with the same random seed each time, the host code believing in a GPU. `autotune` picks the
+    configuration of autotuned kernels by value, as in `{"BLOCK": 64}`; without it they run with their first.
+    Raises `UsageError` when the target launches no kernel, or raises: the message names the exception and its line.
+    """
+    values = target.resolve(params)
+    tracer = _Tracer(autotune or {})
+    with tracer.environment() as stand_in, _user_errors(target):
+        building = tracer.record(lambda: target.call(device="cuda", **values))
+        work = work_of(building.output)
+        if work is None:  # it was all work
+            work, recording = Work(run=lambda: building.output), building
+        else:
+            recording = tracer.record(work.run)
+        check = _check(work, recording.output)
+        notes = (*stand_in.notes, *_doubts(check))
+    return _result(target, values, recording, check, notes)
+
+
+class _Tracer:
+    """Runs functions with everything that watches them in place."""
+
+    def __init__(self, autotune: Mapping[str, ParamValue]) -> None:
+        self._autotune = autotune
+        self._launches: list[Launch] = []
+
+    @contextmanager
+    def environment(self) -> Generator[StandIn]:
+        """Host code sees a GPU, kernels run in the interpreter and print to stderr, and chance is the same each time."""
+        with (
+            redirect_stdout(sys.stderr),
+            _random.fork_rng(devices=[]),
+            cuda_on_cpu() as stand_in,
+            interpreted(self._launch, self._autotune),
+        ):
+            _random.manual_seed(SEED)
+            yield stand_in
+
+    def record(self, function: Callable[[], object]) -> Recording:
+        """Runs `function` and returns what happened. Garbage is not collected meanwhile, so that lifetimes repeat exactly."""
+        self._launches = []
+        memory = Allocations()
+        with _no_garbage_collection(), Poison(), memory, Operators(self._launches):
+            output = function()
+        return Recording(self._launches, memory.extra_bytes(output), output)
+
+    @contextmanager
+    def _launch(self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Generator[None]:
+        tally = Tally()
+        with counting(tally):
+            yield
+        self._launches.append(Launch(kernel, grid, requested=tally.traffic(), flops=tally.flops, notes=notes))
+
+
+@contextmanager
+def _no_garbage_collection() -> Generator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _user_errors(target: Target) -> Generator[None]:
+    """An exception out of the user's function or kernel as one sentence with its line; ioaware's own errors as they are."""
+    try:
+        yield
+    except IoawareError:
+        raise
+    except (Exception, SystemExit) as error:
+        line = failing_line(error)
+        where = f" at {line}" if line else ""
+        missing = isinstance(error, (AttributeError, NotImplementedError)) and "nterpreter" in str(error)
+        remedy = "Triton's interpreter lacks what this kernel uses." if missing else "The function must run by itself first."
+        raise UsageError(f"{target.name} raised {type(error).__name__}{where}: {first_line(error)}", remedy) from error
+
+
+def _check(work: Work, output: object) -> Check | None:
+    """The first tensor of the output against the float64 reference, when the work has one."""
+    if work.reference is None or work.tolerance is None:
+        return None
+    found = tensors(output)
+    if not found:
+        raise UsageError("the work has a reference but returned no tensor", "Return the output from the work.")
+    return Check(worst_error(found, work.reference()), work.tolerance)
+
+
+def _doubts(check: Check | None) -> tuple[str, ...]:
+    if check is None or check.passed:
+        return ()
+    return (f"the output is wrong: relative error {check.relative_error:.3g}, allowed {check.tolerance:.3g}",)
+
+
+def _result(
+    target: Target,
+    values: Mapping[str, ParamValue],
+    recording: Recording,
+    check: Check | None,
+    notes: tuple[str, ...],
+) -> Result:
+    kernels = [launch for launch in recording.launches if launch.origin == "triton"]
+    operators = [launch for launch in recording.launches if launch.origin == "torch"]
+    if not kernels:
+        raise UsageError(
+            f"{target.name} launched no Triton kernel",
+            "A target launches its kernels when called, or returns the callable that does.",
+        )
+    return Result(
+        source="trace",
+        target=target.name,
+        params=values,
+        requested=total(launch.requested for launch in kernels),
+        assumed=total(launch.requested for launch in operators) if operators else None,
+        compulsory=compulsory_bytes(target.name, values),
+        flops=sum(launch.flops or 0 for launch in kernels),
+        extra_memory_bytes=recording.extra_memory_bytes,
+        notes=notes,
+        launches=tuple(recording.launches),
+        check=check,
+        environment=software_environment(),
+    )

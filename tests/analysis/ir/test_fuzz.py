@@ -1,0 +1,86 @@
+"""Random programs: what derive calls exact equals the count of running them, what it calls a bound is one, and none breaks it.
+
+`IOAWARE_FUZZ=1000` tries as many more, from the seed `IOAWARE_FUZZ_SEED` on; `python -m fuzz.run` says more of them, and
+`python -m fuzz.reduce` makes one small.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support.fuzz.found import FOUND
+from tests.support.fuzz.grammar import program
+from tests.support.fuzz.judge import examine, judge, points_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated"),
+    pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
+]
+
+FIRST = int(os.environ.get("IOAWARE_FUZZ_SEED", "1000000"))
+MORE = range(FIRST, FIRST + int(os.environ.get("IOAWARE_FUZZ", "0")))
+SMALL = (
+    10,
+    14,
+    17,
+    18,
+    20,
+    26,
+    36,
+    39,
+    42,
+    43,
+    45,
+    47,
+    56,
+    61,
+    64,
+    65,
+    66,
+    67,
+    74,
+    76,
+    94,
+    98,
+    100,
+    104,
+    111,
+    115,
+    117,
+    119,
+    122,
+)
+"""Seeds whose programs together have every construct of the grammar, and are quick."""
+
+
+@pytest.mark.parametrize("host", FOUND, ids=lambda host: host.__name__)
+def test_what_was_wrong_once_is_right(host: Callable[..., object]) -> None:
+    verdict = examine(host, points_of(Random(host.__name__), 8))
+    assert verdict.outcome == "equal", verdict.why
+
+
+@pytest.mark.parametrize("seed", SMALL)
+def test_small_programs(seed: int, tmp_path: Path) -> None:
+    verdict = judge(program(seed, small=True), tmp_path, f"small{seed}", points=4, seed=seed)
+    assert not verdict.bug, verdict.why
+
+
+@pytest.mark.parametrize("seed", MORE)
+def test_programs(seed: int, tmp_path: Path) -> None:
+    verdict = judge(program(seed), tmp_path, f"program{seed}", seed=seed)
+    assert not verdict.bug, verdict.why
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_programs_that_read_their_bounds_are_not_called_exact(seed: int, tmp_path: Path) -> None:
+    verdict = judge(program(seed, data=True, small=True), tmp_path, f"data{seed}", points=4, seed=seed)
+    assert not verdict.bug, verdict.why
+
+
+def test_a_seed_is_a_program() -> None:
+    assert program(3) == program(3) != program(4)

@@ -1,0 +1,51 @@
+"""Constructed evidence: what every source would report of kernels that do exactly what theory says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
+from ioaware.analysis.theory.claims.traced_points import every_need
+from ioaware.result import Check, ParamValue, Result, Source
+from ioaware.sweep.claim_evidence import observe
+from ioaware.sweep.points import make_point
+
+
+def perfect(source: Source, target: str, **params: ParamValue) -> Observation:
+    """An observation equal to its prediction, its output within tolerance."""
+    seen = observe(Result(source, target, make_point(source, target, params).params))
+    observed = replace(seen.predicted, source=source, check=Check(1e-7, 1e-5))
+    return replace(seen, observed=observed)
+
+
+@pytest.fixture(scope="session")
+def evidence() -> Evidence:
+    """Everything the theorems need, and nothing measured."""
+    return Evidence({need: perfect(need.source, need.target, **dict(need.params)) for need in every_need()})
+
+
+@pytest.fixture(scope="session")
+def measured() -> Callable[..., Observation]:
+    """A perfect measurement: `measured("flash1", seq_len=4096)`."""
+    return lambda target, **params: perfect("measure", target, **params)
+
+
+Change = Callable[[Observation], Observation | None]
+
+
+@pytest.fixture(scope="session")
+def altered(evidence: Evidence) -> Callable[[str, Change], Evidence]:
+    """The evidence with one case's answers changed; None drops an answer."""
+
+    def alter(target: str, change: Change) -> Evidence:
+        answers: dict[Need, Observation] = {}
+        for need, seen in evidence.answers.items():
+            kept = change(seen) if need.target == target else seen
+            if kept is not None:
+                answers[need] = kept
+        return Evidence(answers)
+
+    return alter

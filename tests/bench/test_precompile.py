@@ -1,0 +1,88 @@
+"""Compiling in processes of its own: what shares kernels shares a process, and one that dies or hangs takes one point along."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ioaware.bench.attention_points import grid
+from ioaware.bench.precompile import groups, warm
+from ioaware.bench.registry import BackEnd
+
+POINTS = grid(["forward"], [64, 128], [512, 1024])
+HELPER = """
+import json, os, signal, sys, time
+for line in sys.stdin:
+    job = json.loads(line)
+    for point in job["points"]:
+        if job["name"] == "mortal" and point["seq_len"] == 512: os.kill(os.getpid(), signal.SIGSEGV)
+        if job["name"] == "quitter" and point["head_dim"] == 64: sys.exit(3)
+        if job["name"] == "sleeper" and point["seq_len"] == 512: time.sleep(60)
+        status = "failed" if job["name"] == "refuser" else "ok"
+        print(json.dumps({"status": status, "reason": "not here" * (status != "ok")}), flush=True)
+"""
+
+
+def ends(*names: str) -> list[BackEnd]:
+    return [BackEnd(name, lambda point: None, compiles=True) for name in names]  # type: ignore[arg-type,return-value]
+
+
+def asked(*names: str, patience_s: float = 30.0):
+    seen = []
+    command = (sys.executable, "-SE", "-c", HELPER)
+    found = warm(
+        POINTS,
+        ends(*names),
+        None,
+        processes=2,
+        command=command,
+        patience_s=patience_s,
+        progress=lambda *what: seen.append((*what, threading.get_ident())),
+    )
+    assert sorted(done for done, *_ in seen) == list(range(1, len(names) * len(POINTS) + 1))
+    assert {thread for *_, thread in seen} == {threading.get_ident()}  # a progress bar belongs to its thread
+    return found
+
+
+def test_a_group_shares_its_kernels() -> None:
+    field = [
+        *ends("flex"),
+        BackEnd("cudnn", ends("x")[0].enter),
+        BackEnd("gone", ends("x")[0].enter, compiles=True, needs="no_such_module"),
+    ]
+    found = groups(POINTS, field)
+    assert [name for name, _ in found] == ["flex"] * 4
+    assert all(len({(p.head_dim, p.causal) for p in group}) == 1 and len(group) == 2 for _, group in found)
+
+
+def test_all_is_well() -> None:
+    assert asked("good") == {}
+
+
+def test_an_answer_is_handed_on() -> None:
+    assert asked("refuser") == {(point, "refuser"): ("failed", "not here") for point in POINTS}
+
+
+def test_a_process_that_dies_takes_one_point_along_and_the_others_go_on() -> None:
+    found = asked("mortal", "good")
+    assert {(point.seq_len, name) for point, name in found} == {(512, "mortal")}
+    assert all("died by signal 11" in reason for _, reason in found.values())
+
+
+def test_an_exit_is_a_death_too() -> None:
+    found = asked("quitter")
+    assert {point.head_dim for point, _ in found} == {64}
+    assert all("ended with code 3" in reason for _, reason in found.values())
+
+
+def test_a_process_that_hangs_is_killed() -> None:
+    found = asked("sleeper", patience_s=0.5)
+    assert {point.seq_len for point, _ in found} == {512}
+
+
+def test_a_command_that_cannot_start_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        warm(POINTS, ends("good"), None, processes=1, command=(str(tmp_path / "nothing"),))

@@ -1,0 +1,96 @@
+"""Records on disk: they survive a round trip, a kill and a second run, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ioaware.bench.race_record import Entry, Record, append, read, resume
+from ioaware.errors import DataError, UsageError
+from tests.support.fake_race import BACK, SMALL
+
+HERE = {"gpu": "NVIDIA H200", "commit": "abc"}
+ENTRIES = (
+    Entry("ioaware", "ok", "hopper: asked for", "", (100.0, 101.5), 90.0, True, 0.001),
+    Entry("flex", "failed", reason="it died"),
+)
+RECORD = Record(SMALL, ENTRIES, (1e14, 1.1e14), (4e12,), {"throttled": [], "sm_clock_mhz": {"min": 1900}}, HERE)
+
+
+def test_a_record_survives_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    other = replace(RECORD, point=BACK)
+    append(path, RECORD)
+    append(path, other)
+    assert read(path) == resume(path, HERE) == [RECORD, other]
+
+
+def test_a_line_cut_short_by_a_kill_is_taken_off_and_only_that(tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    append(path, RECORD)
+    whole = path.read_bytes()
+    for cut in (1, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole + whole[:cut])
+        assert resume(path, HERE) == [RECORD]
+        assert path.read_bytes() == whole
+        path.write_bytes(whole[:cut])
+        assert resume(path, HERE) == []
+
+
+@pytest.mark.parametrize("there", [{"gpu": "NVIDIA H100", "commit": "abc"}, {"gpu": "NVIDIA H200"}, {**HERE, "torch": "2.12"}])
+def test_points_of_another_run_are_not_mixed_in(there: dict, tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    append(path, RECORD)
+    with pytest.raises(UsageError) as refused:
+        resume(path, there)
+    assert "of another run" in refused.value.what
+
+
+def test_a_file_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
+    assert resume(tmp_path / "new.jsonl", HERE) == []
+
+
+FORGED = {
+    "schema": {"schema": 2},
+    "bench": {"bench": "matmul"},
+    "unknown field": {"more": 1},
+    "point": {"point": {**SMALL.to_dict(), "heads": "2"}},
+    "times of none": {"entries": [{"name": "a", "status": "ok"}]},
+    "times of a failure": {"entries": [{"name": "a", "status": "failed", "times_ns": [1.0]}]},
+    "negative time": {"entries": [{"name": "a", "status": "ok", "times_ns": [-1.0]}]},
+    "bool": {"entries": [{"name": "a", "status": "ok", "times_ns": [True]}]},
+    "text": {"entries": [{"name": "a", "status": "ok", "times_ns": ["1"]}]},
+    "status": {"entries": [{"name": "a", "status": "good"}]},
+    "host": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "host_us": 0}]},
+    "error": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "relative_error": -1.0}]},
+    "ceiling": {"matmul_flops_per_s": [0.0]},
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_forged_records_are_refused_with_their_line(change: dict, tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    append(path, RECORD)
+    with path.open("a") as file:
+        file.write(json.dumps(RECORD.to_dict() | change) + "\n")
+    with pytest.raises(DataError) as refused:
+        read(path)
+    assert f"{path}:2: " in refused.value.what
+
+
+@pytest.mark.parametrize("line", ["[]", "{", '{"schema": 1}', '{"schema": NaN}', "[" * 5000, "\x00"])
+def test_what_is_no_record_at_all(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(DataError):
+        read(path)
+
+
+def test_nan_is_never_written(tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    with pytest.raises(ValueError, match="JSON"):
+        append(path, replace(RECORD, copy_bytes_per_s=(float("nan"),)))
+    assert not path.exists()

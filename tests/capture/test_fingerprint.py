@@ -1,0 +1,110 @@
+"""Host code is the same only if all that decides what it does is, and then a derivation need not search again."""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from ioaware.capture import capture as capturing
+from ioaware.capture.fingerprint import fingerprint
+from ioaware.derivation.derive import derive
+from ioaware.targets.target import load_target
+from tests.support import SUPPORT
+
+SOURCE = """
+SIZE = 3
+class Plan:
+    rows = 4
+    def of(self): return self.rows + inner(1)
+def inner(x): return x + 1
+def helper(x): return inner(x) * SIZE
+def host(n=2, *, wide=False): return helper(n) + Plan().of() + (lambda: elsewhere(n))()
+def elsewhere(n): return n
+def unused(n): return n
+"""
+CHANGES = {
+    "a number": ("SIZE = 3", "SIZE = 5"),
+    "the function": ("helper(n) +", "helper(n) -"),
+    "one that it calls": ("inner(x) *", "inner(x) +"),
+    "one that those call": ("return x + 1", "return x + 2"),
+    "a default": ("n=2", "n=3"),
+    "a default by keyword": ("wide=False", "wide=True"),
+    "a class": ("rows = 4", "rows = 5"),
+    "a method": ("self.rows +", "self.rows -"),
+    "one that a lambda calls": ("def elsewhere(n): return n", "def elsewhere(n): return -n"),
+    "another line": ("def host", "\ndef host"),
+}
+
+
+def host(source: str = SOURCE) -> Callable[..., object]:
+    module = types.ModuleType("host_code_of_a_test")
+    exec(compile(source, "host_code_of_a_test.py", "exec"), vars(module))  # noqa: S102 - the test's own text
+    return vars(module)["host"]
+
+
+def test_the_same_code_is_the_same() -> None:
+    assert fingerprint(host()) == fingerprint(host())
+    assert fingerprint(host()) == fingerprint(host(SOURCE.replace("def unused(n): return n", "def unused(n): return 7")))
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_other_code_is_another(change: tuple[str, str]) -> None:
+    assert SOURCE.count(change[0]) >= 1
+    assert fingerprint(host()) != fingerprint(host(SOURCE.replace(*change)))
+
+
+def bound_to(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+@pytest.mark.parametrize("value", [1, 1.0, True, "x", None, (1, [2.0]), {"a": 1}, torch.float16, torch.zeros(2, 3), abs, len])
+def test_what_a_function_holds_is_part_of_it(value: Any) -> None:
+    others = [2, 2.0, False, "y", (1, [3.0]), {"a": 2}, torch.float32, torch.zeros(3, 2)]
+    found = fingerprint(bound_to(value))
+    if value in (abs, len):  # a library's, of which nobody knows the state
+        assert found is None
+        return
+    assert found == fingerprint(bound_to(value))
+    assert all(found != fingerprint(bound_to(other)) for other in others)
+
+
+def test_nobody_can_tell_what_an_object_will_do() -> None:
+    assert fingerprint(bound_to(threading.Lock())) is None
+    assert fingerprint(bound_to(iter([1]))) is None
+
+
+TARGETS = SUPPORT / "targets/derived_targets.py"
+
+
+@pytest.mark.parametrize("name", ["branching", "rounded_up", "flat", "one_launch_each"])
+def test_the_second_search_is_one_run_and_ends_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, runs = load_target(f"{TARGETS}:{name}"), list[dict[str, int]]()
+    plain = capturing._Runner.run
+
+    def run(runner: Any, free: Any) -> Any:
+        runs.append(dict(free.values))
+        return plain(runner, free)
+
+    monkeypatch.setattr(capturing._Runner, "run", run)
+    capturing._ended.clear()
+    first = derive(target, target.resolve({}))
+    searched = len(runs)
+    again = derive(target, target.resolve({}))
+    assert len(runs) == searched + 2
+    assert again.to_dict() == first.to_dict()
+    assert again.kernels == first.kernels
+    capturing._ended.clear()
+    derive(target, target.resolve({}))
+    assert len(runs) == 2 * searched + 2
+
+
+def test_other_parameters_are_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = load_target(f"{TARGETS}:branching")
+    capturing._ended.clear()
+    assert "mode" not in (derive(target, target.resolve({"mode": 2})).symbols or {})
+    assert "mode" in (derive(target, target.resolve({"mode": 3})).symbols or {})

@@ -1,0 +1,117 @@
+"""A formula is not evaluated where it does not hold: constexprs and branches of the host code, torch's own, and data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+from torch.utils._sympy.functions import CeilDiv, FloorDiv
+
+from ioaware.compilation.launch_traffic import _in_parameters  # pyright: ignore[reportPrivateUsage]
+from ioaware.derivation.derive import Derived, derive
+from ioaware.errors import UsageError
+from ioaware.symints.guards import Condition, needed
+from ioaware.targets.target import load_target
+from ioaware.tracing.trace import trace
+from tests.support import SUPPORT
+
+TARGETS = SUPPORT / "targets/validity_targets.py"
+
+
+def derived(name: str, **params: int) -> Derived:
+    target = load_target(f"{TARGETS}:{name}")
+    return derive(target, target.resolve(params), machine_code=False)
+
+
+def written(name: str, **params: int) -> int | None:
+    target = load_target(f"{TARGETS}:{name}")
+    requested = trace(target, target.resolve(params)).requested
+    return requested and requested.write_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "outside", "condition"),
+    [
+        ("frozen_block", {"columns": (65, 128)}, {"columns": (64, 129, 1)}, "next_power_of_2(columns) == 128"),
+        ("short_block", {"columns": (65, 128)}, {"columns": (64, 129, 300)}, "next_power_of_2(columns) == 128"),
+        ("frozen_share", {"rows": (133, 264)}, {"rows": (132, 265, 1000)}, "ceil(rows/132) == 2"),
+        ("branching", {"n": (1, 4095)}, {"n": (4096, 10_000)}, "n < 4096"),
+        ("even", {"n": (64, 640)}, {"n": (63, 65)}, "n % 64 == 0"),
+    ],
+)
+def test_every_decision_is_checked_at_the_new_values(name, inside, outside, condition) -> None:
+    result = derived(name)
+    assert condition in result.conditions
+    ((parameter, good),) = inside.items()
+    ((_, bad),) = outside.items()
+    for value in good:
+        assert result.evaluate(**{parameter: value})["write_bytes"] == written(name, **{parameter: value})
+    for value in bad:
+        with pytest.raises(UsageError) as caught:
+            result.evaluate(**{parameter: value})
+        assert condition in str(caught.value)
+        assert f"Derive again at {parameter}={value}." in str(caught.value)
+        assert derived(name, **{parameter: value}).evaluate()["write_bytes"] == written(name, **{parameter: value})
+
+
+def test_of_many_points_the_first_that_fails_is_named() -> None:
+    result = derived("frozen_share")
+    assert np.array_equal(np.asarray(result.evaluate(rows=np.arange(133, 265))["write_bytes"]), 4 * np.arange(133, 265))
+    with pytest.raises(UsageError, match=r"do not hold at rows=265: they are for ceil\(rows/132\) == 2"):
+        result.evaluate(rows=np.arange(133, 400))
+
+
+def test_each_launch_says_what_its_formulas_are_for() -> None:
+    result = derived("frozen_block", columns=100)
+    assert result.requested
+    assert result.requested.write_formula == "4*columns*rows"  # and not min(128, columns): that is said beside it
+    assert result.to_dict()["launches"][-1]["conditions"] == ["next_power_of_2(columns) == 128"]
+    assert "for <code>next_power_of_2(columns) == 128</code>" in result._repr_html_()
+
+
+def test_what_torch_decides_by_itself_is_looked_at() -> None:
+    """Sizes of 1 are asked about all over torch; the host function is run to see whether it mattered."""
+    result = derived("stretched")
+    assert result.evaluate(n=1)["write_bytes"] == written("stretched", n=1)
+    turned = derived("turned")
+    assert turned.evaluate(n=7)["write_bytes"] == 40
+    with pytest.raises(UsageError, match="do not hold at m=80, n=1"):
+        turned.evaluate(n=1)
+    with pytest.raises(UsageError, match="do not hold"):
+        turned.evaluate(n=np.array([7, 1]))
+    one = derived("stretched", n=1)
+    assert np.array_equal(np.asarray(one.evaluate(m=np.arange(1, 2000))["write_bytes"]), np.full(1999, 4))
+
+
+def test_data_that_is_read_is_read_again() -> None:
+    result = derived("lengths")
+    assert result.evaluate()["write_bytes"] == 400
+    with pytest.raises(UsageError, match="do not hold at n=200"):
+        result.evaluate(n=200)
+    assert derived("constant_length").evaluate(n=200)["write_bytes"] == 4 * 800
+    with pytest.raises(UsageError, match=r"reads data, so that it has to be run at each of the points"):
+        result.evaluate(n=np.arange(1, 101))
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.5, np.array([3, 0]), np.array([1.0])])
+def test_a_size_is_a_positive_integer(value: object) -> None:
+    with pytest.raises(UsageError, match="must be a positive integer"):
+        derived("branching").evaluate(n=value)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_is_about_no_parameter_goes_without_saying() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    about_n, about_none = Condition(sympy.Le(n, 7), "branch"), Condition(sympy.Eq(64, 64, evaluate=False), "constexpr ROWS")
+    assert needed([about_n, about_none]) == (about_n,)
+
+
+def test_a_quotient_that_no_rounding_changes_is_a_multiple() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    exact = sympy.Eq(CeilDiv(n, 128), FloorDiv(n, 128), evaluate=False)
+    assert str(Condition(exact, "branch")) == "n % 128 == 0"
+
+
+def test_notes_are_of_lengths_where_formulas_are_made_in_units_of_them() -> None:
+    n = sympy.Symbol("n", integer=True, positive=True)
+    note = "sectors of tt.load at rows.py:7 at most: rows may share sectors, unless n % 4 == 0 and nn % 4 == 0"
+    assert _in_parameters(note, [(n, 32)]) == note.replace("unless n % 4", "unless n % 128")

@@ -1,0 +1,59 @@
+"""Layouts by hand and by brute force: every element once, and in the order in which instructions take them."""
+
+import numpy as np
+import pytest
+
+from ioaware.compilation.layouts import Layout, accumulator, blocked, registers_held, requests
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (blocked([4], [32], [4], [0]), (1024,)),
+        (blocked([1, 8], [4, 8], [4, 1], [1, 0]), (64, 128)),
+        (blocked([8, 1], [8, 4], [1, 4], [0, 1]), (64, 16)),
+        (accumulator([4, 1], 64), (128, 64)),
+        (accumulator([4, 2], 16), (64, 32)),
+    ],
+)
+def test_every_element_is_held_once(layout: Layout, shape: tuple[int, ...]) -> None:
+    held = requests(layout, shape, 1, False)
+    assert sorted(held.ravel()) == list(range(int(np.prod(shape))))
+
+
+def test_an_instruction_of_a_blocked_layout() -> None:
+    """Four elements a thread, one at a time: 32 lanes that are 4 apart; two at a time: pairs of neighbours."""
+    layout = blocked([4], [32], [2], [0])
+    one = requests(layout, (512,), 1, False)
+    assert one.shape == (16, 32)
+    assert list(one[0]) == list(range(0, 128, 4))
+    assert list(one[1]) == list(range(1, 128, 4))
+    assert one[4, 0] == 256  # the rest of the tile, which takes more registers of the same warp
+    assert one[8, 0] == 128  # the second warp
+    assert list(requests(layout, (512,), 2, False)[0][:6]) == [0, 1, 4, 5, 8, 9]
+
+
+def test_columns_may_be_the_fast_dimension() -> None:
+    layout = blocked([2, 1], [4, 8], [1, 1], [0, 1])
+    assert list(requests(layout, (8, 8), 2, False)[0][:4]) == [0, 8, 16, 24]
+
+
+def test_a_small_tile_is_held_by_several() -> None:
+    """64 elements in a layout of 4 warps of 128: each warp holds all of them; a store is made by one of them."""
+    layout = blocked([4], [32], [4], [0])
+    assert requests(layout, (64,), 4, False).shape == (4, 128)
+    assert requests(layout, (64,), 4, True).shape == (1, 128)
+    assert len({*requests(layout, (64,), 4, True).ravel()}) == 64
+    assert registers_held(layout, (64,)) == 4
+    assert registers_held(layout, (2,)) == 2  # registers that are copies are not counted
+    assert registers_held(layout, (2048,)) == 16
+
+
+def test_a_slice_has_the_lanes_of_its_parent() -> None:
+    """A row of tensor cores' accumulators, 16 columns: 4 lanes have pairs, the rest and the other warps copies."""
+    row = accumulator([4, 1], 16).sliced(0)
+    assert list(requests(row, (16,), 2, False)[0][:8]) == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert requests(row, (16,), 2, False).shape == (8, 64)
+    assert requests(row, (16,), 2, True).shape == (2, 64)
+    column = accumulator([4, 1], 16).sliced(1)
+    assert {*requests(column, (64,), 1, True)[0]} == set(range(8))

@@ -1,0 +1,333 @@
+"""Derived formulas against hand counts, against the interpreter and against the papers' closed forms."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sympy
+
+import ioaware
+from ioaware.analysis.theory.counting import B, B_c, B_r, H, N, N_k, d, e
+from ioaware.analysis.theory.counts import flash1, flash2, standard
+from ioaware.compilation.triton_ir import find_gpu
+from ioaware.derivation.derive import Derived, derive
+from ioaware.errors import UsageError
+from ioaware.prediction import predict
+from ioaware.targets.target import load_target
+from ioaware.tracing.trace import trace
+from tests.support import SUPPORT
+from tests.support.kernel_zoo.zoo_files import zoo
+
+TARGETS = SUPPORT / "targets/derived_targets.py"
+
+
+def derived(name: str, *, file: Path = TARGETS, autotune: dict[str, object] | None = None, **params: object) -> Derived:
+    target = load_target(f"{file}:{name}")
+    return derive(target, target.resolve(params), autotune=autotune, machine_code=False)
+
+
+def formulas(result: Derived) -> list[tuple[str | None, str | None]]:
+    return [(launch.requested.read_formula, launch.requested.write_formula) for launch in result.launches if launch.requested]
+
+
+def noted(result: Derived, *words: str) -> bool:
+    return any(all(word in note for word in words) for note in result.notes)
+
+
+def test_sizes_from_views_stay_symbolic() -> None:
+    result = derived("flat", rows=7, columns=30)
+    assert formulas(result) == [("2*columns*rows", "2*columns*rows")]
+    assert result.requested is not None
+    assert (result.requested.read_bytes, result.requested.write_bytes, result.requested.atomic_bytes) == (420, 420, 0)
+    assert result.launches[0].grid == (4, 1, 1)
+    assert result.exact
+
+
+def test_a_host_loop_pins_its_count_and_nothing_else() -> None:
+    result = derived("one_launch_each", n=100, times=3)
+    triton = [launch for launch in result.launches if launch.origin == "triton"]
+    assert [launch.requested.read_formula for launch in triton if launch.requested] == ["4*n"] * 3
+    assert noted(result, "times specialised to 3", "derived_targets.py:")
+    assert noted(result, "block specialised to 64", "constexpr BLOCK")
+    assert not noted(result, "n specialised")
+
+
+def test_a_power_of_two_leaves_its_parameter_symbolic_and_says_what_it_was() -> None:
+    result = derived("rounded_up", rows=20, columns=100)
+    assert formulas(result)[1:] == [("4*columns*rows", "4*columns*rows")]
+    assert result.conditions == result.launches[-1].conditions == ("next_power_of_2(columns) == 128",)
+    assert noted(result, "assumes next_power_of_2(columns) == 128 (constexpr BLOCK)")
+
+
+def test_branches_pin_or_are_assumed() -> None:
+    result = derived("branching")
+    assert noted(result, "mode specialised to 2", "branch at derived_targets.py:")
+    assert noted(result, "assumes n < 4096", "branch at derived_targets.py:")
+    assert len([launch for launch in result.launches if launch.origin == "triton"]) == 2
+    assert len([launch for launch in derived("branching", mode=3).launches if launch.origin == "triton"]) == 1
+
+
+def test_what_cannot_take_a_symbol_is_given_the_integer() -> None:
+    result = derived("fussy", n=70, block=32)
+    assert noted(result, "block specialised to 32", "needs a plain integer at derived_targets.py:")
+    assert result.requested is not None
+    assert result.requested.read_formula == "4*n"
+
+
+@pytest.mark.parametrize(("batch", "launches"), [(1, 2), (2, 1)])
+def test_one_is_not_taken_for_many(batch: int, launches: int) -> None:
+    result = derived("singular", batch=batch)
+    assert len([launch for launch in result.launches if launch.origin == "triton"]) == launches
+    assert noted(result, "batch specialised to 1") == (batch == 1)
+
+
+def test_forward_and_backward_with_the_operators_between() -> None:
+    result = derived("there_and_back", n=100)
+    assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * 2
+    assert result.requested is not None
+    assert result.requested.read_formula == "8*n"
+    assert result.assumed is not None
+    assert (result.assumed.read_bytes, result.assumed.read_formula) == (800, "8*n")  # gradient * x reads both
+
+
+def test_custom_operators_allocate_where_their_operands_are() -> None:
+    result = derived("custom_operator", n=100)
+    assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * 2
+    assert result.requested is not None
+    assert result.requested.read_formula == "8*n"
+
+
+def test_the_configuration_is_named_and_can_be_chosen() -> None:
+    first, second = derived("tuned"), derived("tuned", autotune={"BLOCK": 128})
+    assert "derived with BLOCK=32" in first.launches[-1].notes[0]
+    assert "derived with BLOCK=128" in second.launches[-1].notes[0]
+    assert formulas(first)[-1] == ("2*n", "2*n")
+    assert formulas(second)[-1] == ("2*n", "2*n")
+    assert noted(first, "assumes n % 32 == 0 (constexpr EVEN)")
+    with pytest.raises(UsageError, match="no configuration"):
+        derived("tuned", autotune={"BLOCK": 7})
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [("described", "4*columns*rows"), ("paired", "4*min(16, m) + 4*min(16, n)"), ("local", "4*n")],
+)
+def test_arguments_of_every_kind(name: str, reads: str) -> None:
+    result = derived(name)
+    assert result.requested is not None
+    assert result.requested.read_formula == reads
+
+
+def test_a_grid_from_what_the_compiled_kernel_uses() -> None:
+    result = derived("occupied")
+    assert result.launches[-1].grid[0] % 132 == 0
+    assert noted(result, "asked about the GPU")
+
+
+@pytest.mark.parametrize(
+    ("name", "floor"), [("flat", (420, 420)), ("described", (3840, 3840)), ("half", None), ("one_launch_each", (400, 400))]
+)
+def test_the_floor_is_every_input_and_output_once(name: str, floor: tuple[int, int] | None) -> None:
+    result = derived(name)
+    found = result.compulsory and (result.compulsory.read_bytes, result.compulsory.write_bytes)
+    assert found == floor
+    assert floor or noted(result, "compulsory is unknown")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("looks_back", ("reads what a kernel computed", "derived_targets.py:")),
+        ("broken", ("broken_kernel does not compile for cuda:90", "undefined", "line 2")),
+        ("misspelt", ("scale_kernel", "BLOK")),
+        ("incomplete", ("missing a required argument", "derived_targets.py:")),
+        ("idle", ("launched no Triton kernel",)),
+    ],
+)
+def test_bad_targets_end_in_one_sentence(name: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as caught:
+        derived(name)
+    assert all(word in str(caught.value) for word in words), caught.value
+    assert caught.value.exit_code == 2
+
+
+def test_data_that_no_kernel_computed_is_looked_up_and_said() -> None:
+    result = derived("looks_up", n=100)
+    triton = [launch for launch in result.launches if launch.origin == "triton"]
+    assert [launch.requested.read_bytes for launch in triton if launch.requested] == [400, 40, 80, 120, 400]
+    assert result.requested is not None
+    assert result.requested.read_formula == "8*n + 240"
+    for words in (" is 30", " is True", " is [10, 20, 30]"):
+        assert noted(result, "assumes that the data read at derived_targets.py:", words)
+    assert len([launch for launch in derived("peeks").launches if launch.origin == "triton"]) == 1
+
+
+SAME = (
+    *("masked_add", "all_work", "strided", "transpose", "scalar", "same_address", "descriptor", "gather", "softmax"),
+    *("occupied", "tuned", "forward_and_backward", "torch_between", "matmul", "batched_dot", "half_written", "enclosing"),
+)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_derived_is_traced(name: str) -> None:
+    """The zoo's kernels: bytes, atomics, FLOPs and torch's own operators, from the IR and from running."""
+    target = load_target(zoo(name))
+    result, seen = derive(target, target.resolve({}), machine_code=False), trace(target, target.resolve({}))
+    assert result.requested
+    assert seen.requested
+    for field in ("read_bytes", "write_bytes", "atomic_bytes"):
+        assert getattr(result.requested, field) == getattr(seen.requested, field), field
+    assert result.flops == seen.flops
+    assert result.exact
+    both = [one.assumed and (one.assumed.read_bytes, one.assumed.write_bytes) for one in (result, seen)]
+    assert both[0] == both[1]
+
+
+@pytest.mark.parametrize("name", ["histogram", "scan"])
+def test_what_depends_on_data_is_not_guessed(name: str) -> None:
+    result = derived(name, file=Path(zoo(name).rpartition(":")[0]))
+    assert not result.exact
+    assert result.requested is not None
+    assert None in (result.requested.read_bytes, result.requested.atomic_bytes)
+    assert any("zoo" in note and ".py:" in note for launch in result.launches for note in launch.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [("persistent", "4*columns*rows"), ("shares", "4*rows*min(128, columns)")],
+)
+def test_a_smallest_or_largest_of_symbols_is_no_branch(name: str, reads: str) -> None:
+    """The grid `min(processors, tiles)` holds on both sides, and whoever visits which tile, all are visited once."""
+    target = load_target(f"{TARGETS}:{name}")
+    result = derive(target, target.resolve({}), machine_code=False)
+    assert formulas(result)[-1] == (reads, reads)
+    assert not noted(result, "assumes")
+    for rows, columns in ((1, 1), (16, 80), (33, 17), (65, 100)):
+        seen = trace(target, target.resolve({"rows": rows, "columns": columns})).requested
+        assert seen is not None
+        found = result.evaluate(rows=rows, columns=columns)
+        assert (found["read_bytes"], found["write_bytes"]) == (seen.read_bytes, seen.write_bytes), (rows, columns)
+
+
+COUNTS = {"standard": standard.counts, "flash1": flash1.counts, "flash2": flash2.counts}
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_sympy_proves_the_papers_closed_form(case: str) -> None:
+    """For every N and N_k that the blocks divide: the derived formula less the paper's is zero."""
+    target = load_target(case)
+    params = {"seq_len": 512, "kv_len": 256, "head_dim": 64, "block_m": 64, "block_n": 32}
+    result = derive(target, target.resolve(params), machine_code=False)
+    blocks, keys = sympy.symbols("T_r T_c", integer=True, positive=True)
+    seq_len, kv_len, batch, heads = sympy.symbols("seq_len kv_len batch heads", integer=True, positive=True)
+    counts = COUNTS[case](causal=False)
+    paper = {N: 64 * blocks, N_k: 32 * keys, d: 64, B_r: 64, B_c: 32, e: 2, B: batch, H: heads, standard.c: 1}
+    assert result.formulas is not None
+    for found, closed in (
+        (result.formulas.read_bytes, counts.reads.bytes),
+        (result.formulas.write_bytes, counts.writes.bytes),
+        (result.formulas.flops, counts.flops),
+    ):
+        general = found.expr.subs({seq_len: 64 * blocks, kv_len: 32 * keys})
+        if case == "standard":  # a row of S is as long as its block here, and the note says so
+            general = general.subs(sympy.Min(256, 32 * keys), 32 * keys)
+        assert sympy.simplify(general - (B * H * closed).subs(paper)) == 0
+
+
+STRUCTURES = [
+    {"block_m": block_m, "block_n": block_n, "head_dim": head_dim, "dtype": dtype, "causal": causal}
+    for block_m, block_n, head_dim, dtype, causal in (
+        (64, 64, 64, "float16", False),
+        (16, 32, 32, "float32", False),
+        (48, 20, 80, "bfloat16", False),
+        (32, 16, 16, "float16", True),
+    )
+]
+
+
+@pytest.mark.parametrize("structure", range(len(STRUCTURES)))
+@pytest.mark.parametrize("case", ["flash1", "flash2"])
+def test_formulas_agree_with_the_papers_at_random_sizes(case: str, structure: int) -> None:
+    """One formula, derived once, against the closed form at sizes that divide nothing."""
+    given = STRUCTURES[structure]
+    target = load_target(case)
+    result = derive(target, target.resolve({**given, "seq_len": 100, "kv_len": 130}), machine_code=False)
+    draw = random.Random(structure)
+    for _ in range(40):
+        sizes = {name: draw.randint(1, 400) for name in ("seq_len", "kv_len")}
+        sizes |= {name: draw.randint(1, 4) for name in ("batch", "heads")}
+        predicted = predict(case, **given, **sizes).requested
+        assert predicted is not None
+        found = result.evaluate(**sizes)
+        assert (found["read_bytes"], found["write_bytes"]) == (predicted.read_bytes, predicted.write_bytes), sizes
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_derived_is_traced_and_predicted(case: str) -> None:
+    params = {"seq_len": 50, "kv_len": 70, "head_dim": 32, "block_m": 16, "block_n": 32, "causal": True, "heads": 2}
+    target = load_target(case)
+    values = target.resolve(params)
+    result, seen, closed = derive(target, values, machine_code=False), trace(target, values), predict(case, **params)
+    bytes_of = [(one.requested.read_bytes, one.requested.write_bytes) for one in (result, seen, closed) if one.requested]
+    assert bytes_of[0] == bytes_of[1] == bytes_of[2]
+    assert result.flops == seen.flops
+    assert result.compulsory == seen.compulsory
+
+
+def test_evaluation_at_many_points() -> None:
+    result = derived("flat")
+    rows = np.arange(1, 100_001)
+    found = result.evaluate(rows=rows)["read_bytes"]
+    assert np.array_equal(np.asarray(found), 60 * rows)
+    with pytest.raises(UsageError, match="no symbolic parameter lines"):
+        result.evaluate(lines=3)
+
+
+def test_registers_and_shared_memory() -> None:
+    target = load_target("flash2")
+    (launch,) = derive(target, target.resolve({})).launches
+    assert launch.shared_bytes is not None
+    assert launch.shared_bytes >= 64 * 64 * 2 * 3
+    assert launch.registers is not None
+    assert 32 <= launch.registers <= 255
+
+
+def test_a_newer_gpu_compiles_what_an_older_one_cannot() -> None:
+    target = load_target(zoo("host_descriptor"))
+    with pytest.raises(UsageError, match=r"does not compile for cuda:90: ptxas: .*requires \.target sm_100"):
+        derive(target, target.resolve({}))
+    assert derive(target, target.resolve({}), gpu=find_gpu("cuda:100")).launches[-1].registers
+
+
+@pytest.mark.parametrize("name", ["h200", "cuda:", "cuda:x", "rocm:90"])
+def test_a_gpu_that_is_none(name: str) -> None:
+    with pytest.raises(UsageError, match="no GPU"):
+        find_gpu(name)
+
+
+def test_the_result_is_a_record(tmp_path: Path) -> None:
+    from ioaware.result_file import read_jsonl, write_jsonl
+
+    result = derived("flat")
+    write_jsonl(tmp_path / "derived.jsonl", [result])
+    (read,) = read_jsonl(tmp_path / "derived.jsonl")
+    assert read.to_dict() == result.to_dict()
+    assert {"formulas", "kernels", "symbols"}.isdisjoint(result.to_dict())
+
+
+def test_the_function_itself_from_python() -> None:
+    sys.path.insert(0, str(TARGETS.parent))
+    try:
+        import derived_targets
+    finally:
+        sys.path.remove(str(TARGETS.parent))
+    assert ioaware.derive(derived_targets.flat, rows=3).requested == derived("flat", rows=3).requested
+
+
+def test_kernels_decorated_for_the_interpreter_are_refused() -> None:
+    with pytest.raises(UsageError, match="Unset TRITON_INTERPRET"):
+        derived("interpreted")

@@ -1,0 +1,249 @@
+"""What warps ask of the L1: kernels compiled for an H200 and counted by hand, and the sums over executions by formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from ioaware.analysis.formulas.evaluate import evaluate
+from ioaware.analysis.ir.sectors.execution_classes import alike
+from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
+from ioaware.compilation.compiled_accesses import accesses
+from ioaware.compilation.launch_traffic import kernel_traffic, launch_touches
+from ioaware.compilation.triton_ir import compiled
+from ioaware.derivation.derive import derive
+from ioaware.derivation.l1_requests import Asked, asked, boxes, launch_asks
+from ioaware.measurement import l1_counters as l1
+from ioaware.result_file import read_jsonl
+from ioaware.targets.target import load_target
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out + offsets, tl.load(x + offsets, mask=mask) + tl.load(y + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def scaled_rows(x, scale, out, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    inside = at < cols
+    factor = tl.load(scale + row)
+    tl.store(out + row * cols + at, tl.load(x + row * cols + at, mask=inside) * factor, mask=inside)
+
+
+@triton.jit
+def by_boxes(source, target, M: tl.constexpr, N: tl.constexpr):
+    row, column = tl.program_id(0) * M, tl.program_id(1) * N
+    target.store([row, column], source.load([row, column]))
+
+
+@triton.jit
+def looked_up(x, where, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    place = tl.load(where + at)
+    tl.store(out + at, tl.load(x + place))
+
+
+@triton.jit
+def on_one_line(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at) + tl.load(y + at * n).to(tl.float32))
+
+
+@triton.jit
+def ragged_loop(x, out, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, (row + 1) * 3, 2):
+        at = start * BLOCK + tl.arange(0, BLOCK)
+        total += tl.load(x + row * n + at, mask=at < n, other=0.0)
+    tl.store(out + row * BLOCK + tl.arange(0, BLOCK), total)
+
+
+def vector_add(n: int = 4096, device: str = "cuda") -> Callable[[], object]:
+    x, y, out = (torch.empty(n, device=device) for _ in range(3))
+    return lambda: add[(triton.cdiv(n, 1024),)](x, y, out, n, BLOCK=1024)
+
+
+def rows_of(rows: int = 6, cols: int = 512, device: str = "cuda") -> Callable[[], object]:
+    x, out = (torch.empty(rows, cols, device=device, dtype=torch.bfloat16) for _ in range(2))
+    scale = torch.empty(rows, device=device, dtype=torch.float32)
+    return lambda: scaled_rows[(rows,)](x, scale, out, cols, BLOCK=triton.next_power_of_2(cols))
+
+
+def copied_boxes(rows: int = 64, cols: int = 128, device: str = "cuda") -> Callable[[], object]:
+    x, out = (torch.empty(rows, cols, device=device, dtype=torch.float16) for _ in range(2))
+    given = [TensorDescriptor.from_tensor(tensor, [32, 128]) for tensor in (x, out)]
+    return lambda: by_boxes[(triton.cdiv(rows, 32), triton.cdiv(cols, 128))](*given, M=32, N=128)
+
+
+def gathered(device: str = "cuda") -> Callable[[], object]:
+    x, out = (torch.empty(256, device=device) for _ in range(2))
+    where = torch.empty(256, device=device, dtype=torch.int32)
+    return lambda: looked_up[(1,)](x, where, out, BLOCK=256)
+
+
+def crowded(n: int = 3, device: str = "cuda") -> Callable[[], object]:
+    x, out = torch.empty(256, device=device), torch.empty(256, device=device)
+    y = torch.empty(256 * n, device=device)
+    return lambda: on_one_line[(1,)](x, y, out, n, BLOCK=256)
+
+
+def loops(rows: int = 5, n: int = 1000, device: str = "cuda") -> Callable[[], object]:
+    x, out = torch.empty(rows, n, device=device), torch.empty(rows, 64, device=device)
+    return lambda: ragged_loop[(rows,)](x, out, n, ROWS=rows, BLOCK=64)
+
+
+def captured(function: Callable[..., Any], **params: int) -> Capture:
+    target = load_target(function)
+    return capture(target, target.resolve(params))
+
+
+def asks(function: Callable[..., Any], **params: int) -> Asked:
+    found = captured(function, **params)
+    return launch_asks(found.launches[0], found.values, DEFAULT_GPU)
+
+
+def test_whole_vectors_ask_for_every_sector_once() -> None:
+    """4096 floats: 16 bytes a thread, as Triton knows that n is a multiple of 16."""
+    assert asks(vector_add, n=4096) == Asked(2 * 512, 2 * 16384, 512, 16384)
+
+
+def test_a_length_nobody_can_divide_takes_narrow_loads() -> None:
+    """n = 4001: the mask cuts anywhere, so lanes load 4 bytes, 16 bytes apart: 4 instructions for the same 16 sectors.
+
+    On an H200 the counter says 4.00000 times the sectors for n = 25,000,001. Of the last tile 929 floats are left: in its
+    last block of 128, which has 33, two more lanes of each of four instructions and one of the first.
+    """
+    full = 3 * 8 * 4 * 16 + 7 * 4 * 16
+    last = sum(len({(lane * 16 + 4 * turn) // 32 for lane in range(32) if 896 + lane * 4 + turn < 929}) for turn in range(4))
+    found = asks(vector_add, n=4001)
+    assert (found.read_sectors, found.write_sectors) == (2 * (full + last), full + last)
+    assert (found.read_bytes, found.write_bytes) == (2 * 4001 * 4, 4001 * 4)
+
+
+def test_every_warp_asks_for_a_scalar() -> None:
+    """Rows of 1024 bytes by 4 warps, half of them with nothing to do but the scalar."""
+    found = asks(rows_of, rows=6, cols=512)
+    assert found.read_sectors == 6 * (32 + 4)
+    assert found.read_bytes == 6 * (1024 + 4 * 4)
+    assert (found.write_sectors, found.write_bytes) == (6 * 32, 6 * 1024)
+
+
+def test_rows_that_begin_inside_a_sector() -> None:
+    """Rows of 1000 bytes begin 8 bytes further into a sector each time, and are loaded 2 bytes a lane."""
+    found = asks(rows_of, rows=4, cols=500)
+    expected = 0
+    for row in range(4):
+        for warp in range(0, 512, 128):  # 4 warps, 1 element a thread, 32 neighbours an instruction
+            for start in range(warp, warp + 128, 32):
+                inside = [element for element in range(start, start + 32) if element < 500]
+                expected += len({(row * 1000 + 2 * element) // 32 for element in inside})
+    assert found.write_sectors == expected
+    assert found.read_sectors == expected + 4 * 4
+    assert found.write_bytes == 4 * 1000
+
+
+def test_boxes_come_whole_and_go_in_rows_of_128_bytes() -> None:
+    """[64, 120] halves: rows of 240 bytes, every other one beginning in the middle of a sector; boxes of 128 columns."""
+    found = asks(copied_boxes, rows=64, cols=120)
+    assert found.tma_read_bytes == 2 * 32 * 128 * 2
+    row = [len({(start + byte) // 32 for byte in range(length)}) for start in (0, 16) for length in (128,)]
+    rest = [len({(start + 128 + byte) // 32 for byte in range(112)}) for start in (0, 16)]
+    assert found.tma_write_bytes == 32 * 32 * (sum(row) + sum(rest))
+    assert boxes(np.arange(0, 256, 2).reshape(1, 128) + 16, np.ones((1, 128), bool), 2) == 10 * 32
+
+
+def test_copies_of_a_gluon_kernel_are_boxes_too() -> None:
+    """The Hopper kernel at d = 64: tiles of 192 rows end beyond N = 16,384, and TMA brings rows that are not there, which
+    the counter of an H200 has and the formula has not."""
+    records = read_jsonl(Path(str(files("ioaware"))) / "recorded" / "h200-hopper.jsonl")
+    wanted = {"seq_len": 16_384, "head_dim": 64, "causal": False}
+    record = next(r for r in records if wanted.items() <= r.params.items())
+    target = load_target(record.target)
+    derived = derive(target, target.resolve(record.params), machine_code=False, counters=True)
+    (launch,) = derived.launches
+    assert launch.counters is not None
+    assert record.requested is not None
+    assert derived.requested is not None
+    sector_bytes = 32 * launch.counters[l1.READ_SECTORS], 32 * launch.counters[l1.WRITE_SECTORS]
+    assert sector_bytes[0] + launch.counters[l1.TMA_READS] == record.requested.read_bytes != derived.requested.read_bytes
+    assert sector_bytes[1] + launch.counters[l1.TMA_WRITES] == record.requested.write_bytes == derived.requested.write_bytes
+
+
+def test_what_has_no_rule_is_refused() -> None:
+    found = captured(vector_add, n=4096)
+    touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
+    with pytest.raises(ValueError, match=r"no rule for tt\.descriptor_gather"):
+        asked([replace(touches[0], operation="tt.descriptor_gather")], programs, [])
+    moved = replace(touches[0], frames=("elsewhere.py:7",))
+    assembly = compiled(found.launches[0], found.values, DEFAULT_GPU).asm
+    known = accesses(assembly["ttgir"], assembly["ptx"])
+    with pytest.raises(ValueError, match="no read of 1024 elements was compiled from there, and others from elsewhere"):
+        asked([moved], programs, known)
+    with pytest.raises(ValueError, match="only NVIDIA's GPUs"):
+        launch_asks(found.launches[0], found.values, GPUTarget("hip", "gfx942", 64))
+
+
+def test_derive_says_what_cannot_be_foretold() -> None:
+    target = load_target(gathered)
+    (launch,) = derive(target, target.resolve({}), machine_code=False, counters=True).launches
+    assert launch.counters is None
+    assert any(note.startswith("no counters are foretold: tt.load at") for note in launch.notes)
+
+
+def test_data_decides() -> None:
+    with pytest.raises(ValueError, match=r"goes by where@test_warps\.py:\d+: it is loaded from memory"):
+        asks(gathered)
+
+
+def test_accesses_of_one_line_are_not_mixed_up() -> None:
+    """Two loads of one size on a line, of which one is by 16 bytes and one by 4."""
+    with pytest.raises(ValueError, match=r"line \d+: reads compiled in several ways"):
+        asks(crowded)
+
+
+@pytest.mark.parametrize(
+    ("function", "params"),
+    [
+        (vector_add, {"n": 4001}),
+        (rows_of, {"rows": 7, "cols": 500}),
+        (loops, {"rows": 5, "n": 1000}),
+        (loops, {"rows": 4, "n": 96}),
+    ],
+)
+def test_executions_add_up_to_the_formulas(function: Callable[..., Any], params: dict[str, int]) -> None:
+    """Elements and sectors of every access, class by class, are what its formulas say."""
+    found = captured(function, **params)
+    launch = found.launches[0]
+    touches, programs = launch_touches(launch, found.values, DEFAULT_GPU)
+    formulas = kernel_traffic(launch, found.values, DEFAULT_GPU).accesses
+    for touch, access in zip(touches, formulas, strict=True):
+        classes = list(alike(touch, programs))
+        elements = sum(case.times * int(np.count_nonzero(case.mask)) for case in classes)
+        sectors = sum(case.times * len(np.unique(case.addresses[case.mask] // 32)) for case in classes)
+        assert elements == evaluate(access.elements.expr, found.values)
+        assert access.sectors is not None
+        assert sectors == evaluate(access.sectors.expr, found.values)
+
+
+def test_equal_executions_are_looked_at_once() -> None:
+    """2,000 programs with rows of whole sectors are of one class."""
+    found = captured(rows_of, rows=2000, cols=512)
+    touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
+    rows = next(touch for touch in touches if touch.shape == (512,) and touch.kind == "read")
+    assert [case.times for case in alike(rows, programs)] == [2000]

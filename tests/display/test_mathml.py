@@ -1,0 +1,39 @@
+"""Formulas in notebooks: typeset, and harmless whatever a name holds."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import sympy
+
+from ioaware.analysis.formulas.functions import ceil_div, positive_symbols
+from ioaware.display.mathml import LONGEST, formulas_html, mathml
+
+(seq_len,) = positive_symbols("seq_len")
+
+
+def parsed(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text.replace("&InvisibleTimes;", "*"))  # noqa: S314 - written a line before
+
+
+def test_names_stay_whole_and_quotients_are_fractions() -> None:
+    math = parsed(mathml(256 * seq_len * ceil_div(seq_len, 64)))
+    assert [element.text for element in math.iter("mi")] == ["seq_len", "seq_len"]
+    assert len(list(math.iter("mfrac"))) == 1
+
+
+def test_a_name_cannot_be_markup() -> None:
+    hostile = sympy.Symbol("<script>alert(1)</script>", integer=True)
+    assert "<script" not in formulas_html([("<b>kernel", hostile + 1, hostile)])
+    assert "<b>kernel" not in formulas_html([("<b>kernel", hostile, hostile)])
+
+
+def test_a_formula_that_no_page_can_show_is_said_to_be_long() -> None:
+    long = sympy.Add(*(sympy.Symbol(f"n{i}") ** 2 for i in range(LONGEST // 20)))
+    assert "characters" in mathml(long)
+    assert "<math>" not in mathml(long)
+
+
+def test_factors_do_not_run_together() -> None:
+    cols, rows = positive_symbols("cols rows")
+    assert "<mi>cols</mi><mo>\u00b7</mo><mi>rows</mi>" in mathml(2 * cols * rows).replace("&#xB7;", "\u00b7")

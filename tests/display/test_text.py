@@ -1,0 +1,35 @@
+"""Hostile text made visible: nothing that moves, hides or reorders its neighbours comes through."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ioaware.display.text import MAX_LENGTH, clean
+
+
+def test_controls_and_direction_marks_are_spelt_out() -> None:
+    assert clean("a\x1b[31mb") == "a\\x1b[31mb"
+    assert clean("user\u202egnp.exe") == "user\\u202egnp.exe"
+    assert clean("one\ntwo\tthree") == "one two three"
+
+
+def test_a_name_of_a_megabyte_is_cut_and_says_so() -> None:
+    text = clean("x" * 10**6)
+    assert len(text) < MAX_LENGTH + 40
+    assert text.endswith("… (1,000,000 characters)")
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.text())
+def test_every_character_left_is_visible(text: str) -> None:
+    categories = {unicodedata.category(character) for character in clean(text)}
+    assert not categories & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), max_size=MAX_LENGTH))
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    assert clean(text) == text

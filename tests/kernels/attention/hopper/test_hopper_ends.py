@@ -1,0 +1,111 @@
+"""What runs before and after the Hopper backward kernels, in Triton's interpreter, and which kernels are told to run."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from ioaware.kernels.attention.dispatch import Backend, attention, gradients_by
+from ioaware.kernels.attention.hopper.backward_ends import finish_kernel, finish_parts_kernel, prepare_kernel
+from ioaware.tracing.interpreter import interpreted
+
+HEADS = 2
+
+
+def test_numbers_of_rows_and_zeros() -> None:
+    seq_len, head_dim, width, block_m = 130, 40, 64, 128
+    generator = torch.Generator().manual_seed(0)
+    o, do = (torch.randn(1, seq_len, HEADS, head_dim, generator=generator).transpose(1, 2) for _ in range(2))
+    lse = torch.randn(1, HEADS, seq_len, generator=generator)
+    lse[0, 1, 3] = -math.inf  # a row that has seen no key
+    pieces = 2 * HEADS + 3  # of dK's and dV's sums: more than there are programs
+    parts = torch.full((pieces + 1, 4096), math.nan)
+    rows, sums = torch.full((HEADS, 2, 2, block_m), math.nan), torch.full((HEADS, 2, block_m * width), math.nan)
+    with interpreted():
+        prepare_kernel[(2, HEADS, 1)](
+            o, do, lse, rows, sums, parts, *o.stride()[:3], *do.stride()[:3], seq_len, pieces,
+            HEAD_DIM=head_dim, WIDTH=width, BLOCK_M=block_m, SUMS=True,
+        )  # fmt: skip
+    assert not sums.any()
+    assert not parts[:pieces].any()
+    assert parts[pieces].isnan().all()
+    base_2, delta = (rows[:, :, which].flatten(1) for which in (0, 1))
+    torch.testing.assert_close(delta[:, :seq_len], (o * do).sum(-1)[0])
+    expected = lse[0] / math.log(2)
+    expected[1, 3] = math.inf
+    torch.testing.assert_close(base_2[:, :seq_len], expected)
+    assert (base_2[:, seq_len:] == math.inf).all()  # rows beyond the last have no weight
+    assert not delta[:, seq_len:].any()
+
+
+def in_registers(x: torch.Tensor) -> torch.Tensor:
+    """[any, row blocks of 64, column blocks of 64, 4096] of x [any, rows, columns]."""
+    pieces = torch.empty(x.shape[0], x.shape[1] // 64, x.shape[2] // 64, 4096)
+    for row in range(64):  # of a piece; a thread has two adjacent columns of a row and of the one 8 below it
+        for col in range(64):
+            lane, register = row % 8 * 4 + col % 8 // 2, row // 8 % 2 * 2 + col % 2
+            place = ((col // 8 * 4 + row // 16) * 32 + lane) * 4 + register
+            pieces[..., place] = x[:, row::64, col::64]
+    return pieces
+
+
+@pytest.mark.parametrize(("width", "head_dim"), [(64, 40), (128, 100)])
+def test_sums_of_the_last_column_blocks_become_dk_and_dv(width: int, head_dim: int) -> None:
+    batch, kv_len, blocks, pieces = 2, 330, 6, width // 64  # six blocks of 64 keys a head, the last of them beyond kv_len
+    before = 8  # of all heads' blocks; the sums are of the others
+    generator = torch.Generator().manual_seed(0)
+    dk, dv = (torch.randn(batch * HEADS, blocks * 64, width, generator=generator) for _ in range(2))
+    of_tiles = [in_registers(x).reshape(-1, 2, pieces, 4096)[before // 2 :] for x in (dk, dv)]
+    parts = torch.stack(of_tiles, 1).contiguous()  # [tiles, dK and dV, 2, pieces, 4096]
+    found = [torch.full((batch, HEADS, kv_len, head_dim), math.nan) for _ in range(2)]
+    with interpreted():
+        finish_parts_kernel[((batch * HEADS * blocks - before) * pieces,)](
+            parts, *found, *found[0].stride()[:3], *found[1].stride()[:3], kv_len, HEADS, blocks, before, 0.5,
+            HEAD_DIM=head_dim, PIECES=pieces,
+        )  # fmt: skip
+    for one, x, scale in zip(found, (dk, dv), (0.5, 1.0), strict=True):
+        expected = scale * x[:, :kv_len, :head_dim]
+        expected[0] = math.nan  # six blocks of the first head and two of the second were written before
+        expected[1, :128] = math.nan
+        assert torch.equal(one.flatten(0, 1).nan_to_num(7.0), expected.nan_to_num(7.0))
+
+
+@pytest.mark.parametrize(("width", "head_dim"), [(64, 40), (128, 100)])
+def test_sums_in_the_order_of_registers_become_dq(width: int, head_dim: int) -> None:
+    seq_len, blocks, pieces = 130, 3, width // 64
+    dq = torch.randn(HEADS, blocks * 64, width, generator=torch.Generator().manual_seed(0))
+    sums = in_registers(dq)
+    found = torch.full((1, HEADS, seq_len, head_dim), math.nan)
+    with interpreted():
+        finish_kernel[(blocks * pieces, HEADS, 1)](
+            sums, found, *found.stride()[:3], seq_len, 0.5, HEAD_DIM=head_dim, PIECES=pieces
+        )  # fmt: skip
+    assert torch.equal(found[0], 0.5 * dq[:, :seq_len, :head_dim])
+
+
+@pytest.mark.parametrize(
+    ("forward", "head_dim", "deterministic", "name", "why"),
+    [
+        ("hopper", 128, False, "hopper", "in any order"),
+        ("hopper", 128, True, "hopper", "asked to be deterministic"),
+        ("hopper", 136, False, "hopper", "deterministic"),
+        ("triton", 64, False, "triton", "deterministic"),
+        ("decode", 64, False, "triton", "deterministic"),
+    ],
+)
+def test_what_computes_the_gradients_is_told(forward: str, head_dim: int, deterministic: bool, name: str, why: str) -> None:
+    told = gradients_by(Backend(forward, "asked for"), head_dim, deterministic=deterministic)  # pyright: ignore[reportArgumentType]
+    assert told.name == name
+    assert told.why.endswith(why)
+
+
+def test_only_calls_with_gradients_tell() -> None:
+    q, k, v = (torch.randn(1, 1, 20, 16) for _ in range(3))
+    with interpreted():
+        before = attention.backward_backend
+        attention(q, k, v)
+        assert attention.backward_backend is before
+        attention(q.requires_grad_(), k, v)
+    assert attention.backward_backend == ("triton", "the forward pass was not the Hopper kernel's; deterministic")

@@ -1,0 +1,131 @@
+"""Launches as Triton makes them: each seen once, in a range of its own, autotuned and Gluon kernels included."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+from triton.compiler.compiler import CompiledKernel
+from triton.experimental import gluon
+from triton.runtime.jit import JITFunction
+
+from ioaware.measurement.launch_log import TritonLaunch, watch_launches
+
+
+@triton.jit
+def add_one(x, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + offsets, tl.load(x + offsets, mask=offsets < n) + 1, mask=offsets < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 64})], key=["n"])
+@triton.heuristics({"EVEN": lambda arguments: True})
+@triton.jit
+def tuned(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    tl.store(x, 1)
+
+
+@gluon.jit
+def by_gluon(x):
+    pass
+
+
+class Recorder(list[str]):
+    """Ranges as a profiler would see them open and close."""
+
+    def push(self, name: str) -> None:
+        self.append(name)
+
+    def pop(self) -> None:
+        self.append("end")
+
+
+@pytest.fixture(autouse=True)
+def gpu_stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """A launcher without a GPU: evaluates the grid as Triton does and returns what a compiled kernel looks like."""
+    launched: list[Any] = []
+
+    def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        for hook in self.pre_run_hooks:
+            hook(*args, **kwargs)
+        meta = {"n": args[1] if len(args) > 1 else 0, **kwargs}
+        launched.append((self.__name__, warmup, grid(meta) if callable(grid) else grid))
+        if kwargs.get("n") == "fails":
+            raise RuntimeError("out of resources")
+        return SimpleNamespace(metadata=SimpleNamespace(name=f"{self.__name__}_on_gpu", shared=1024), n_regs=32)
+
+    monkeypatch.setattr(JITFunction, "run", run)
+    return launched
+
+
+def test_a_launch_is_described_and_ranged() -> None:
+    ranges = Recorder()
+    with watch_launches(ranges.push, ranges.pop) as launches:
+        add_one[(4,)](None, 256, BLOCK=64)
+        add_one[lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]), 2)](None, 256, BLOCK=128)
+    assert launches == [
+        TritonLaunch("add_one", "add_one_on_gpu", (4,), 32, 1024),
+        TritonLaunch("add_one", "add_one_on_gpu", (2, 2), 32, 1024),
+    ]
+    assert ranges == ["ioaware:0", "end", "ioaware:1", "end"]
+
+
+def test_what_a_warm_up_returned_is_seen_when_it_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a persistent kernel does it, whose grid comes of the registers that its compilation took."""
+    launched: list[Any] = []
+    monkeypatch.setattr(CompiledKernel, "__getitem__", lambda self, grid: lambda *args: launched.append((grid, args)))
+    compiled: Any = object.__new__(CompiledKernel)
+    compiled.src, compiled.metadata, compiled.n_regs, compiled.n_spills = (
+        SimpleNamespace(fn=add_one),
+        SimpleNamespace(name="add_one_on_gpu", shared=64),
+        24,
+        2,
+    )
+    ranges = Recorder()
+    with watch_launches(ranges.push, ranges.pop) as launches:
+        compiled[(132, 1, 1)]("x", 7)
+    assert launches == [TritonLaunch("add_one", "add_one_on_gpu", (132, 1, 1), 24, 64, 8)]
+    assert launched == [((132, 1, 1), ("x", 7))]
+    assert ranges == ["ioaware:0", "end"]
+
+
+def test_wrapped_and_gluon_kernels_are_seen_once() -> None:
+    with watch_launches() as launches:
+        tuned.fn[(1,)](None, 1, BLOCK=64)
+        by_gluon[(3,)](None)
+    assert [launch.kernel for launch in launches] == ["tuned", "by_gluon"]
+
+
+def test_compiling_is_no_launch() -> None:
+    with watch_launches() as launches:
+        add_one.run(None, 1, BLOCK=64, grid=(1,), warmup=True)
+    assert launches == []
+
+
+def test_a_hook_that_launches_gets_a_range_of_its_own() -> None:
+    ranges = Recorder()
+    hook = lambda *args, **kwargs: add_one[(1,)](None, 1, BLOCK=64)  # noqa: E731
+    by_gluon.add_pre_run_hook(hook)
+    try:
+        with watch_launches(ranges.push, ranges.pop) as launches:
+            by_gluon[(1,)](None)
+    finally:
+        by_gluon.pre_run_hooks.remove(hook)
+    assert [launch.kernel for launch in launches] == ["by_gluon", "add_one"]
+    assert ranges == ["ioaware:0", "ioaware:1", "end", "end"]
+
+
+def test_everything_is_put_back_even_after_an_error() -> None:
+    ranges, before = Recorder(), JITFunction.run
+    with pytest.raises(RuntimeError, match="out of resources"), watch_launches(ranges.push, ranges.pop):
+        add_one[(1,)](None, n="fails", BLOCK=64)
+    assert JITFunction.run is before
+    assert ranges == ["ioaware:0", "end"]
+
+
+def test_a_zero_in_the_grid_launches_nothing() -> None:
+    assert TritonLaunch("k", "k", (4, 0)).is_empty
+    assert not TritonLaunch("k", "k", (4, 1)).is_empty
+    assert not TritonLaunch("k", "k").is_empty  # unknown

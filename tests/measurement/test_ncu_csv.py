@@ -1,0 +1,221 @@
+"""ncu's CSV: real output of an H200 is read exactly, and every way to misread a number is refused."""
+
+import csv
+import io
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ioaware.errors import DataError
+from ioaware.measurement import kernel_attribution
+from ioaware.measurement.kernel_attribution import (
+    HBM_READS,
+    HBM_WRITES,
+    METRICS,
+    REQUESTED_READS,
+    SHARED_DYNAMIC,
+    TIME,
+    attribute,
+)
+from ioaware.measurement.launch_log import TritonLaunch
+from ioaware.measurement.ncu_csv import MAX_CHARACTERS, Metric, read_table
+from tests.support.fakes import FIXTURES
+
+REAL = (FIXTURES / "h200_two_launches.csv").read_text()
+COPY = TritonLaunch("copy_kernel", "copy_kernel", (65536,))
+SOFTMAX = "cunn_SoftMaxForward"
+RANGES = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+
+Table = list[list[str]]
+
+
+def edited(change: Callable[[Table], object], text: str = REAL) -> str:
+    """The real CSV with its table (header, units, kernels) changed."""
+    start = text.index('"ID",')
+    table = list(csv.reader(io.StringIO(text[start:], newline="")))
+    change(table)
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(table)
+    return text[:start] + out.getvalue()
+
+
+def cell(row: int, column: str, value: str) -> Callable[[Table], object]:
+    """Sets one cell: row 0 is the header, 1 the units, 2 the first kernel."""
+
+    def change(table: Table) -> None:
+        table[row][table[0].index(column)] = value
+
+    return change
+
+
+def both(*changes: Callable[[Table], object]) -> Callable[[Table], object]:
+    return lambda table: [change(table) for change in changes]
+
+
+def without(column: str) -> Callable[[Table], object]:
+    def change(table: Table) -> None:
+        index = table[0].index(column)
+        for row in table:
+            del row[index]
+
+    return change
+
+
+@pytest.mark.parametrize("name", ["h200_two_launches.csv", "h200_no_separators.csv"])
+def test_real_output_is_read_exactly(name: str) -> None:
+    table = read_table((FIXTURES / name).read_text(), METRICS)
+    assert table.has_ranges
+    assert [row.launch_index for row in table.rows] == [0, None, 1, None]
+    first = table.rows[0]
+    assert (first.kernel, first.grid) == ("copy_kernel", (65536, 1, 1))
+    assert first.values[REQUESTED_READS] == 134_217_728  # 2**26 elements of two bytes, as the kernel says
+    assert first.values[TIME] in (61_952, 62_784)
+    assert SOFTMAX in table.rows[1].kernel
+
+
+def test_real_launches_are_attributed() -> None:
+    launches = attribute(read_table(REAL, METRICS), [COPY, COPY])
+    assert [launch.origin for launch in launches] == ["triton", "torch", "triton", "torch"]
+    copy, softmax = launches[:2]
+    assert copy.requested is not None
+    assert copy.hbm is not None
+    assert (copy.requested.read_bytes, copy.requested.write_bytes) == (2**27, 2**27)
+    assert copy.requested.read_sector_bytes == 2**27
+    assert copy.hbm.read_bytes == 134_237_952
+    assert (copy.registers, copy.shared_bytes, copy.time_ns) == (16, 0, 61_952.0)
+    assert softmax.shared_bytes == 128
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "text", "value"),
+    [
+        (HBM_READS, "Kbyte", "134.24", 134_240),
+        (HBM_READS, "Mbyte", "134.24", 134_240_000),
+        (HBM_READS, "Gbyte", "1.5", 1_500_000_000),
+        (HBM_READS, "Tbyte", "2", 2 * 10**12),
+        (HBM_READS, "Mbyte", "1,024.25", 1_024_250_000),
+        (SHARED_DYNAMIC, "Kbyte/block", "16.896", 16_896),
+        (TIME, "nsecond", "61,952", 61_952),
+        (TIME, "us", "61.95", 61_950),
+        (TIME, "usecond", "61.95", 61_950),
+        (TIME, "ms", "1.5", 1_500_000),
+        (TIME, "msecond", "1.5", 1_500_000),
+        (TIME, "s", "2", 2 * 10**9),
+        (TIME, "second", "2", 2 * 10**9),
+    ],
+)
+def test_prefixed_units_are_decimal(metric: str, unit: str, text: str, value: int) -> None:
+    changed = edited(both(cell(1, metric, unit), *(cell(row, metric, text) for row in range(2, 6))))
+    assert read_table(changed, METRICS).rows[0].values[metric] == value
+
+
+def test_messages_around_the_table_are_skipped() -> None:
+    assert len(read_table(f"{REAL}==WARNING== something, said late\n", METRICS).rows) == 4
+
+
+REFUSED = {
+    "empty": ("", "no table"),
+    "only messages": ((FIXTURES / "no_kernels.csv").read_text(), "no table"),
+    "program failed": ((FIXTURES / "program_failed.csv").read_text(), "no table"),
+    "metric this GPU does not know": (
+        (FIXTURES / "h200_unknown_metric.csv").read_text(),
+        "dram__bytes_write.sum, lts__t_sectors_srcunit_tex_op_read.sum: this GPU or this ncu does not know",
+    ),
+    "column gone": (edited(without(REQUESTED_READS)), "no column l1tex__m_xbar2l1tex_read_bytes.sum"),
+    "column twice": (edited(cell(0, "dram__bytes_read.avg", HBM_READS)), "is there twice"),
+    "n/a": (edited(cell(2, HBM_READS, "n/a")), "kernel row 0, dram__bytes_read.sum: the cell 'n/a' is not a number"),
+    "n/a in the last kernel": (edited(cell(5, TIME, "n/a")), "kernel row 3"),
+    "empty cell": (edited(cell(2, HBM_READS, "")), "not a number"),
+    "nan": (edited(cell(2, HBM_READS, "nan")), "not a number"),
+    "negative": (edited(cell(2, HBM_READS, "-1")), "not a number"),
+    "unit KB": (edited(cell(1, HBM_READS, "KB")), "has the unit 'KB'"),
+    "unit of another dimension": (edited(cell(1, HBM_READS, "ns")), "has the unit 'ns'"),
+    "bytes without a unit": (edited(cell(1, HBM_READS, "")), "has the unit ''"),
+    "decimal comma": (edited(cell(2, HBM_READS, "134,24")), "not a number"),
+    "decimal comma, three places": (edited(both(cell(1, HBM_READS, "Mbyte"), cell(2, HBM_READS, "134,238"))), "decimal comma"),
+    "dots as separators": (edited(cell(2, HBM_READS, "134.237.952")), "not a number"),
+    "one dot as a separator": (edited(cell(2, HBM_READS, "1.024")), "not a whole number"),
+    "half a byte": (edited(cell(2, HBM_READS, "134237952.5")), "not a whole number"),
+    "no unit row": (edited(lambda table: table.pop(1)), "row of units"),
+    "short unit row": (edited(lambda table: table[1].pop()), "row of units"),
+    "short row": (edited(lambda table: table[3].pop()), "truncated"),
+    "cut in a cell": (REAL[: len(REAL) - 10], "truncated"),
+    "grid": (edited(cell(2, "Grid Size", "65536")), "grid size"),
+    "too long": ("x" * (MAX_CHARACTERS + 1), "characters"),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_could_be_misread_is_refused(text: str, why: str) -> None:
+    with pytest.raises(DataError) as refusal:
+        read_table(text, METRICS)
+    assert why in refusal.value.what
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(st.integers(0, len(REAL)), st.text(max_size=8))
+def test_damage_is_refused_or_harmless(at: int, junk: str) -> None:
+    """Anything overwritten anywhere: a clear refusal or a table, never another error."""
+    with suppress(DataError):
+        attribute(read_table(REAL[:at] + junk + REAL[at + len(junk) :], METRICS), [COPY, COPY])
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.integers(0, len(REAL) - 2))
+def test_truncation_is_always_noticed(length: int) -> None:
+    with pytest.raises(DataError):
+        attribute(read_table(REAL[:length], METRICS), [COPY, COPY, TritonLaunch("last", "last")])
+
+
+def test_a_launch_without_its_kernel_is_refused() -> None:
+    table = read_table(edited(lambda table: table.pop(4)), METRICS)
+    with pytest.raises(DataError, match=r"launch 1 \(copy_kernel\) has 0 kernels"):
+        attribute(table, [COPY, COPY])
+
+
+def test_a_kernel_of_an_unknown_launch_is_refused() -> None:
+    with pytest.raises(DataError, match="profiled launch 1"):
+        attribute(read_table(REAL, METRICS), [COPY])
+
+
+def test_a_hooks_torch_kernel_in_a_launchs_range_stays_torchs() -> None:
+    inside = edited(cell(3, RANGES, '470  "<default domain>:ioaware:1:none:none:none:none:none:none" '))
+    origins = [launch.origin for launch in attribute(read_table(inside, METRICS), [COPY, COPY])]
+    assert origins == ["triton", "torch", "triton", "torch"]
+
+
+def test_an_empty_grid_runs_no_kernel() -> None:
+    launches = attribute(read_table(REAL, METRICS), [COPY, COPY, TritonLaunch("nothing", "nothing", (0, 4))])
+    assert len(launches) == 4
+
+
+def test_two_kernels_of_one_name_are_told_apart_by_their_ranges() -> None:
+    """The first launch is reported under its own Python name though both bear one name on the GPU."""
+    launches = attribute(
+        read_table(REAL, METRICS), [TritonLaunch("first", "copy_kernel"), TritonLaunch("second", "copy_kernel")]
+    )
+    assert [launch.kernel for launch in launches if launch.origin == "triton"] == ["first", "second"]
+
+
+def test_without_ranges_the_order_decides_where_it_is_certain() -> None:
+    unranged = read_table(edited(without(RANGES)), METRICS)
+    assert not unranged.has_ranges
+    assert [launch.origin for launch in attribute(unranged, [COPY, COPY])] == ["triton", "torch", "triton", "torch"]
+    with pytest.raises(DataError, match="would be a guess"):
+        attribute(unranged, [COPY])
+    with pytest.raises(DataError, match="would be a guess"):
+        attribute(unranged, [COPY, TritonLaunch("other", "other")])
+
+
+def test_the_fixtures_know_every_metric_asked_for() -> None:
+    assert {metric.name for metric in METRICS} >= {
+        HBM_READS,
+        HBM_WRITES,
+        REQUESTED_READS,
+        kernel_attribution.REQUESTED_WRITES,
+        SHARED_DYNAMIC,
+    }
+    assert read_table(REAL, [Metric(metric.name, metric.dimension) for metric in METRICS]).rows

@@ -1,0 +1,172 @@
+"""Kernels without a closed form: derived beside measured, and the figure of what binds them, from invented numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioaware.report.build import build_report
+from ioaware.report.comparable_points import Points
+from ioaware.report.figures.what_binds import EXPONENTIALS, TENSOR_FLOPS, units
+from ioaware.report.kernel_points import Pair, pairs, worst_ratio
+from ioaware.report.summary import summarise
+from ioaware.report.tables import KERNEL_COLUMNS, kernel_rows
+from ioaware.result import Check, Launch, Result, Timing, Traffic
+
+TARGET = "ioaware.kernels.attention.targets:hopper"
+HERE = {"gpu": "NVIDIA H200", "sm_count": 132}
+
+
+def both(n: int = 4096, d: int = 128, *, causal: bool = False, clock: int = 2000, **changes: Any) -> list[Result]:
+    """A derived point and a measured one, at 2048 FLOP a clock and SM where the clock is 2000 MHz."""
+    params = {"batch": 1, "heads": 16, "seq_len": n, "head_dim": d, "causal": causal}
+    flops = 4 * n * n * d * 16
+    floor, said = Traffic(60_000, 20_000), Traffic(1_000_000, 100_000)
+    derived = Result("derive", TARGET, params, requested=said, compulsory=floor, flops=flops, exact=True)
+    kernel = Launch("hopper_forward_kernel", (132, 1, 1), origin="triton", requested=Traffic(1_002_000, 100_000))
+    kernel = replace(kernel, hbm=Traffic(90_000, 10_000))
+    fill = Launch("fill", (1, 1, 1), origin="torch", requested=Traffic(7, 7), hbm=Traffic(7, 7))
+    time_ns = flops / (2048 * 132 * 2e9) * 1e9
+    measured = Result(
+        "measure",
+        TARGET,
+        params,
+        requested=Traffic(1_002_007, 100_007),
+        launches=(kernel, fill),
+        check=Check(1e-4, 2e-3),
+        exact=False,
+        timing=Timing(time_ns, time_ns, time_ns, time_ns, 9),
+        telemetry={"before": {"sm_clock_mhz": clock}},
+        environment=HERE,
+    )
+    return [derived, replace(measured, **changes)]
+
+
+def test_a_pair_compares_the_kernels_that_derivation_speaks_of() -> None:
+    (pair,) = pairs(both())
+    assert pair.name == "hopper"
+    assert (pair.read_ratio, pair.write_ratio) == (pytest.approx(1.002), 1.0)
+    assert pair.hbm_bytes == 100_000
+    assert pair.intensity == pytest.approx(4 * 4096**2 * 128 * 16 / 100_000)
+    assert pair.flops_per_clock_and_sm == pytest.approx(2048)
+    assert worst_ratio([pair]) == pytest.approx(0.002)
+
+
+def test_the_unit_takes_the_clock_out() -> None:
+    """The same time at half the clock is twice the work a clock."""
+    (pair,) = pairs(both(clock=1000))
+    assert pair.flops_per_clock_and_sm == pytest.approx(4096)
+
+
+def test_what_is_wrong_failed_or_was_never_derived_is_no_pair() -> None:
+    derived, measured = both()
+    assert pairs([measured]) == []
+    assert pairs([derived]) == []
+    for change in ({"check": Check(0.1, 2e-3)}, {"check": None}, {"status": "failed"}, {"status": "unstable"}):
+        assert pairs([derived, replace(measured, **change)]) == []
+    (alone,) = [pair for pair in pairs([derived, measured, *both(512)[1:]]) if pair.derived is None]
+    assert (alone.read_ratio, alone.flops, alone.intensity) == (None, None, None)
+
+
+def test_parameters_left_at_none_are_not_another_point() -> None:
+    derived, measured = both()
+    (pair,) = pairs([derived, replace(measured, params={**measured.params, "kv_len": None})])
+    assert pair.derived is derived
+
+
+def figure_of(*results: Result) -> Any:
+    figure = units(pairs(list(results)))
+    assert figure is not None
+    return figure
+
+
+def test_ceilings_are_those_of_the_units() -> None:
+    figure = figure_of(*both(d=64), *both(d=128), *both(d=256, causal=True))
+    assert [cell.title for cell in figure.cells] == ["d = 64, full", "d = 128, full", "d = 256, causal"]
+    narrow, medium, wide = ({one.name: one for one in cell.panels[0].series} for cell in figure.cells)
+    assert "exponentials" not in narrow
+    assert "and exponentials" in " ".join(narrow["roof"].tags)
+    assert set(medium["exponentials"].y) == {EXPONENTIALS * 4 * 128.0}
+    assert set(wide["exponentials"].y) == {EXPONENTIALS * 4 * 256.0}
+    assert max(narrow["roof"].y) == max(wide["roof"].y) == TENSOR_FLOPS
+    assert narrow["in turn"].y[0] == TENSOR_FLOPS / 2
+    assert medium["in turn"].y[0] == pytest.approx(TENSOR_FLOPS * 2 / 3)
+    assert wide["in turn"].y[0] == pytest.approx(TENSOR_FLOPS * 4 / 5)
+    low = narrow["roof"]
+    assert low.y[0] / low.x[0] == pytest.approx(2 * 3201e6 * 6016 / 8 / 2e9 / 132)
+
+
+def test_throttled_points_stand_apart_and_the_ends_are_named() -> None:
+    figure = figure_of(*both(512), *both(4096), *both(16384, status="throttled"))
+    series = {one.name: one for one in figure.cells[0].panels[0].series}
+    assert len(series["hopper measure"].x) == 2
+    assert len(series["hopper unstable"].x) == 1
+    assert (series["hopper path"].tags, series["hopper path"].label) == (("N=512", "", ""), "N=16Ki")
+    assert "status: throttled" in series["hopper unstable"].hover[0]
+    assert "reads 1.00200, writes 1.00000" in series["hopper measure"].hover[0]
+
+
+def test_no_figure_without_points_or_for_a_gpu_whose_units_are_not_these() -> None:
+    assert units([]) is None
+    derived, measured = both()
+    assert units(pairs([derived, replace(measured, environment={**HERE, "gpu": "NVIDIA B200"})])) is None
+
+
+def test_rows_have_every_column_and_no_rate_where_the_clock_moved() -> None:
+    steady, moved = kernel_rows(pairs([*both(), *both(16384, status="throttled")]))
+    assert len(steady) == len(moved) == len(KERNEL_COLUMNS)
+    assert steady[3] == "1.00200"
+    assert steady[7].startswith("1.25")
+    assert steady[10] == "2,048"
+    assert moved[8] == moved[9] == moved[10]
+    assert moved[11] == "throttled"
+
+
+def test_the_summary_says_how_close_they_are() -> None:
+    said = " ".join(summarise(Points([]), [], pairs(both())))
+    assert "Of the kernels without a closed form (hopper), measured" in said
+    assert "are within 0.2 % of what derivation reads from their IR at all 1 points." in said
+
+
+def test_what_is_spilled_is_not_laid_to_derivation() -> None:
+    derived, measured = both(512)
+    kernel = replace(measured.launches[0], local_bytes=8, requested=Traffic(1_000_000, 230_000))
+    spilling = sorted(pairs([*both(), derived, replace(measured, launches=(kernel,))]), key=lambda pair: pair.spills)
+    assert [pair.spills for pair in spilling] == [False, True]
+    said = " ".join(summarise(Points([]), [], spilling))
+    assert "are within 0.2 % of what derivation reads from their IR at 1 of 2 points" in said
+    assert "at the others registers are spilled, which is in no IR, and up to 130 % more." in said
+
+
+def test_the_report_shows_them(tmp_path: Path, result_of: Callable[..., Any]) -> None:
+    pytest.importorskip("plotly")
+    path = build_report(tmp_path, [result_of("flash2", 512)], [], live=False, kernels=pairs(both()))
+    page = path.read_text()
+    assert "Kernels without a closed form" in page
+    assert "What binds the Hopper kernel" in page
+    assert (tmp_path / "units.png").stat().st_size > 10_000
+
+
+def test_a_hostile_parameter_is_text() -> None:
+    derived, measured = both()
+    params = {**measured.params, "<script>": "<img onerror=x>\x1b[31m"}
+    (row,) = kernel_rows(pairs([replace(derived, params=params), replace(measured, params=params)]))
+    assert "\x1b" not in "".join(row)
+
+
+def test_a_pair_without_counters_has_no_ratio() -> None:
+    derived, measured = both()
+    bare = Pair(replace(measured, launches=(Launch("k", (1,), origin="triton"),)), derived)
+    assert bare.read_ratio is None
+    assert bare.hbm_bytes is None
+
+
+def test_counters_see_sectors_and_what_is_added_goes_with_the_writes() -> None:
+    derived, measured = both()
+    said = Traffic(900_000, 40_000, atomic_bytes=50_000, read_sector_bytes=1_002_000, write_sector_bytes=50_000)
+    pair = Pair(measured, replace(derived, requested=said))
+    assert (pair.read_ratio, pair.write_ratio) == (1.0, 1.0)

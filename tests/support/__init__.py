@@ -1,0 +1,7 @@
+"""What several tests share: fakes of the hardware, kernels with known counts, references."""
+
+from pathlib import Path
+
+SUPPORT = Path(__file__).parent
+TARGETS = SUPPORT / "targets"
+ROOT = SUPPORT.parents[1]

@@ -1,0 +1,115 @@
+"""Conditions of host code: computed as host code computes, shown as an engineer writes them, without those that follow."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+import torch
+import triton
+from torch.utils._sympy.functions import CeilDiv
+
+from ioaware.symints.guard_evaluation import UnknownFunctionError, compute
+from ioaware.symints.guards import Condition, known, needed
+from ioaware.symints.powers_of_two import recognised
+from ioaware.symints.symbols import Symbols, bit_length
+
+
+def expression(function: Callable[..., Any], **values: int) -> Any:
+    """What torch makes of a function of symbolic integers, in the names given."""
+    made = Symbols(values)
+    outcome = function(**made.ints)
+    return recognised(outcome.node.expr.xreplace(made._named))  # pyright: ignore[reportPrivateUsage]
+
+
+FUNCTIONS: list[Callable[..., Any]] = [
+    lambda n, m: n // m + n % m,
+    lambda n, m: -(-n // m) * m - n,
+    lambda n, m: (n + 5) >> 2,
+    lambda n, m: n << 3,
+    lambda n, m: (n - 1) & 7,
+    lambda n, m: n | m,
+    lambda n, m: n ^ m,
+    lambda n, m: torch.sym_max(n, m) - torch.sym_min(n, m),
+    lambda n, m: math.ceil(n / m),
+    lambda n, m: math.floor(n / m),
+    lambda n, m: round(n / 3),
+    lambda n, m: triton.next_power_of_2(n) + m,
+    lambda n, m: n**2 * m,
+    lambda n, m: (n * m) % 7 == 0,
+    lambda n, m: n < m,
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_host_code_is_computed_at_many_points_as_python_does(function: Callable[..., Any]) -> None:
+    draw = random.Random(0)
+    expr = expression(function, n=100, m=7)
+    points = {name: np.array([draw.randint(1, 5000) for _ in range(50)]) for name in ("n", "m")}
+    found = compute(expr, points)
+    for at in range(50):
+        one = {name: int(values[at]) for name, values in points.items()}
+        expected = abs(one["n"] - one["m"]) if function is FUNCTIONS[7] else function(**one)
+        assert compute(expr, one) == found[at] == expected
+
+
+def test_integers_do_not_overflow() -> None:
+    expr = expression(lambda n, m: n * n * m * m, n=3, m=4)
+    assert compute(expr, {"n": np.array([2**40]), "m": np.array([2**41])})[0] == 2**162
+
+
+def test_a_function_without_a_rule_is_no_guess() -> None:
+    with pytest.raises(UnknownFunctionError):
+        compute(sympy.Function("mystery")(sympy.Symbol("n")), {"n": 3})
+
+
+@pytest.mark.parametrize(
+    ("function", "shown"),
+    [
+        (lambda n, m: triton.next_power_of_2(n) == 128, "next_power_of_2(n) == 128"),
+        (lambda n, m: (1 << bit_length(n - 1)) == 128, "next_power_of_2(n) == 128"),
+        (lambda n, m: triton.next_power_of_2(n * m) < 2048, "next_power_of_2(m*n) < 2048"),
+        (lambda n, m: n % m != 0, "n % m != 0"),
+        (lambda n, m: n * 2 % 16 == 0, "n % 8 == 0"),
+        (lambda n, m: triton.cdiv(n, 132) == 1, "ceil(n/132) == 1"),
+        (lambda n, m: (n & 1) == 0, "a condition on n"),
+    ],
+)
+def test_shown_as_written(function: Callable[..., Any], shown: str) -> None:
+    assert str(Condition(expression(function, n=100, m=7), "")) == shown
+
+
+def test_what_follows_from_a_known_block_is_not_said() -> None:
+    asked: list[Callable[..., Any]] = [
+        lambda n: triton.next_power_of_2(n) <= 65536,
+        lambda n: triton.next_power_of_2(n) == 128,
+        lambda n: n <= triton.next_power_of_2(n),
+        lambda n: n > 100,
+        lambda n: n % 8 == 0,
+        lambda n: n >= 8,
+    ]
+    said = needed(Condition(expression(function, n=120), "") for function in asked)
+    assert [str(condition) for condition in said] == ["next_power_of_2(n) == 128", "n > 100", "n % 8 == 0"]
+    facts = known(said)
+    assert {str(symbol): ends for symbol, ends in facts.ranges.items()} == {"n": (101, 128)}
+    assert {str(symbol): factor for symbol, factor in facts.multiples.items()} == {"n": 8}
+
+
+def test_products_that_follow_from_a_narrower_one_go_without_saying() -> None:
+    n, m, free = sympy.symbols("n m free", integer=True, positive=True)
+    narrow = sympy.Le(n * CeilDiv(m, 128), 528)
+    wide = [sympy.Lt(n**2 * CeilDiv(m, 128), 2**30), sympy.Lt(CeilDiv(m, 256), 2**30), sympy.Le(n, 65535), sympy.Lt(m, 67585)]
+    kept = [sympy.Lt(n**4, 2**30), sympy.Le(free, 65535), sympy.Lt(m, 67584), sympy.Ge(n, 3)]
+    conditions = [Condition(holds, "branch") for holds in (wide[0], narrow, *kept, *wide[1:])]
+    assert [condition.holds for condition in needed(conditions)] == [narrow, *kept]
+
+
+def test_of_two_that_say_the_same_one_is_left() -> None:
+    n, m = sympy.symbols("n m", integer=True, positive=True)
+    conditions = [Condition(sympy.Le(CeilDiv(n, 8) * m, 64), "branch"), Condition(sympy.Le(m, 64), "branch")]
+    assert needed(conditions) == (conditions[0],)

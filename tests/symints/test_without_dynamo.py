@@ -1,0 +1,48 @@
+"""A derivation loads torch.compile for nobody who does not use it, and who does has all of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.support import SUPPORT
+
+TARGETS = SUPPORT / "targets/uncompiled_targets.py"
+
+UNUSED = f"""
+import sys, torch, ioaware
+ioaware.derive({f"{TARGETS}:plain"!r})
+assert "torch._dynamo" not in sys.modules, "loaded"
+assert "_dynamo" not in vars(torch), "the stand-in is still there"
+assert "torch.fx.experimental.validator" not in sys.modules, "the stand-in is still there"
+before = sys.modules["torch._dynamo.config"]
+operators = [function for function in vars(torch._refs).values() if hasattr(function, "__wrapped__")]
+assert operators and not any("__dynamo_disable" in vars(function.__wrapped__) for function in operators), "torch remembers"
+import torch._dynamo
+assert torch._dynamo.config is before, "not the settings that were read"
+assert torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(2)).tolist() == [1, 1]
+ioaware.derive({f"{TARGETS}:plain"!r}, n=9)
+assert torch._dynamo is sys.modules["torch._dynamo"], "the real one is replaced"
+"""
+
+USED = f"""
+from tests.support import SUPPORT
+import ioaware, torch
+ioaware.derive({f"{TARGETS}:asks_for_it"!r})
+assert not torch._dynamo.config.suppress_errors
+torch._dynamo.graph_break
+"""
+
+
+def ran(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_it_is_loaded_by_who_uses_it() -> None:
+    done = ran(UNUSED)
+    assert not done.returncode, done.stderr
+
+
+def test_host_code_that_asks_for_it_has_it() -> None:
+    done = ran(USED)
+    assert not done.returncode, done.stderr

@@ -1,0 +1,199 @@
+"""Targets: the four ways to name one, what its parameters accept, and one clear sentence for everything that can be wrong."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from ioaware.case import Work
+from ioaware.errors import UsageError
+from ioaware.prediction import predict
+from ioaware.targets.target import compulsory_bytes, load_target
+from ioaware.tracing.trace import trace
+from tests.support import SUPPORT
+from tests.support.kernel_zoo.zoo_files import zoo
+
+ZOO = SUPPORT / "kernel_zoo/zoo.py"
+FAILING_LINE = 1 + next(i for i, line in enumerate(ZOO.read_text().splitlines()) if "tl.load(y_ptr + offsets" in line)
+
+
+def written(directory: Path, text: str, name: str = "mine.py") -> Path:
+    path = directory / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def refusal(spec: object, **params: object) -> str:
+    with pytest.raises(UsageError) as caught:
+        trace(load_target(spec), params)  # pyright: ignore[reportArgumentType]
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_a_case_brings_its_parameters() -> None:
+    target = load_target("flash2")
+    assert target.name == "flash2"
+    assert target.resolve({"seq_len": "64", "dtype": "fp32"}, typed=True)["dtype"] == "float32"
+    work = target.build(device="cpu", **target.resolve({"seq_len": 16, "head_dim": 16}))
+    assert len(work.inputs) == 3
+
+
+def test_a_file_is_imported_under_a_name_of_its_own_with_its_directory_importable(tmp_path: Path) -> None:
+    written(tmp_path, "WIDTH = 7\n", "neighbour_of_mine.py")
+    path = written(
+        tmp_path, "from neighbour_of_mine import WIDTH\ndef work(n: int = 1):\n    return lambda: (n, WIDTH, __name__)\n"
+    )
+    target = load_target(f"{path}:work")
+    n, width, module = target.build(device="cpu", n=3).run()  # pyright: ignore[reportGeneralTypeIssues]
+    assert (n, width) == (3, 7)
+    assert module != "mine"
+    path.write_text(path.read_text().replace("WIDTH, ", "WIDTH + 1, "))
+    assert load_target(f"{path}:work").build(device="cpu", n=3).run()[1] == 8  # pyright: ignore[reportIndexIssue]
+
+
+def test_a_module_and_a_function() -> None:
+    assert load_target("ioaware.params:resolve").name == "ioaware.params:resolve"
+
+    def host(n: int = 2, device: str = "?"):
+        return lambda: (n, device)
+
+    target = load_target(host)
+    assert target.name.endswith("host")
+    assert [argument.name for argument in target.params] == ["n"]
+    assert target.build(device="cuda", n=5).run() == (5, "cuda")
+
+
+def test_a_function_that_returns_no_callable_is_the_work() -> None:
+    calls: list[int] = []
+
+    def host(n: int = 2) -> torch.Tensor:
+        calls.append(n)
+        return torch.ones(n)
+
+    work = load_target(host).build(device="cpu", n=4)
+    work.run()
+    assert calls == [4, 4]
+
+
+def test_a_function_may_return_a_work() -> None:
+    work = Work(run=lambda: None)
+    assert load_target(lambda: work).build(device="cpu") is work
+
+
+def test_parameters_follow_the_signature() -> None:
+    target = load_target(f"{ZOO}:required")
+    kinds = {argument.name: (argument.kind, argument.default) for argument in target.params}
+    assert kinds == {
+        "n": ("int", None),
+        "name": ("str", None),
+        "factor": ("float", 0.5),
+        "flip": ("bool", False),
+        "dtype": ("dtype", "float16"),
+        "limit": ("int", None),
+        "anything": ("any", None),
+    }
+    typed = {"n": "4_096", "name": "3", "factor": "2", "flip": "yes", "dtype": "bf16", "limit": "none", "anything": "0.5"}
+    values = target.resolve(typed, typed=True)
+    expected = {"n": 4096, "name": "3", "factor": 2.0, "flip": True, "dtype": "bfloat16", "limit": None, "anything": 0.5}
+    assert values == expected
+    assert {name: type(value) for name, value in values.items()} == {name: type(value) for name, value in expected.items()}
+    received = target.call(device="cpu", **values)
+    assert received == (4096, "3", 2.0, True, torch.bfloat16, (1, 2), None, 0.5)
+    assert target.resolve(values) == values
+
+
+@pytest.mark.parametrize(("text", "value"), [("7", 7), ("-2", -2), ("1e3", 1000.0), ("off", False), ("relu", "relu"), ("1", 1)])
+def test_a_parameter_without_a_type_takes_what_the_word_looks_like(text: str, value: object) -> None:
+    given = {"n": 1, "name": "x", "anything": text}
+    got = load_target(f"{ZOO}:required").resolve(given, typed=True)["anything"]
+    assert (got, type(got)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"name": "x"}, "n has no default and was not given"),
+        ({"n": "many", "name": "x"}, "n='many' cannot work: n takes an integer"),
+        ({"n": "2.5", "name": "x"}, "n='2.5' cannot work"),
+        ({"n": 1, "name": "x", "flip": "maybe"}, "flip takes true or false"),
+        ({"n": 1, "name": "x", "factor": "nope"}, "factor takes a number"),
+        ({"n": 1, "name": "x", "dtype": "float99"}, "dtype takes the name of a torch dtype"),
+        ({"n": 1, "name": "x", "shape": "1"}, "has no parameter 'shape'"),
+        ({"n": 1, "nam": "x"}, "Did you mean name?"),
+        ({"n": True, "name": "x"}, "n takes an integer"),
+        ({"n": 1, "name": 5}, "name takes text"),
+        ({"n": None, "name": "x"}, "n has no default"),
+        ({"n": 1, "name": "x", "factor": None}, "factor takes a number"),
+    ],
+)
+def test_wrong_parameters(given: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_target(f"{ZOO}:required").resolve(given, typed=True)  # pyright: ignore[reportArgumentType]
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("flash9", "there is no case 'flash9'"),
+        (str(ZOO), "names a file and no function"),
+        (f"{ZOO}:masked_ad", f"Did you mean {ZOO}:masked_add?"),
+        ("nowhere/at_all.py:f", "there is no file nowhere/at_all.py"),
+        ("no_such_module_here:f", "no_such_module_here cannot be imported: ModuleNotFoundError"),
+        ("ioaware.params:", "names no function"),
+        (f"{ZOO}:add_kernel", "is a Triton kernel"),
+        (zoo("tuned").replace(":tuned", ":tuned_kernel"), "is a Triton kernel"),
+        (f"{ZOO}:Doubled", "is not a function"),
+        (f"{ZOO}:DEVICE", "is not a function"),
+        (f"{ZOO}:positional", "takes n by position only"),
+        (f"{ZOO}:launches_nothing", "launched no Triton kernel"),
+        (f"{ZOO}:raises", f"raised AttributeError at zoo.py:{FAILING_LINE}: 'NoneType' object"),
+        (f"{ZOO}:exits", "raised SystemExit at zoo.py"),
+        (f"{ZOO}:times_itself", "Leave timing to ioaware measure"),
+    ],
+)
+def test_wrong_targets(spec: str, message: str) -> None:
+    assert message in refusal(spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "import os\n\nimport not_installed_at_all\n",
+            "ModuleNotFoundError at mine.py:3: No module named 'not_installed_at_all'",
+        ),
+        ("x = 1\ndef broken(:\n", "SyntaxError at mine.py:2"),
+        ("def deep():\n    return 1 / 0\n\ndeep()\n", "ZeroDivisionError at mine.py:2: division by zero"),
+        ("raise SystemExit(3)\n", "SystemExit at mine.py:1: 3"),
+    ],
+)
+def test_files_that_cannot_be_imported(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path, text)
+    assert f"mine.py cannot be imported: {message}" in refusal(f"{path}:work")
+
+
+def test_a_module_that_asks_for_the_gpu_when_imported_gets_the_stand_in(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU to ask")
+    text = """
+        import torch
+        SMS = torch.cuda.get_device_properties("cuda").multi_processor_count
+        def work():
+            return lambda: SMS
+        """
+    path = written(tmp_path, text)
+    assert load_target(f"{path}:work").build(device="cpu").run() == 132
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_floor_of_a_case_is_the_predicted_one(causal: bool) -> None:
+    params = load_target("flash1").resolve({"seq_len": 50, "kv_len": 20, "heads": 3, "causal": causal})
+    floor, predicted = compulsory_bytes("flash1", params), predict("flash1", **params).compulsory
+    assert floor is not None
+    assert predicted is not None
+    assert (floor.read_bytes, floor.write_bytes) == (predicted.read_bytes, predicted.write_bytes)
+    assert compulsory_bytes("file.py:flash1", params) is None

@@ -1,0 +1,126 @@
+"""What derivations keep on disk: found again, never trusted when damaged, never made for somebody who wants none."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ioaware import disk_cache
+from ioaware.compilation import launch_traffic, resource_usage, traffic_cache
+from ioaware.derivation.derive import Derived, derive
+from ioaware.targets.target import load_target
+from tests.support import SUPPORT
+
+TARGET = f"{SUPPORT / 'targets/uncompiled_targets.py'}:plain"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("IOAWARE_CACHE_DIR", str(tmp_path / "kept"))
+    disk_cache.tidied.cache_clear()
+    yield tmp_path / "kept"
+    forget()
+
+
+def forget() -> None:
+    """As a new process."""
+    launch_traffic.found.cache_clear()
+    resource_usage.known.clear()
+
+
+def derived() -> Derived:
+    forget()
+    target = load_target(TARGET)
+    return derive(target, target.resolve({}))
+
+
+def test_the_second_process_finds_all_of_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = derived()
+    assert len(list(place.iterdir())) == 3
+
+    def never(*_: object) -> None:
+        raise AssertionError("made again")
+
+    monkeypatch.setattr(launch_traffic, "analyse", never)
+    monkeypatch.setattr(resource_usage, "fresh_ir", never)
+    second = derived()
+    assert second.to_dict() == first.to_dict()
+    assert second.kernels == first.kernels
+
+
+def test_it_is_what_was_kept_that_is_found(place: Path) -> None:
+    """Else the test above could not fail."""
+    (kernel,) = filter(None, derived().kernels)
+    name = next(path.stem for path in place.iterdir() if traffic_cache.find(path.stem) == kernel)
+    traffic_cache.keep(name, replace(kernel, notes=("planted",)))
+    assert "planted" in derived().launches[-1].notes
+
+
+def test_damaged_files_are_made_again(place: Path) -> None:
+    first = derived().to_dict()
+    whole = {path: path.read_bytes() for path in place.iterdir()}
+    for path, data in whole.items():
+        middle = len(data) // 2
+        for damaged in (b"", data[:middle], data[:-1], b"[]", b"\xff" + data, data[:middle] + b"7" + data[middle + 1 :]):
+            path.write_bytes(damaged)
+            assert derived().to_dict() == first
+    assert {path: path.read_bytes() for path in place.iterdir()} == whole
+
+
+@pytest.mark.parametrize("finding", [None, [], {}, [1], ["a", "b"], {"nodes": [["sin", 0]]}, {"nodes": [], "counts": [0]}])
+def test_a_finding_of_another_shape_is_made_again(place: Path, finding: object) -> None:
+    first = derived().to_dict()
+    for path in place.iterdir():
+        disk_cache.keep(path.stem, finding)
+        assert derived().to_dict() == first
+
+
+def test_nobody_who_wants_none_has_any(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
+    derived()
+    assert not place.exists()
+
+
+def test_a_place_that_cannot_be_written_keeps_nothing(place: Path) -> None:
+    place.write_text("a file")
+    assert derived().exact
+
+
+def test_other_arguments_other_ir_or_another_compiler_have_other_names(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    derived()
+    before = len(list(place.iterdir()))
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    derived()
+    assert len(list(place.iterdir())) > before
+
+
+def test_old_findings_give_way(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_cache, "LARGEST_BYTES", 4000)
+    place.mkdir()
+    for age in range(10):
+        (place / f"{age}.json").write_text(" " * 1000)
+        os.utime(place / f"{age}.json", (1000 - age, 1000 - age))
+    disk_cache.keep("new", "finding")
+    left = {path.stem for path in place.iterdir()}
+    assert left == {"new", "0"}
+    assert disk_cache.find("new") == "finding"
+
+
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(disk_cache.sys, "platform", "linux")
+    assert disk_cache.directory({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "ioaware"
+    assert disk_cache.directory({}) == Path("~/.cache/ioaware").expanduser()
+    assert disk_cache.directory({"IOAWARE_CACHE_DIR": "here", "XDG_CACHE_HOME": str(tmp_path)}) == Path("here")
+    assert disk_cache.directory({"IOAWARE_CACHE_DIR": ""}) is None
+
+
+def test_a_finding_too_large_is_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_cache, "LARGEST_FILE_BYTES", 100)
+    disk_cache.keep("large", "x" * 200)
+    assert disk_cache.find("large") is None
+    assert json.dumps(sorted(map(str, place.glob("*")))) == "[]"
