@@ -16,7 +16,7 @@ from ioaware.analysis.formulas.piecewise import flattened
 from ioaware.analysis.formulas.ranges import Range, within
 from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.analysis.ir.analyse import touches
+from ioaware.analysis.ir.kernel_analysis import touches
 from ioaware.analysis.ir.loops.access_totals import Programs
 from ioaware.compilation import traffic_cache
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, substituted

@@ -207,7 +207,7 @@ def test_derive_says_what_cannot_be_foretold() -> None:
 
 
 def test_data_decides() -> None:
-    with pytest.raises(ValueError, match=r"goes by where@test_warps\.py:\d+: it is loaded from memory"):
+    with pytest.raises(ValueError, match=r"goes by where@test_l1_requests\.py:\d+: it is loaded from memory"):
         asks(gathered)
 
 

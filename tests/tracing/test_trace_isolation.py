@@ -213,13 +213,13 @@ def test_what_kernels_and_hosts_print_does_not_reach_stdout(capsys: pytest.Captu
 
 TRACE_THEN_COMPILE = """
 import sys, ioaware
-ioaware.trace(sys.argv[1] + "/zoo.py:masked_add")
-print(ioaware.derive(sys.argv[1] + "/derived_targets.py:shares").requested.read_bytes)
+ioaware.trace(sys.argv[1] + "/kernel_zoo/zoo.py:masked_add")
+print(ioaware.derive(sys.argv[1] + "/targets/derived_targets.py:shares").requested.read_bytes)
 """
 
 
 def test_a_kernel_compiles_after_the_first_trace_of_a_process() -> None:
     """Triton's compiler looks `min` up when it is first imported, which must not be while the interpreter has replaced it."""
-    command = [sys.executable, "-c", TRACE_THEN_COMPILE, str(ZOO.parent)]
+    command = [sys.executable, "-c", TRACE_THEN_COMPILE, str(SUPPORT)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert int(done.stdout) == 4 * 40 * 100

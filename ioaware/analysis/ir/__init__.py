@@ -1,6 +1,6 @@
 """Triton IR to formulas: the exact traffic of a kernel from its compiled text, without a GPU, Triton or torch."""
 
 from ioaware.analysis.ir.accesses.kernel_traffic import Access, Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar
-from ioaware.analysis.ir.analyse import analyse
+from ioaware.analysis.ir.kernel_analysis import analyse
 
 __all__ = ["Access", "Argument", "Count", "Descriptor", "KernelTraffic", "Pointer", "Scalar", "analyse"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ioaware.analysis.ir import analyse
+from ioaware.analysis.ir import kernel_analysis
 from ioaware.analysis.ir.sectors import enumeration
 from tests.support.ir_zoo.compiled import Launched, Tensor, number
 from tests.support.ir_zoo.zoo import ZOO
@@ -36,7 +36,7 @@ def test_numbers_say_what_formulas_say(name: str, monkeypatch: pytest.MonkeyPatc
 
     launched = ZOO[name]
     formulas = launched.derive()
-    monkeypatch.setattr(analyse, "totals", watched)
+    monkeypatch.setattr(kernel_analysis, "totals", watched)
     for values in launched.points:
         numbers = at(launched, values).derive()
         assert any(found is not None for found in gone_through)
