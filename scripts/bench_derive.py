@@ -47,10 +47,10 @@ LIMITS = {"first": 2.0, "again": 0.1, "fresh": 0.1, "points": 1.0}
 
 def parsed(target: str) -> tuple[str, dict[str, Any]]:
     """`flash2 seq_len=256 causal=true` as a spec and its parameters."""
-    from ioaware.targets.signature import looks_like
+    from ioaware.targets.signature import infer_value
 
     spec, *given = shlex.split(target)
-    return spec, {name: looks_like(text) for name, _, text in (item.partition("=") for item in given)}
+    return spec, {name: infer_value(text) for name, _, text in (item.partition("=") for item in given)}
 
 
 def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], complex]]:

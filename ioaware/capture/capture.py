@@ -29,7 +29,7 @@ from ioaware.case import Work
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event, agree, anonymous, tensor_of
 from ioaware.errors import IoawareError, UsageError
-from ioaware.fakegpu.aten_traffic import Operators
+from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
 from ioaware.result import ParamValue
 from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, quick_quotients
@@ -241,7 +241,7 @@ class _Runner:
 
         def watched(function: Callable[[], object]) -> object:
             run.events.clear()
-            with Operators(run.events, described):
+            with OperatorRecorder(run.events, described):
                 return function()
 
         outcome = watched(lambda: self._target.call(device="cuda", **{**self.params, **run.symbols.ints}))

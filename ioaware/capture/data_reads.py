@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ioaware._monkeypatch import Patches
-from ioaware.fakegpu.storages import Watch, storages
+from ioaware.fakegpu.storages import OperatorMode, storages
 from ioaware.symints.symbols import ReadsDataError, Symbols, asking
 
 READS: Sequence[tuple[Any, Sequence[str]]] = (
@@ -87,7 +87,7 @@ def _reading_through(read: Callable[[Callable[..., Any], tuple[Any, ...], dict[s
         yield
 
 
-class Written(Watch):
+class Written(OperatorMode):
     """Inside the block, follows what kernels wrote: storages that hold it, or anything torch computed from it."""
 
     def __init__(self) -> None:

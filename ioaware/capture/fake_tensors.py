@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from ioaware.fakegpu.fake_cuda import on_cpu
-from ioaware.fakegpu.storages import Watch
+from ioaware.fakegpu.storages import OperatorMode
 
 
 class Memoryless(FakeTensorMode):
@@ -41,7 +41,7 @@ class WithoutGenerators(TorchFunctionMode):
         return func(*args, **{name: value for name, value in (kwargs or {}).items() if name != "generator"})
 
 
-class RandomLike(Watch):
+class RandomLike(OperatorMode):
     """`randn_like` of symbolic sizes fails inside torch for 16-bit dtypes; of tensors without data any other tensor will do."""
 
     def __torch_dispatch__(

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ioaware.fakegpu.storages import Watch, storages, strided_tensors
+from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.result import Launch, Traffic
 
 NOTE = "assumed: inputs read once, outputs written once"
@@ -34,7 +34,7 @@ OVERWRITES = frozenset(
         "cauchy_",
     )
 )
-"""Operators in place that do not read what they replace."""
+"""OperatorRecorder in place that do not read what they replace."""
 
 
 def assumed_launch(operator: str, read_bytes: int, write_bytes: int) -> Launch:
@@ -45,7 +45,7 @@ def assumed_launch(operator: str, read_bytes: int, write_bytes: int) -> Launch:
 Describe = Callable[[str, Any, Any], Any]
 
 
-class Operators(Watch):
+class OperatorRecorder(OperatorMode):
     """Inside the block, appends to `launches` what `describe` makes of each operator that moves data: of its name and the
     bytes that it reads and writes. An operator made of Triton kernels, which append themselves, is counted as those."""
 

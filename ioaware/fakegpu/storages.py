@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class Watch(TorchDispatchMode):
+class OperatorMode(TorchDispatchMode):
     """A mode that only looks at operators: torch.compile's machinery need not be loaded (seconds) to keep it out."""
 
     @classmethod
@@ -18,7 +18,7 @@ class Watch(TorchDispatchMode):
         return False
 
 
-class Allocations(Watch):
+class AllocationTracker(OperatorMode):
     """Inside the block, follows the bytes of the storages that torch operators create and drop.
 
     A storage is new when an operator returns it that none of its operands had. It dies when the last tensor that views it

@@ -43,7 +43,7 @@ class Argument:
         if word == "none" and not self.required and self.default is None:
             return None
         if self.kind == "any":
-            return looks_like(text)
+            return infer_value(text)
         if self.kind == "bool" and word in TRUE_WORDS | FALSE_WORDS:
             return word in TRUE_WORDS
         if self.kind in ("str", "dtype"):
@@ -98,7 +98,7 @@ def _number(word: str) -> int | float | None:
     return None
 
 
-def looks_like(text: str) -> ParamValue:
+def infer_value(text: str) -> ParamValue:
     """For a parameter that says nothing about its type: a number, true or false, or the text itself."""
     number = _number(text)
     if number is not None:

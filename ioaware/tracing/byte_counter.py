@@ -22,7 +22,7 @@ from ioaware.tracing.sectors import SECTOR_BYTES, count_sectors
 
 
 @dataclass(slots=True)
-class Tally:
+class ByteCounter:
     """What the programs of a launch asked for so far."""
 
     read_bytes: int = 0
@@ -85,28 +85,28 @@ def _width(pointers: Any) -> int:
 
 
 @contextmanager
-def counting(tally: Tally) -> Generator[None]:
-    """Counts into `tally` whatever the interpreter accesses inside the block. Values pass through untouched."""
+def count_accesses(counter: ByteCounter) -> Generator[None]:
+    """Counts into `counter` whatever the interpreter accesses inside the block. Values pass through untouched."""
     from triton.runtime import interpreter
 
     builder: Any = interpreter.interpreter_builder
     with Patches() as patches:
-        _count_memory(builder, tally, patches)
-        _count_dots(builder, tally, patches)
+        _count_memory(builder, counter, patches)
+        _count_dots(builder, counter, patches)
         yield
 
 
-def _count_memory(builder: Any, tally: Tally, patches: Patches) -> None:
+def _count_memory(builder: Any, counter: ByteCounter, patches: Patches) -> None:
     inside_atomic = False
 
     def load(pointers: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         if not inside_atomic:
-            tally.load(pointers, mask)
+            counter.load(pointers, mask)
         return plain_load(pointers, mask, *rest, **options)
 
     def store(pointers: Any, value: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         if not inside_atomic:
-            tally.store(pointers, mask)
+            counter.store(pointers, mask)
         return plain_store(pointers, value, mask, *rest, **options)
 
     def atomic(name: str, pointers_at: int, mask_at: int | None) -> None:
@@ -117,7 +117,7 @@ def _count_memory(builder: Any, tally: Tally, patches: Patches) -> None:
 
         def counted(*operands: Any, **options: Any) -> Any:
             nonlocal inside_atomic
-            tally.atomic(operands[pointers_at], None if mask_at is None else operands[mask_at])
+            counter.atomic(operands[pointers_at], None if mask_at is None else operands[mask_at])
             inside_atomic = True
             try:
                 return plain(*operands, **options)
@@ -135,9 +135,9 @@ def _count_memory(builder: Any, tally: Tally, patches: Patches) -> None:
     atomic("create_atomic_poll", 0, None)
 
 
-def _count_dots(builder: Any, tally: Tally, patches: Patches) -> None:
+def _count_dots(builder: Any, counter: ByteCounter, patches: Patches) -> None:
     def dot(lhs: Any, rhs: Any, accumulator: Any, *rest: Any, **options: Any) -> Any:
-        tally.dot(lhs, accumulator)
+        counter.dot(lhs, accumulator)
         return plain_dot(lhs, rhs, accumulator, *rest, **options)
 
     plain_dot: Callable[..., Any] = patches.set(builder, "create_dot", dot)
@@ -147,7 +147,7 @@ def _count_dots(builder: Any, tally: Tally, patches: Patches) -> None:
     def dot_scaled(lhs: Any, scale: Any, kind: Any, *rest: Any) -> Any:
         """Operands as in Triton's builder: lhs, scale, format, rhs likewise, fast_math, K packing of both, accumulator."""
         two_a_byte = getattr(kind, "name", "") == "E2M1" and rest[4]
-        tally.dot(lhs, rest[-1], 2 if two_a_byte else 1)
+        counter.dot(lhs, rest[-1], 2 if two_a_byte else 1)
         return plain_scaled(lhs, scale, kind, *rest)
 
     plain_scaled: Callable[..., Any] = patches.set(builder, "create_dot_scaled", dot_scaled)

@@ -1,6 +1,6 @@
 """Running any Triton host function's kernels in Triton's interpreter, in this process, whatever TRITON_INTERPRET says.
 
-Inside `interpreted()` a launch `kernel[grid](...)` runs its programs one after the other on CPU tensors. Triton decides
+Inside `interpret_kernels()` a launch `kernel[grid](...)` runs its programs one after the other on CPU tensors. Triton decides
 between compiling and interpreting when a kernel is decorated; here it is decided at the launch. Three things are replaced
 and all are put back: `run` for the block; the language and the call of device functions for the length of a launch. A kernel's
 source is rewritten as Triton's own interpreter does, but into functions kept here, so that no module of the user is written to
@@ -52,7 +52,7 @@ def _unwatched(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Ab
 
 
 @contextmanager
-def interpreted(around: Around = _unwatched, autotune: Mapping[str, Any] | None = None) -> Generator[None]:
+def interpret_kernels(around: Around = _unwatched, autotune: Mapping[str, Any] | None = None) -> Generator[None]:
     """Kernels launched inside the block run in the interpreter; `around` watches each launch.
 
     An autotuned kernel runs once, with the first of its configurations that survives pruning, or with the first whose values
@@ -73,7 +73,7 @@ def interpreted(around: Around = _unwatched, autotune: Mapping[str, Any] | None 
 
 
 class _Session:
-    """The launches of one `interpreted()` block, with the rewritten form of every function they use."""
+    """The launches of one `interpret_kernels()` block, with the rewritten form of every function they use."""
 
     def __init__(self, around: Around, wanted: Mapping[str, Any]) -> None:
         self.around = around

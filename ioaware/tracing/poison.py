@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ioaware.fakegpu.aten_traffic import ALLOCATIONS
-from ioaware.fakegpu.storages import Watch, strided_tensors
+from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 
 
-class Poison(Watch):
+class Poison(OperatorMode):
     """Inside the block, what `torch.empty` and its kin return holds NaN; integers are left as they are.
 
     Enter it before the modes that watch operators, so that they do not see the filling.

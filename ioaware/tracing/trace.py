@@ -14,15 +14,15 @@ import torch
 from ioaware.case import Work
 from ioaware.environment import software_environment
 from ioaware.errors import IoawareError, UsageError
-from ioaware.fakegpu.aten_traffic import Operators
+from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
-from ioaware.fakegpu.storages import Allocations
+from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.result import Check, Launch, ParamValue, Result, total
 from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.output_check import tensors, worst_error
 from ioaware.targets.target import Target, compulsory_bytes, work_of
-from ioaware.tracing.byte_counter import Tally, counting
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.byte_counter import ByteCounter, count_accesses
+from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
 
 SEED = 0
@@ -73,7 +73,7 @@ class _Tracer:
             redirect_stdout(sys.stderr),
             _random.fork_rng(devices=[]),
             cuda_on_cpu() as stand_in,
-            interpreted(self._launch, self._autotune),
+            interpret_kernels(self._launch, self._autotune),
         ):
             _random.manual_seed(SEED)
             yield stand_in
@@ -81,17 +81,17 @@ class _Tracer:
     def record(self, function: Callable[[], object]) -> Recording:
         """Runs `function` and returns what happened. Garbage is not collected meanwhile, so that lifetimes repeat exactly."""
         self._launches = []
-        memory = Allocations()
-        with _no_garbage_collection(), Poison(), memory, Operators(self._launches):
+        memory = AllocationTracker()
+        with _no_garbage_collection(), Poison(), memory, OperatorRecorder(self._launches):
             output = function()
         return Recording(self._launches, memory.extra_bytes(output), output)
 
     @contextmanager
     def _launch(self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Generator[None]:
-        tally = Tally()
-        with counting(tally):
+        counter = ByteCounter()
+        with count_accesses(counter):
             yield
-        self._launches.append(Launch(kernel, grid, requested=tally.traffic(), flops=tally.flops, notes=notes))
+        self._launches.append(Launch(kernel, grid, requested=counter.traffic(), flops=counter.flops, notes=notes))
 
 
 @contextmanager

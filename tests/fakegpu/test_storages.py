@@ -7,21 +7,21 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from ioaware.fakegpu.aten_traffic import Operators
-from ioaware.fakegpu.storages import Allocations
+from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.result import Launch
 from ioaware.tracing.poison import Poison
 
 
 def extra(work: Callable[[], object]) -> int:
-    with Allocations() as memory:
+    with AllocationTracker() as memory:
         output = work()
     return memory.extra_bytes(output)
 
 
 def moved(work: Callable[[], object]) -> list[tuple[str, int | None, int | None]]:
     launches: list[Launch] = []
-    with Operators(launches):
+    with OperatorRecorder(launches):
         work()
     traffic = [(launch.kernel, launch.requested) for launch in launches]
     return [(kernel, None if t is None else t.read_bytes, None if t is None else t.write_bytes) for kernel, t in traffic]
@@ -116,7 +116,7 @@ def test_operators_read_their_inputs_and_write_their_outputs_once(
 
 def test_fresh_memory_is_poisoned_unseen() -> None:
     launches: list[Launch] = []
-    with Poison(), Allocations(), Operators(launches):
+    with Poison(), AllocationTracker(), OperatorRecorder(launches):
         fresh = [torch.empty(4), torch.empty_like(X), torch.empty(2, 2).t(), torch.zeros(3)]
     assert [tensor.isnan().all().item() for tensor in fresh] == [True, True, True, False]
     assert [launch.kernel for launch in launches] == ["aten.zeros.default"]

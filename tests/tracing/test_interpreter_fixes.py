@@ -8,8 +8,8 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from ioaware.tracing.byte_counter import Tally, counting
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.byte_counter import ByteCounter, count_accesses
+from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.interpreter_fixes import narrow, widen
 
 
@@ -51,7 +51,7 @@ def test_arithmetic_on_bfloat16_is_that_of_torch() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(64).bfloat16(), torch.randn(64).bfloat16()
     out = torch.empty(4, 64, dtype=torch.bfloat16)
-    with interpreted():
+    with interpret_kernels():
         arithmetic_kernel[(1,)](x, y, out, BLOCK=64)
     expected = torch.stack([torch.where(x > y, x + y, x * y), -x, (x.float() * 3.0).bfloat16(), torch.maximum(x, y)])
     assert torch.equal(out, expected)
@@ -69,7 +69,7 @@ def descriptor_kernel(out_ptr, x_ptr, TILE: tl.constexpr):
 def test_reductions_through_a_descriptor_stay_inside_it() -> None:
     out = torch.zeros(32, dtype=torch.int32)
     values = torch.arange(-4, 12, dtype=torch.int32)
-    with interpreted():
+    with interpret_kernels():
         descriptor_kernel[(1,)](out, values, TILE=16)
         descriptor_kernel[(1,)](out, values, TILE=16)
     assert torch.equal(out[:16], 2 * values)
@@ -88,7 +88,7 @@ def float_argument_kernel(x_ptr, out_ptr, eps, BLOCK: tl.constexpr):
 def test_a_float_argument_is_a_float32_as_the_compiler_has_it() -> None:
     torch.manual_seed(0)
     x, out = torch.randn(32).half(), torch.empty(2, 32)
-    with interpreted():
+    with interpret_kernels():
         float_argument_kernel[(1,)](x, out, 1e-4, BLOCK=32)
     eps = torch.tensor(1e-4)
     assert torch.equal(out, torch.stack([x.float() + eps, x.float() + eps.half().float()]))
@@ -107,7 +107,7 @@ def index_kernel(x_ptr, out_ptr, n, STEPS: tl.constexpr):
 
 def test_a_loop_index_can_be_converted() -> None:
     x, out = torch.zeros(64), torch.zeros(80)
-    with interpreted():
+    with interpret_kernels():
         index_kernel[(1,)](x, out, 64, STEPS=3)
     assert torch.equal(out[:48], -torch.arange(1, 4).repeat_interleave(16).float())
     assert torch.equal(out[64:68], torch.tensor([0.0, 1.0, 2.0, 0.0]))
@@ -115,10 +115,10 @@ def test_a_loop_index_can_be_converted() -> None:
 
 def test_a_mask_of_integers_masks() -> None:
     """numpy takes an array of zeros and ones for places, and all lanes would lie in one sector."""
-    tally, x, out = Tally(), torch.zeros(64), torch.zeros(80)
-    with interpreted(), counting(tally):
+    counter, x, out = ByteCounter(), torch.zeros(64), torch.zeros(80)
+    with interpret_kernels(), count_accesses(counter):
         index_kernel[(1,)](x, out, 64, STEPS=0)
-    assert (tally.read_bytes, tally.read_sectors) == (3 * 64, 3 * 64 // 32)
+    assert (counter.read_bytes, counter.read_sectors) == (3 * 64, 3 * 64 // 32)
 
 
 @triton.jit
@@ -130,6 +130,6 @@ def early_kernel(out_ptr):
 
 def test_launching_early_means_nothing_one_kernel_after_the_other() -> None:
     out = torch.zeros(1)
-    with interpreted():
+    with interpret_kernels():
         early_kernel[(1,)](out)
     assert out.item() == 3.0

@@ -12,7 +12,7 @@ from triton.language.extra import libdevice
 from triton.language.extra.libdevice import rsqrt
 
 from ioaware.errors import UsageError
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.interpreter import interpret_kernels
 
 HALF = tl.constexpr(0.5)
 
@@ -38,7 +38,7 @@ def unknown(x):
 def test_functions_have_the_values_of_torch() -> None:
     x = torch.tensor([1.0, 2.0, 4.0, 9.0])
     y = torch.empty_like(x)
-    with interpreted():
+    with interpret_kernels():
         mathematics[(1,)](x, y, 4)
     expected = [value**-0.5 + 0.5 * (value * value + 1) + value / 2 for value in (1.0, 2.0, 4.0, 9.0)]
     assert torch.allclose(y, torch.tensor(expected))
@@ -46,11 +46,11 @@ def test_functions_have_the_values_of_torch() -> None:
 
 def test_a_test_gives_integers() -> None:
     y = torch.empty(2, dtype=torch.int32)
-    with interpreted():
+    with interpret_kernels():
         truths[(1,)](torch.tensor([1.0, math.nan]), y, 2)
     assert y.tolist() == [0, 1]
 
 
 def test_a_function_that_nobody_has_here_is_named() -> None:
-    with interpreted(), pytest.raises(UsageError, match=r"libdevice\.sinpi"):
+    with interpret_kernels(), pytest.raises(UsageError, match=r"libdevice\.sinpi"):
         unknown[(1,)](torch.ones(1))

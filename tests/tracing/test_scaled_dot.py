@@ -8,8 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
-from ioaware.tracing.byte_counter import Tally, counting
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.byte_counter import ByteCounter, count_accesses
+from ioaware.tracing.interpreter import interpret_kernels
 
 M, N, K = 16, 32, 64
 
@@ -51,12 +51,12 @@ def test_a_product_with_scales(kind: str) -> None:
         torch.randint(0, 256 if packed == 2 else 0x70, (rows, K // packed), generator=draw).to(torch.uint8) for rows in (M, N)
     )
     scales = [torch.randint(120, 134, (rows, K // 32), generator=draw).to(torch.uint8) for rows in (M, N)]
-    out, tally = torch.empty(M, N), Tally()
-    with interpreted(), counting(tally):
+    out, counter = torch.empty(M, N), ByteCounter()
+    with interpret_kernels(), count_accesses(counter):
         scaled_kernel[(1,)](a, b, *scales, out, M=M, N=N, KA=K // packed, G=K // 32, KIND=kind)
     wide = [
         decoded(bits, kind) * np.repeat(2.0 ** (s.numpy().astype(float) - 127), 32, axis=1)
         for bits, s in zip((a, b), scales, strict=True)
     ]
     np.testing.assert_allclose(out.numpy(), wide[0] @ wide[1].T, rtol=1e-4)
-    assert tally.flops == 2 * M * N * K
+    assert counter.flops == 2 * M * N * K

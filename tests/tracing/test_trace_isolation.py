@@ -22,8 +22,8 @@ from triton.runtime.jit import JITFunction
 from ioaware.errors import UsageError
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
 from ioaware.targets.target import load_target
-from ioaware.tracing.byte_counter import Tally, counting
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.byte_counter import ByteCounter, count_accesses
+from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.trace import trace
 from tests.support import SUPPORT
 from tests.support.kernel_zoo.zoo_files import zoo
@@ -88,13 +88,13 @@ def test_everything_is_put_back() -> None:
 
 def test_kernels_and_their_modules_are_not_written_to() -> None:
     names = set(globals())
-    with interpreted():
+    with interpret_kernels():
         polynomial_on_cpu()
     assert set(globals()) == names
 
 
 def test_a_kernel_compiles_after_it_was_traced() -> None:
-    with interpreted():
+    with interpret_kernels():
         polynomial_on_cpu()
     source = ASTSource(
         polynomial_kernel, {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}, constexprs={"BLOCK": 16}
@@ -104,13 +104,13 @@ def test_a_kernel_compiles_after_it_was_traced() -> None:
 
 
 def test_counting_does_not_change_a_bit() -> None:
-    with interpreted():
+    with interpret_kernels():
         plain = polynomial_on_cpu()
-    tally = Tally()
-    with interpreted(lambda *_: counting(tally)):
+    counter = ByteCounter()
+    with interpret_kernels(lambda *_: count_accesses(counter)):
         counted = polynomial_on_cpu()
     assert torch.equal(plain, counted)
-    assert (tally.read_bytes, tally.write_bytes) == (200, 200)
+    assert (counter.read_bytes, counter.write_bytes) == (200, 200)
 
 
 UNDER_INTERPRET = f"""
@@ -141,7 +141,7 @@ def test_the_same_with_triton_interpret_set(name: str, under_interpret: dict[str
 
 
 def test_values_are_those_of_tritons_own_interpreter(under_interpret: dict[str, Any]) -> None:
-    with interpreted():
+    with interpret_kernels():
         assert polynomial_on_cpu().tolist() == under_interpret["values"]
 
 
@@ -152,13 +152,13 @@ def test_a_gluon_kernel_is_refused() -> None:
     def nothing():
         pass
 
-    with interpreted(), pytest.raises(UsageError, match="nothing is a Gluon kernel"):
+    with interpret_kernels(), pytest.raises(UsageError, match="nothing is a Gluon kernel"):
         nothing[(1,)]()
 
 
 def test_a_warmup_runs_nothing() -> None:
     out = torch.zeros(16)
-    with cuda_on_cpu(), interpreted():
+    with cuda_on_cpu(), interpret_kernels():
         compiled = polynomial_kernel.warmup(out, out, 16, BLOCK=16, grid=(1,), enable_fp_fusion=True)
     assert not out.any()
     assert "polynomial_kernel" in compiled.asm["ptx"]

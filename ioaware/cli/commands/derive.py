@@ -41,13 +41,13 @@ def derive(
     from ioaware.compilation.triton_ir import find_gpu
     from ioaware.derivation.data_dependent import apart
     from ioaware.derivation.derive import derive as run_derived
-    from ioaware.targets.signature import looks_like
+    from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
     loaded = load_target(target)
     named, data = apart(given)
     params = loaded.resolve(named, typed=True)
-    chosen = {name: looks_like(text) for name, text in config.items()}
+    chosen = {name: infer_value(text) for name, text in config.items()}
     result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters)
     verbose = settings().verbose
     emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)

@@ -36,13 +36,13 @@ def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str]
     from ioaware.derivation.data_dependent import apart
     from ioaware.derivation.derive import derive as run_derived
     from ioaware.derivation.line_report import explain as explained
-    from ioaware.targets.signature import looks_like
+    from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
     loaded = load_target(target)
     named, data = apart(given)
     params = loaded.resolve(named, typed=True)
-    chosen = {name: looks_like(text) for name, text in config.items()}
+    chosen = {name: infer_value(text) for name, text in config.items()}
     result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data)
     kernels, verbose = explained(result), settings().verbose
     emit(lambda: _data(result, kernels), lambda: _text(result, kernels, verbose), as_json=as_json, output=output)

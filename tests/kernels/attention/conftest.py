@@ -10,7 +10,7 @@ import torch
 from ioaware.kernels.attention.flash1 import flash1
 from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.standard import standard
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
 
 KERNELS: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor]]] = {
@@ -30,7 +30,7 @@ def attention(kernel_name: str) -> Callable[..., torch.Tensor]:
     """The kernel of that name, interpreted; its output alone."""
 
     def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: object) -> torch.Tensor:
-        with interpreted(), Poison():
+        with interpret_kernels(), Poison():
             output = KERNELS[kernel_name](q, k, v, **options)
         return output[0] if isinstance(output, tuple) else output
 

@@ -13,7 +13,7 @@ from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP
 from ioaware.kernels.attention.reference import attention_reference
 from ioaware.kernels.attention.work import tolerance
 from ioaware.targets.output_check import relative_error
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
 
 Attention = Callable[..., torch.Tensor]
@@ -112,7 +112,7 @@ def test_rows_longer_than_the_chip_holds(attention: Attention, kernel_name: str,
 @masks
 def test_log_sum_exp_of_flash2(causal: bool) -> None:
     q, k, v = attention_inputs(1, 2, 40, 24, 16, dtype=torch.float32)
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         _, lse = flash2(q, k, v, causal=causal, block_m=16, block_n=16)
     s = q.double() @ k.double().mT / 4
     if causal:

@@ -12,7 +12,7 @@ from ioaware.errors import UsageError
 from ioaware.kernels.attention.dispatch import attention, choose
 from ioaware.kernels.attention.hopper.forward import refusal
 from ioaware.targets.output_check import relative_error
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -61,7 +61,7 @@ def test_output_and_gradients(
     expected = reference(*exact, causal, 1 / math.sqrt(head_dim) if scale is None else scale)
     expected.backward(gradient.double())
 
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         leaves = [tensor.requires_grad_() for tensor in inputs]
         output = attention(*leaves, causal=causal, scale=scale)
         output.backward(gradient)
@@ -77,7 +77,7 @@ def test_output_and_gradients(
 def test_second_derivatives_are_refused() -> None:
     leaves = [tensor.requires_grad_() for tensor in draw(1, 1, 20, 20, 16)]
     gradient = torch.ones_like(leaves[0]).requires_grad_()
-    with interpreted():
+    with interpret_kernels():
         (dq,) = torch.autograd.grad(attention(*leaves), leaves[:1], gradient, create_graph=True)
     with pytest.raises(RuntimeError, match="differentiate twice"):
         dq.sum().backward()
@@ -85,7 +85,7 @@ def test_second_derivatives_are_refused() -> None:
 
 def test_heads_last_layout_keeps_its_strides() -> None:
     q, k, v = (tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in draw(2, 2, 20, 20, 16))
-    with interpreted():
+    with interpret_kernels():
         output = attention(q, k, v)
     assert output.stride() == q.stride()
     assert relative_error(output, reference(q.double(), k.double(), v.double(), False, 0.25)) < 1e-5
@@ -93,7 +93,7 @@ def test_heads_last_layout_keeps_its_strides() -> None:
 
 def test_the_backend_and_its_reason_are_told() -> None:
     q, k, v = draw(2, 2, 20, 20, 16)
-    with interpreted():
+    with interpret_kernels():
         attention(q, k, v)
         assert attention.backend == ("triton", "the Hopper kernel cannot do this: " + str(refusal(q, k, v, 0.25)))
         attention(q, k, v, backend="triton")

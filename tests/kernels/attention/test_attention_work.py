@@ -11,7 +11,7 @@ from ioaware.cases import find_case
 from ioaware.kernels.attention import reference as reference_module
 from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
 from ioaware.kernels.attention.reference import attention_reference
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.interpreter import interpret_kernels
 
 DEFAULTS = {"batch": 1, "heads": 2, "seq_len": 20, "kv_len": None, "head_dim": 16, "dtype": "float16", "causal": False}
 
@@ -63,7 +63,7 @@ def test_inputs_are_as_hard_as_they_say() -> None:
 def test_a_case_builds_work_that_returns_its_output_alone(name: str, dtype: str, allowed: float) -> None:
     values = {**DEFAULTS, "dtype": dtype, "block_m": 16, "block_n": 32, "sram_elements": None}
     work = find_case(name).build(device="cpu", **values)
-    with interpreted():
+    with interpret_kernels():
         output = work.run()
     assert work.tolerance == pytest.approx(allowed)
     assert isinstance(output, torch.Tensor)

@@ -15,7 +15,7 @@ from ioaware.kernels.attention.decode.forward import decode_forward
 from ioaware.kernels.attention.decode.num_splits import SM_SPEED, SplitPlan, best_splits, plan_splits, row_alignment
 from ioaware.kernels.attention.launching.launch import HOPPER_SHARED_BYTES
 from ioaware.targets.output_check import relative_error
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
 from tests.support.grouped_reference import grouped_inputs, grouped_reference
 
@@ -39,7 +39,7 @@ def test_agrees_with_float64(
     heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool, splits: int | None, dtype: torch.dtype
 ) -> None:
     q, k, v = grouped_inputs(heads, kv_heads, seq_len, kv_len, head_dim, dtype)
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         o, lse = decode_forward(q, k, v, causal=causal, scale=0.3, splits=splits)
     expected, expected_lse = grouped_reference(q, k, v, causal, 0.3)
     assert (o.shape, o.dtype, o.stride()) == (q.shape, q.dtype, q.stride())
@@ -52,7 +52,7 @@ def test_agrees_with_float64(
 
 def test_logits_that_overflow_without_their_maximum() -> None:
     q, k, v = grouped_inputs(2, 2, 2, 400, 32, torch.float32, spread=60)
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         o, lse = decode_forward(q, k, v, causal=True, scale=1.0, splits=4)
     expected, expected_lse = grouped_reference(q, k, v, True, 1.0)
     assert float(expected_lse.max()) > 400
@@ -64,11 +64,11 @@ def test_a_cache_that_grows() -> None:
     """The launches are remembered while kv_len changes: each length must be read, and no more."""
     q, k, v = grouped_inputs(2, 1, 1, 300, 16, torch.float32)
     for kv_len in (1, 2, 15, 16, 128, 129, 256, 299, 300, 17):
-        with interpreted(), Poison():
+        with interpret_kernels(), Poison():
             o, _ = decode_forward(q, k[:, :, :kv_len], v[:, :, :kv_len], causal=True, scale=0.5)
         expected, _ = grouped_reference(q, k[:, :, :kv_len], v[:, :, :kv_len], True, 0.5)
         assert relative_error(o, expected) < 2e-6
-    with interpreted():
+    with interpret_kernels():
         attention(q, k[:, :, :1], v[:, :, :1])
         with pytest.raises(UsageError, match="nothing to attend to"):  # not what was settled for one key
             attention(q, k[:, :, :0], v[:, :, :0])
@@ -80,7 +80,7 @@ def test_gradients_flow_through_it() -> None:
     expected, _ = grouped_reference(exact[0], exact[1], exact[2], True, 0.25)
     expected.sum().backward()
     leaves = [tensor.clone().requires_grad_() for tensor in (q, k, v)]
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         attention(leaves[0], leaves[1], leaves[2], causal=True).sum().backward()
     assert attention.backend == ("decode", "3 queries a head: its programs split the keys")
     for leaf, other in zip(leaves, exact, strict=True):
@@ -91,7 +91,7 @@ def test_gradients_flow_through_it() -> None:
 
 def test_it_is_taken_and_refused_openly() -> None:
     few, many = grouped_inputs(2, 2, 16, 20, 16, torch.float32), grouped_inputs(2, 2, 17, 20, 16, torch.float32)
-    with interpreted():
+    with interpret_kernels():
         attention(*few)
         assert attention.backend == ("decode", "16 queries a head: its programs split the keys")
         attention(*few, backend="decode")

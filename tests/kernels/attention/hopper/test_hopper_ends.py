@@ -9,7 +9,7 @@ import torch
 
 from ioaware.kernels.attention.dispatch import Backend, attention, gradients_by
 from ioaware.kernels.attention.hopper.backward_ends import finish_kernel, finish_parts_kernel, prepare_kernel
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.interpreter import interpret_kernels
 
 HEADS = 2
 
@@ -23,7 +23,7 @@ def test_numbers_of_rows_and_zeros() -> None:
     pieces = 2 * HEADS + 3  # of dK's and dV's sums: more than there are programs
     parts = torch.full((pieces + 1, 4096), math.nan)
     rows, sums = torch.full((HEADS, 2, 2, block_m), math.nan), torch.full((HEADS, 2, block_m * width), math.nan)
-    with interpreted():
+    with interpret_kernels():
         prepare_kernel[(2, HEADS, 1)](
             o, do, lse, rows, sums, parts, *o.stride()[:3], *do.stride()[:3], seq_len, pieces,
             HEAD_DIM=head_dim, WIDTH=width, BLOCK_M=block_m, SUMS=True,
@@ -60,7 +60,7 @@ def test_sums_of_the_last_column_blocks_become_dk_and_dv(width: int, head_dim: i
     of_tiles = [in_registers(x).reshape(-1, 2, pieces, 4096)[before // 2 :] for x in (dk, dv)]
     parts = torch.stack(of_tiles, 1).contiguous()  # [tiles, dK and dV, 2, pieces, 4096]
     found = [torch.full((batch, HEADS, kv_len, head_dim), math.nan) for _ in range(2)]
-    with interpreted():
+    with interpret_kernels():
         finish_parts_kernel[((batch * HEADS * blocks - before) * pieces,)](
             parts, *found, *found[0].stride()[:3], *found[1].stride()[:3], kv_len, HEADS, blocks, before, 0.5,
             HEAD_DIM=head_dim, PIECES=pieces,
@@ -78,7 +78,7 @@ def test_sums_in_the_order_of_registers_become_dq(width: int, head_dim: int) -> 
     dq = torch.randn(HEADS, blocks * 64, width, generator=torch.Generator().manual_seed(0))
     sums = in_registers(dq)
     found = torch.full((1, HEADS, seq_len, head_dim), math.nan)
-    with interpreted():
+    with interpret_kernels():
         finish_kernel[(blocks * pieces, HEADS, 1)](
             sums, found, *found.stride()[:3], seq_len, 0.5, HEAD_DIM=head_dim, PIECES=pieces
         )  # fmt: skip
@@ -103,7 +103,7 @@ def test_what_computes_the_gradients_is_told(forward: str, head_dim: int, determ
 
 def test_only_calls_with_gradients_tell() -> None:
     q, k, v = (torch.randn(1, 1, 20, 16) for _ in range(3))
-    with interpreted():
+    with interpret_kernels():
         before = attention.backward_backend
         attention(q, k, v)
         assert attention.backward_backend is before

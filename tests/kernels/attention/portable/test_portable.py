@@ -14,7 +14,7 @@ from ioaware.kernels.attention.portable.backward import attention_backward
 from ioaware.kernels.attention.portable.config import BackwardBlocks, Blocks, backward_blocks, forward_blocks, use_tma
 from ioaware.kernels.attention.portable.forward import portable_forward
 from ioaware.targets.output_check import relative_error
-from ioaware.tracing.interpreter import interpreted
+from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
 from tests.support.grouped_reference import grouped_inputs, grouped_reference
 
@@ -38,7 +38,7 @@ def test_forward(
     tma: bool, blocks: Blocks, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool
 ) -> None:
     q, k, v = grouped_inputs(heads, kv_heads, seq_len, kv_len, head_dim)
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         o, lse = portable_forward(q, k, v, causal=causal, scale=0.3, tma=tma, blocks=blocks)
     expected, expected_lse = grouped_reference(q, k, v, causal, 0.3)
     assert o.stride() == q.stride()
@@ -60,7 +60,7 @@ def test_backward(
     do = torch.randn(o.shape, generator=torch.Generator().manual_seed(1))
     o.backward(do.double())
     blocks = BackwardBlocks(WIDE, TALL, dk=WIDE) if apart else BackwardBlocks(TALL, WIDE)
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         found = attention_backward(
             *inputs, o.detach().float(), lse.detach().float(), do, causal=causal, scale=0.3, tma=tma, blocks=blocks
         )
@@ -74,7 +74,7 @@ def test_backward(
 @pytest.mark.parametrize("scale", [-0.4, 0.0])
 def test_any_scale(dtype: torch.dtype, scale: float) -> None:
     q, k, v = grouped_inputs(2, 2, 40, 50, 16, dtype)
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         o, lse = portable_forward(q, k, v, causal=True, scale=scale)
     expected, expected_lse = grouped_reference(q, k, v, True, scale)
     assert relative_error(o, expected) < TOLERANCE[dtype]
@@ -88,7 +88,7 @@ def test_gradients_of_logits_that_overflow() -> None:
     expected, lse = grouped_reference(exact[0], exact[1], exact[2], False, 1.0)
     expected.backward(torch.ones_like(expected))
     assert float(lse.detach().min()) > 100
-    with interpreted(), Poison():
+    with interpret_kernels(), Poison():
         o, found_lse = portable_forward(q, k, v, causal=False, scale=1.0)
         found = attention_backward(q, k, v, o, found_lse, torch.ones_like(o), causal=False, scale=1.0)
         lowest = attention_backward(-q, k, v, *portable_forward(-q, k, v, causal=False, scale=1.0), o, causal=False, scale=1.0)
