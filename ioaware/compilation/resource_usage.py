@@ -19,10 +19,10 @@ from typing import Any, TypeAlias
 from triton.backends.compiler import GPUTarget
 
 from ioaware import disk_cache
-from ioaware.compilation.cubin import resources
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.toolchain import toolchain
 from ioaware.compilation.triton_ir import clear_failure, compiled, fresh_ir, integer_at, keep_text, specialised
+from ioaware.fakegpu.cubin import resources
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.layouts import Indices, requests
 from ioaware.compilation.triton_ir import compiled
 from ioaware.measurement import l1_counters as l1
-from ioaware.tracing.sectors import SECTOR_BYTES
+from ioaware.sectors import SECTOR_BYTES
 
 TMA_ROW_BYTES = 128
 """The widest row of a box in shared memory: a wider tile is copied in several."""

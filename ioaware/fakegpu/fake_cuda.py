@@ -19,8 +19,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _device as _torch_device
 
 from ioaware._monkeypatch import Patches
-from ioaware.compilation.cubin import resources
 from ioaware.errors import UsageError
+from ioaware.fakegpu.cubin import resources
 
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)

@@ -17,8 +17,8 @@ import numpy as np
 
 from ioaware._monkeypatch import Patches
 from ioaware.result import Traffic
+from ioaware.sectors import SECTOR_BYTES, count_sectors
 from ioaware.tracing.address_check import Memory
-from ioaware.tracing.sectors import SECTOR_BYTES, count_sectors
 
 
 @dataclass(slots=True)

@@ -11,12 +11,12 @@ import pytest
 from ioaware.capture.capture import DEFAULT_GPU, capture
 from ioaware.compilation import resource_usage
 from ioaware.compilation import triton_ir as compile_module
-from ioaware.compilation.cubin import resources
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.resource_usage import MachineCode, chip_use, registers_declared
 from ioaware.compilation.triton_ir import compiled, find_gpu
 from ioaware.derivation.derive import derive
 from ioaware.errors import UsageError
+from ioaware.fakegpu.cubin import resources
 from ioaware.targets.target import load_target
 from tests.support import SUPPORT
 from tests.support.kernel_zoo.zoo_files import zoo

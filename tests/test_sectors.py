@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.tracing.sectors import count_sectors
+from ioaware.sectors import count_sectors
 
 
 def by_bytes(addresses: list[int], mask: list[bool], width: int) -> int:

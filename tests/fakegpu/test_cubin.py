@@ -12,8 +12,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ioaware.compilation.cubin import resources
 from ioaware.errors import DataError
+from ioaware.fakegpu.cubin import resources
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
