@@ -1,6 +1,6 @@
 """Every foreign target derived and traced, each in a process of its own; the outcome as a table of kernels.
 
-    python scripts/foreign/coverage.py --triton PATH --liger PATH ... -o docs/derive-coverage.md
+    python scripts/foreign/coverage.py --triton PATH --liger PATH ... -o docs/results/derive-coverage.md
 
 A library without a path is left out. With `--keep FILE` what was found is kept there, target by target, and a second call does
 only what is missing in it.
@@ -152,7 +152,7 @@ HOW = """\
 Made by the following, which takes the libraries' checkouts, holds none of their code and imports none of their packages. It
 takes an hour on two cores, so `--jobs` says how many to use; a library without a path is left out.
 
-    python scripts/foreign/coverage.py {flags} -o docs/derive-coverage.md"""
+    python scripts/foreign/coverage.py {flags} -o docs/results/derive-coverage.md"""
 
 
 def document(libraries: Mapping[str, Sequence[Row]], commits: Mapping[str, str]) -> str:

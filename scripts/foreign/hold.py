@@ -1,6 +1,6 @@
 """Recorded counters of foreign kernels held against what `derive` says of the same launches, term by term, as a document.
 
-    PYTHONPATH=. python scripts/foreign/hold.py ioaware/recorded/foreign -o docs/derive-on-h200.md [--derive]
+    PYTHONPATH=. python scripts/foreign/hold.py ioaware/recorded/foreign -o docs/results/derive-against-counters.md [--derive]
 
 The folder holds `measured.jsonl`, of `measure.py`, and `derived.jsonl`, which `--derive` makes anew; that takes the libraries'
 checkouts and the Triton that the kernels were measured with.

@@ -134,7 +134,7 @@ def test_an_h200_has_one_wave_that_reads_at_full_speed(key_heads: int) -> None:
 
 
 def test_as_many_splits_as_pay() -> None:
-    """Time and splits; those measured on an H200 are in docs/portable-attention.md."""
+    """Time and splits; those measured on an H200 are in docs/lab-notes/portable-attention.md."""
     assert best_splits(8, 132, 1) == (1.0, 16)
     assert best_splits(64, 132, 1) == (1.0, 2)
     assert best_splits(100, 132, 1) == (1.0, 1)  # 32 SMs have nothing to do, and the others make up for it
