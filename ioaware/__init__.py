@@ -1,6 +1,6 @@
-"""ioaware: the memory traffic of GPU kernels, predicted, derived, traced and measured, held against theory.
+"""Memory traffic of GPU kernels: predicted, derived, traced and measured.
 
-Importing this package imports neither torch, triton nor sympy; each name below loads what it needs when first used.
+Importing this package imports neither torch, triton nor sympy. Each public name is loaded when it is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m ioaware`: the command line without an installed script."""
+"""Run the command line as `python -m ioaware`."""
 
 from ioaware.cli.main import main
 

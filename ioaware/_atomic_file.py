@@ -1,4 +1,4 @@
-"""Files that appear whole: written beside their place and renamed, so that no reader ever sees half of one."""
+"""Write a file beside its final path, then rename it into place."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 @contextmanager
-def whole_file(path: Path) -> Generator[Path]:
-    """Yields where to write what shall be at `path` once the block has succeeded; a failure leaves what was there.
+def atomic_write(path: Path) -> Generator[Path]:
+    """Yield a temporary path that replaces `path` when the block succeeds.
 
-    A link stays one, its target is replaced. A device or a pipe is written itself: a rename would put a file in its
-    place, for root /dev/null too. Raises `OSError` as the system says it.
+    A failure leaves the old file. A symbolic link stays, and its target is replaced. A device or a pipe is written
+    directly, because a rename would put a file in its place. Raises `OSError`.
     """
     if path.exists() and not path.is_file():
         yield path

@@ -1,4 +1,4 @@
-"""Python's garbage collector while ioaware imports and derives: full collections wait until that is done."""
+"""Postpone full garbage collections while libraries are imported and formulas derived."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-PATIENT = (10_000, 10, 1_000)
-"""Thresholds: what dies young is still collected; a full collection has to wait for a hundred million new objects."""
+THRESHOLDS = (10_000, 10, 1_000)
+"""Thresholds of the three generations. Young objects are still collected; a full collection waits for 10^8 allocations."""
 
 
 @contextmanager
-def patient_collector() -> Generator[None]:
-    """Inside the block the many objects that live as long as the process (modules of torch and sympy) are not gone through
-    again and again: each time takes 0.1 s and frees nothing."""
+def deferred_full_gc() -> Generator[None]:
+    """Raise the collector's thresholds inside the block.
+
+    Why: modules of torch and sympy live as long as the process, so scanning them again frees nothing.
+    """
     before = gc.get_threshold()
-    gc.set_threshold(*(max(pair) for pair in zip(before, PATIENT, strict=True)))
+    gc.set_threshold(*(max(pair) for pair in zip(before, THRESHOLDS, strict=True)))
     try:
         yield
     finally:

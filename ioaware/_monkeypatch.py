@@ -1,4 +1,4 @@
-"""Attributes replaced for a while: every patch of a trace goes through here, so that every one of them is undone."""
+"""Replace attributes inside a `with` block and restore all of them at its end."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _ABSENT = object()
 
 
 class Patches:
-    """Sets attributes and, on leaving the `with` block, puts back what was there before, last one first."""
+    """Set attributes, and restore the old values in reverse order at the end of the `with` block."""
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
-        """Replaces `owner.name`; returns what a reader of the attribute saw before (None when there was nothing).
+        """Replace `owner.name`; return the old value, or None where there was none.
 
-        An attribute that was only inherited (a method seen through its instance) is deleted again afterwards, not copied down.
+        An inherited attribute (a method seen through its instance) is deleted again at the end, not copied to the owner.
         """
         self._undo.append((owner, name, owner.__dict__.get(name, _ABSENT)))
         before = getattr(owner, name, None)

@@ -1,11 +1,11 @@
-"""The verbs as functions: `ioaware.predict`, `derive`, `trace`, `measure`, `verify`. Each loads what it needs when called."""
+"""The verbs of the command line as functions; each imports what it needs when called."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ioaware._deferred_gc import patient_collector
+from ioaware._deferred_gc import deferred_full_gc
 from ioaware.result import ParamValue, Result
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ SIMPLE = (int, float, bool, str)
 
 
 def predict(case: str, *, machine: str | None = None, **params: ParamValue) -> Result:
-    """What the closed form of a case says: bytes requested, compulsory, lower bound, FLOPs, extra memory.
+    """Return the closed form of a case: bytes, lower bound, FLOPs, extra memory.
 
-    `machine` names the GPU whose on-chip memory the lower bound is for (an H200 unless given). Raises `UsageError` for a
-    case, parameter or machine that does not exist or a value that cannot work.
+    `machine` names the GPU whose on-chip memory the lower bound assumes (default: H200). Raises `UsageError` for an unknown
+    case, parameter or machine, and for a value out of range.
     """
     from ioaware.machine import DEFAULT_MACHINE, find_machine
     from ioaware.prediction import predict as closed_form
@@ -36,16 +36,16 @@ def derive(
     counters: bool = False,
     **params: Any,
 ) -> Derived:
-    """Exact formulas of what the kernels of `target` request, in its parameters, from their compiled IR. Needs no GPU.
+    """Derive exact formulas of the bytes that the kernels of `target` request. Needs no GPU.
 
-    `target` is a case, `file.py:function`, `module:function` or the function itself. A function can also be given the very
-    arguments it would be called with: the sizes of a tensor `x` are then parameters `x_0`, `x_1`, ... of the formulas.
-    Kernels are compiled for `gpu`; autotuned ones have the first configuration with the values of `config`. With `counters`
-    each launch also has what its warps will ask of their L1s, by the counters' names. The result's `evaluate` gives the bytes
-    at other parameters. What data decide has a name with a line in the formulas and is given a value by it, as in
-    `**{"Lock@layer_norm.py:179": 0}`. Raises `UsageError` for what cannot run, compile or be counted.
+    `target` is a case, `file.py:function`, `module:function`, or a function. A function also takes the arguments of its
+    call: the sizes of a tensor `x` are then the parameters `x_0`, `x_1`, ... of the formulas. Kernels are compiled for
+    `gpu`. An autotuned kernel takes its first configuration with the values of `config`. `counters` adds the L1 requests of
+    each launch, under Nsight Compute's names. A number that depends on data is a named unknown of the formulas; pass its
+    value by that name, as in `**{"Lock@layer_norm.py:179": 0}`. The result's `evaluate` gives the bytes at other
+    parameters. Raises `UsageError` for a target that cannot run, compile or be counted.
     """
-    with patient_collector():
+    with deferred_full_gc():
         from ioaware.compilation.triton_ir import find_gpu
         from ioaware.derivation.data_dependent import apart
         from ioaware.derivation.derive import derive as run_derived
@@ -62,8 +62,11 @@ def derive(
 
 
 def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:
-    """What the kernels access, counted in Triton's interpreter: `target` is a case, `file.py:function`, `module:function`
-    or the function itself. Needs no GPU; small sizes only."""
+    """Count what the kernels of `target` access, in Triton's interpreter. Needs no GPU.
+
+    `target` is a case, `file.py:function`, `module:function`, or a function. The interpreter is slow: use small sizes.
+    Raises `UsageError` for a target that cannot run.
+    """
     from ioaware.targets.target import load_target
     from ioaware.tracing.trace import trace as run_traced
 
@@ -72,14 +75,17 @@ def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:
 
 
 def measure(target: str, **params: ParamValue) -> Result:
-    """What the counters of the GPU say, in a process of its own. Raises `MachineError` where they cannot be read."""
+    """Read the hardware counters of the GPU, in a separate process.
+
+    Raises `MachineError` where they cannot be read.
+    """
     from ioaware.measurement.measure import measure as run_measured
 
     return run_measured(target, params)
 
 
 class Claims(tuple["Claim", ...]):
-    """Claims that a notebook shows as a table."""
+    """A tuple of claims that a notebook shows as a table."""
 
     __slots__ = ()
 
@@ -90,7 +96,10 @@ class Claims(tuple["Claim", ...]):
 
 
 def verify(*claims: str) -> Claims:
-    """The named claims (all of them without names), with evidence and verdict. Raises `UsageError` for an unknown name."""
+    """Check the named claims (default: all) and return them with evidence and verdict.
+
+    Raises `UsageError` for an unknown name.
+    """
     from ioaware.sweep.verify import verify as judge
 
     return Claims(judge(claims))

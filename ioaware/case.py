@@ -1,4 +1,4 @@
-"""A `Case`: something studied. It joins a kernel (practice) with its counts (theory); neither knows of the other."""
+"""`Case`: a kernel joined with its closed form; neither imports the other."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """A built target: calling `run` is the work that is counted and timed; building it was outside.
+    """A target with its inputs built. A call of `run` is counted and timed; building is not.
 
-    `run` returns the output alone, so that whatever else it allocates counts as extra memory. `reference` computes the
-    same output, or outputs in the same order, in float64; `tolerance` is the relative Frobenius error allowed against it.
+    `run` returns only the output: any other allocation counts as extra memory. `reference` computes the same outputs in
+    float64, in the same order. `tolerance` is the relative Frobenius error allowed against it.
     """
 
     run: Callable[[], object]
@@ -30,14 +30,14 @@ class Work:
 
 
 class Build(Protocol):
-    """Builds the inputs on a device and returns the work, for parameters already checked."""
+    """Build the inputs on a device and return the work, for checked parameters."""
 
     def __call__(self, *, device: str, **params: ParamValue) -> Work: ...
 
 
 @dataclass(frozen=True)
 class Case:
-    """A named study object. `build` and `counts` import torch and sympy only when called."""
+    """A named kernel with its closed form. `build` and `counts` import torch and sympy when called."""
 
     name: str
     title: str
@@ -45,6 +45,6 @@ class Case:
     params: tuple[Param, ...]
     build: Build
     counts: Callable[[bool], Counts]
-    """The closed form, given whether it is causal."""
+    """Return the closed form; the argument is whether the mask is causal."""
     values: Callable[[Mapping[str, ParamValue]], dict[str, int]]
-    """The integers of the formulas' symbols (B, H, N, N_k, d, B_r, B_c, e, and what else they name) for checked parameters."""
+    """Return the integers of the formulas' symbols (B, H, N, N_k, d, B_r, B_c, e, ...) for checked parameters."""

@@ -1,4 +1,4 @@
-"""The table of cases: each line joins a kernel with its theory. A new case is one line here."""
+"""The table of cases. A new case is one entry of `CASES`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ ATTENTION_PARAMS = tuple(
 
 
 def _attribute(path: str) -> Any:
-    """`module:name`, imported now. Only literals of this file get here."""
+    """Import `module:name`. Only string literals of this file are passed in."""
     module, name = path.split(":")
     return getattr(importlib.import_module(module), name)
 
 
 def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
-    """Symbols of the attention formulas. With `sram_elements` M the blocks are the paper's: B_c = ceil(M/4d),
-    B_r = min(B_c, d) (Algorithm 1, line 1); FlashAttention-2 swaps its loops and so the roles of the two."""
+    """Return the values of the attention formulas' symbols.
+
+    With `sram_elements` M the blocks follow the paper: B_c = ceil(M/4d), B_r = min(B_c, d) (Algorithm 1, line 1).
+    FlashAttention-2 swaps its loops, hence the roles of the two blocks.
+    """
     values = {name: value for name, value in params.items() if isinstance(value, int)}
     kv_len = values.get("kv_len", values["seq_len"])
     return {
@@ -47,7 +50,7 @@ def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
 
 
 def _attention(name: str, title: str, paper: str, *, outer: str) -> Case:
-    """A forward attention case: `outer` says which tensor the outer loop walks, hence which block M sets first."""
+    """Return a forward attention case. `outer` names the tensor of the outer loop, whose block M sets first."""
 
     def sized(params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
         memory, head_dim = params["sram_elements"], params["head_dim"]
@@ -98,7 +101,7 @@ CASES: Mapping[str, Case] = {
 
 
 def find_case(name: str) -> Case:
-    """The case of that name. Raises `UsageError` that lists the valid ones."""
+    """Return the case of that name. Raises `UsageError` that lists the valid names."""
     if name not in CASES:
         close = difflib.get_close_matches(name.lower(), CASES, n=1)
         hint = f"Did you mean {close[0]}? " if close else ""

@@ -1,7 +1,7 @@
-"""What took long to find out about a kernel, kept on disk by the hash of everything that it follows from.
+"""Content-addressed disk cache of derived results.
 
-A file holds one finding as JSON with its checksum. Whatever is wrong with a file, it is as if it were not there: a finding can
-always be made again. `IOAWARE_CACHE_DIR` says where (empty: nowhere), else it is the user's cache directory.
+A file holds one value as JSON with its checksum. A file that is missing, damaged or too large is a cache miss.
+`IOAWARE_CACHE_DIR` sets the directory (empty: no cache); the default is the user's cache directory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, cast
 
 LARGEST_BYTES = 64 * 2**20
-"""All files together; when a process keeps its first finding, the oldest beyond half of it are dropped."""
+"""Limit of all files together. Beyond it, the first write of a process evicts the oldest files down to half of it."""
 LARGEST_FILE_BYTES = 4 * 2**20
 
 
 def directory(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where findings are kept: None where nobody wants any."""
+    """Return the cache directory, or None where the cache is disabled."""
     given = environment.get("IOAWARE_CACHE_DIR")
     if given is not None:
         return Path(given) if given else None
@@ -33,36 +33,36 @@ def directory(environment: Mapping[str, str] = os.environ) -> Path | None:
         base = "~/Library/Caches"
     else:
         base = environment.get("XDG_CACHE_HOME") or "~/.cache"
-    with suppress(RuntimeError):  # nobody's home
+    with suppress(RuntimeError):  # no home directory
         return Path(base or "~").expanduser() / "ioaware"
     return None
 
 
-def name_of(parts: Iterable[str]) -> str:
-    """The name of what follows from these texts."""
+def cache_key(parts: Iterable[str]) -> str:
+    """Return the SHA-256 of these texts, as the name of what is computed from them."""
     return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()
 
 
-def find(name: str) -> Any:
-    """What is kept by this name; None where nothing is, or nothing that can be read."""
+def load(name: str) -> Any:
+    """Return the value stored under this key; None where there is none or it cannot be read."""
     path = _path(name)
     if path is None:
         return None
     with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
         if path.stat().st_size <= LARGEST_FILE_BYTES:
             text = json.loads(path.read_text(encoding="utf-8"))
-            if _checksum(text["finding"]) == text["sha256"]:
-                return json.loads(text["finding"])
+            if _checksum(text["value"]) == text["sha256"]:
+                return json.loads(text["value"])
     return None
 
 
-def keep(name: str, finding: Any) -> None:
-    """Keeps JSON by this name, whole or not at all; a directory that cannot be written keeps nothing."""
+def store(name: str, value: Any) -> None:
+    """Store a JSON value under this key, atomically; do nothing where the directory cannot be written."""
     path = _path(name)
     if path is None:
         return
-    said = json.dumps(finding)
-    text = json.dumps({"sha256": _checksum(said), "finding": said})
+    encoded = json.dumps(value)
+    text = json.dumps({"sha256": _checksum(encoded), "value": encoded})
     if len(text) > LARGEST_FILE_BYTES:
         return
     with suppress(OSError):
@@ -75,7 +75,7 @@ def keep(name: str, finding: Any) -> None:
         except OSError:
             os.unlink(partial)  # noqa: PTH108
             raise
-        tidied(path.parent)
+        evict_oldest(path.parent)
 
 
 def _path(name: str) -> Path | None:
@@ -88,8 +88,8 @@ def _checksum(text: str) -> str:
 
 
 @cache
-def tidied(place: Path) -> None:
-    """Drops the files that were kept longest ago, until the others fill half of what is allowed; once a process."""
+def evict_oldest(place: Path) -> None:
+    """Delete the oldest files until half of the limit is used. Runs once per process."""
     files: list[tuple[float, int, Path]] = []
     for entry in os.scandir(place):
         with suppress(OSError):  # another process has dropped it
@@ -107,7 +107,7 @@ def tidied(place: Path) -> None:
 
 @cache
 def own_code() -> str:
-    """A hash of the code that makes findings: this package, and what it computes with."""
+    """Return a hash of the code that computes the values: this package, Python and sympy."""
     import sympy
 
     root = Path(__file__).parent

@@ -1,4 +1,7 @@
-"""Where a number was measured: GPU, driver, versions, clocks and commit; never host names, users, paths or serials."""
+"""Describe where a number was measured: GPU, driver, versions, clocks, commit.
+
+Never host names, users, paths or serial numbers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def gpu_environment(limits: Limits) -> dict[str, Any]:
-    """What NVML adds to a record: the GPU's model, driver and limits."""
+    """Return what NVML adds to a record: the GPU's model, driver and limits."""
     known = {
         "gpu": limits.name,
         "driver": limits.driver,
@@ -34,7 +37,7 @@ def gpu_environment(limits: Limits) -> dict[str, Any]:
 
 
 def software_environment() -> dict[str, str]:
-    """Versions of what decides a kernel's code and its measurement, and the commit when run from a checkout."""
+    """Return the versions that decide a kernel's code, and the commit of a checkout."""
     versions = {"ioaware": __version__, "python": platform.python_version()}
     versions |= {name: version for name in ("torch", "triton", "numpy") if (version := installed_version(name))}
     commit = checkout_commit(Path(__file__).parents[1])
@@ -43,7 +46,7 @@ def software_environment() -> dict[str, str]:
 
 @cache
 def installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution, without importing it."""
+    """Return the version of an installed distribution, without importing it."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -52,8 +55,10 @@ def installed_version(distribution: str) -> str | None:
 
 @cache
 def checkout_commit(root: Path) -> str | None:
-    """`abc123def456` or `abc123def456-dirty` if `root` is the top of a git checkout; None anywhere else, so that an
-    installed ioaware does not report the commit of whatever project surrounds it."""
+    """Return `abc123def456` or `abc123def456-dirty` if `root` is the top of a git checkout, else None.
+
+    Why the top only: an installed ioaware must not report the commit of a project around it.
+    """
     if not (root / ".git").exists():
         return None
     try:
@@ -70,7 +75,7 @@ def checkout_commit(root: Path) -> str | None:
 
 
 def scrub(text: str) -> str:
-    """A program's words without what would tell whose machine they were said on."""
+    """Replace paths and the host name in a program's output, which records must not contain."""
     places = {str(Path.cwd()): ".", str(Path.home()): "~", tempfile.gettempdir(): "TMP", socket.gethostname(): "HOST"}
     for place, name in places.items():
         if len(place) > 3:  # "/" or a one-letter host would shred the text

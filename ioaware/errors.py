@@ -1,10 +1,10 @@
-"""Errors a user can meet: what happened, where, why, what to do next, and the exit code that says it to a script."""
+"""Errors of the user or the machine: what, where, why, what to do next, and the exit code."""
 
 from __future__ import annotations
 
 
 class IoawareError(Exception):
-    """One clear sentence, and after it what to do next. Every user error derives from this; anything else is a bug."""
+    """One clear sentence, then what to do next. Every other exception is a bug of ioaware."""
 
     exit_code = 70
 
@@ -18,13 +18,13 @@ class IoawareError(Exception):
 
 
 class UsageError(IoawareError):
-    """The command or call names something that does not exist or cannot work: a case, parameter, value, file."""
+    """The command or call names what does not exist or cannot work: a case, parameter, value, file."""
 
     exit_code = 2
 
 
 class InconclusiveError(IoawareError):
-    """The evidence does not decide: unstable, incomparable, or physically impossible numbers."""
+    """The evidence does not decide: unstable, incomparable or physically impossible numbers."""
 
     exit_code = 3
 

@@ -1,4 +1,4 @@
-"""Parameters: one meaning for a name everywhere, parsed from the command line and checked with one clear error."""
+"""Parameters of cases: parse them from text, check them, fill in defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRUE_WORDS, FALSE_WORDS = frozenset({"true", "yes", "on", "1"}), frozenset({"fal
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A named parameter of a case: its kind, default and the values that can work."""
+    """A named parameter of a case: its kind, default and valid range."""
 
     name: str
     kind: Literal["int", "bool", "dtype"]
@@ -33,7 +33,7 @@ class Param:
     maximum: int = 2**24
 
     def parse(self, text: str) -> ParamValue:
-        """The value a user typed. Raises `UsageError` naming the valid ones."""
+        """Return the value of a user's text. Raises `UsageError` that lists the valid ones."""
         word = text.strip().lower()
         if self.kind == "bool" and word in TRUE_WORDS | FALSE_WORDS:
             return word in TRUE_WORDS
@@ -47,7 +47,7 @@ class Param:
         raise self._refusal(text)
 
     def check(self, value: ParamValue) -> ParamValue:
-        """The value itself when it can work. Raises `UsageError` otherwise."""
+        """Return the value if it is valid. Raises `UsageError` otherwise."""
         if value is None and self.default is None:
             return None
         if self.kind == "bool" and isinstance(value, bool):
@@ -89,7 +89,7 @@ STANDARD_PARAMS: Mapping[str, Param] = {
 
 
 class Declared(Protocol):
-    """A parameter of anything that takes parameters: a case's `Param`, or the argument of a user's function."""
+    """A parameter of a case (`Param`) or of a user's function."""
 
     @property
     def name(self) -> str: ...
@@ -102,7 +102,10 @@ class Declared(Protocol):
 def resolve(
     declared: Iterable[Declared], given: Mapping[str, ParamValue | str], what: str, *, typed: bool = False
 ) -> dict[str, ParamValue]:
-    """All parameters of `what`, defaults filled in and every value checked; `typed` values are text from a user."""
+    """Return all parameters of `what`: defaults filled in, every value checked.
+
+    `typed` says that strings in `given` are text from a user. Raises `UsageError`.
+    """
     known = {param.name: param for param in declared}
     for name in given:
         if name not in known:
@@ -117,7 +120,10 @@ def resolve(
 
 
 def split_assignments(assignments: Iterable[str], flag: str = "-p", example: str = "-p seq_len=4096") -> dict[str, str]:
-    """`["seq_len=512", ...]`, given with this flag, as a mapping. Raises `UsageError` for what has no name or equals sign."""
+    """Parse `["seq_len=512", ...]`, given with this flag, into a mapping.
+
+    Raises `UsageError` for an item without a name or an equals sign, and for a repeated name.
+    """
     pairs: dict[str, str] = {}
     for item in assignments:
         name, equals, value = item.partition("=")

@@ -1,4 +1,4 @@
-"""What `predict` says: the closed form of a case as a `Result`, in bytes over batch and heads, beside its lower bounds."""
+"""`predict`: the closed form of a case as a `Result`, in bytes over batch and heads, with its lower bound."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ioaware.result import Launch, ParamValue, Result, Traffic
 
 
 def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamValue) -> Result:
-    """What the algorithm of a case moves, exactly, according to its paper.
+    """Return the exact traffic of a case's algorithm, by the closed form of its paper.
 
-    `machine` gives the M of the lower bound where `sram_elements` does not. Raises `UsageError` for a case, parameter
-    or value that does not exist or cannot work.
+    `machine` gives the M of the lower bound where `sram_elements` does not. Raises `UsageError` for an unknown case or
+    parameter, or a value out of range.
     """
     found = find_case(case)
     given = resolve(found.params, params, case)
@@ -46,7 +46,7 @@ def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamVal
 
 
 def _traffic(step: Step, values: Mapping[str, int], *, square: bool) -> Traffic:
-    """A step's bytes over batch and heads, with the formula that gives them; the algorithms have no atomics."""
+    """Return a step's bytes over batch and heads with their formulas; the algorithms have no atomics."""
     reads, read_formula = _formula(step.reads, square)
     writes, write_formula = _formula(step.writes, square)
     return Traffic(
@@ -60,7 +60,7 @@ def _traffic(step: Step, values: Mapping[str, int], *, square: bool) -> Traffic:
 
 @lru_cache(maxsize=256)
 def _formula(elements: Elements, square: bool) -> tuple[Expr, str]:
-    """Bytes over batch and heads, and as text: in N alone where there are as many keys as queries."""
+    """Return the bytes over batch and heads as expression and text, in N alone where N_k = N."""
     formula: Expr = B * H * elements.bytes
     merged: Expr = formula.subs(N_k, N) if square else formula  # pyright: ignore[reportUnknownMemberType]
     return formula, show(merged)
@@ -75,7 +75,7 @@ def _launch(step: Step, values: Mapping[str, int], *, square: bool) -> Launch:
 
 
 def _block_notes(counts: Counts, values: Mapping[str, int], given: Mapping[str, ParamValue]) -> tuple[str, ...]:
-    """Which blocks the formulas were evaluated at, where they come from M and not from the parameters."""
+    """Say which blocks the formulas were evaluated at, where M sets them."""
     memory = given.get("sram_elements")
     if memory is None:
         return ()
@@ -92,7 +92,7 @@ def _block_notes(counts: Counts, values: Mapping[str, int], given: Mapping[str, 
 def _lower_bound(
     values: Mapping[str, int], given: Mapping[str, ParamValue], machine: Machine, *, causal: bool
 ) -> tuple[int, str]:
-    """The bound in bytes for all heads, and the note that says which M it is for."""
+    """Return the bound in bytes for all heads, and the note that names its M."""
     memory, processors = given.get("sram_elements"), 1
     whose = "as given, one fast memory"
     if not isinstance(memory, int):

@@ -1,7 +1,7 @@
-"""The values everything exchanges: `Traffic` at one place of the memory hierarchy, and the `Result` one source gives.
+"""`Traffic` at one place of the memory hierarchy, and the `Result` of one source.
 
-Three places, always named apart: `requested` (between the SMs and the L2, what Theorem 2 of the FlashAttention paper
-counts), `hbm` (between the L2 and HBM), and `compulsory` (every distinct byte of the inputs and of the output once).
+Places: `requested` (between the SMs and the L2; Theorem 2 of the FlashAttention paper counts it), `hbm` (between the L2 and
+HBM), `compulsory` (every distinct byte of the inputs and of the output once).
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ SCHEMA = 1
 
 Source = Literal["predict", "derive", "trace", "simulate", "measure"]
 Status = Literal["ok", "throttled", "unstable", "impossible", "failed"]
-"""throttled: the clocks moved, so the bytes hold and the time compares with nothing. unstable: others were on the GPU,
-or it is not whole. impossible: the numbers contradict physics. failed: there are none to show."""
+"""throttled: the clocks moved, so the bytes hold and the time does not. unstable: other processes used the GPU, or it is a
+partition. impossible: the numbers contradict physics. failed: there are no numbers.
+"""
 
 BYTES_HOLD: frozenset[Status] = frozenset({"ok", "throttled"})
-"""Counting bytes needs no quiet clock."""
+"""Statuses whose byte counts are valid: counting bytes needs no steady clock."""
 
 ParamValue = int | float | bool | str | None
 Params = Mapping[str, ParamValue]
 
 
-def _refuse_impossible(value: Any, name: str) -> None:
-    """A byte count is a non-negative int or unknown; a bool or a float that slipped in is a bug or a forged file."""
+def _check_byte_count(value: Any, name: str) -> None:
+    """Raise `ValueError` unless the value is None or a non-negative int; a bool or a float is refused."""
     if value is not None and (type(value) is not int or value < 0):
         raise ValueError(f"{name} must be a non-negative integer, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes moved at one place. `None` means that the source does not know, never zero.
+    """Bytes moved at one place. `None` means unknown, never zero.
 
-    `read_bytes` and `write_bytes` count the elements accessed under their masks; the sector fields count the 32-byte
-    sectors those accesses touch, which is what hardware counters see; `atomic_bytes` counts the operands of
-    read-modify-writes, apart from both.
+    `read_bytes` and `write_bytes` count the elements accessed under their masks. The sector fields count the 32-byte
+    sectors that those accesses touch, as hardware counters do. `atomic_bytes` counts the operands of read-modify-writes,
+    apart from both.
     """
 
     read_bytes: int | None = None
@@ -49,17 +50,17 @@ class Traffic:
 
     def __post_init__(self) -> None:
         for name in ("read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes"):
-            _refuse_impossible(getattr(self, name), name)
+            _check_byte_count(getattr(self, name), name)
 
     @property
     def total_bytes(self) -> int | None:
-        """Reads, writes and atomics together, or None where reads or writes are unknown."""
+        """Sum of reads, writes and atomics; None where reads or writes are unknown."""
         if self.read_bytes is None or self.write_bytes is None:
             return None
         return self.read_bytes + self.write_bytes + (self.atomic_bytes or 0)
 
     def __add__(self, other: Traffic) -> Traffic:
-        """The sum of two launches' traffic; what either does not know, the sum does not know. Formulas are dropped."""
+        """Return the sum of two launches' traffic. Unknown plus anything is unknown. Formulas are dropped."""
         return Traffic(
             _sum(self.read_bytes, other.read_bytes),
             _sum(self.write_bytes, other.write_bytes),
@@ -77,7 +78,7 @@ ZERO = Traffic(0, 0, 0, 0, 0)
 
 
 def total(parts: Iterable[Traffic | None]) -> Traffic | None:
-    """The sum over launches, or None when any of them is unknown."""
+    """Return the sum over launches, or None where any of them is unknown."""
     result = ZERO
     for part in parts:
         if part is None:
@@ -88,11 +89,11 @@ def total(parts: Iterable[Traffic | None]) -> Traffic | None:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel launch of the work, in launch order. `origin` tells Triton kernels from torch's own operators.
+    """One kernel launch, in launch order. `origin` separates Triton kernels from torch's own operators.
 
-    `local_bytes` is the local memory of a thread: registers spilled there travel through the L1 and the L2, so counters
-    see them and no formula does. `conditions` are what the formulas are for, as relations between parameters. `counters` are
-    what else a GPU counts, as counted or as foretold, by their own names.
+    `local_bytes` is the local memory of a thread. Spilled registers move through L1 and L2: counters see them, formulas do
+    not. `conditions` are relations between parameters under which the formulas hold. `counters` are other GPU counters,
+    measured or predicted, by Nsight Compute's names.
     """
 
     kernel: str
@@ -113,20 +114,20 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The output against the float64 reference: relative Frobenius error, and the error allowed for this dtype."""
+    """Relative Frobenius error of the output against float64, and the error allowed for this dtype."""
 
     relative_error: float
     tolerance: float
 
     @property
     def passed(self) -> bool:
-        """Written so that a NaN error fails."""
+        """Whether the error is within the tolerance; False for a NaN error."""
         return self.relative_error <= self.tolerance
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time of one call of the work over `count` repetitions, by CUDA events, in nanoseconds."""
+    """Time of one call over `count` repetitions, by CUDA events, in nanoseconds."""
 
     median_ns: float
     p25_ns: float
@@ -137,7 +138,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one source says about one target at one set of parameters. See the JSON contract in the README."""
+    """What one source says about one target at one set of parameters."""
 
     source: Source
     target: str
@@ -161,18 +162,18 @@ class Result:
     environment: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable JSON form: `schema` first, and only the keys this source knows."""
+        """Return the stable JSON form: `schema` first, then only the known keys."""
         return {"schema": SCHEMA, **_known(self)}
 
     def _repr_html_(self) -> str:
-        """A table for notebooks."""
+        """Return an HTML table for notebooks."""
         from ioaware.display.notebook import result_html
 
         return result_html(self)
 
 
 def _known(value: Any) -> Any:
-    """Dataclasses to dictionaries without their unknown (None) and empty fields; tuples to lists."""
+    """Convert dataclasses to dictionaries without None and empty fields, and tuples to lists."""
     if is_dataclass(value):
         pairs = ((f.name, _known(getattr(value, f.name))) for f in fields(value))
         return {name: item for name, item in pairs if item is not None and item != []}

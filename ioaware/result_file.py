@@ -1,4 +1,4 @@
-"""Records on disk: one `Result` a line of JSON, validated when read, because a file may be truncated or forged."""
+"""Read and write records: one `Result` per line of JSON, validated when read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from ioaware._atomic_file import whole_file
+from ioaware._atomic_file import atomic_write
 from ioaware.errors import DataError, MachineError
 from ioaware.result import SCHEMA, Result
 
@@ -15,12 +15,12 @@ MAX_BYTES = 64 * 2**20
 
 
 def encode(result: Result) -> str:
-    """One line of strict JSON; a NaN or infinity anywhere is refused here rather than found later."""
+    """Return one line of strict JSON. Raises `ValueError` for a NaN or an infinity."""
     return json.dumps(result.to_dict(), allow_nan=False, separators=(",", ":"))
 
 
 def decode(line: str | bytes, where: str = "record") -> Result:
-    """A `Result` from its JSON. Raises `DataError` for anything that `encode` would not have written."""
+    """Parse a `Result` from its JSON. Raises `DataError` for anything that `encode` would not write."""
     try:
         import msgspec  # only the file boundary needs it: measuring must start on machines without it
     except ModuleNotFoundError as error:
@@ -47,12 +47,12 @@ def decode(line: str | bytes, where: str = "record") -> Result:
 
 
 def _unknown_keys(data: dict[str, Any], known: dict[str, Any]) -> set[str]:
-    """Top-level names that did not survive the round trip and are not merely null."""
+    """Return the top-level names that did not survive the round trip and are not null."""
     return {key for key, value in data.items() if value is not None and value != [] and key not in known}
 
 
 def read_jsonl(path: Path) -> Iterator[Result]:
-    """Every record of a JSONL file. Raises `DataError` naming the file and line."""
+    """Yield every record of a JSONL file. Raises `DataError` with the file and line."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
@@ -66,9 +66,9 @@ def read_jsonl(path: Path) -> Iterator[Result]:
 
 
 def write_jsonl(path: Path, results: Iterable[Result]) -> None:
-    """Writes a JSONL file that appears whole. Raises `DataError` when it cannot be written."""
+    """Write a JSONL file atomically. Raises `DataError` when it cannot be written."""
     try:
-        with whole_file(path) as place, place.open("w", encoding="utf-8") as file:
+        with atomic_write(path) as place, place.open("w", encoding="utf-8") as file:
             for result in results:
                 file.write(encode(result) + "\n")
     except OSError as error:

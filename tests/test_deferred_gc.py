@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from ioaware._deferred_gc import PATIENT, patient_collector
+from ioaware._deferred_gc import THRESHOLDS, deferred_full_gc
 
 
 @pytest.fixture(autouse=True)
@@ -19,20 +19,20 @@ def thresholds() -> Generator[None]:
 
 def test_what_dies_young_is_collected_and_the_rest_waits() -> None:
     gc.set_threshold(700, 10, 10)
-    with patient_collector():
-        assert gc.get_threshold() == PATIENT
+    with deferred_full_gc():
+        assert gc.get_threshold() == THRESHOLDS
         assert gc.isenabled()
     assert gc.get_threshold() == (700, 10, 10)
 
 
 def test_a_user_who_is_more_patient_stays_so() -> None:
     gc.set_threshold(50_000, 5, 2_000)
-    with patient_collector():
-        assert gc.get_threshold() == (50_000, PATIENT[1], 2_000)
+    with deferred_full_gc():
+        assert gc.get_threshold() == (50_000, THRESHOLDS[1], 2_000)
 
 
 def test_an_error_ends_it() -> None:
     gc.set_threshold(700, 10, 10)
-    with pytest.raises(ZeroDivisionError), patient_collector():
+    with pytest.raises(ZeroDivisionError), deferred_full_gc():
         raise ZeroDivisionError
     assert gc.get_threshold() == (700, 10, 10)

@@ -22,7 +22,7 @@ TARGET = f"{SUPPORT / 'targets/uncompiled_targets.py'}:plain"
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("IOAWARE_CACHE_DIR", str(tmp_path / "kept"))
-    disk_cache.tidied.cache_clear()
+    disk_cache.evict_oldest.cache_clear()
     yield tmp_path / "kept"
     forget()
 
@@ -72,11 +72,11 @@ def test_damaged_files_are_made_again(place: Path) -> None:
     assert {path: path.read_bytes() for path in place.iterdir()} == whole
 
 
-@pytest.mark.parametrize("finding", [None, [], {}, [1], ["a", "b"], {"nodes": [["sin", 0]]}, {"nodes": [], "counts": [0]}])
-def test_a_finding_of_another_shape_is_made_again(place: Path, finding: object) -> None:
+@pytest.mark.parametrize("value", [None, [], {}, [1], ["a", "b"], {"nodes": [["sin", 0]]}, {"nodes": [], "counts": [0]}])
+def test_a_value_of_another_shape_is_computed_again(place: Path, value: object) -> None:
     first = derived().to_dict()
     for path in place.iterdir():
-        disk_cache.keep(path.stem, finding)
+        disk_cache.store(path.stem, value)
         assert derived().to_dict() == first
 
 
@@ -99,16 +99,16 @@ def test_other_arguments_other_ir_or_another_compiler_have_other_names(place: Pa
     assert len(list(place.iterdir())) > before
 
 
-def test_old_findings_give_way(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_values_are_evicted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "LARGEST_BYTES", 4000)
     place.mkdir()
     for age in range(10):
         (place / f"{age}.json").write_text(" " * 1000)
         os.utime(place / f"{age}.json", (1000 - age, 1000 - age))
-    disk_cache.keep("new", "finding")
+    disk_cache.store("new", "value")
     left = {path.stem for path in place.iterdir()}
     assert left == {"new", "0"}
-    assert disk_cache.find("new") == "finding"
+    assert disk_cache.load("new") == "value"
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert disk_cache.directory({"IOAWARE_CACHE_DIR": ""}) is None
 
 
-def test_a_finding_too_large_is_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_too_large_is_not_stored(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "LARGEST_FILE_BYTES", 100)
-    disk_cache.keep("large", "x" * 200)
-    assert disk_cache.find("large") is None
+    disk_cache.store("large", "x" * 200)
+    assert disk_cache.load("large") is None
     assert json.dumps(sorted(map(str, place.glob("*")))) == "[]"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ioaware._atomic_file import whole_file
+from ioaware._atomic_file import atomic_write
 from ioaware.cli.options import settings
 from ioaware.cli.terminal_text import printable
 from ioaware.errors import UsageError
@@ -74,7 +74,7 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
 
 def _write(path: Path, document: str) -> None:
     try:
-        with whole_file(path) as place:
+        with atomic_write(path) as place:
             place.write_text(document, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror})", "Choose another path for -o.") from error

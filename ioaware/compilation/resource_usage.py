@@ -63,7 +63,7 @@ class MachineCode:
         for launch in launches:  # a failure is told by `of`, if the kernel's compilation for its formula did not tell it before
             with suppress(Exception), clear_failure(launch, self._gpu):
                 work = _Lowering(launch, self._gpu, self._compiler)
-                if work.key not in known and work.key not in self._begun and not disk_cache.find(work.name()):
+                if work.key not in known and work.key not in self._begun and not disk_cache.load(work.name()):
                     self._begun[work.key] = self._threads.submit(work.prepared())
 
     def of(self, at: int, text: str) -> Resources:
@@ -81,14 +81,14 @@ class MachineCode:
 
     def _found(self, work: _Lowering, text: str) -> Resources:
         if work.key not in self._begun:
-            match disk_cache.find(work.name(text)):
+            match disk_cache.load(work.name(text)):
                 case [int(shared_bytes), int() | None as registers]:
                     return Resources(shared_bytes, registers)
                 case _:
                     self._begun[work.key] = self._threads.submit(work.prepared())
         found = self._begun.pop(work.key).result()
-        disk_cache.keep(work.name(text), [found.shared_bytes, found.registers])
-        disk_cache.keep(work.name(), True)
+        disk_cache.store(work.name(text), [found.shared_bytes, found.registers])
+        disk_cache.store(work.name(), True)
         return found
 
 
@@ -108,7 +108,7 @@ class _Lowering:
     def name(self, text: str = "") -> str:
         """By which it is kept: Triton's hash of a kernel's source does not see all that its IR follows from, so that the IR
         itself is part of it. Without IR the name of a sign that it has been lowered before, and is probably kept."""
-        return disk_cache.name_of(("machine code", *self.key, text))
+        return disk_cache.cache_key(("machine code", *self.key, text))
 
     def prepared(self) -> Callable[[], Resources]:
         """Does Python's part here and now, where neither host code sees it at work, nor it what host code is told of a GPU;

@@ -46,12 +46,12 @@ def name_of(text: str, arguments: Sequence[Argument], grid: Sequence[Expr], know
         nodes, places = to_nodes(exprs)
     except UnknownKindError:
         return None
-    return disk_cache.name_of(("traffic", disk_cache.own_code(), text, *told, repr(nodes), repr(places)))
+    return disk_cache.cache_key(("traffic", disk_cache.own_code(), text, *told, repr(nodes), repr(places)))
 
 
 def find(name: str) -> KernelTraffic | None:
     """The traffic that is kept by this name, if any is."""
-    data = disk_cache.find(name)
+    data = disk_cache.load(name)
     try:
         return None if data is None else _from_data(data)
     except (UnknownKindError, TypeError, KeyError, IndexError, ValueError):
@@ -78,7 +78,7 @@ def keep(name: str, kernel: KernelTraffic) -> None:
         "kernel": [kernel.kernel, kernel.exact, kernel.sectors_exact, kernel.notes],
     }
     if _from_data(json.loads(json.dumps(data))) == kernel:
-        disk_cache.keep(name, data)
+        disk_cache.store(name, data)
 
 
 def _from_data(data: Any) -> KernelTraffic:

@@ -1,4 +1,4 @@
-"""GPUs as the analyses see them: a hierarchy of memories with capacities and bandwidths, SMs, and peak FLOP/s per dtype."""
+"""GPU models: memory levels with capacities and bandwidths, SMs, peak FLOP/s per dtype."""
 
 from __future__ import annotations
 

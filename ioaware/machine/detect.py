@@ -1,4 +1,4 @@
-"""The GPU of this machine as a `Machine`: what torch and NVML report, completed from the preset of the same GPU."""
+"""Detect the GPU of this machine with torch and NVML; a preset of the same GPU fills gaps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TORCH, NVML = "torch.cuda.get_device_properties", "NVML"
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What the driver says about one GPU; None where it says nothing."""
+    """What the driver reports about one GPU; None where it reports nothing."""
 
     device: str
     sms: int
@@ -28,12 +28,15 @@ class Reported:
 
 
 def detect_machine(index: int = 0) -> Machine:
-    """The CUDA GPU of that index. Raises `MachineError` where there is none; works without NVML, with fewer numbers."""
+    """Return the CUDA GPU of that index. Raises `MachineError` where there is none.
+
+    NVML is optional; without it fewer numbers are known.
+    """
     return describe(report(index))
 
 
 def describe(reported: Reported) -> Machine:
-    """A `Machine` from what was reported; a preset fills the gaps, and the notes say which."""
+    """Build a `Machine` from the reported numbers; notes name what comes from a preset."""
     preset = _preset_for(reported)
     notes: list[str] = []
     levels = [_level(name, reported, preset, notes) for name in ("registers", "shared", "l1", "l2", "hbm")]
@@ -53,9 +56,9 @@ def describe(reported: Reported) -> Machine:
 
 
 def _preset_for(reported: Reported) -> Machine | None:
-    """The preset of the same GPU: its name among the words of the driver's name, and as many SMs.
+    """Return the preset of the same GPU: its name in the driver's name, and the same SM count.
 
-    A partition (MIG) or another form factor of the same name has other peaks, so the SMs must agree.
+    A partition (MIG) or another form factor of the same name has other peaks, so the SM counts must agree.
     """
     words = "".join(letter if letter.isalnum() else " " for letter in reported.device.upper()).split()
     joined = "".join(words)
@@ -66,7 +69,7 @@ def _preset_for(reported: Reported) -> Machine | None:
 
 
 def _level(name: LevelName, reported: Reported, preset: Machine | None, notes: list[str]) -> Level | None:
-    """One level: the reported numbers first, then the preset's, else no level at all."""
+    """Return one level: reported numbers first, then the preset's, else None."""
     fallback = next((level for level in preset.levels if level.name == name), None) if preset else None
     capacity, capacity_source = {
         "registers": (reported.register_bytes, TORCH),
@@ -104,7 +107,7 @@ def _bandwidth(name: LevelName, reported: Reported) -> tuple[float | None, str]:
 
 
 def report(index: int = 0) -> Reported:
-    """Asks torch, and NVML where it is installed. Raises `MachineError` where there is no CUDA GPU of that index."""
+    """Query torch, and NVML where it is installed. Raises `MachineError` without a CUDA GPU of that index."""
     import torch
 
     cuda: Any = torch.cuda
@@ -127,7 +130,7 @@ def report(index: int = 0) -> Reported:
 
 
 def _with_nvml(reported: Reported, uuid: str) -> Reported:
-    """The clocks and the bus width, found by UUID because CUDA_VISIBLE_DEVICES renumbers; unchanged without NVML."""
+    """Add clocks and bus width. The GPU is matched by UUID, because CUDA_VISIBLE_DEVICES renumbers."""
     try:
         import pynvml
     except ImportError:

@@ -1,4 +1,4 @@
-"""`Machine`: the levels of a GPU's memory, its SMs and its peak FLOP/s, every number beside where it comes from."""
+"""`Machine`: a GPU's memory levels, SMs and peak FLOP/s, each number with its source."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LevelName = Literal["registers", "shared", "l1", "l2", "hbm"]
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One memory level, per SM or for the whole GPU as `scope` says. Bandwidth None: no number to be trusted exists.
+    """One memory level, per SM or for the whole GPU (`scope`). Bandwidth None: no reliable number exists.
 
-    `shared` is the most shared memory that one SM can give to programs; it is carved out of the same array as `l1`.
-    `hbm` is the device memory, also where that is GDDR.
+    `shared` is the most shared memory that one SM can give to programs; it shares its array with `l1`. `hbm` is the device
+    memory, GDDR included.
     """
 
     name: LevelName
@@ -38,7 +38,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A GPU. `name` is what `find_machine` takes; `device` what the driver calls it; `notes` what could not be detected."""
+    """A GPU. `name` is the argument of `find_machine`, `device` the driver's name, `notes` what was not detected."""
 
     name: str
     device: str
@@ -49,7 +49,7 @@ class Machine:
     notes: tuple[str, ...] = ()
 
     def level(self, name: LevelName) -> Level:
-        """The level of that name. Raises `UsageError` where this machine's is not known."""
+        """Return the level of that name. Raises `UsageError` where it is unknown."""
         for level in self.levels:
             if level.name == name:
                 return level
@@ -58,31 +58,31 @@ class Machine:
         )
 
     def peak(self, dtype: str) -> Peak:
-        """The peak for a dtype, under torch's name or a short one (`fp16`). Raises `UsageError` naming the known ones."""
+        """Return the peak for a dtype, by torch's name or a short one (`fp16`). Raises `UsageError`."""
         known = self.peaks.get(DTYPE_ALIASES.get(dtype, dtype))
         if known is None:
             raise UsageError(f"{self.name}: no peak FLOP/s known for {dtype!r}", f"Known: {', '.join(self.peaks)}.")
         return known
 
     def sram_elements(self, dtype: str) -> int:
-        """M of the papers: the elements of one SM's shared memory. Registers are not counted: kernels cannot address them."""
+        """Return M of the papers: one SM's shared memory in elements. Registers do not count: kernels cannot address them."""
         return self.level("shared").capacity_bytes // ELEMENT_BYTES[DTYPE_ALIASES.get(dtype, dtype)]
 
     def attainable_flops_per_s(self, intensity: float, dtype: str, level: LevelName = "hbm") -> float:
-        """The roofline at `intensity` FLOPs per byte moved at `level`: min(peak, intensity x bandwidth), in FLOP/s.
+        """Return the roofline at `intensity` FLOP per byte: min(peak, intensity x bandwidth), in FLOP/s.
 
-        Williams, Waterman, Patterson 2009. The bandwidth of a level per SM counts for all SMs together. Raises
-        `UsageError` where the bandwidth or the peak is not known.
+        Source: Williams, Waterman, Patterson 2009. The bandwidth of a per-SM level counts for all SMs together. Raises
+        `UsageError` where the bandwidth or the peak is unknown.
         """
         return min(self.peak(dtype).flops_per_s, intensity * self.bandwidth_bytes_per_s(level))
 
     def bandwidth_bytes_per_s(self, level: LevelName) -> float:
-        """The bandwidth of a level, of all SMs together. Raises `UsageError` where it is not known."""
+        """Return the bandwidth of a level over all SMs. Raises `UsageError` where it is unknown."""
         found = self.level(level)
         if found.bandwidth_bytes_per_s is None:
             raise UsageError(f"{self.name}: the bandwidth of {level} is not known ({found.bandwidth_source})")
         return found.bandwidth_bytes_per_s * (self.sms if found.scope == "sm" else 1)
 
     def ridge_flops_per_byte(self, dtype: str, level: LevelName = "hbm") -> float:
-        """The intensity where the roofline bends: below it `level` bounds the time, above it the arithmetic."""
+        """Return the intensity of the roofline's ridge: below it `level` bounds the time, above it arithmetic."""
         return self.peak(dtype).flops_per_s / self.bandwidth_bytes_per_s(level)

@@ -1,4 +1,4 @@
-"""Six GPUs from their vendor's documents, each number with its source. Peaks are dense (without 2:4 sparsity)."""
+"""Six GPUs from their vendors' documents, each number with its source; peaks are dense."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ L40S_SHEET = "NVIDIA L40S datasheet"
 
 
 def _per_sm(shared_kib: int, l1_kib: int, clock_hz: float | None, clock_source: str) -> tuple[Level, ...]:
-    """Registers, shared memory and L1 of one SM; the data array of the last two gives 128 bytes a clock."""
+    """Return registers, shared memory and L1 of one SM; the array of the last two gives 128 bytes a clock."""
     bandwidth = None if clock_hz is None else 128 * clock_hz
     source = f"{BANKS}; {clock_source}"
     return (
@@ -136,9 +136,9 @@ DEFAULT_MACHINE = H200
 
 
 def find_machine(name: str) -> Machine:
-    """The preset of that name, or of the driver's name, in any case, spaces and dashes aside.
+    """Return the preset of that name or driver's name; case, spaces and dashes are ignored.
 
-    Raises `UsageError` naming the choices.
+    Raises `UsageError` that lists the names.
     """
 
     def plain(text: str) -> str:

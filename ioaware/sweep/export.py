@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TextIO
 
-from ioaware._atomic_file import whole_file
+from ioaware._atomic_file import atomic_write
 from ioaware.errors import DataError, UsageError
 from ioaware.params import STANDARD_PARAMS
 from ioaware.result import Result
@@ -38,7 +38,7 @@ def export(results: Iterable[Result], path: Path, format: str | None = None) -> 
     if path.is_dir():
         raise UsageError(f"{path}: a directory", "Name a file in it.")
     try:
-        with whole_file(path) as place:
+        with atomic_write(path) as place:
             if parquet is not None:
                 _write_parquet(parquet, ordered, place)
             else:
