@@ -1,4 +1,4 @@
-"""How many 32-byte sectors one access touches: what the hardware moves for the elements that the program asked for."""
+"""Count the 32-byte sectors that one access touches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Mask = NDArray[np.bool_]
 
 
 def count_sectors(addresses: Addresses, mask: Mask, width: int) -> int:
-    """Distinct sectors that the active lanes of one access touch.
+    """Return the distinct sectors that the active lanes of one access touch.
 
     `addresses`, in bytes, and `mask` have the same shape, `width` is the bytes of an element. Lanes that share a sector
-    count it once, as a coalesced request does. A tile whose addresses ascend along its rows or along its columns, nearly
-    every tile there is, is counted in one pass; any other is sorted.
+    count it once, as a coalesced request does. Addresses that ascend along the rows or the columns of a tile are counted in
+    one pass; others are sorted.
     """
     active = addresses[mask]
     if active.size == 0:
@@ -33,7 +33,7 @@ def count_sectors(addresses: Addresses, mask: Mask, width: int) -> int:
 
 
 def _count_ascending(sectors: Addresses) -> int | None:
-    """The number of distinct values when they ascend, None when they do not."""
+    """Return the number of distinct values if they ascend, else None."""
     before, after = sectors[:-1], sectors[1:]
     if (before > after).any():
         return None

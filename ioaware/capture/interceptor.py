@@ -94,7 +94,7 @@ class Interceptor:
         plain = autotuner.Autotuner.run
 
         def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            return run_one_configuration(plain, tuner, args, kwargs, wanted=self._wanted, verb="derived", say=self._say)
+            return run_one_configuration(plain, tuner, args, kwargs, required=self._wanted, verb="derived", add_note=self._say)
 
         patches.set(autotuner.Autotuner, "run", tuned)
         return self

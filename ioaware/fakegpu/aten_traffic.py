@@ -1,6 +1,6 @@
-"""What torch's own operators move between the kernels of a work: assumed, since nobody looks inside them.
+"""Bytes that torch operators between the kernels move: inputs read once, outputs written once.
 
-Each reads its inputs once and writes its outputs once, which is the least it can do. Views and allocations move nothing.
+That is the least an operator can do, and is assumed: its kernels are not analysed. Views and allocations move nothing.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ OVERWRITES = frozenset(
         "cauchy_",
     )
 )
-"""OperatorRecorder in place that do not read what they replace."""
+"""In-place operators that do not read what they overwrite."""
 
 
 def assumed_launch(operator: str, read_bytes: int, write_bytes: int) -> Launch:
-    """An operator of torch's own as a launch."""
+    """Return a torch operator as a launch."""
     return Launch(operator, origin="torch", requested=Traffic(read_bytes, write_bytes), exact=False, notes=(NOTE,))
 
 
@@ -46,8 +46,10 @@ Describe = Callable[[str, Any, Any], Any]
 
 
 class OperatorRecorder(OperatorMode):
-    """Inside the block, appends to `launches` what `describe` makes of each operator that moves data: of its name and the
-    bytes that it reads and writes. An operator made of Triton kernels, which append themselves, is counted as those."""
+    """Append `describe(name, read_bytes, write_bytes)` to `launches` for each operator that moves data.
+
+    An operator made of Triton kernels is counted as those kernels, which append themselves.
+    """
 
     def __init__(self, launches: list[Any], describe: Describe = assumed_launch) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -60,35 +62,36 @@ class OperatorRecorder(OperatorMode):
         before = len(self._launches)
         outcome = func(*args, **(kwargs or {}))
         if len(self._launches) == before:
-            moved = movement(func, args, kwargs or {}, outcome)
-            if moved is not None:
-                self._launches.append(self._describe(str(func), *moved))
+            traffic = operator_traffic(func, args, kwargs or {}, outcome)
+            if traffic is not None:
+                self._launches.append(self._describe(str(func), *traffic))
         return outcome
 
 
-def movement(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> tuple[Any, Any] | None:
-    """Bytes an operator reads and writes, or None when it moves nothing: a view, an allocation, a question about metadata.
+def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> tuple[Any, Any] | None:
+    """Return the bytes an operator reads and writes, or None for a view, an allocation, a metadata query.
 
-    Integers, or torch's symbolic ones where the sizes of the tensors are."""
+    Integers, or SymInts if the tensors have symbolic sizes.
+    """
     name: str = func._schema.name
     if name in ALLOCATIONS or name.startswith("prim::"):
         return None
-    changed = [(argument, value) for argument, value in _arguments(func, args, kwargs) if _is_written(argument)]
-    overwritten = [value for argument, value in changed if argument.kwarg_only or name in OVERWRITES]
+    written = [(argument, value) for argument, value in _arguments(func, args, kwargs) if _is_written(argument)]
+    overwritten = [value for argument, value in written if argument.kwarg_only or name in OVERWRITES]
     inputs = strided_tensors((args, kwargs))
-    blind = {id(tensor) for tensor in strided_tensors(overwritten)}
-    read_bytes = sum(_distinct(tensor for tensor in inputs if id(tensor) not in blind).values())
+    not_read = {id(tensor) for tensor in strided_tensors(overwritten)}
+    read_bytes = sum(_distinct(tensor for tensor in inputs if id(tensor) not in not_read).values())
     shared = storages((args, kwargs))
     outputs = strided_tensors(outcome)
     fresh = [tensor for tensor in outputs if not storages(tensor).keys() <= shared.keys()]
-    rewritten = strided_tensors([value for _, value in changed])
-    write_bytes = sum(_distinct([*rewritten, *fresh]).values())
+    targets = strided_tensors([value for _, value in written])
+    write_bytes = sum(_distinct([*targets, *fresh]).values())
     is_view = not write_bytes and bool(outputs)
     return None if is_view or read_bytes + write_bytes == 0 else (read_bytes, write_bytes)
 
 
 def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Each argument of the operator's schema that was given, with its value."""
+    """Yield each argument of the operator's schema that was passed, with its value."""
     for position, argument in enumerate(func._schema.arguments):
         if position < len(args):
             yield argument, args[position]
@@ -101,7 +104,7 @@ def _is_written(argument: Any) -> bool:
 
 
 def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[Any, ...], Any]:
-    """Bytes of each different view among the tensors; a dimension of stride 0 repeats the same elements."""
+    """Return the bytes of each distinct view; a dimension of stride 0 repeats the same elements."""
     return {
         (tensor.data_ptr(), str(tensor.size()), str(tensor.stride())): tensor.element_size()
         * math.prod(size for size, stride in zip(tensor.size(), tensor.stride(), strict=True) if stride or not size)

@@ -1,7 +1,7 @@
-"""A GPU that is not there: host code written for CUDA allocates on the CPU and is told what it would be told on an H200.
+"""A fake GPU: CUDA host code allocates on the CPU and sees the properties of an H200.
 
-Two layers. A torch function mode sees each call to torch: devices named cuda become the CPU, and a tensor asked where it is
-answers `cuda:0`. Functions of `torch.cuda` and Triton's driver, which no mode sees, are replaced for the length of the block.
+A torch function mode redirects each call to torch: device `cuda` becomes the CPU, `tensor.device` is `cuda:0`. Functions of
+`torch.cuda` and Triton's driver, which a mode cannot intercept, are replaced inside the block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ioaware.fakegpu.cubin import resources
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
 
-# NVIDIA H200: the measured machine's 132 SMs and 60 MB of L2; shared memory, registers and threads are those of compute
+# NVIDIA H200: 132 SMs and 60 MB of L2 as its driver reports them; shared memory, registers and threads are those of compute
 # capability 9.0 (CUDA C++ Programming Guide, technical specifications per compute capability); memory is the data sheet's.
 SM_COUNT, L2_BYTES, MEMORY_BYTES = 132, 60 * 2**20, 141 * 10**9
 SHARED_BYTES_PER_BLOCK, SHARED_BYTES_PER_SM, REGISTERS = 232_448, 233_472, 65_536
@@ -36,20 +36,18 @@ NAME = "NVIDIA H200"
 
 @dataclass
 class StandIn:
-    """What the block learnt about the host code: which properties it was given, for the notes of the result."""
+    """Which properties of the fake GPU the host code read, for the notes of the result."""
 
-    asked: set[str] = field(default_factory=set[str])
+    queries: set[str] = field(default_factory=set[str])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence when the host code's choices may depend on the GPU it thinks it runs on."""
-        return (
-            (f"the host function asked about the GPU and was told it is an {NAME} with {SM_COUNT} SMs",) if self.asked else ()
-        )
+        """A note if the host code read GPU properties: its choices may depend on them."""
+        return (f"the host function read the GPU's properties and saw an {NAME} with {SM_COUNT} SMs",) if self.queries else ()
 
     def torch_properties(self, *_: Any) -> SimpleNamespace:
         """`torch.cuda.get_device_properties`."""
-        self.asked.add("properties")
+        self.queries.add("properties")
         return SimpleNamespace(
             name=NAME,
             major=CAPABILITY[0],
@@ -69,7 +67,7 @@ class StandIn:
 
     def triton_properties(self, *_: Any) -> dict[str, int]:
         """`triton.runtime.driver.active.utils.get_device_properties`."""
-        self.asked.add("properties")
+        self.queries.add("properties")
         return {
             "max_shared_mem": SHARED_BYTES_PER_BLOCK,
             "max_num_regs": REGISTERS,
@@ -80,9 +78,9 @@ class StandIn:
 
 @contextmanager
 def cuda_on_cpu() -> Generator[StandIn]:
-    """Host code inside the block sees one GPU; every tensor it makes is on the CPU. Restores everything on leaving.
+    """Make host code inside the block see one GPU while its tensors are on the CPU.
 
-    Kernels wrapped for torch.compile (`torch.library.wrap_triton`) are launched as they are.
+    Everything is restored on leaving. Kernels wrapped for torch.compile (`torch.library.wrap_triton`) launch directly.
     """
     stand_in = StandIn()
     mode = _Redirect()
@@ -97,12 +95,12 @@ def cuda_on_cpu() -> Generator[StandIn]:
 
 
 def on_cpu(value: Any) -> Any:
-    """A device of the GPU as the CPU; everything else unchanged."""
+    """Map a CUDA device to the CPU; return anything else unchanged."""
     return CPU if isinstance(value, torch.device) and value.type == "cuda" else value
 
 
 def _named_on_cpu(value: Any) -> Any:
-    """As `on_cpu`, where a string or an index can only be a device."""
+    """Map like `on_cpu`, where a string or an index can only mean a device."""
     names_cuda = isinstance(value, str) and value.partition(":")[0] == "cuda"
     return CPU if names_cuda or type(value) is int else on_cpu(value)
 
@@ -111,8 +109,8 @@ Call = Callable[..., Any]
 _Tensor: Any = torch.Tensor
 torch_device: Any = _torch_device
 
-# What a tensor answers, by the function that asks. Attributes are asked through their getters.
-ANSWERS: dict[Any, Any] = {
+# Results of tensor methods and attribute getters that would reveal the CPU.
+FAKE_RESULTS: dict[Any, Any] = {
     _Tensor.is_cuda.__get__: True,
     _Tensor.is_cpu.__get__: False,
     _Tensor.device.__get__: CUDA,
@@ -123,28 +121,30 @@ SAME_TENSOR = frozenset({_Tensor.cuda, _Tensor.pin_memory})
 
 
 class _Redirect(TorchFunctionMode):
-    """Sends allocations to the CPU. Python calls below a torch function are not seen by a mode, which is why
-    `_follow_into_backward` exists."""
+    """Redirect allocations to the CPU.
+
+    A mode is inactive in Python code below a torch function: see `_follow_into_backward`.
+    """
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func in ANSWERS:
-            return ANSWERS[func]
+        if func in FAKE_RESULTS:
+            return FAKE_RESULTS[func]
         if func in SAME_TENSOR:
             return args[0]
         if func is torch.device:
             return func(*args, **(kwargs or {}))
         named = {name: _named_on_cpu(value) if name == "device" else on_cpu(value) for name, value in (kwargs or {}).items()}
         named.pop("pin_memory", None)
-        if func in torch_device._device_constructors():  # else a default device from outside would apply, below this mode
+        if func in torch_device._device_constructors():  # else torch.set_default_device would apply below this mode
             named["device"] = named.get("device") or CPU
         convert = _named_on_cpu if func is _Tensor.to else on_cpu
         return func(*map(convert, args), **named)
 
 
 class _Generator(torch.Generator):
-    """`torch.Generator(device="cuda")` on the CPU; torch accepts it wherever it accepts its own."""
+    """`torch.Generator(device="cuda")` on the CPU; a subclass, so that torch accepts it."""
 
     def __new__(cls, device: Any = CPU) -> Any:
         new: Any = super().__new__  # its stub has no device
@@ -152,7 +152,7 @@ class _Generator(torch.Generator):
 
 
 def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:
-    """Backward functions are Python code below `Tensor.backward`: enter the mode again for them."""
+    """Enter the mode again in backward functions, Python code below `Tensor.backward`."""
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         with mode:
@@ -162,7 +162,7 @@ def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:
 
 
 class _Stream:
-    """A stream or an event: the work of a trace is done when the call returns, so there is nothing to wait for."""
+    """A fake stream or event: work is complete when the call returns, so waiting does nothing."""
 
     cuda_stream = 0
 
@@ -173,20 +173,20 @@ class _Stream:
     record = synchronize = wait = wait_stream = wait_event = record_event = _nothing
 
     def query(self) -> bool:
-        """Always done."""
+        """Return True: all work is complete."""
         return True
 
     def elapsed_time(self, *_: Any) -> float:
-        """Raises: there is no time to report."""
-        raise _refusal("measures time")
+        """Raise `UsageError`: without a GPU there is no time."""
+        raise _timing_error("measures time")
 
 
-def _refusal(what: str) -> UsageError:
-    return UsageError(f"the host function {what}, which has no meaning without a GPU", "Leave timing to ioaware measure.")
+def _timing_error(action: str) -> UsageError:
+    return UsageError(f"the host function {action}, which has no meaning without a GPU", "Leave timing to ioaware measure.")
 
 
 def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
-    """Replacements in `torch.cuda`, by name; each an object of its own, since torch keeps tables of them by identity."""
+    """Return replacements in `torch.cuda` by name; distinct objects, since torch keys tables by identity."""
     constants = {
         "is_available": True,
         "is_initialized": True,
@@ -212,15 +212,15 @@ def _always(value: Any) -> Call:
 
 
 def _replace_driver(stand_in: StandIn, patches: Patches) -> None:
-    """Triton's driver: without a GPU there is none, and asking for it raises."""
+    """Replace Triton's driver, which raises on a machine without a GPU."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
     def benchmarker(*_: Any) -> Any:
-        raise _refusal("benchmarks a kernel")
+        raise _timing_error("benchmarks a kernel")
 
     def load_binary(_name: str, cubin: bytes, _shared: int, _device: int) -> tuple[None, None, int, int, int]:
-        """As the driver's: module, function, registers, spilled words, threads of a block at most."""
+        """Return what the driver does: module, function, registers, spilled words, maximum threads per block."""
         registers, local_bytes = resources(cubin)
         return None, None, registers, local_bytes // 4, BLOCK_THREADS
 

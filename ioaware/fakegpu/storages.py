@@ -1,4 +1,4 @@
-"""Memory that the work holds beyond its inputs and output, without a GPU: every storage torch creates, from birth to death."""
+"""Track the storages that torch operators allocate: peak bytes beyond inputs and output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class OperatorMode(TorchDispatchMode):
-    """A mode that only looks at operators: torch.compile's machinery need not be loaded (seconds) to keep it out."""
+    """Base of dispatch modes that observe operators. Why: the default `_should_skip_dynamo` imports dynamo (seconds)."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -19,10 +19,10 @@ class OperatorMode(TorchDispatchMode):
 
 
 class AllocationTracker(OperatorMode):
-    """Inside the block, follows the bytes of the storages that torch operators create and drop.
+    """Track the bytes of the storages that torch operators create and free inside the block.
 
-    A storage is new when an operator returns it that none of its operands had. It dies when the last tensor that views it
-    does, which is when CUDA's caching allocator would take it back. Sizes are what was asked for: no rounding, no pools.
+    A storage is new when an operator returns it and none of its operands has it. It is freed with the last tensor that views
+    it, as by CUDA's caching allocator. Sizes are as requested: no rounding, no pools.
     """
 
     def __init__(self) -> None:
@@ -36,16 +36,16 @@ class AllocationTracker(OperatorMode):
     ) -> Any:
         outcome = func(*args, **(kwargs or {}))
         operands = set(storages((args, kwargs)))
-        if func is torch.ops.aten.lift_fresh.default:  # what torch.tensor(...) makes before a mode can see it
+        if func is torch.ops.aten.lift_fresh.default:  # torch.tensor(...) allocates before a mode is called
             operands = set[int]()
         for key, storage in storages(outcome).items():
-            self._see(key, storage, born=key not in operands)
+            self._record(key, storage, new=key not in operands)
         return outcome
 
-    def _see(self, key: int, storage: torch.UntypedStorage, *, born: bool) -> None:
-        """Counts a new storage, and the growth of a known one that was resized."""
+    def _record(self, key: int, storage: torch.UntypedStorage, *, new: bool) -> None:
+        """Count a new storage, or the growth of a known one that was resized."""
         if key not in self._sizes:
-            if not born:
+            if not new:
                 return
             self._sizes[key] = 0
             weakref.finalize(storage, self._forget, key).atexit = False
@@ -57,17 +57,17 @@ class AllocationTracker(OperatorMode):
         self.live_bytes -= self._sizes.pop(key)
 
     def extra_bytes(self, output: object) -> int:
-        """Peak of the bytes alive at once, less those of `output`, what the work returned (tensors in any nesting)."""
+        """Return the peak of live bytes less those of `output` (tensors in any nesting)."""
         return self.peak_bytes - sum(self._sizes.get(key, 0) for key in storages(output))
 
 
 def strided_tensors(values: object) -> list[torch.Tensor]:
-    """The strided tensors, those that have a storage, in a nesting of lists, tuples and dictionaries."""
+    """Return the strided tensors (those with a storage) in a nesting of lists, tuples and dictionaries."""
     leaves: list[Any] = tree_leaves(values)
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
 
 
 def storages(values: object) -> dict[int, torch.UntypedStorage]:
-    """The different storages of those tensors, by the identity that tensors sharing one have in common."""
-    found: list[Any] = [tensor.untyped_storage() for tensor in strided_tensors(values)]
-    return {storage._cdata: storage for storage in found}
+    """Return the distinct storages of the strided tensors, keyed by the identity of the C++ object."""
+    owned: list[Any] = [tensor.untyped_storage() for tensor in strided_tensors(values)]
+    return {storage._cdata: storage for storage in owned}

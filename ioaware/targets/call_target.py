@@ -1,4 +1,4 @@
-"""A call as a target: a function with the very arguments it would be called with, the sizes of its tensors as parameters."""
+"""Build a target from a Python call: tensor sizes become its parameters."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _torch: Any = torch
 def call_target(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Target, dict[str, ParamValue]]:
-    """The target of `function(*args, **kwargs)`, and the parameters of that call.
+    """Return the target of `function(*args, **kwargs)` and the parameters of that call.
 
-    A tensor argument `x` becomes the sizes `x_0`, `x_1`, ...: the target makes one like it, without its data. Numbers, truth
-    values and text are parameters under their own names; anything else is passed as it is. Raises `UsageError` for arguments
-    that the function does not take.
+    A tensor argument `x` becomes the sizes `x_0`, `x_1`, ...: the target allocates an empty tensor of those sizes. Numbers,
+    booleans and strings are parameters under their own names; anything else is passed through. Raises `UsageError` for
+    arguments that the function does not take.
     """
     name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
     try:
@@ -37,19 +37,19 @@ def call_target(
     sizes: dict[str, list[str]] = {}
     for label, value in named:
         if isinstance(value, torch.Tensor):
-            sizes[label] = [_unused(f"{label}_{axis}", dict(named)) for axis in range(value.dim())]
+            sizes[label] = [_unused_name(f"{label}_{axis}", dict(named)) for axis in range(value.dim())]
             params |= dict(zip(sizes[label], map(int, value.shape), strict=True))
         elif type(value) in KINDS:
             params[label] = value
 
     def call(*, device: str, **values: Any) -> Callable[[], object]:
-        def given(label: str, value: Any) -> Any:
+        def argument(label: str, value: Any) -> Any:
             if label in sizes:
-                return _like(value, [values[size] for size in sizes[label]], device)
+                return _empty_like(value, [values[size] for size in sizes[label]], device)
             return values.get(label, value)
 
-        arguments = [given(label, value) for label, value in positional]
-        keywords = {label: given(label, value) for label, value in bound.kwargs.items()}
+        arguments = [argument(label, value) for label, value in positional]
+        keywords = {label: argument(label, value) for label, value in bound.kwargs.items()}
         return lambda: function(*arguments, **keywords)
 
     declared = tuple(Argument(label, KINDS[type(value)], value) for label, value in params.items())
@@ -57,7 +57,7 @@ def call_target(
 
 
 def _labels(bound: inspect.BoundArguments) -> Iterator[str]:
-    """A name for each positional argument: its parameter's, numbered where the function takes any number of them."""
+    """Yield a name for each positional argument: its parameter's, numbered for `*args`."""
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
@@ -66,15 +66,17 @@ def _labels(bound: inspect.BoundArguments) -> Iterator[str]:
             yield name
 
 
-def _unused(name: str, taken: Mapping[str, Any]) -> str:
+def _unused_name(name: str, taken: Mapping[str, Any]) -> str:
     while name in taken:
         name += "_"
     return name
 
 
-def _like(tensor: Any, sizes: list[Any], device: str) -> Any:
-    """An empty tensor of these sizes whose dimensions lie in memory in the same order as those of `tensor`; one with gaps keeps
-    its strides as they are."""
+def _empty_like(tensor: Any, sizes: list[Any], device: str) -> Any:
+    """Return an empty tensor of these sizes with the dimension order of `tensor`.
+
+    A tensor with gaps in memory keeps its strides.
+    """
     order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
     if tensor.permute(order).is_contiguous():
         back = [order.index(axis) for axis in range(tensor.dim())]

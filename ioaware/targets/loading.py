@@ -1,4 +1,4 @@
-"""Finding a user's function: `file.py:function` or `module:function`, with one clear sentence when it cannot be had."""
+"""Load a user's function from `file.py:function` or `module:function`."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from ioaware.errors import IoawareError, UsageError
 
 
 def load_function(spec: str) -> Callable[..., Any]:
-    """The function that `spec` names. Raises `UsageError` when there is none, or importing fails."""
+    """Return the function that `spec` names; raise `UsageError` if it or its module cannot be loaded."""
     source, _, name = spec.rpartition(":")
     if not source or not name:
         raise UsageError(f"{spec!r} names no function", "A target is a case, path/to/file.py:function or module:function.")
     module = load_file(Path(source)) if source.endswith(".py") else load_module(source)
-    found: Any = module
+    function: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is None:
+        function = getattr(function, part, None)
+    if function is None:
         names = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {source}:{close[0]}?" if close else f"It has: {', '.join(names) or 'no functions'}."
         raise UsageError(f"{source} has no function {name!r}", hint)
-    return found
+    return function
 
 
 def load_file(path: Path) -> ModuleType:
-    """The module of a file, imported anew under a name of its own, with its directory importable meanwhile."""
+    """Import a file as a new module with a unique name, its directory on the import path."""
     if not path.is_file():
-        raise UsageError(f"there is no file {path}", "Check the path; it is taken relative to the current directory.")
+        raise UsageError(f"there is no file {path}", "Check the path; it is relative to the current directory.")
     path = path.resolve()
     name = f"ioaware_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -48,21 +48,21 @@ def load_file(path: Path) -> ModuleType:
         raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     linecache.checkcache(str(path))
-    sys.modules[name] = module  # dataclasses, and Triton reading a kernel's source, look a module up by name
-    with importable(path.parent), _clear_failure(path.name, path):
+    sys.modules[name] = module  # dataclasses and Triton look a module up by name
+    with import_path(path.parent), _import_errors(path.name, path):
         spec.loader.exec_module(module)
     return module
 
 
 def load_module(name: str) -> ModuleType:
-    """A module by its dotted name, the current directory importable meanwhile, as for `python -m`."""
-    with importable(Path.cwd()), _clear_failure(name, None):
+    """Import a module by its dotted name, the current directory on the import path as for `python -m`."""
+    with import_path(Path.cwd()), _import_errors(name, None):
         return importlib.import_module(name)
 
 
 @contextmanager
-def importable(directory: Path) -> Generator[None]:
-    """Puts a directory first on the import path."""
+def import_path(directory: Path) -> Generator[None]:
+    """Put a directory first on the import path inside the block."""
     entry = str(directory)
     sys.path.insert(0, entry)
     try:
@@ -73,21 +73,21 @@ def importable(directory: Path) -> Generator[None]:
 
 
 @contextmanager
-def _clear_failure(what: str, path: Path | None) -> Generator[None]:
-    """Any failure of an import, a script that exits included, as one sentence with the line it happened at."""
+def _import_errors(name: str, path: Path | None) -> Generator[None]:
+    """Turn any failure of an import, `sys.exit` included, into a `UsageError` with its line."""
     try:
-        with _without_gpu():
+        with _fake_gpu():
             yield
     except IoawareError:
         raise
     except (Exception, SystemExit) as error:
         where = f" at {line}" if (line := failing_line(error, path)) else ""
-        raise UsageError(f"{what} cannot be imported: {type(error).__name__}{where}: {first_line(error)}") from error
+        raise UsageError(f"{name} cannot be imported: {type(error).__name__}{where}: {first_line(error)}") from error
 
 
 @contextmanager
-def _without_gpu() -> Generator[None]:
-    """Modules that ask for the GPU while being imported get the stand-in where there is none."""
+def _fake_gpu() -> Generator[None]:
+    """Let a module query the GPU while it is imported: the fake GPU answers on a machine without one."""
     import torch
 
     if torch.cuda.is_available():
@@ -100,7 +100,7 @@ def _without_gpu() -> Generator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, without the stack of C++ that torch appends."""
+    """Return the first line of an exception's message: torch appends a C++ stack."""
     return str(error).strip().partition("\n")[0]
 
 
@@ -111,7 +111,7 @@ STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 def failing_line(error: BaseException, path: Path | None = None) -> str | None:
-    """`file.py:12`, the deepest line of the user's own code in a failure: of `path` if given, else outside the libraries."""
+    """Return `file.py:12`, the deepest line of the user's code in a traceback: in `path` if any, else outside libraries."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_library(frame.filename)]
@@ -120,7 +120,7 @@ def failing_line(error: BaseException, path: Path | None = None) -> str | None:
 
 
 def is_library(filename: str) -> bool:
-    """Whether a file is Python's own, torch, Triton or an instrument of ours, and not the user's code."""
+    """Return whether a file belongs to Python, torch, Triton or ioaware, not to the user."""
     if filename.startswith(("<", *OWN_FOLDERS)) or (filename.startswith(STANDARD_LIBRARY) and "site-packages" not in filename):
         return True
     return any(part in LIBRARIES for part in Path(filename).parts)

@@ -1,4 +1,4 @@
-"""Whether an output may be believed: against the float64 reference, from poisoned memory, with the inputs left alone."""
+"""Check outputs: relative error against a float64 reference, norms, changed inputs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NOT_FINITE_ERROR = sys.float_info.max
-"""The relative error reported for an output with NaN or infinity in it: JSON has neither, and any tolerance refuses it."""
+"""The relative error of an output with NaN or infinity: JSON has neither, and it exceeds every tolerance."""
 
 
 def relative_error(output: Tensor, reference: Tensor) -> float:
-    """Relative Frobenius error ||output - reference|| / ||reference||, computed in float64 where the tensors are."""
+    """Return ||output - reference|| / ||reference|| (Frobenius), in float64 on the tensors' device."""
     if output.shape != reference.shape:
         raise UsageError(f"the output has shape {tuple(output.shape)}, its reference {tuple(reference.shape)}")
     if not bool(output.isfinite().all()):
@@ -28,7 +28,7 @@ def relative_error(output: Tensor, reference: Tensor) -> float:
 
 
 def worst_error(outputs: Sequence[Tensor], reference: Tensor | Sequence[Tensor]) -> float:
-    """The largest relative error of as many outputs as there are references; the first of several outputs for a lone one."""
+    """Return the largest relative error over the references; a single reference is for the first output."""
     import torch
 
     wanted = [reference] if isinstance(reference, torch.Tensor) else list(reference)
@@ -44,7 +44,7 @@ def _norm(tensor: Tensor) -> float:
 
 
 def tensors(value: object) -> list[Tensor]:
-    """Every tensor of an output, however nested in tuples, lists and dictionaries."""
+    """Return every tensor in a nesting of tuples, lists and dictionaries."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -58,20 +58,20 @@ def tensors(value: object) -> list[Tensor]:
 
 
 def output_norm(value: object) -> float | None:
-    """Frobenius norm over all floating-point tensors of an output in float64: tells whether two runs computed the same."""
+    """Return the Frobenius norm over all floating-point tensors of an output, in float64."""
     parts = [_norm(tensor.double()) for tensor in tensors(value) if tensor.is_floating_point()]
     norm = sum(part * part for part in parts) ** 0.5
     return norm if parts and norm < NOT_FINITE_ERROR else None
 
 
 def output_bytes(value: object) -> int:
-    """Bytes of the memory an output keeps alive, shared storage counted once."""
+    """Return the bytes of the storages an output keeps alive, shared ones once."""
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors(value)}
     return sum(storages.values())
 
 
 def changed_inputs(before: Sequence[Tensor], after: Sequence[Tensor]) -> list[int]:
-    """Positions of the inputs that the work changed; a NaN that stayed a NaN is no change."""
+    """Return the positions of the inputs that the work changed; NaN equals NaN here."""
     return [
         position
         for position, (old, new) in enumerate(zip(before, after, strict=True))

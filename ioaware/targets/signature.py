@@ -1,4 +1,4 @@
-"""The parameters of a user's own function, read from its signature: what it takes, which defaults, what a typed word means."""
+"""Read a function's parameters from its signature: kinds, defaults, parsing of command-line text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of a function. `kind` comes from its annotation or default; "any" takes what the word looks like."""
+    """A parameter of a function. `kind` comes from its annotation or default; "any" infers the type from the text."""
 
     name: str
     kind: Kind
@@ -34,11 +34,11 @@ class Argument:
 
     @property
     def help(self) -> str:
-        """What it takes, for a listing."""
+        """Accepted values, for a listing."""
         return f"{CHOICES[self.kind]}, required" if self.required else CHOICES[self.kind]
 
     def parse(self, text: str) -> ParamValue:
-        """The value a user typed. Raises `UsageError` saying what would do."""
+        """Return the value of a user's text. Raises `UsageError` with the accepted values."""
         word = text.strip().lower()
         if word == "none" and not self.required and self.default is None:
             return None
@@ -54,7 +54,7 @@ class Argument:
         raise self._refusal(text)
 
     def check(self, value: ParamValue) -> ParamValue:
-        """The value itself when it can work. Raises `UsageError` otherwise."""
+        """Return the value if it is acceptable. Raises `UsageError` otherwise."""
         if value is None:
             if self.required:
                 raise UsageError(f"{self.name} has no default and was not given", f"Give it: -p {self.name}=...")
@@ -69,7 +69,7 @@ class Argument:
         raise self._refusal(value)
 
     def value(self, checked: ParamValue) -> Any:
-        """What the function is called with: the checked value, a dtype as torch's own."""
+        """Return what to pass to the function: the checked value, a dtype as `torch.dtype`."""
         if self.kind != "dtype" or checked is None:
             return checked
         import torch
@@ -89,7 +89,7 @@ class Argument:
 
 
 def _number(word: str) -> int | float | None:
-    """An integer where the word is one, else a float, else nothing."""
+    """Return an integer if the text is one, else a float, else None."""
     for kind in (int, float):
         try:
             return kind(word.replace("_", ""))
@@ -99,7 +99,7 @@ def _number(word: str) -> int | float | None:
 
 
 def infer_value(text: str) -> ParamValue:
-    """For a parameter that says nothing about its type: a number, true or false, or the text itself."""
+    """Return a number, a boolean or the text itself, for a parameter without a type."""
     number = _number(text)
     if number is not None:
         return number
@@ -107,33 +107,33 @@ def infer_value(text: str) -> ParamValue:
     return word in TRUE_WORDS if word in TRUE_WORDS | FALSE_WORDS else text
 
 
-def arguments_of(function: Callable[..., Any], what: str) -> tuple[Argument, ...]:
-    """The declared parameters of a target, `device` left out: it says where and is not the user's to choose.
+def arguments_of(function: Callable[..., Any], name: str) -> tuple[Argument, ...]:
+    """Return the parameters of a target without `device`, which ioaware chooses.
 
     Raises `UsageError` for a function that cannot be called by keyword.
     """
     try:
         parameters = inspect.signature(function, eval_str=False).parameters.values()
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{what} does not say which parameters it takes", "Wrap it in a Python function.") from error
-    found: list[Argument] = []
+        raise UsageError(f"{name} has no signature", "Wrap it in a Python function.") from error
+    arguments: list[Argument] = []
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name == "device":
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise UsageError(f"{what} takes {parameter.name} by position only", "A target takes its parameters by keyword.")
+            raise UsageError(f"{name} takes {parameter.name} by position only", "A target takes its parameters by keyword.")
         if (argument := _argument(parameter)) is not None:
-            found.append(argument)
-    return tuple(found)
+            arguments.append(argument)
+    return tuple(arguments)
 
 
 def takes_device(function: Callable[..., Any]) -> bool:
-    """Whether the function wants to be told where to allocate."""
+    """Return whether the function has a parameter `device`."""
     return "device" in inspect.signature(function).parameters
 
 
 def _argument(parameter: inspect.Parameter) -> Argument | None:
-    """None for a parameter whose default no text can replace, a tuple say: the function keeps its default."""
+    """Return the declared parameter, or None for a default that text cannot replace (a tuple)."""
     default = parameter.default
     if default is parameter.empty:
         return Argument(parameter.name, _kind(parameter.annotation, None), required=True)
@@ -145,7 +145,7 @@ def _argument(parameter: inspect.Parameter) -> Argument | None:
 
 
 def _kind(annotation: Any, default: object) -> Kind:
-    """From the annotation (a type, `int | None`, or its text), else from the default's type."""
+    """Return the kind from the annotation (a type, `int | None`, a string), else from the default's type."""
     if isinstance(annotation, str):
         words = {word.strip().rpartition(".")[2] for word in annotation.split("|")} - {"None"}
     else:

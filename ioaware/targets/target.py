@@ -1,4 +1,4 @@
-"""A target: something to trace, derive or measure. A case of this package, or any function that launches Triton kernels."""
+"""Targets of the verbs: a case of this package, or any function that launches Triton kernels."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from ioaware.targets.signature import Argument, arguments_of, takes_device
 
 @dataclass(frozen=True)
 class Target:
-    """A named thing to study, its declared parameters, and how to start it.
+    """A name, the declared parameters, and the function to call.
 
-    The function of a target takes its parameters by keyword, builds its inputs and launches. With a parameter `device` it is
-    told where to allocate. If it returns a callable (or a `Work`), building was outside and the call is the work; otherwise
-    the whole function is the work.
+    The function takes its parameters by keyword, builds its inputs and launches kernels. A parameter `device` receives the
+    device to allocate on. If the function returns a callable (or a `Work`), that call is the work and building the inputs is
+    not part of it; otherwise the whole function is the work.
     """
 
     name: str
     params: tuple[Param, ...] | tuple[Argument, ...]
     call: Callable[..., object]
-    """Takes `device` and the resolved parameters, returns what the function returned."""
+    """Called with `device` and the resolved parameters; returns the function's return value."""
 
     def resolve(self, given: Mapping[str, ParamValue], *, typed: bool = False) -> dict[str, ParamValue]:
-        """All parameters, defaults filled in, every value checked; with `typed` they are a user's text.
+        """Return all parameters with defaults, every value checked; with `typed` the given ones are text.
 
         Raises `UsageError` for one that is unknown, missing or cannot work.
         """
         return resolve(self.params, given, self.name, typed=typed)
 
     def build(self, *, device: str, **params: ParamValue) -> Work:
-        """Builds the inputs on `device` and returns the work. A function that is all work is run once to find that out."""
+        """Build the inputs on `device` and return the work; a function that returns no callable runs once here."""
         outcome = self.call(device=device, **params)
         work = work_of(outcome)
         return work if work is not None else Work(run=lambda: self.call(device=device, **params))
 
 
 def work_of(outcome: object) -> Work | None:
-    """What a target's function returned, as the work left to do; None when it has done everything already."""
+    """Return a function's return value as the work to run; None if it is no callable."""
     if isinstance(outcome, Work):
         return outcome
     return Work(run=outcome) if callable(outcome) else None
 
 
 def compulsory_bytes(target: str, params: Mapping[str, ParamValue]) -> Traffic | None:
-    """The floor that a case's theory knows at resolved parameters; None for a target that is no case."""
+    """Return the compulsory bytes of a case at resolved parameters; None for other targets."""
     if target not in CASES:
         return None
     from ioaware.analysis.formulas.evaluate import evaluate
@@ -64,9 +64,9 @@ def compulsory_bytes(target: str, params: Mapping[str, ParamValue]) -> Traffic |
 
 
 def load_target(spec: str | Callable[..., Any]) -> Target:
-    """The target of a case name, `path/to/file.py:function`, `module:function`, or a Python function itself.
+    """Return the target of a case name, `file.py:function`, `module:function`, or a Python function.
 
-    Raises `UsageError`, exit code 2, when there is none such or its module cannot be imported.
+    Raises `UsageError`, exit code 2, when it does not exist or its module cannot be imported.
     """
     if isinstance(spec, str):
         if spec in CASES or ":" not in spec:

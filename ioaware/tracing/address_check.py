@@ -1,4 +1,4 @@
-"""Addresses that a traced kernel may touch: memory that this process has. Anything else would end it without a word."""
+"""Check the addresses of a traced kernel against the memory mapped in this process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ Addresses = NDArray[np.uint64]
 
 
 class Memory:
-    """The process's memory as of the last time that an address was not in it."""
+    """The mapped memory, read again whenever an address is outside the cached map."""
 
     def __init__(self) -> None:
         self._known: dict[bool, tuple[Addresses, Addresses]] = {}
 
     def check(self, addresses: Addresses, width: int, *, writes: bool) -> None:
-        """Raises `IndexError` for an element of `width` bytes that the process cannot read, or write. Where the system does
-        not say what memory there is, nothing is known and nothing raised."""
+        """Raise `IndexError` for an element of `width` bytes outside memory that is readable, or writable.
+
+        On systems without /proc/self/maps nothing is checked.
+        """
         if addresses.size == 0 or self._holds(addresses, width, writes):
             return
         if not MAPS.exists():
@@ -39,7 +41,7 @@ class Memory:
 
 
 def _mapped() -> dict[bool, tuple[Addresses, Addresses]]:
-    """Where memory that can be read begins and ends, and where memory that can be written does, neighbours joined."""
+    """Return starts and ends of readable and of writable memory, adjacent mappings merged."""
     joined: dict[bool, list[list[int]]] = {False: [], True: []}
     for line in MAPS.read_text(encoding="ascii", errors="replace").splitlines():
         span, permissions = line.split(" ", 2)[:2]

@@ -1,8 +1,8 @@
-"""The bytes and FLOPs of one launch, counted where Triton's interpreter touches memory.
+"""Count the bytes, sectors and FLOPs of a launch in Triton's interpreter.
 
-Every load reaches the interpreter's builder as `create_masked_load` and every store as `create_masked_store`, whether it
-was written as a plain, block-pointer or descriptor access, so those two and the atomics are the places to count. They are
-replaced on the builder object, not on its class, so that the builder's own calls are seen exactly once.
+Every load (plain, block pointer, descriptor) reaches the interpreter's builder as `create_masked_load`, every store as
+`create_masked_store`. Those two, the atomics and the dots are replaced on the builder object, not on its class, so that the
+builder's own calls count exactly once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ioaware.tracing.address_check import Memory
 
 @dataclass(slots=True)
 class ByteCounter:
-    """What the programs of a launch asked for so far."""
+    """Totals over the programs of a launch so far."""
 
     read_bytes: int = 0
     write_bytes: int = 0
@@ -34,7 +34,7 @@ class ByteCounter:
     memory: Memory = field(default_factory=Memory, compare=False)
 
     def traffic(self) -> Traffic:
-        """The counts as requested bytes."""
+        """Return the totals as requested bytes."""
         return Traffic(
             self.read_bytes,
             self.write_bytes,
@@ -44,49 +44,51 @@ class ByteCounter:
         )
 
     def load(self, pointers: Any, mask: Any) -> None:
-        """Counts the active elements of a load and the sectors they lie in."""
+        """Count the active elements of a load and their sectors."""
         elements, width, sectors = self._extent(pointers, mask, writes=False)
         self.read_bytes += elements * width
         self.read_sectors += sectors
 
     def store(self, pointers: Any, mask: Any) -> None:
-        """Counts the active elements of a store and the sectors they lie in."""
+        """Count the active elements of a store and their sectors."""
         elements, width, sectors = self._extent(pointers, mask, writes=True)
         self.write_bytes += elements * width
         self.write_sectors += sectors
 
     def atomic(self, pointers: Any, mask: Any = None) -> None:
-        """Counts the operands of an atomic; without a mask every lane takes part."""
+        """Count the operands of an atomic; without a mask every lane is active."""
         active = np.broadcast_to(np.True_ if mask is None else _array(mask), pointers.data.shape)
         self.memory.check(pointers.data[active], _width(pointers), writes=True)
         self.atomic_bytes += int(np.count_nonzero(active)) * _width(pointers)
 
     def _extent(self, pointers: Any, mask: Any, *, writes: bool) -> tuple[int, int, int]:
-        """Active elements, bytes of one, and distinct sectors of an access."""
+        """Return active elements, bytes per element and distinct sectors of an access."""
         width = _width(pointers)
         active = np.broadcast_to(_array(mask), pointers.data.shape)
         self.memory.check(pointers.data[active], width, writes=writes)
         return int(np.count_nonzero(active)), width, count_sectors(pointers.data, active, width)
 
     def dot(self, lhs: Any, accumulator: Any, k_per_column: int = 1) -> None:
-        """Counts 2 m n k per matrix of the batch: `lhs` is [..., m, k / k_per_column], `accumulator` [..., m, n]."""
+        """Count 2 m n k per matrix of the batch: `lhs` [..., m, k / k_per_column], `accumulator` [..., m, n]."""
         self.flops += 2 * math.prod(accumulator.data.shape) * lhs.data.shape[-1] * k_per_column
 
 
 def _array(handle: Any) -> Any:
-    """The numpy array of a mask, which block pointers and descriptors pass bare and everything else as a handle. As truth
-    values: what a kernel's arithmetic made of them may be integers, which numpy would take for places."""
+    """Return a mask as a boolean array; block pointers and descriptors pass arrays, other accesses handles.
+
+    A kernel's arithmetic on masks may yield integers, which numpy would take as indices.
+    """
     return np.asarray(handle if isinstance(handle, np.ndarray) else handle.data, bool)
 
 
 def _width(pointers: Any) -> int:
-    """Bytes of an element behind the pointers; a boolean occupies one."""
+    """Return the bytes of the pointed-to element; a boolean takes one."""
     return max(1, pointers.get_element_ty().primitive_bitwidth // 8)
 
 
 @contextmanager
 def count_accesses(counter: ByteCounter) -> Generator[None]:
-    """Counts into `counter` whatever the interpreter accesses inside the block. Values pass through untouched."""
+    """Count every access of the interpreter inside the block; values are unchanged."""
     from triton.runtime import interpreter
 
     builder: Any = interpreter.interpreter_builder
@@ -110,7 +112,7 @@ def _count_memory(builder: Any, counter: ByteCounter, patches: Patches) -> None:
         return plain_store(pointers, value, mask, *rest, **options)
 
     def atomic(name: str, pointers_at: int, mask_at: int | None) -> None:
-        """Counts an atomic; Triton 3.9 builds some of them from plain loads and stores, which are then not counted again."""
+        """Count an atomic once; Triton 3.9 builds some of them from plain loads and stores."""
         if not hasattr(builder, name):
             return
         plain: Callable[..., Any] = getattr(builder, name)
@@ -145,9 +147,9 @@ def _count_dots(builder: Any, counter: ByteCounter, patches: Patches) -> None:
         return
 
     def dot_scaled(lhs: Any, scale: Any, kind: Any, *rest: Any) -> Any:
-        """Operands as in Triton's builder: lhs, scale, format, rhs likewise, fast_math, K packing of both, accumulator."""
-        two_a_byte = getattr(kind, "name", "") == "E2M1" and rest[4]
-        counter.dot(lhs, rest[-1], 2 if two_a_byte else 1)
+        """Operands as in Triton's builder: lhs, scale, format; the same of rhs; fast_math, K packing of both, accumulator."""
+        packed = getattr(kind, "name", "") == "E2M1" and rest[4]
+        counter.dot(lhs, rest[-1], 2 if packed else 1)
         return plain_scaled(lhs, scale, kind, *rest)
 
     plain_scaled: Callable[..., Any] = patches.set(builder, "create_dot_scaled", dot_scaled)

@@ -1,10 +1,9 @@
-"""Running any Triton host function's kernels in Triton's interpreter, in this process, whatever TRITON_INTERPRET says.
+"""Run kernel launches in Triton's interpreter, whatever TRITON_INTERPRET says.
 
-Inside `interpret_kernels()` a launch `kernel[grid](...)` runs its programs one after the other on CPU tensors. Triton decides
-between compiling and interpreting when a kernel is decorated; here it is decided at the launch. Three things are replaced
-and all are put back: `run` for the block; the language and the call of device functions for the length of a launch. A kernel's
-source is rewritten as Triton's own interpreter does, but into functions kept here, so that no module of the user is written to
-and the same kernel still compiles afterwards.
+Inside `interpret_kernels()` a launch `kernel[grid](...)` runs its programs one after the other on CPU tensors. Triton chooses
+between compiler and interpreter when a kernel is decorated; here the launch chooses. Patched and restored: `run` of kernels
+inside the block, the language and calls of device functions during a launch. A kernel's source is rewritten into functions
+held here: the user's modules stay unchanged, and the same kernel still compiles afterwards.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from triton.runtime import jit as _jit
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import run_one_configuration
-from ioaware.tracing.interpreter_fixes import repair
-from ioaware.tracing.source_rewrite import rewritten
+from ioaware.tracing.interpreter_fixes import install_fixes
+from ioaware.tracing.source_rewrite import rewrite
 
 interpreter: Any = _interpreter
 tl: Any = _tl
@@ -40,23 +39,23 @@ jit: Any = _jit
 compiler: Any = _compiler
 
 COMPILER_OF_KERNELS: Any = _code_generator
-"""Loaded before anything is replaced: on import it keeps the language's `min` and `max` as it finds them."""
+"""Imported before any patch: on import it copies the language's `min` and `max`."""
 
-Around = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
-"""Entered around the programs of a launch, given the kernel's name, its grid and notes about how it was chosen."""
+LaunchContext = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
+"""Context manager around the programs of a launch; called with the kernel's name, its grid and notes."""
 
 
-def _unwatched(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> AbstractContextManager[None]:
+def _no_context(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> AbstractContextManager[None]:
     del kernel, grid, notes
     return nullcontext()
 
 
 @contextmanager
-def interpret_kernels(around: Around = _unwatched, autotune: Mapping[str, Any] | None = None) -> Generator[None]:
-    """Kernels launched inside the block run in the interpreter; `around` watches each launch.
+def interpret_kernels(around: LaunchContext = _no_context, autotune: Mapping[str, Any] | None = None) -> Generator[None]:
+    """Run kernels launched inside the block in the interpreter, each launch inside `around`.
 
-    An autotuned kernel runs once, with the first of its configurations that survives pruning, or with the first whose values
-    include those of `autotune`; nothing is timed.
+    An autotuned kernel runs once, with its first configuration after pruning whose values include those of `autotune`.
+    Nothing is timed.
     """
     session = _Session(around, dict(autotune or {}))
     with Patches() as patches:
@@ -66,30 +65,32 @@ def interpret_kernels(around: Around = _unwatched, autotune: Mapping[str, Any] |
         plain: Callable[..., Any] = autotuner.Autotuner.run
 
         def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            return run_one_configuration(plain, tuner, args, kwargs, wanted=session.wanted, verb="traced", say=session.say)
+            return run_one_configuration(
+                plain, tuner, args, kwargs, required=session.required, verb="traced", add_note=session.add_note
+            )
 
         patches.set(autotuner.Autotuner, "run", tuned)
         yield
 
 
 class _Session:
-    """The launches of one `interpret_kernels()` block, with the rewritten form of every function they use."""
+    """The launches of one `interpret_kernels()` block and the rewritten functions they use."""
 
-    def __init__(self, around: Around, wanted: Mapping[str, Any]) -> None:
+    def __init__(self, around: LaunchContext, required: Mapping[str, Any]) -> None:
         self.around = around
-        self.wanted = wanted
+        self.required = required
         self.notes: tuple[str, ...] = ()
-        self.rewritten: dict[Any, Callable[..., Any]] = {}
+        self.functions: dict[Any, Callable[..., Any]] = {}
 
-    def say(self, note: str) -> None:
-        """A note for the next launch."""
+    def add_note(self, note: str) -> None:
+        """Add a note to the next launch."""
         self.notes += (note,)
 
     def run(self, compile_and_run: Callable[..., Any]) -> Callable[..., Any]:
-        """`KernelInterface.run`, as a plain function so that Python binds the kernel to it.
+        """Return `KernelInterface.run` as a plain function, so that Python binds the kernel to it.
 
-        A warm-up compiles, since host code asks for one to learn what the compiled kernel uses (for Triton's current target,
-        into caches that are dropped, so that no later launch finds them).
+        A warm-up compiles, since host code reads the compiled kernel's resources. It uses Triton's current target and
+        temporary caches, so that no later launch finds the result.
         """
 
         def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -105,7 +106,7 @@ class _Session:
 
     @property
     def relaunch(self) -> Callable[..., Any]:
-        """`CompiledKernel.__getitem__`: what a warm-up returned can be launched too, all its arguments by position."""
+        """Replacement of `CompiledKernel.__getitem__`: launches the result of a warm-up, arguments by position."""
 
         def launcher(compiled: Any, grid: Any) -> Callable[..., None]:
             return lambda *args, **_: self.launch(compiled.src.fn, args, grid, {})  # pyright: ignore[reportUnknownLambdaType]
@@ -113,7 +114,7 @@ class _Session:
         return launcher
 
     def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
-        """Runs every program of the grid, the first axis outermost."""
+        """Run every program of the grid, the first axis outermost."""
         _refuse_gluon(kernel)
         for hook in kernel.pre_run_hooks:
             hook(*args, **kwargs)
@@ -142,40 +143,40 @@ class _Session:
 
     @contextmanager
     def _language(self) -> Generator[None]:
-        """Triton's language on numpy arrays, and device functions that can be called, until the block ends."""
+        """Patch Triton's language to work on numpy arrays and make device functions callable."""
         scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
         try:
             with Patches() as patches:
                 for kind in (jit.JITFunction, interpreter.InterpretedFunction):
                     patches.set(kind, "__call__", lambda callee, *args, **kwargs: self.function(callee.fn)(*args, **kwargs))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
                 for name, member in list(tl.tensor.__dict__.items()):
-                    if isinstance(member, jit.JITFunction):  # x.sum(axis): a function again, so that Python binds x to it
+                    if isinstance(member, jit.JITFunction):  # x.sum(axis): a plain function, so that Python binds x to it
                         patches.set(tl.tensor, name, _method(member))
-                repair(patches)
-                # A check of integer overflow at every operation, whose outcome is dropped unless debugging.
+                install_fixes(patches)
+                # The interpreter checks every operation for integer overflow and drops the outcome unless debugging.
                 builder = interpreter.interpreter_builder
                 patches.set(builder, "options", replace(builder.options, sanitize_overflow=False))
-                _remember_types(patches)
+                _cache_types(patches)
                 yield
         finally:
             scope.restore()
 
     def function(self, source: Any) -> Callable[..., Any]:
-        """The rewritten form of a kernel or device function, made once per block."""
-        if source not in self.rewritten:
-            self.rewritten[source] = rewritten(source)
-        return self.rewritten[source]
+        """Return the rewritten form of a kernel or device function, built once per block."""
+        if source not in self.functions:
+            self.functions[source] = rewrite(source)
+        return self.functions[source]
 
 
-def _remember_types(patches: Patches) -> None:
-    """The numpy type of a Triton type, which the interpreter looks up in a table that it makes anew at each operation."""
-    found: dict[str, Any] = {}
+def _cache_types(patches: Patches) -> None:
+    """Cache the numpy type of a Triton type: the interpreter builds its table anew at each operation."""
+    cache: dict[str, Any] = {}
 
     def numpy_type(kind: Any) -> Any:
         name: str = kind.scalar.name
-        if name not in found:
-            found[name] = plain(kind)
-        return found[name]
+        if name not in cache:
+            cache[name] = plain(kind)
+        return cache[name]
 
     plain: Callable[[Any], Any] = patches.set(interpreter, "_get_np_dtype", numpy_type)
 
@@ -185,7 +186,7 @@ def _method(function: Any) -> Callable[..., Any]:
 
 
 def _is_constexpr(parameter: inspect.Parameter) -> bool:
-    """Annotations may be the class or, under `from __future__ import annotations`, its name."""
+    """Return whether the annotation is constexpr: the class, or its name under postponed annotations."""
     return "constexpr" in str(parameter.annotation)
 
 
@@ -194,7 +195,7 @@ def _constant(value: Any) -> Any:
 
 
 def _argument(kernel: Any, name: str, value: Any) -> Any:
-    """A launch argument as the interpreter takes it. Raises `UsageError` for a tensor that the CPU cannot read."""
+    """Return a launch argument in the interpreter's form; raise `UsageError` for a tensor off the CPU."""
     tensor = getattr(value, "base", value)
     if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
         raise UsageError(
@@ -213,7 +214,7 @@ def _refuse_gluon(kernel: Any) -> None:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Kernels overflow and divide by zero in masked lanes as they please; on a GPU nobody is told either."""
+    """Silence numpy's warnings: masked lanes overflow and divide by zero, as on a GPU."""
     disable_torch_function: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
     with np.errstate(all="ignore"), warnings.catch_warnings(), disable_torch_function():
         warnings.simplefilter("ignore")

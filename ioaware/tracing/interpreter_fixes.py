@@ -1,13 +1,13 @@
-"""What Triton's interpreter gets wrong, put right while a trace runs: values must be those of the hardware.
+"""Fixes of Triton's interpreter, installed while kernels run: values equal the hardware's.
 
 - Triton 3.6 turns a loop bound held in a tensor into an integer in a way that numpy 2.4 and later refuse.
 - bfloat16 is held as its 16 bits, and arithmetic is done on those bits as if they were integers.
 - A conversion from float32 to bfloat16 drops bits where hardware rounds to nearest even.
 - Reductions through a tensor descriptor are missing, and so are bfloat16 constants.
-- A comparison of scalars calls itself what its operands are, and spread over a block, as part of a mask, becomes integers.
+- A comparison of scalars has its operands' type; broadcast to a block it becomes integers instead of a mask.
 - Matrix products with scales are missing.
-- What lets a kernel begin before the one in front of it has ended is missing; one after the other, it does nothing.
-- A float argument stays a Python float, whose type gives way to a tensor's; compiled, it is a float32 like any other.
+- Programmatic dependent launch (`gdc_wait`) is missing; with kernels in sequence it does nothing.
+- A float argument stays a Python float, which takes a tensor's type; compiled, it is a float32.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Bits = NDArray[np.uint16]
 Handle = Any  # triton's TensorHandle: numpy data and a Triton dtype
 
 
-def repair(patches: Patches) -> None:
-    """Installs every repair. Call it after the interpreter has patched Triton's language."""
+def install_fixes(patches: Patches) -> None:
+    """Install every fix; call this after the interpreter has patched Triton's language."""
     builder = interpreter.interpreter_builder
     patches.set(tl.tensor, "__index__", _index)
-    _repair_casts(builder, patches)
-    _repair_arithmetic(builder, patches)
-    _repair_float_arguments(patches)
-    _repair_splats(builder, patches)
-    _repair_launch_control(builder, patches)
+    _fix_casts(builder, patches)
+    _fix_arithmetic(builder, patches)
+    _fix_float_arguments(patches)
+    _fix_splats(builder, patches)
+    _fix_launch_control(builder, patches)
     scaled_dot.install(patches)
     if not hasattr(builder, "get_bf16"):
         patches.set(builder, "get_bf16", lambda value: interpreter.TensorHandle(narrow(np.array([value])), tl.bfloat16))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
@@ -50,12 +50,12 @@ def _index(tensor: Any) -> int:
 
 
 def widen(bits: Bits) -> NDArray[np.float32]:
-    """bfloat16 bits as the float32 of the same value, exactly."""
+    """Return bfloat16 bits as float32, exactly."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def narrow(values: NDArray[np.floating[Any]]) -> Bits:
-    """float32 rounded to the nearest bfloat16, ties to even, as bits; a NaN stays one."""
+    """Round float32 to the nearest bfloat16 bits, ties to even; NaN stays NaN."""
     single = np.ascontiguousarray(values, dtype=np.float32)
     bits = single.view(np.uint32)
     rounded = (bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))) >> np.uint32(16)
@@ -67,11 +67,11 @@ def _is_bfloat16(handle: Handle) -> bool:
 
 
 def _widened(handle: Handle) -> Handle:
-    """The operand in float32 when it is bfloat16, itself otherwise."""
+    """Return a bfloat16 operand as float32, any other unchanged."""
     return interpreter.TensorHandle(widen(handle.data), tl.float32) if _is_bfloat16(handle) else handle
 
 
-def _repair_casts(builder: Any, patches: Patches) -> None:
+def _fix_casts(builder: Any, patches: Patches) -> None:
     def cast(source: Handle, target: Any) -> Handle:
         if target.scalar == tl.bfloat16 and source.dtype.scalar != tl.bfloat16:
             return interpreter.TensorHandle(narrow(source.data), tl.bfloat16)
@@ -82,11 +82,11 @@ def _repair_casts(builder: Any, patches: Patches) -> None:
     plain: Callable[..., Handle] = patches.set(builder, "cast_impl", cast)
 
 
-def _repair_arithmetic(builder: Any, patches: Patches) -> None:
-    """Elementwise operations and dots on bfloat16 operands are done in float32 and rounded once, as hardware does."""
+def _fix_arithmetic(builder: Any, patches: Patches) -> None:
+    """Compute elementwise operations and dots on bfloat16 in float32 and round once, as hardware does."""
 
     def elementwise(name: str, operands: int) -> None:
-        def repaired(*arguments: Any) -> Handle:
+        def fixed(*arguments: Any) -> Handle:
             handles, rest = arguments[:operands], arguments[operands:]
             if not any(_is_bfloat16(handle) for handle in handles) or np.where in rest:
                 return plain(*arguments)
@@ -95,7 +95,7 @@ def _repair_arithmetic(builder: Any, patches: Patches) -> None:
                 return interpreter.TensorHandle(result.data, handles[0].dtype.scalar)
             return interpreter.TensorHandle(narrow(result.data), tl.bfloat16)
 
-        plain: Callable[..., Handle] = patches.set(builder, name, repaired)
+        plain: Callable[..., Handle] = patches.set(builder, name, fixed)
 
     for name, operands in (("unary_op", 1), ("binary_op", 2), ("ternary_op", 3), ("create_fma", 3), ("create_rsqrt", 1)):
         elementwise(name, operands)
@@ -106,7 +106,7 @@ def _repair_arithmetic(builder: Any, patches: Patches) -> None:
     plain_dot: Callable[..., Handle] = patches.set(builder, "create_dot", dot)
 
 
-def _repair_splats(builder: Any, patches: Patches) -> None:
+def _fix_splats(builder: Any, patches: Patches) -> None:
     def splat(kind: Any, value: Handle) -> Handle:
         is_truth = value.data.dtype == np.bool_
         return plain(kind, interpreter.TensorHandle(value.data, tl.int1) if is_truth else value)
@@ -114,8 +114,8 @@ def _repair_splats(builder: Any, patches: Patches) -> None:
     plain: Callable[..., Handle] = patches.set(builder, "create_splat", splat)
 
 
-def _repair_launch_control(builder: Any, patches: Patches) -> None:
-    """`gdc_wait` and `gdc_launch_dependents`: assembly until Triton 3.8, operations of their own from 3.9 on."""
+def _fix_launch_control(builder: Any, patches: Patches) -> None:
+    """Ignore `gdc_wait` and `gdc_launch_dependents`: inline assembly until Triton 3.8, builder operations from 3.9."""
 
     def assembly(text: str, *rest: Any) -> Any:
         if not text.startswith("griddepcontrol."):
@@ -129,7 +129,7 @@ def _repair_launch_control(builder: Any, patches: Patches) -> None:
             patches.set(builder, name, lambda: None)
 
 
-def _repair_float_arguments(patches: Patches) -> None:
+def _fix_float_arguments(patches: Patches) -> None:
     def converted(argument: Any) -> Any:
         if isinstance(argument, float):
             return tl.tensor(interpreter.TensorHandle(np.array([argument], np.float32), tl.float32), tl.float32)
@@ -139,7 +139,7 @@ def _repair_float_arguments(patches: Patches) -> None:
 
 
 def _descriptor_reduce(builder: Any) -> Callable[..., None]:
-    """`descriptor.atomic_add` and its kin as atomics on the elements inside the tensor."""
+    """Return `descriptor.atomic_add` and similar as atomics on the elements inside the tensor."""
     ir = interpreter._ir
 
     def reduce(kind: Any, descriptor: Any, value: Handle, offsets: Any) -> None:

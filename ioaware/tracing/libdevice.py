@@ -1,6 +1,6 @@
-"""CUDA's mathematical library (`triton.language.extra.libdevice`) on numpy: what Triton's interpreter has no form of.
+"""CUDA's math library (`triton.language.extra.libdevice`) on the CPU for Triton's interpreter.
 
-The compiler swaps the stubs of that module for the target's functions; interpreted, a stub would return nothing at all.
+The compiler replaces the stubs of that module by the target's functions; in the interpreter a stub returns None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 
 MODULES = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 ROUNDING_MODES = ("_rn", "_rz", "_rd", "_ru")
-"""They change the last bit, which no address should depend on."""
+"""Suffixes that change the last bit only, which no address should depend on."""
 
 
 def _exp10(x: Any) -> Any:
@@ -52,7 +52,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def on_numpy(value: Any) -> Any:
-    """A function of libdevice, or the module, in the form that the interpreter can call; anything else as it is."""
+    """Return a libdevice function or module in a form the interpreter can call; anything else unchanged."""
     if isinstance(value, ModuleType):
         return _Module(value) if value.__name__ in MODULES else value
     if callable(value) and getattr(value, "__module__", None) in MODULES:
@@ -61,7 +61,7 @@ def on_numpy(value: Any) -> Any:
 
 
 class _Module:
-    """Stands for the module where a kernel names it."""
+    """Replaces the module in a kernel's globals."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -71,7 +71,7 @@ class _Module:
 
 
 def _interpreted(name: str) -> Function:
-    """The function of that name on tensors of the interpreter, elementwise, broadcast as Triton does."""
+    """Return the function of that name on the interpreter's tensors: elementwise, broadcast."""
 
     def call(*arguments: Any, **_: Any) -> Any:
         function = _function(name)
@@ -86,7 +86,7 @@ def _interpreted(name: str) -> Function:
 
 
 def _function(name: str) -> Function:
-    """Torch's function for libdevice's. Raises `UsageError` where there is none."""
+    """Return torch's function for libdevice's; raise `UsageError` if there is none."""
     plain = name.removeprefix("fast_").removesuffix("f") if name.startswith("fast_") else name
     for mode in ROUNDING_MODES:
         plain = plain.removesuffix(mode)

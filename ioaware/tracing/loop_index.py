@@ -1,4 +1,4 @@
-"""The index of a kernel's loop in Triton's interpreter: Python's integer, which also does what a compiled index does."""
+"""Loop indices of interpreted kernels: Python integers with the methods of a tensor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ interpreter: Any = _interpreter
 
 
 class LoopIndex(int):
-    """An integer that can be converted with `.to(dtype)`, and so can what is computed of it and other integers.
+    """An integer with `.to(dtype)`; arithmetic with other integers returns another one.
 
-    The compiler has a tensor of one int32 here; a plain integer does in every other place, and is faster.
+    The compiler has a scalar int32 tensor here. Why an integer: it is faster in the interpreter.
     """
 
     def to(self, dtype: Any, **options: Any) -> Any:
-        """As a tensor's."""
+        """Convert to a scalar tensor of `dtype`."""
         handle = interpreter.TensorHandle(np.array([int(self)], np.int32), tl.int32)
         return tl.tensor(handle, tl.int32).to(dtype, **options)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
@@ -42,5 +42,5 @@ LoopIndex.__neg__ = _closed("__neg__")
 
 
 def loop_range(*bounds: Any) -> Iterator[LoopIndex]:
-    """`range` for a kernel; its bounds may be tensors of one element."""
+    """Return `range` over loop indices; the bounds may be scalar tensors."""
     return map(LoopIndex, range(*map(operator.index, bounds)))

@@ -1,4 +1,4 @@
-"""Fresh memory filled with NaN: an element that a kernel forgets to write is then wrong, and not right by chance."""
+"""Fill fresh allocations with NaN, so that an element no kernel writes is never right by chance."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 
 
 class Poison(OperatorMode):
-    """Inside the block, what `torch.empty` and its kin return holds NaN; integers are left as they are.
+    """Fill floating-point results of `torch.empty` and similar with NaN inside the block.
 
-    Enter it before the modes that watch operators, so that they do not see the filling.
+    Enter it before the modes that record operators, so that they do not record the fill.
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:

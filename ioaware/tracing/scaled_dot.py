@@ -1,4 +1,4 @@
-"""`tl.dot_scaled` in Triton's interpreter, which lacks it before 3.9: the product of matrices whose blocks along K have scales.
+"""`tl.dot_scaled` for Triton's interpreter, which lacks it before 3.9 (block scales along K).
 
 Formats as in the OCP Microscaling Formats (MX) Specification v1.0: e4m3, e5m2 and e2m1 elements, e8m0 scales; NVFP4 has e4m3
 scales. Two e2m1 elements are in one byte, the first in its low half.
@@ -24,7 +24,7 @@ E8M0_BIAS = 127
 
 
 def install(patches: Patches) -> None:
-    """Puts the operation where it is missing, which is before Triton 3.9. Formats come as text; the compiler has constexprs."""
+    """Add the operation where it is missing (before Triton 3.9); formats arrive as strings."""
     semantics: Any = interpreter.interpreter_semantic.__class__
     builder = interpreter.interpreter_builder
     if hasattr(builder, "create_dot_scaled"):
@@ -55,11 +55,11 @@ def _create(
     a = _scaled(_elements(lhs, lhs_format, -1 if lhs_k_pack else -2), lhs_scale)
     b = _scaled(np.swapaxes(_elements(rhs, rhs_format, -2 if rhs_k_pack else -1), -1, -2), rhs_scale)
     operands = (interpreter.TensorHandle(values, tl.float32) for values in (a, np.swapaxes(b, -1, -2)))
-    return interpreter.interpreter_builder.create_dot(*operands, accumulator, None, 0)  # where the products are counted
+    return interpreter.interpreter_builder.create_dot(*operands, accumulator, None, 0)  # counted there
 
 
 def _elements(operand: Handle, kind: Any, packed_along: int) -> Floats:
-    """The operand's elements as float32; e2m1 are unpacked along the axis they are packed along."""
+    """Return the operand's elements as float32; e2m1 is unpacked along its packed axis."""
     if kind.name == "E2M1":
         halves = np.stack([operand.data & 0xF, operand.data >> 4], axis=-1)
         values = np.where(halves & 8, -1, 1).astype(np.float32) * E2M1[halves & 7]
@@ -72,13 +72,13 @@ def _elements(operand: Handle, kind: Any, packed_along: int) -> Floats:
 
 def _float32(operand: Handle) -> Floats:
     kind = operand.dtype.scalar
-    if kind.is_floating() and kind.primitive_bitwidth == 8:  # which the interpreter's cast takes for an integer
+    if kind.is_floating() and kind.primitive_bitwidth == 8:  # the interpreter's cast treats it as an integer
         return interpreter._convert_float(operand.data, kind, tl.float32, None).view(np.float32)
     return interpreter.interpreter_builder.cast_impl(operand, tl.float32).data.astype(np.float32)
 
 
 def _scaled(rows: Floats, scale: Handle | None) -> Floats:
-    """Rows [..., R, K] times their scales [..., R, K/block]."""
+    """Return rows [..., R, K] times their scales [..., R, K/block]."""
     if scale is None:
         return rows
     floating = scale.dtype.scalar.is_floating()

@@ -1,4 +1,4 @@
-"""A kernel's source rewritten so that Python can run it on numpy: what Triton's own interpreter does, writing to no module."""
+"""Rewrite a kernel's source so that Python runs it on numpy, without changing its module."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ interpreter: Any = _interpreter
 tl: Any = _tl
 
 
-def rewritten(source: Any) -> Callable[..., Any]:
-    """The function with every assignment turned into a tensor, as Triton's interpreter runs it; names and lines stay its own.
+def rewrite(source: Any) -> Callable[..., Any]:
+    """Return the function as Triton's interpreter runs it, with its names and line numbers.
 
-    Its globals are a copy: the module's, what the function closes over, and the two names that the rewriting needs.
+    Its globals are a copy: the module's, the closure's, and the two names that the rewriting needs.
     """
     names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
-    names = {name: _bound_to_interpreter(on_numpy(value)) for name, value in names.items()}
+    names = {name: _interpreter_form(on_numpy(value)) for name, value in names.items()}
     names.setdefault("range", loop_range)
     for name in ("interpreter_semantic", "_InterpreterComparison"):  # the second since Triton 3.9
         if hasattr(interpreter, name):
             names[name] = getattr(interpreter, name)
-    function = types.FunctionType(_rewritten_code(source), names, source.__name__, source.__defaults__)
+    function = types.FunctionType(_rewrite_code(source), names, source.__name__, source.__defaults__)
     function.__kwdefaults__ = source.__kwdefaults__
     return function
 
 
 @lru_cache(maxsize=1024)
-def _rewritten_code(source: Any) -> types.CodeType:
-    """Code of the rewritten function, at the lines of the original. One without source, made at run time, stays as it is."""
+def _rewrite_code(source: Any) -> types.CodeType:
+    """Return the rewritten code at the original's lines; a function without source keeps its code."""
     try:
         lines, first = inspect.getsourcelines(source)
     except (OSError, TypeError):
         return source.__code__
     module = ast.parse(textwrap.dedent("".join(lines)))
-    _bare(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
+    _strip_definition(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
     interpreter.ASTTransformer().visit(module)
     ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
     compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
     return next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
 
 
-def _bare(definition: ast.FunctionDef) -> None:
-    """Strips what runs when a function is defined: decorators, annotations, defaults. Its code is all that is wanted."""
+def _strip_definition(definition: ast.FunctionDef) -> None:
+    """Remove what runs at definition time: decorators, annotations, defaults."""
     definition.decorator_list = []
     definition.returns = None
     parameters = definition.args
@@ -62,9 +62,8 @@ def _bare(definition: ast.FunctionDef) -> None:
     parameters.kw_defaults = [None for _ in parameters.kwonlyargs]
 
 
-def _bound_to_interpreter(value: Any) -> Any:
-    """A builtin imported by name (`from triton.language import load`) as its interpreted form, a module's constexpr as its
-    value, which alone multiplies with a tensor; anything else as it is."""
+def _interpreter_form(value: Any) -> Any:
+    """Return a builtin imported by name in its interpreted form, a constexpr as its value, else the value itself."""
     if isinstance(value, tl.constexpr):
         return value.value
     if not callable(value) or isinstance(value, type) or not tl.core.is_builtin(value):

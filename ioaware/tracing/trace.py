@@ -1,4 +1,4 @@
-"""The trace source: a target's kernels run in Triton's interpreter, every access counted under its mask. Needs no GPU."""
+"""Trace a target: run its kernels in Triton's interpreter and count every access under its mask."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _random: Any = torch.random
 
 @dataclass
 class Recording:
-    """What happened while one function ran: its launches in order, its memory, and what it returned."""
+    """Launches in order, extra memory and return value of one run of a function."""
 
     launches: list[Launch] = field(default_factory=list[Launch])
     extra_memory_bytes: int = 0
@@ -39,10 +39,10 @@ class Recording:
 
 
 def trace(target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping[str, ParamValue] | None = None) -> Result:
-    """Counts what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
+    """Count what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
 
-    Inputs and work run on the CPU with the same random seed each time, the host code believing in a GPU. `autotune` picks the
-    configuration of autotuned kernels by value, as in `{"BLOCK": 64}`; without it they run with their first.
+    Inputs and work run on the CPU with a fixed random seed; the host code sees a fake GPU. `autotune` picks the configuration
+    of autotuned kernels by value, as in `{"BLOCK": 64}`; the default is their first.
     Raises `UsageError` when the target launches no kernel, or raises: the message names the exception and its line.
     """
     values = target.resolve(params)
@@ -55,12 +55,12 @@ def trace(target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping
         else:
             recording = tracer.record(work.run)
         check = _check(work, recording.output)
-        notes = (*stand_in.notes, *_doubts(check))
+        notes = (*stand_in.notes, *_check_notes(check))
     return _result(target, values, recording, check, notes)
 
 
 class _Tracer:
-    """Runs functions with everything that watches them in place."""
+    """Runs functions under the fake GPU, the interpreter and the recorders."""
 
     def __init__(self, autotune: Mapping[str, ParamValue]) -> None:
         self._autotune = autotune
@@ -68,7 +68,7 @@ class _Tracer:
 
     @contextmanager
     def environment(self) -> Generator[StandIn]:
-        """Host code sees a GPU, kernels run in the interpreter and print to stderr, and chance is the same each time."""
+        """Enter the fake GPU and the interpreter, with stdout sent to stderr and a fixed random seed."""
         with (
             redirect_stdout(sys.stderr),
             _random.fork_rng(devices=[]),
@@ -79,7 +79,7 @@ class _Tracer:
             yield stand_in
 
     def record(self, function: Callable[[], object]) -> Recording:
-        """Runs `function` and returns what happened. Garbage is not collected meanwhile, so that lifetimes repeat exactly."""
+        """Run `function` and record it, without garbage collection so that lifetimes are deterministic."""
         self._launches = []
         memory = AllocationTracker()
         with _no_garbage_collection(), Poison(), memory, OperatorRecorder(self._launches):
@@ -107,7 +107,7 @@ def _no_garbage_collection() -> Generator[None]:
 
 @contextmanager
 def _user_errors(target: Target) -> Generator[None]:
-    """An exception out of the user's function or kernel as one sentence with its line; ioaware's own errors as they are."""
+    """Turn an exception of the user's code into a `UsageError` with its line; pass ioaware's errors through."""
     try:
         yield
     except IoawareError:
@@ -121,16 +121,16 @@ def _user_errors(target: Target) -> Generator[None]:
 
 
 def _check(work: Work, output: object) -> Check | None:
-    """The first tensor of the output against the float64 reference, when the work has one."""
+    """Compare the outputs with the work's float64 reference, if it has one."""
     if work.reference is None or work.tolerance is None:
         return None
-    found = tensors(output)
-    if not found:
+    outputs = tensors(output)
+    if not outputs:
         raise UsageError("the work has a reference but returned no tensor", "Return the output from the work.")
-    return Check(worst_error(found, work.reference()), work.tolerance)
+    return Check(worst_error(outputs, work.reference()), work.tolerance)
 
 
-def _doubts(check: Check | None) -> tuple[str, ...]:
+def _check_notes(check: Check | None) -> tuple[str, ...]:
     if check is None or check.passed:
         return ()
     return (f"the output is wrong: relative error {check.relative_error:.3g}, allowed {check.tolerance:.3g}",)

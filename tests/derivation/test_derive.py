@@ -125,7 +125,7 @@ def test_arguments_of_every_kind(name: str, reads: str) -> None:
 def test_a_grid_from_what_the_compiled_kernel_uses() -> None:
     result = derived("occupied")
     assert result.launches[-1].grid[0] % 132 == 0
-    assert noted(result, "asked about the GPU")
+    assert noted(result, "read the GPU's properties")
 
 
 @pytest.mark.parametrize(

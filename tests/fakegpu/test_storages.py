@@ -1,4 +1,4 @@
-"""Extra memory and what torch's operators move, against arithmetic done by hand."""
+"""Extra memory and operator traffic against counts by hand."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ioaware.result import Launch
 from ioaware.tracing.poison import Poison
 
 
-def extra(work: Callable[[], object]) -> int:
+def extra_bytes(work: Callable[[], object]) -> int:
     with AllocationTracker() as memory:
         output = work()
     return memory.extra_bytes(output)
 
 
-def moved(work: Callable[[], object]) -> list[tuple[str, int | None, int | None]]:
+def operator_bytes(work: Callable[[], object]) -> list[tuple[str, int | None, int | None]]:
     launches: list[Launch] = []
     with OperatorRecorder(launches):
         work()
@@ -68,11 +68,11 @@ def grown() -> torch.Tensor:
     ],
 )
 def test_peak_of_what_lives_at_once_less_the_output(work: Callable[[], object], expected: int) -> None:
-    assert extra(work) == expected
-    assert extra(work) == expected
+    assert extra_bytes(work) == expected
+    assert extra_bytes(work) == expected
 
 
-def test_what_backward_keeps_counts() -> None:
+def test_tensors_saved_for_backward_count() -> None:
     weight = torch.ones(100, requires_grad=True)
 
     def work() -> torch.Tensor | None:
@@ -81,7 +81,7 @@ def test_what_backward_keeps_counts() -> None:
         return gradient
 
     # at the peak: exp, which backward needs, the gradient of exp, the sum and its seed; and the output, weight's own gradient
-    assert extra(work) == 400 + 400 + 4 + 4
+    assert extra_bytes(work) == 400 + 400 + 4 + 4
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_what_backward_keeps_counts() -> None:
 def test_operators_read_their_inputs_and_write_their_outputs_once(
     work: Callable[[], object], expected: list[tuple[str, int, int]]
 ) -> None:
-    assert moved(work) == expected
+    assert operator_bytes(work) == expected
 
 
-def test_fresh_memory_is_poisoned_unseen() -> None:
+def test_fresh_memory_is_poisoned_without_being_recorded() -> None:
     launches: list[Launch] = []
     with Poison(), AllocationTracker(), OperatorRecorder(launches):
         fresh = [torch.empty(4), torch.empty_like(X), torch.empty(2, 2).t(), torch.zeros(3)]

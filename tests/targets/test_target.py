@@ -1,4 +1,4 @@
-"""Targets: the four ways to name one, what its parameters accept, and one clear sentence for everything that can be wrong."""
+"""Targets: the ways to name one, parameter parsing, and the message of every error."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ZOO = SUPPORT / "kernel_zoo/zoo.py"
 FAILING_LINE = 1 + next(i for i, line in enumerate(ZOO.read_text().splitlines()) if "tl.load(y_ptr + offsets" in line)
 
 
-def written(directory: Path, text: str, name: str = "mine.py") -> Path:
+def write_file(directory: Path, text: str, name: str = "mine.py") -> Path:
     path = directory / name
     path.write_text(textwrap.dedent(text))
     return path
 
 
-def refusal(spec: object, **params: object) -> str:
+def error_message(spec: object, **params: object) -> str:
     with pytest.raises(UsageError) as caught:
         trace(load_target(spec), params)  # pyright: ignore[reportArgumentType]
     assert caught.value.exit_code == 2
@@ -42,8 +42,8 @@ def test_a_case_brings_its_parameters() -> None:
 
 
 def test_a_file_is_imported_under_a_name_of_its_own_with_its_directory_importable(tmp_path: Path) -> None:
-    written(tmp_path, "WIDTH = 7\n", "neighbour_of_mine.py")
-    path = written(
+    write_file(tmp_path, "WIDTH = 7\n", "neighbour_of_mine.py")
+    path = write_file(
         tmp_path, "from neighbour_of_mine import WIDTH\ndef work(n: int = 1):\n    return lambda: (n, WIDTH, __name__)\n"
     )
     target = load_target(f"{path}:work")
@@ -156,7 +156,7 @@ def test_wrong_parameters(given: dict[str, object], message: str) -> None:
     ],
 )
 def test_wrong_targets(spec: str, message: str) -> None:
-    assert message in refusal(spec)
+    assert message in error_message(spec)
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_wrong_targets(spec: str, message: str) -> None:
     ],
 )
 def test_files_that_cannot_be_imported(tmp_path: Path, text: str, message: str) -> None:
-    path = written(tmp_path, text)
-    assert f"mine.py cannot be imported: {message}" in refusal(f"{path}:work")
+    path = write_file(tmp_path, text)
+    assert f"mine.py cannot be imported: {message}" in error_message(f"{path}:work")
 
 
 def test_a_module_that_asks_for_the_gpu_when_imported_gets_the_stand_in(tmp_path: Path) -> None:
@@ -185,15 +185,15 @@ def test_a_module_that_asks_for_the_gpu_when_imported_gets_the_stand_in(tmp_path
         def work():
             return lambda: SMS
         """
-    path = written(tmp_path, text)
+    path = write_file(tmp_path, text)
     assert load_target(f"{path}:work").build(device="cpu").run() == 132
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_floor_of_a_case_is_the_predicted_one(causal: bool) -> None:
+def test_compulsory_bytes_of_a_case_are_the_predicted_ones(causal: bool) -> None:
     params = load_target("flash1").resolve({"seq_len": 50, "kv_len": 20, "heads": 3, "causal": causal})
-    floor, predicted = compulsory_bytes("flash1", params), predict("flash1", **params).compulsory
-    assert floor is not None
+    compulsory, predicted = compulsory_bytes("flash1", params), predict("flash1", **params).compulsory
+    assert compulsory is not None
     assert predicted is not None
-    assert (floor.read_bytes, floor.write_bytes) == (predicted.read_bytes, predicted.write_bytes)
+    assert (compulsory.read_bytes, compulsory.write_bytes) == (predicted.read_bytes, predicted.write_bytes)
     assert compulsory_bytes("file.py:flash1", params) is None

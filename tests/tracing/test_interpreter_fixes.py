@@ -1,4 +1,4 @@
-"""The interpreter's repairs: bfloat16 against torch's own, bit by bit; loop indices, descriptors and masks as compiled."""
+"""Fixes of the interpreter: bfloat16 against torch's own, bit by bit; loop indices, descriptors and masks as compiled."""
 
 from __future__ import annotations
 

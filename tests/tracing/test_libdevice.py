@@ -51,6 +51,6 @@ def test_a_test_gives_integers() -> None:
     assert y.tolist() == [0, 1]
 
 
-def test_a_function_that_nobody_has_here_is_named() -> None:
+def test_an_unsupported_function_is_named() -> None:
     with interpret_kernels(), pytest.raises(UsageError, match=r"libdevice\.sinpi"):
         unknown[(1,)](torch.ones(1))
