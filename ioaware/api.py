@@ -47,11 +47,11 @@ def derive(
     """
     with deferred_full_gc():
         from ioaware.compilation.triton_ir import find_gpu
-        from ioaware.derivation.data_dependent import apart
+        from ioaware.derivation.data_dependent import split_unknowns
         from ioaware.derivation.derive import derive as run_derived
         from ioaware.targets.target import load_target
 
-        params, data = apart(params)
+        params, data = split_unknowns(params)
         if callable(target) and (args or not all(value is None or type(value) in SIMPLE for value in params.values())):
             from ioaware.targets.call_target import call_target
 

@@ -109,14 +109,14 @@ def _parts(
     """The seconds of imports, of formulas alone, and of Triton's compilation of every kernel, one after the other."""
     imports = _timed(lambda: importlib.import_module("ioaware.derivation.derive"))
     from ioaware.capture.capture import DEFAULT_GPU, capture
-    from ioaware.compilation.resource_usage import chip_use
+    from ioaware.compilation.resource_usage import resources_by_triton
     from ioaware.derivation.derive import derive
     from ioaware.targets.target import load_target
 
     target, others = load_target(function), importing()
     formulas = _timed(lambda: derive(target, params, machine_code=False)) - (importing() - others).real
     found = capture(target, target.resolve(params))
-    kernels = _timed(lambda: [chip_use(launch, found.values, DEFAULT_GPU) for launch in found.launches])
+    kernels = _timed(lambda: [resources_by_triton(launch, found.values, DEFAULT_GPU) for launch in found.launches])
     return {"imports": imports, "formulas": formulas, "compile": kernels}
 
 

@@ -29,8 +29,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def forget() -> None:
     """As a new process."""
-    launch_traffic.found.cache_clear()
-    resource_usage.known.clear()
+    launch_traffic.cached_traffic.cache_clear()
+    resource_usage.resource_cache.clear()
 
 
 def derived() -> Derived:

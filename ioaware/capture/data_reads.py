@@ -1,7 +1,7 @@
-"""Host code that decides on data: what it reads of tensors is looked up once with real data and told to every other run.
+"""Replay what host code reads from tensors: record it once with real data, return it in every other run.
 
-The function runs on the CPU with tensors that have data, its kernels not run. What torch computes is then right as long as no
-kernel had a part in it, which is followed from storage to storage; a read that a kernel had a part in is refused.
+The recording run has real CPU tensors and executes no kernel. Values that torch computes are right unless they depend on a
+kernel's output. Dependence is followed from storage to storage, and a read that depends on a kernel is refused.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.storages import OperatorMode, storages
-from ioaware.symints.symbols import ReadsDataError, Symbols, asking
+from ioaware.symints.symbols import ReadsDataError, Symbols, user_line
 
 READS: Sequence[tuple[Any, Sequence[str]]] = (
     (torch, ("equal", "allclose", "is_nonzero")),
     (torch.Tensor, ("equal", "allclose", "is_nonzero", "item", "tolist", "__bool__", "__int__", "__float__", "__index__")),
     (FakeTensor, ("tolist",)),
 )
-"""What gives host code a look at data. Attributes are replaced: a torch function mode does not reach into a backward."""
+"""Functions by which host code reads data. They are patched: a torch function mode does not reach into a backward."""
 
 SHOWN = 60
-"""Characters of a value that a note shows."""
+"""Characters of a value shown in a note."""
 
 
 @dataclass
-class Reads:
-    """What the host code read, in order, each with the line that did."""
+class DataReads:
+    """Values that the host code read, in order, each with its source line."""
 
     values: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
 
 
 @contextmanager
-def recording(reads: Reads, written: Written) -> Generator[None]:
-    """Inside the block, host code reads real data, and `reads` remembers it."""
+def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
+    """Inside the block, append every value that host code reads to `reads`."""
 
-    def remembered(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        where, inside_torch = asking()
+    def record(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        where, inside_torch = user_line()
         if inside_torch:
             return plain(*args, **kwargs)
         if written.holds((args, kwargs)):
@@ -52,24 +52,24 @@ def recording(reads: Reads, written: Written) -> Generator[None]:
         reads.values.append((where, value))
         return value
 
-    with _reading_through(remembered):
+    with _reading_through(record):
         yield
 
 
 @contextmanager
-def replaying(reads: Reads, symbols: Symbols) -> Generator[None]:
-    """Inside the block, host code that reads a tensor without data is told what it read when there was some."""
+def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
+    """Inside the block, return the recorded values, in order, to host code that reads a tensor."""
     left = list(reads.values)
 
-    def told(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not left or asking()[1]:
+    def replay(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not left or user_line()[1]:
             return plain(*args, **kwargs)
         where, value = left.pop(0)
         text = repr(value)
         symbols.assume(f"assumes that the data read at {where} is {text if len(text) <= SHOWN else text[:SHOWN] + '...'}")
         return value
 
-    with _reading_through(told):
+    with _reading_through(replay):
         yield
 
 
@@ -87,20 +87,20 @@ def _reading_through(read: Callable[[Callable[..., Any], tuple[Any, ...], dict[s
         yield
 
 
-class Written(OperatorMode):
-    """Inside the block, follows what kernels wrote: storages that hold it, or anything torch computed from it."""
+class KernelWrites(OperatorMode):
+    """Inside the block, track the storages that kernels wrote, and those that torch computed from them."""
 
     def __init__(self) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self._kept: dict[int, Any] = {}
+        self._storages: dict[int, Any] = {}
 
     def add(self, tensors: Iterable[Any]) -> None:
-        """These tensors hold what a kernel wrote."""
-        self._kept |= storages(list(tensors))
+        """Mark these tensors as written by a kernel."""
+        self._storages |= storages(list(tensors))
 
     def holds(self, values: object) -> bool:
-        """Whether any tensor among the values has it."""
-        return not self._kept.keys().isdisjoint(storages(values))
+        """Return whether any tensor among the values depends on a kernel."""
+        return not self._storages.keys().isdisjoint(storages(values))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -113,7 +113,7 @@ class Written(OperatorMode):
 
 
 def _takes_shape_only(operator: str) -> bool:
-    """`ones_like` and its kind: of their operand they take what a tensor without data has."""
+    """Return whether an operator uses only the metadata of its operand, as `ones_like`."""
     return operator.endswith("_like") or operator.startswith("aten::new_")
 
 

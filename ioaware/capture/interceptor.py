@@ -1,4 +1,4 @@
-"""Launches caught before Triton compiles them: each with its arguments, its grid and its options in the user's parameters."""
+"""Intercept Triton launches: record arguments, grid and options as expressions of the parameters."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ interpreter: Any = _interpreter
 
 TORCH = str(Path(torch.__file__).parent)
 STORAGE_SPACING = 2**44
-"""Bytes between the addresses that storages are given: they are never read, and aligned as CUDA's allocator aligns."""
+"""Bytes between the fake addresses of storages. They are never read; the alignment is that of CUDA's allocator."""
 
 
-def _told_device(tensor: Any) -> torch.device:
-    """A tensor without memory answers host code as one on the GPU; torch itself must know better."""
+def _reported_device(tensor: Any) -> torch.device:
+    """Return `cuda:0` to host code, and the real device of the fake tensor to torch itself."""
     asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
     if tensor.fake_mode.in_kernel_invocation:
         return torch.device("meta")
@@ -47,22 +47,22 @@ def _told_device(tensor: Any) -> torch.device:
 
 
 class Interceptor:
-    """Inside the `with` block every launch is appended to `events` and runs nothing."""
+    """Inside the `with` block, append each launch to `events` instead of running it."""
 
     def __init__(
         self,
         symbols: Symbols,
         events: list[Event],
-        wanted: Mapping[str, Any],
+        autotune: Mapping[str, Any],
         gpu: GPUTarget,
-        launched: Callable[[CapturedLaunch, Mapping[str, Any]], None] | None = None,
+        on_launch: Callable[[CapturedLaunch, Mapping[str, Any]], None] | None = None,
     ) -> None:
-        """`launched` is told of each launch, with its arguments as the host code gave them."""
+        """Initialise; `on_launch` receives each launch with its arguments as the host code passed them."""
         self._symbols = symbols
         self._events = events
-        self._wanted = wanted
+        self._autotune = autotune
         self._gpu = gpu
-        self._launched = launched
+        self._on_launch = on_launch
         self._notes: tuple[str, ...] = ()
         self._storages: dict[int, tuple[int, Any]] = {}
         self._patches = Patches()
@@ -89,12 +89,14 @@ class Interceptor:
         patches.set(interpreter.InterpretedFunction, "run", interpreted)
         patches.set(compiler.CompiledKernel, "__getitem__", relaunch)
         patches.set(FakeTensor, "data_ptr", lambda tensor: self._address(tensor))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-        patches.set(FakeTensor, "device", property(_told_device))
+        patches.set(FakeTensor, "device", property(_reported_device))
         patches.set(torch.SymInt, "bit_length", bit_length)
         plain = autotuner.Autotuner.run
 
         def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            return run_one_configuration(plain, tuner, args, kwargs, required=self._wanted, verb="derived", add_note=self._say)
+            return run_one_configuration(
+                plain, tuner, args, kwargs, required=self._autotune, verb="derived", add_note=self._note
+            )
 
         patches.set(autotuner.Autotuner, "run", tuned)
         return self
@@ -102,15 +104,15 @@ class Interceptor:
     def __exit__(self, *error: Any) -> None:
         self._patches.__exit__(*error)
 
-    def forget(self) -> None:
-        """Drops the notes for a launch that was never made."""
+    def drop_notes(self) -> None:
+        """Drop the notes for a launch that was never made."""
         self._notes = ()
 
-    def numbers(self, values: object) -> frozenset[int]:
-        """The storages of the tensors in a nesting, by the numbers that captured tensors have them by."""
+    def storages_of(self, values: object) -> frozenset[int]:
+        """Return the storage numbers of the tensors in a nested structure."""
         return frozenset(map(self._storage, strided_tensors(values)))
 
-    def _say(self, note: str) -> None:
+    def _note(self, note: str) -> None:
         self._notes += (note,)
 
     def _launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
@@ -125,23 +127,23 @@ class Interceptor:
         conditions = tuple(self._symbols.constants[before:])
         captured = CapturedLaunch(kernel, values, (extents[0], extents[1], extents[2]), options, notes, conditions)
         self._events.append(captured)
-        if self._launched:
-            self._launched(captured, bound)
+        if self._on_launch:
+            self._on_launch(captured, bound)
 
     def _compiled(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A warm-up: host code asks for the compiled kernel to learn what it uses, or to launch it."""
+        """Compile the kernel for a warm-up call: host code reads its resources, or launches it."""
         bound, options = self._bound(kernel, args, kwargs)
         one: Any = self._symbols.expression(1)
         launch = CapturedLaunch(kernel, self._values(kernel, bound), (one, one, one), options)
         return compiled(launch, self._symbols.given, self._gpu)
 
     def _bound(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Arguments by parameter, defaults filled in, and the launch options among the keywords."""
+        """Return arguments by parameter, with defaults, and the launch options among the keywords."""
         names = kernel.signature.parameters
         bound = kernel.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
         bound.apply_defaults()
         options = {name: self._symbols.value(value) for name, value in kwargs.items() if name not in names}
-        return dict(bound.arguments), options  # no bytes depend on options, so that none of them pins a parameter
+        return dict(bound.arguments), options  # bytes do not depend on options: none of them pins a parameter
 
     def _values(self, kernel: Any, bound: Mapping[str, Any]) -> dict[str, Value]:
         constants = {param.name for param in kernel.params if param.is_constexpr}
@@ -151,7 +153,7 @@ class Interceptor:
         }
 
     def _constant(self, value: Any, use: str) -> Any:
-        """What the compiler is told: a plain value, and a decision where it comes from a parameter."""
+        """Return a constexpr as a plain value; record a decision where it depends on a parameter."""
         if isinstance(value, tl.constexpr):
             value = value.value
         items = items_of(value)
@@ -197,7 +199,7 @@ class Interceptor:
         return DescriptorValue(base, self._expressions(value.shape), self._expressions(value.strides), block, template)
 
     def _storage(self, tensor: Any) -> int:
-        """A number for the tensor's storage, which is kept alive so that no other is given its identity."""
+        """Return a number for the tensor's storage, and keep the storage alive so that its id stays unique."""
         storage = tensor.untyped_storage()
         return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
 

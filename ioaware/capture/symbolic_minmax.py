@@ -1,7 +1,7 @@
-"""`min` and `max` of symbolic integers in host code as expressions: Python's own would take a branch and forget the other side.
+"""Make `min` and `max` of symbolic integers symbolic: Python's own take a branch and drop the other side.
 
-`grid = min(NUM_SMS, tiles)` is how persistent kernels are launched, at every size. What has no formula, as the
-powers of two that blocks are rounded up to, is compared as Python does.
+Persistent kernels are launched with `grid = min(NUM_SMS, tiles)`. Expressions without a plain formula, such as powers of two,
+are compared as Python does.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _torch: Any = torch
 
 
 @contextmanager
-def symbolic_extremes() -> Generator[None]:
-    """While it lasts, `min` and `max` called by the user's code with a `torch.SymInt` give one; else they are Python's."""
+def symbolic_minmax() -> Generator[None]:
+    """Inside the block, `min` and `max` of `torch.SymInt`s in user code return a `torch.SymInt`."""
     with Patches() as patches:
-        patches.set(builtins, "min", _extreme(builtins.min, _torch.sym_min))
-        patches.set(builtins, "max", _extreme(builtins.max, _torch.sym_max))
+        patches.set(builtins, "min", _or_symbolic(builtins.min, _torch.sym_min))
+        patches.set(builtins, "max", _or_symbolic(builtins.max, _torch.sym_max))
         yield
 
 
-def _extreme(plain: Callable[..., Any], symbolic: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _or_symbolic(plain: Callable[..., Any], symbolic: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def chosen(*args: Any, **kwargs: Any) -> Any:
         given = (items_of(args[0]) if len(args) == 1 else None) or args
         integers = not kwargs and all(isinstance(value, (int, torch.SymInt)) for value in given)

@@ -1,4 +1,4 @@
-"""The parameters that are still symbolic while a capture settles, and what became of the others."""
+"""The symbolic parameters of a capture, and why the others are specialised or merged."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from ioaware.symints.symbols import Decision
 
 
 @dataclass
-class Free:
-    """The parameters that are symbolic still, what became of the others, and why."""
+class SymbolicParams:
+    """Symbolic parameters and their values, merged parameters, specialised parameters with reasons."""
 
     values: dict[str, int]
     same: dict[str, str] = field(default_factory=dict[str, str])
-    """Parameters that are the symbol of another one."""
+    """Merged parameters, by name the parameter whose symbol they share."""
     equalities: list[str] = field(default_factory=list[str])
     pinned: dict[str, str] = field(default_factory=dict[str, str])
 
-    def copy(self) -> Free:
-        """Another, that may go on without this one."""
-        return Free(dict(self.values), dict(self.same), list(self.equalities), dict(self.pinned))
+    def copy(self) -> SymbolicParams:
+        """Return an independent copy."""
+        return SymbolicParams(dict(self.values), dict(self.same), list(self.equalities), dict(self.pinned))
 
-    def without(self, name: str) -> Free:
-        """All but one of them."""
+    def without(self, name: str) -> SymbolicParams:
+        """Return a copy in which `name` is not symbolic."""
         values = {other: value for other, value in self.values.items() if other != name}
-        return Free(values, {one: other for one, other in self.same.items() if other != name})
+        return SymbolicParams(values, {one: other for one, other in self.same.items() if other != name})
 
     def merge(self, decision: Decision) -> None:
-        """Two parameters become one symbol."""
+        """Merge two parameters that are equal into one symbol."""
         kept, name = decision.equals or ("", "")
         del self.values[name]
         self.same = {one: kept if other == name else other for one, other in self.same.items()} | {name: kept}
         self.equalities.append(decision.note)
 
     def pin(self, reasons: Mapping[str, str]) -> None:
-        """Parameters, and those that are their symbol, become their given values."""
+        """Specialise parameters, and those merged with them, to their given values."""
         reasons = {**reasons, **{one: reasons[other] for one, other in self.same.items() if other in reasons}}
         self.pinned |= reasons
         self.values = {name: value for name, value in self.values.items() if name not in reasons}
@@ -43,5 +43,5 @@ class Free:
 
     @property
     def suspects(self) -> list[str]:
-        """Parameters that were run as 2 because they are 1, else all of them."""
+        """Return the parameters that are 1 and ran as 2, or all of them where there are none."""
         return [name for name, value in self.values.items() if value == 1] or list(self.values)

@@ -1,4 +1,4 @@
-"""The loads and stores of a compiled kernel: their layouts from its TTGIR, the width of their instructions from its PTX."""
+"""Parse the loads and stores of a compiled kernel: layouts from its TTGIR, instruction widths from its PTX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ioaware.analysis.ir.mlir.locations import frames
-from ioaware.compilation.layouts import Layout, accumulator, blocked, registers_held
+from ioaware.compilation.layouts import Layout, accumulator, blocked, registers_per_thread
 
 LANES = 32
 LINE_BYTES = 128
@@ -25,10 +25,10 @@ Kind = Literal["read", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An operation of the TTGIR: where it stands and is called from, its tile (empty: a scalar), how instructions divide that.
+    """A memory operation of the TTGIR: its call stack, its tile shape (empty for a scalar), its instructions.
 
-    `once`: threads that hold copies of what others do take no part, as in stores and asynchronous copies. `lanes` share a
-    sector that they ask for together: all of a warp's, or 8 at a time, 128 bytes, in copies that pass the L1 by.
+    `once`: threads that hold copies of an element take no part, as in stores and asynchronous copies. `lanes` is the number
+    of lanes whose sectors are merged: all of a warp, or 8 (128 bytes) in copies that bypass the L1.
     """
 
     kind: Kind
@@ -59,29 +59,29 @@ _PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v(\d+))?\.b(\d+) |\bcp\.asy
 
 
 def accesses(ttgir: str, ptx: str) -> list[Access]:
-    """The loads and stores of a compiled kernel. Raises `ValueError` for a layout or a width that is not understood."""
+    """Return the loads and stores of a compiled kernel. Raises `ValueError` for an unknown layout or width."""
     layouts = {name: blocked(*(_numbers(group) for group in groups)) for name, *groups in _BLOCKED.findall(ttgir)}
     layouts |= {name: accumulator(_numbers(warps), _numbers(size)[1]) for name, warps, size in _ACCUMULATOR.findall(ttgir)}
     if "ttg.warp_specialize" in ttgir and any(match["scalar"] for match in _MEMORY.finditer(ttgir)):
-        raise ValueError("a scalar in a kernel whose warps do different things: how many warps ask for it is not told")
+        raise ValueError("a scalar access in a warp-specialised kernel: the number of warps that execute it is unknown")
     locations = dict(_LOCATION.findall(ttgir))
-    said = re.search(r'"ttg\.num-warps" = (\d+)', ttgir)
-    if said is None:
-        raise ValueError("the TTGIR does not say how many warps there are")
-    warps = int(said[1])
+    num_warps = re.search(r'"ttg\.num-warps" = (\d+)', ttgir)
+    if num_warps is None:
+        raise ValueError("the TTGIR has no ttg.num-warps")
+    warps = int(num_warps[1])
     widths = _widths(ptx)
-    found: list[Access] = []
+    parsed: list[Access] = []
     for match in _MEMORY.finditer(ttgir):
         kind: Kind = "write" if match["op"] == "tt.store" else "read"
         line, column = _position(match["loc"], locations)
         shape = _numbers(match["shape"].rstrip("x"), "x") if match["shape"] else ()
         layout = _layout(match["layout"], layouts) if shape else None
         element = _element_bytes(match["element"] or match["scalar"])
-        held = element * (registers_held(layout, shape) if layout else 1)
-        width = _taken(widths[kind, line, column], held, line)
-        past = match["op"] == "ttg.async_copy_global_to_local"
-        lanes = LINE_BYTES // width if past and width == WIDEST_BYTES else LANES
-        found.append(
+        held = element * (registers_per_thread(layout, shape) if layout else 1)
+        width = _take_width(widths[kind, line, column], held, line)
+        is_async_copy = match["op"] == "ttg.async_copy_global_to_local"
+        lanes = LINE_BYTES // width if is_async_copy and width == WIDEST_BYTES else LANES
+        parsed.append(
             Access(
                 kind,
                 frames(match["loc"], locations),
@@ -89,19 +89,19 @@ def accesses(ttgir: str, ptx: str) -> list[Access]:
                 layout,
                 max(1, width // element),
                 warps,
-                kind == "write" or past,
+                kind == "write" or is_async_copy,
                 lanes,
             )
         )
-    return found
+    return parsed
 
 
-def _taken(widths: list[int], held: int, line: int) -> int:
-    """Takes, from the front, the instructions of an operation that moves `held` bytes a thread; the width of all of them."""
+def _take_width(widths: list[int], held: int, line: int) -> int:
+    """Pop the instructions of an operation that moves `held` bytes per thread; return their common width."""
     first = widths[0] if widths else 0
     count = max(1, held // first) if first else 0
     if not first or len(widths) < count or {*widths[:count]} != {first}:
-        raise ValueError(f"line {line}: {held} bytes a thread, by instructions of {widths[:8]} bytes")
+        raise ValueError(f"line {line}: {held} bytes per thread, by instructions of {widths[:8]} bytes")
     del widths[:count]
     return first
 
@@ -126,7 +126,7 @@ def _numbers(text: str, separator: str = ",") -> tuple[int, ...]:
 
 
 def _position(name: str, locations: Mapping[str, str]) -> tuple[int, int]:
-    """Line and column: of a name its location, of a call the place in the function that is called."""
+    """Return line and column of a location; of a call site, those in the callee."""
     text = locations.get(name, "unknown")
     match = _POSITION.search(text)
     if match:
@@ -138,19 +138,19 @@ def _position(name: str, locations: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _widths(ptx: str) -> Mapping[tuple[str, int, int], list[int]]:
-    """Bytes a thread moves by each instruction that touches global memory, in order, by line and column of the source.
+    """Return bytes per thread of each global-memory instruction, in order, by source line and column.
 
-    Accesses are inline assembly of several lines, whose first stands for all: LLVM may count on with them.
+    An access is inline assembly of several lines. Its first location holds for all: LLVM may number the others onwards.
     """
-    found: dict[tuple[str, int, int], list[int]] = defaultdict(list)
-    place, inside, settled = (0, 0), False, False
+    widths: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+    place, inside, located = (0, 0), False, False
     for text in ptx.splitlines():
         if "inline asm" in text:
-            inside, settled = "begin" in text, False
+            inside, located = "begin" in text, False
         at = _PTX_LINE.match(text)
-        if at and not settled:
-            place, settled = (int(at[1]), int(at[2])), inside
+        if at and not located:
+            place, located = (int(at[1]), int(at[2])), inside
         for way, count, bits, copied in _PTX_ACCESS.findall(text):
             moved = int(copied, 16) if copied else int(count or 1) * int(bits) // 8
-            found["write" if way == "st" else "read", *place].append(moved)
-    return found
+            widths["write" if way == "st" else "read", *place].append(moved)
+    return widths

@@ -1,4 +1,4 @@
-"""What one captured launch requests: its IR, its arguments and its grid, given to the engine that turns them into formulas."""
+"""Derive the traffic formulas of one captured launch from its IR, arguments and grid."""
 
 from __future__ import annotations
 
@@ -19,31 +19,35 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.kernel_analysis import touches
 from ioaware.analysis.ir.loops.access_totals import Programs
 from ioaware.compilation import traffic_cache
-from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, substituted
+from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, substitute
 from ioaware.compilation.triton_ir import first_ir, integer_at
-from ioaware.symints.guards import ANYTHING, Known
+from ioaware.symints.guards import NO_FACTS, ParamFacts
 
 
-def kernel_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget, known: Known = ANYTHING) -> KernelTraffic:
-    """The traffic of one captured launch; the same launch again comes from memory. Formulas are as simple as what is `known`
-    of the parameters lets them be."""
+def kernel_traffic(
+    launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget, facts: ParamFacts = NO_FACTS
+) -> KernelTraffic:
+    """Return the traffic of one captured launch; repeated launches are cached.
+
+    Formulas are simplified under the `facts` about the parameters.
+    """
     ir = first_ir(launch, values, gpu)
-    coarse: Any = {symbol: factor * symbol for symbol, factor in known.multiples.items()}
-    arguments = tuple(_argument(name, substituted(value, coarse)) for name, value in ir.parameters)
+    coarse: Any = {symbol: factor * symbol for symbol, factor in facts.multiples.items()}
+    arguments = tuple(_argument(name, substitute(value, coarse)) for name, value in ir.parameters)
     width, height, depth = (_exchanged(extent, coarse) for extent in launch.grid)
-    ranges, multiples = (tuple(sorted(told.items(), key=str)) for told in (known.ranges, known.multiples))
-    return found(ir.text, arguments, (width, height, depth), ranges, multiples)
+    ranges, multiples = (tuple(sorted(fact.items(), key=str)) for fact in (facts.ranges, facts.multiples))
+    return cached_traffic(ir.text, arguments, (width, height, depth), ranges, multiples)
 
 
 @lru_cache(maxsize=256)
-def found(
+def cached_traffic(
     text: str,
     arguments: tuple[Argument, ...],
     grid: tuple[Expr, Expr, Expr],
     ranges: tuple[tuple[Symbol, Range], ...],
     multiples: tuple[tuple[Symbol, int], ...],
 ) -> KernelTraffic:
-    """The traffic in units of the `multiples`, brought back to the parameters: from disk, or made."""
+    """Return the traffic from disk, or derive it in units of the `multiples` and substitute back."""
     name = traffic_cache.name_of(text, arguments, grid, (ranges, multiples))
     traffic = traffic_cache.find(name) if name else None
     if traffic is None:
@@ -60,14 +64,14 @@ def found(
 
 
 def launch_touches(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[list[Touch], Programs]:
-    """The instructions of one captured launch that touch memory, at the given values: no symbols but indices are left."""
+    """Return the memory instructions of one captured launch at the given values; only indices stay symbolic."""
     ir = first_ir(launch, values, gpu)
     arguments = [_at(_argument(name, value), values) for name, value in ir.parameters]
     return touches(ir.text, arguments, [integer_at(size, values) for size in launch.grid])
 
 
 def _at(argument: Argument, values: Mapping[str, int]) -> Argument:
-    """The argument with numbers for symbols."""
+    """Return the argument with numbers for symbols."""
 
     def number(value: Expr | int) -> int:
         return integer_at(value, values) if isinstance(value, Expr) else value
@@ -84,19 +88,19 @@ def _exchanged(expr: Any, symbols: Any) -> Expr:
 
 
 def _in_parameters(note: str, multiples: Iterable[tuple[Symbol, int]]) -> str:
-    """What a note says of lengths in units of these multiples, of the lengths themselves."""
+    """Rewrite a note about lengths in units of these multiples as one about the lengths."""
     for symbol, factor in multiples:
         note = re.sub(rf"\b{re.escape(str(symbol))} % (\d+) == 0", lambda m: f"{symbol} % {factor * int(m[1])} == 0", note)  # noqa: B023
     return note
 
 
-def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr], tell: Callable[[str], str]) -> KernelTraffic:
-    """The same traffic, its formulas and what is told of them changed."""
+def _with_formulas(kernel: KernelTraffic, rewrite: Callable[[Expr], Expr], reword: Callable[[str], str]) -> KernelTraffic:
+    """Return the traffic with rewritten formulas and notes."""
 
     def count(one: Count) -> Count:
-        return Count(change(one.expr))
+        return Count(rewrite(one.expr))
 
-    def maybe(one: Count | None) -> Count | None:
+    def optional(one: Count | None) -> Count | None:
         return None if one is None else count(one)
 
     accesses = tuple(
@@ -104,8 +108,8 @@ def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr], tell: 
             access,
             elements=count(access.elements),
             executions=count(access.executions),
-            sectors=maybe(access.sectors),
-            notes=tuple(map(tell, access.notes)),
+            sectors=optional(access.sectors),
+            notes=tuple(map(reword, access.notes)),
         )
         for access in kernel.accesses
     )
@@ -115,15 +119,15 @@ def _with_formulas(kernel: KernelTraffic, change: Callable[[Expr], Expr], tell: 
         read_bytes=count(kernel.read_bytes),
         write_bytes=count(kernel.write_bytes),
         atomic_bytes=count(kernel.atomic_bytes),
-        read_sector_bytes=maybe(kernel.read_sector_bytes),
-        write_sector_bytes=maybe(kernel.write_sector_bytes),
+        read_sector_bytes=optional(kernel.read_sector_bytes),
+        write_sector_bytes=optional(kernel.write_sector_bytes),
         flops=count(kernel.flops),
-        notes=tuple(map(tell, kernel.notes)),
+        notes=tuple(map(reword, kernel.notes)),
     )
 
 
 def _argument(name: str, value: Value) -> Argument:
-    """An argument of the kernel as the engine takes it."""
+    """Return an argument of the kernel as the IR analysis takes it."""
     if isinstance(value, TensorValue):
         return Pointer(name, name, value.offset * value.itemsize)
     if isinstance(value, DescriptorValue):

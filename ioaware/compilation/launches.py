@@ -1,4 +1,4 @@
-"""What host code did, in its own parameters: the launches it made and the operators of torch's own between them."""
+"""Captured launches and torch operators, in the parameters of the host function, and their comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ioaware.symints.guards import Condition
 
 @dataclass(frozen=True, slots=True)
 class TensorValue:
-    """A tensor given to a kernel. Sizes, strides and `offset` (of its first element in its storage) count elements."""
+    """A tensor argument. Sizes, strides and `offset` (of its first element in its storage) count elements."""
 
     dtype: Any
     """torch's dtype, or Triton's for `triton.reinterpret`."""
@@ -30,7 +30,7 @@ class TensorValue:
 
 @dataclass(frozen=True, slots=True)
 class DescriptorValue:
-    """A tensor descriptor that the host made: `template` is the object itself with the tensor and the sizes left out."""
+    """A host-side tensor descriptor; `template` is the object without its tensor and sizes."""
 
     base: TensorValue
     shape: tuple[Expr, ...]
@@ -40,12 +40,12 @@ class DescriptorValue:
 
 
 Value: TypeAlias = "Expr | bool | float | TensorValue | DescriptorValue | tuple[Value, ...] | object | None"
-"""An argument: integers as expressions of the parameters, anything that only a constexpr can hold as it is."""
+"""An argument: integers as expressions of the parameters, other constexpr values unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedLaunch:
-    """A kernel and everything it was launched with. `options` are num_warps and its like; constexprs are plain values."""
+    """A kernel launch. `options` are num_warps and other compile options; constexprs are plain values."""
 
     kernel: Any
     arguments: Mapping[str, Value]
@@ -53,17 +53,17 @@ class CapturedLaunch:
     options: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    """What its constexprs take for granted of the parameters."""
+    """Conditions that its constexprs impose on the parameters."""
 
     @property
     def name(self) -> str:
-        """The kernel's, as its author wrote it."""
+        """The kernel's function name."""
         return str(self.kernel.fn.__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedOperator:
-    """An operator of torch's own: bytes that it reads and writes at least."""
+    """A torch operator, with lower bounds of the bytes it reads and writes."""
 
     name: str
     read_bytes: Expr
@@ -74,7 +74,7 @@ Event: TypeAlias = CapturedLaunch | CapturedOperator
 
 
 def agree(symbolic: list[Event], plain: list[Event], at: Callable[[Expr], Expr]) -> bool:
-    """Whether a run with symbols is, `at` the given values, launch by launch the run with plain integers."""
+    """Return whether a symbolic run, `at` the given values, equals the plain run launch by launch."""
     if len(symbolic) != len(plain):
         return False
     return all(_same(one, other, at) for one, other in zip(symbolic, plain, strict=True))
@@ -83,7 +83,7 @@ def agree(symbolic: list[Event], plain: list[Event], at: Callable[[Expr], Expr])
 def _same(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
     if isinstance(one, CapturedLaunch) and isinstance(other, CapturedLaunch):
         return (
-            one.kernel.fn.__code__ == other.kernel.fn.__code__  # host code may define its kernel anew in each call
+            one.kernel.fn.__code__ == other.kernel.fn.__code__  # host code may redefine its kernel in each call
             and one.arguments.keys() == other.arguments.keys()
             and tuple(map(at, one.grid)) == other.grid
             and all(_same_value(value, other.arguments[name], at) for name, value in one.arguments.items())
@@ -96,7 +96,7 @@ def _same(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
 
 
 def _same_value(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
-    """Floats are not compared: no address, mask or loop bound is one, unless it is a constexpr."""
+    """Compare two arguments, except floats: no address, mask or loop bound is one unless it is constexpr."""
     if isinstance(one, Expr) and isinstance(other, Expr):
         return _equal(at(one), other)
     if isinstance(one, TensorValue) and isinstance(other, TensorValue):
@@ -120,53 +120,53 @@ def _constants(kernel: Any) -> Iterator[str]:
 
 
 def _close(one: Any, other: Any) -> bool:
-    """Anything but floats was compared before."""
+    """Compare two floats approximately; other kinds are compared elsewhere."""
     return not isinstance(one, float) or math.isclose(one, other)
 
 
 def _equal(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except ValueError:  # arrays, which no kernel takes: its compiler will say so
+    except ValueError:  # arrays, which no kernel accepts: its compiler raises
         return False
 
 
-def substituted(value: Value, symbols: Mapping[Any, Any]) -> Value:
-    """An argument with expressions in the place of symbols."""
+def substitute(value: Value, symbols: Mapping[Any, Any]) -> Value:
+    """Substitute expressions for the symbols of an argument."""
     if isinstance(value, Expr):
         return cast(Any, value).xreplace(symbols)
     if isinstance(value, TensorValue):
-        return replace(value, offset=substituted(value.offset, symbols))  # pyright: ignore[reportArgumentType]
+        return replace(value, offset=substitute(value.offset, symbols))  # pyright: ignore[reportArgumentType]
     if isinstance(value, DescriptorValue):
-        shape, strides = (tuple(substituted(size, symbols) for size in sizes) for sizes in (value.shape, value.strides))
+        shape, strides = (tuple(substitute(size, symbols) for size in sizes) for sizes in (value.shape, value.strides))
         return replace(value, shape=shape, strides=strides)  # pyright: ignore[reportArgumentType]
     items = items_of(value)
-    return value if items is None else tuple(substituted(item, symbols) for item in items)
+    return value if items is None else tuple(substitute(item, symbols) for item in items)
 
 
-def anonymous(value: Any) -> Any:
-    """A launch or an argument of it, whichever memory its tensors are: no bytes depend on that."""
+def without_storage_numbers(value: Any) -> Any:
+    """Return a launch or argument with all storage numbers 0, to compare it regardless of memory."""
     if isinstance(value, CapturedLaunch):
-        return replace(value, arguments={name: anonymous(one) for name, one in value.arguments.items()})
+        return replace(value, arguments={name: without_storage_numbers(one) for name, one in value.arguments.items()})
     if isinstance(value, TensorValue):
         return replace(value, storage=0)
     if isinstance(value, DescriptorValue):
-        return replace(value, base=anonymous(value.base))
+        return replace(value, base=without_storage_numbers(value.base))
     items = items_of(value)
-    return value if items is None else tuple(map(anonymous, items))
+    return value if items is None else tuple(map(without_storage_numbers, items))
 
 
 def items_of(value: Any) -> tuple[Any, ...] | None:
-    """The items of a tuple or list; None for anything else."""
+    """Return the items of a tuple or list; None for anything else."""
     return tuple(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else None
 
 
 def tensor_of(value: Any) -> Any:
-    """The tensors behind an argument: under a descriptor, a reinterpretation, or in a tuple."""
+    """Return the tensors of an argument: of a descriptor, a reinterpretation, or a tuple."""
     items = items_of(value)
     return [tensor_of(item) for item in items] if items is not None else getattr(value, "base", value)
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether an argument is a tensor, or one of Triton's reinterpretations of it."""
+    """Return whether an argument is a tensor, or Triton's reinterpretation of one."""
     return isinstance(getattr(value, "base", value), torch.Tensor) and not hasattr(value, "block_shape")

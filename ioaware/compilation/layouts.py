@@ -1,4 +1,4 @@
-"""Triton's layouts: which element of a tile each register of each thread holds, so what an instruction of a warp touches."""
+"""Triton's linear layouts: which element of a tile each register of each thread holds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which element each register of each thread holds, as Triton's linear layouts say it: where each bit of the number of
-    a register, a lane and a warp moves it, dimension by dimension. `order` names the fastest dimension first."""
+    """A linear layout: the basis vector of each bit of the register, lane and warp index, by dimension.
+
+    `order` lists the fastest dimension first.
+    """
 
     registers: tuple[tuple[int, ...], ...]
     lanes: tuple[tuple[int, ...], ...]
@@ -23,7 +25,7 @@ class Layout:
     order: tuple[int, ...]
 
     def sliced(self, dimension: int) -> Layout:
-        """Without a dimension."""
+        """Return the slice layout without a dimension."""
         registers, lanes, warps = (
             tuple(basis[:dimension] + basis[dimension + 1 :] for basis in bases)
             for bases in (self.registers, self.lanes, self.warps)
@@ -33,9 +35,9 @@ class Layout:
 
 
 def blocked(per_thread: Sequence[int], lanes: Sequence[int], warps: Sequence[int], order: Sequence[int]) -> Layout:
-    """Triton's blocked layout: so many elements a thread, threads a warp and warps along each dimension."""
+    """Return Triton's blocked layout: elements per thread, lanes and warps along each dimension."""
     step = [1] * len(order)
-    found: list[tuple[tuple[int, ...], ...]] = []
+    levels: list[tuple[tuple[int, ...], ...]] = []
     for counts in (per_thread, lanes, warps):
         bases: list[tuple[int, ...]] = []
         for dim in order:
@@ -43,12 +45,12 @@ def blocked(per_thread: Sequence[int], lanes: Sequence[int], warps: Sequence[int
             while step[dim] < end:
                 bases.append(_unit(dim, step[dim], len(order)))
                 step[dim] *= 2
-        found.append(tuple(bases))
-    return Layout(found[0], found[1], found[2], tuple(order))
+        levels.append(tuple(bases))
+    return Layout(levels[0], levels[1], levels[2], tuple(order))
 
 
 def accumulator(warps: Sequence[int], columns: int) -> Layout:
-    """What tensor cores accumulate, of 16 rows a warp (the PTX manual's m16n8 and wgmma fragments)."""
+    """Return the accumulator layout of tensor cores, 16 rows per warp (PTX ISA, m16n8 and wgmma fragments)."""
     registers = [(0, 1), (8, 0), *((0, column) for column in _powers(8, columns))]
     lanes = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
     along = [
@@ -63,19 +65,19 @@ def _unit(dim: int, step: int, rank: int) -> tuple[int, ...]:
 
 
 def _powers(start: int, end: int) -> list[int]:
-    found: list[int] = []
+    powers: list[int] = []
     while start < end:
-        found.append(start)
+        powers.append(start)
         start *= 2
-    return found
+    return powers
 
 
 @lru_cache(maxsize=256)
 def requests(layout: Layout, shape: tuple[int, ...], vector: int, once: bool) -> Indices:
-    """[instructions, 32 * vector]: the elements of a tile, by their place in it, that each instruction of a warp touches.
+    """Return the tile elements that each warp instruction accesses, as flat indices [instructions, 32 * vector].
 
-    A tile larger than the layout takes more registers, one that is smaller is held by several threads; `once` leaves out the
-    warps that hold nothing but copies.
+    A tile larger than the layout takes more registers; one that is smaller is replicated over threads. `once` leaves out
+    warps that hold only replicas.
     """
     registers = [basis for basis in layout.registers if any(basis) and _inside(basis, shape)]
     covered = [1] * len(shape)
@@ -94,8 +96,8 @@ def requests(layout: Layout, shape: tuple[int, ...], vector: int, once: bool) ->
     return np.ascontiguousarray(grouped.reshape(-1, len(lane) * vector))
 
 
-def registers_held(layout: Layout, shape: tuple[int, ...]) -> int:
-    """How many different elements a thread holds."""
+def registers_per_thread(layout: Layout, shape: tuple[int, ...]) -> int:
+    """Return the number of distinct elements per thread."""
     return requests(layout, shape, 1, once=True).shape[0] // len(
         _places([b for b in layout.warps if any(b) and _inside(b, shape)], shape)
     )
@@ -106,7 +108,7 @@ def _inside(basis: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 def _places(bases: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> Indices:
-    """Where each number, its bits moving it as `bases` say, is in a tile in row-major order. Bases never share a bit."""
+    """Return the row-major tile index of each register, lane or warp number; bases never share a bit."""
     places = np.zeros(1, dtype=np.int64)
     for basis in bases:
         step = 0

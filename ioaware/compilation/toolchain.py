@@ -1,4 +1,4 @@
-"""Which compiler turns Triton IR into machine code: Triton's own code, ptxas, and every setting that either heeds."""
+"""Identify the compiler of a kernel: Triton's code, ptxas, and every setting that affects them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ knobs: Any = _knobs
 native: Any = _libtriton
 GROUPS = {"cuda": ("compilation", "language", "runtime", "nvidia"), "hip": ("compilation", "language", "runtime", "amd")}
 READERS = frozenset({"cuobjdump", "nvdisasm"})
-"""Tools that make nothing, and take as long to be asked for their version as those that do."""
+"""Tools that take no part in compilation; their versions are slow to query."""
 
 
 def toolchain(gpu: GPUTarget) -> str | None:
-    """Names it; None where a hook of the user's takes part, of which nobody knows what it does."""
+    """Return a key of the compiler; None where a user's hook changes it."""
     if getattr(knobs.runtime, "add_stages_inspection_hook", None) is not None:
         return None
     settings = [setting for group in GROUPS[gpu.backend] for setting in _settings(group)]
-    heeded = sorted(native.get_cache_invalidating_env_vars().items())
-    return repr((triton.__version__, _files(), settings, heeded, str(gpu)))
+    environment = sorted(native.get_cache_invalidating_env_vars().items())
+    return repr((triton.__version__, _files(), settings, environment, str(gpu)))
 
 
 def _settings(group: str) -> Iterator[tuple[str, Any]]:
-    """The settings of one of Triton's groups. Programs that it runs are named with their size and date."""
+    """Yield the settings of one group of Triton's knobs; programs with size and date."""
     known = getattr(knobs, group)
     for name in known.knob_descriptors:
         if name not in READERS:
@@ -49,7 +49,7 @@ def _stamp(path: str | Path) -> tuple[int, int] | None:
 
 @cache
 def _files() -> tuple[Any, ...]:
-    """Size and date of what lowers IR: to read its 400 MB takes as long as to compile a kernel."""
+    """Return size and date of the compiler's files: hashing their 400 MB takes as long as a compilation."""
     root = Path(triton.__file__).parent
     code = [root / "compiler" / "compiler.py", root / "compiler" / "code_generator.py", *root.glob("backends/*/compiler.py")]
     return tuple((str(path), _stamp(path)) for path in sorted([*code, *root.glob("_C/libtriton*")]))

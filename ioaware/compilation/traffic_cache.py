@@ -1,4 +1,4 @@
-"""The traffic of a kernel as plain data and back, formulas included, to be kept on disk."""
+"""Serialise the traffic of a kernel, formulas included, for the disk cache."""
 
 from __future__ import annotations
 
@@ -15,42 +15,41 @@ from ioaware.analysis.ir import Access, Argument, Count, Descriptor, KernelTraff
 PLAIN = (str, int, bool, float, type(None))
 
 
-def name_of(text: str, arguments: Sequence[Argument], grid: Sequence[Expr], known: tuple[Any, ...]) -> str | None:
-    """The name of the traffic that follows from a kernel's IR, its arguments, its grid and what is known of the parameters;
-    None where an argument has no name."""
-    told: list[str] = []
+def name_of(text: str, arguments: Sequence[Argument], grid: Sequence[Expr], facts: tuple[Any, ...]) -> str | None:
+    """Return the cache key of a kernel's IR, arguments, grid and facts; None where a value cannot be part of a key."""
+    parts: list[str] = []
     exprs: list[Expr] = []
 
-    def tell(value: Any) -> None:
+    def add(value: Any) -> None:
         if isinstance(value, Expr):
-            told.append(f"formula {len(exprs)}")
+            parts.append(f"formula {len(exprs)}")
             exprs.append(value)
         elif isinstance(value, (tuple, list)):
-            told.append(f"{len(value)} of")  # pyright: ignore[reportUnknownArgumentType]
+            parts.append(f"{len(value)} of")  # pyright: ignore[reportUnknownArgumentType]
             for item in value:  # pyright: ignore[reportUnknownVariableType]
-                tell(item)
+                add(item)
         elif isinstance(value, PLAIN):
-            told.append(repr(value))
+            parts.append(repr(value))
         else:
             raise UnknownKindError(type(value).__name__)  # pyright: ignore[reportUnknownArgumentType]
 
     try:
         for argument in arguments:
             if isinstance(argument, Pointer):
-                tell(("pointer", argument.name, argument.tensor, argument.offset_bytes))
+                add(("pointer", argument.name, argument.tensor, argument.offset_bytes))
             elif isinstance(argument, Descriptor):
-                tell(("descriptor", argument.name, argument.shape, argument.strides, argument.tensor))
+                add(("descriptor", argument.name, argument.shape, argument.strides, argument.tensor))
             else:
-                tell(("scalar", argument.name, argument.value))
-        tell((tuple(grid), tuple(known)))
+                add(("scalar", argument.name, argument.value))
+        add((tuple(grid), tuple(facts)))
         nodes, places = to_nodes(exprs)
     except UnknownKindError:
         return None
-    return disk_cache.cache_key(("traffic", disk_cache.own_code(), text, *told, repr(nodes), repr(places)))
+    return disk_cache.cache_key(("traffic", disk_cache.own_code(), text, *parts, repr(nodes), repr(places)))
 
 
 def find(name: str) -> KernelTraffic | None:
-    """The traffic that is kept by this name, if any is."""
+    """Return the cached traffic of this key, or None."""
     data = disk_cache.load(name)
     try:
         return None if data is None else _from_data(data)
@@ -59,7 +58,7 @@ def find(name: str) -> KernelTraffic | None:
 
 
 def keep(name: str, kernel: KernelTraffic) -> None:
-    """Keeps it, unless a formula of it is of a kind that does not come back as it was."""
+    """Store the traffic, unless a formula does not survive the round trip."""
     counts = [count for access in kernel.accesses for count in (access.elements, access.executions, access.sectors)]
     counts += [kernel.read_bytes, kernel.write_bytes, kernel.atomic_bytes, kernel.flops]
     counts += [kernel.read_sector_bytes, kernel.write_sector_bytes]
@@ -87,8 +86,8 @@ def _from_data(data: Any) -> KernelTraffic:
     accesses: list[Access] = []
     for kind, operation, tensor, element_bytes, frames, exact, sectors_exact, notes in data["accesses"]:
         elements, executions, sectors = next(counts), next(counts), next(counts)
-        told: Any = (elements, element_bytes, executions, sectors, tuple(frames), exact, sectors_exact, tuple(notes))
-        accesses.append(Access(kind, operation, tensor, *told))
+        rest: Any = (elements, element_bytes, executions, sectors, tuple(frames), exact, sectors_exact, tuple(notes))
+        accesses.append(Access(kind, operation, tensor, *rest))
     name, exact, sectors_exact, notes = data["kernel"]
     reads, writes, atomics, flops, read_sectors, write_sectors = counts
     totals: Any = (reads, writes, atomics, read_sectors, write_sectors, flops, exact, sectors_exact, tuple(notes))

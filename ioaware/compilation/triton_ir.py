@@ -1,7 +1,7 @@
-"""A captured launch through Triton's own compiler, for a GPU that need not be there: to its first IR, or to machine code.
+"""Compile a captured launch with Triton for a named GPU, which may be absent: to its first IR, or to machine code.
 
-The IR of a formula is compiled with the symbolic integers left general. What the kernel uses of the chip, registers and shared
-memory, is of the machine code for the given values, specialised to them as Triton does at a launch.
+The IR for formulas is compiled with symbolic integers left general. Machine code, from which registers and shared memory come,
+is specialised to the given values as Triton does at a launch.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ jit: Any = _jit
 compiler: Any = _compiler
 
 GENERAL, GENERAL_LONG = 3, 2**31 + 3
-"""Integers about which Triton assumes nothing but their width: neither 1 nor multiples of 16."""
+"""Integers that Triton does not specialise on: neither 1 nor multiples of 16; 32 and 64 bits wide."""
 ALIGNMENT = 512
-"""Bytes: what CUDA's caching allocator aligns a storage to."""
+"""Bytes to which CUDA's caching allocator aligns a storage."""
 
 
 CUDA = ("75", "80", "86", "87", "88", "89", "90", "100", "101", "103", "110", "120", "121")
-"""Compute capabilities that ptxas has compiled for since Triton asks for one of at least 7.5."""
+"""Compute capabilities that Triton and its ptxas support."""
 
 
 def find_gpu(name: str) -> GPUTarget:
-    """`cuda:90` (compute capability 9.0) or `hip:gfx942`. Raises `UsageError` for anything else."""
+    """Parse `cuda:90` (compute capability 9.0) or `hip:gfx942`. Raises `UsageError`."""
     kind, _, architecture = name.partition(":")
     if kind == "cuda" and architecture in CUDA:
         return GPUTarget("cuda", int(architecture), 32)
@@ -60,14 +60,14 @@ def find_gpu(name: str) -> GPUTarget:
 
 @dataclass(frozen=True, slots=True)
 class FirstIR:
-    """A kernel as Triton IR (TTGIR for a Gluon kernel) with its locations, and what its function's parameters were given."""
+    """A kernel as Triton IR (TTGIR for a Gluon kernel) with locations, and the values of its parameters."""
 
     text: str
     parameters: tuple[tuple[str, Value], ...]
 
 
 def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> FirstIR:
-    """The launch as IR that holds for all values of its symbols; `values` decide the width of integers only.
+    """Return the launch as IR that is general in its symbols; `values` decide only the width of integers.
 
     Raises `UsageError` with Triton's message where the kernel does not compile.
     """
@@ -78,16 +78,16 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
             return value
         return GENERAL_LONG if value >= 2**31 else GENERAL
 
-    with clear_failure(launch, gpu):
-        source, options, backend = specialised(launch, general, values, gpu)
+    with compile_errors(launch, gpu):
+        source, options, backend = specialise(launch, general, values, gpu)
         text = _texts.get(_key(source, options, gpu))
         if text is None:
             text = _first_stage(source, options, backend, gpu)
-            keep_text(source, options, gpu, text)
+            cache_ir_text(source, options, gpu, text)
     return FirstIR(text, tuple(_parameters(source.signature.items(), launch.arguments)))
 
 
-KEPT_TEXTS = 256
+IR_TEXT_CACHE_SIZE = 256
 _texts: dict[tuple[str, str, str], str] = {}
 
 
@@ -95,16 +95,16 @@ def _key(source: Any, options: Any, gpu: GPUTarget) -> tuple[str, str, str]:
     return source.hash(), str(options), str(gpu)
 
 
-def keep_text(source: Any, options: Any, gpu: GPUTarget, text: str) -> None:
-    """Remembers the kernel's IR after the first stage: a kernel that is not specialised to its integers has one for all."""
+def cache_ir_text(source: Any, options: Any, gpu: GPUTarget, text: str) -> None:
+    """Cache the kernel's IR after the first stage; general IR is shared by all values."""
     key = _key(source, options, gpu)
-    if key not in _texts and len(_texts) >= KEPT_TEXTS:
+    if key not in _texts and len(_texts) >= IR_TEXT_CACHE_SIZE:
         _texts.clear()
     _texts[key] = text
 
 
 def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "") -> Iterator[tuple[str, Value]]:
-    """Names and values of what is left of the arguments in the IR: no constexprs, tuples item by item."""
+    """Yield names and values of the IR's parameters: no constexprs, tuples item by item."""
     for key, kind in signature:
         name = f"{outer}[{key}]" if outer else str(key)
         items = items_of(kind)
@@ -115,21 +115,21 @@ def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "
 
 
 def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
-    """Triton's compiled kernel at the given values, from Triton's cache where it is there."""
-    with clear_failure(launch, gpu):
-        source, options, _ = specialised(launch, lambda expr: integer_at(expr, values), values, gpu)
+    """Return Triton's compiled kernel at the given values, through Triton's cache."""
+    with compile_errors(launch, gpu):
+        source, options, _ = specialise(launch, lambda expr: integer_at(expr, values), values, gpu)
         return _triton.compile(source, target=gpu, options=options.__dict__)
 
 
 def integer_at(expr: Any, values: Mapping[str, int]) -> int:
-    """An expression of the parameters at their given values."""
+    """Evaluate an expression of the parameters at their given values."""
     return int(expr.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in expr.free_symbols}))
 
 
-def specialised(
+def specialise(
     launch: CapturedLaunch, integer: Callable[[Expr], int], values: Mapping[str, int], gpu: GPUTarget
 ) -> tuple[Any, Any, Any]:
-    """Triton's source object for the launch, with what Triton specialises on, its options and the compiler's back end."""
+    """Return Triton's source object of the launch with its specialisation, its options and the back end."""
     kernel, backend = launch.kernel, backend_of(gpu)
 
     def stand_in(value: Value) -> Any:
@@ -151,7 +151,7 @@ def specialised(
     try:
         parsed, signature, constants, attributes = kernel._pack_args(backend, options, bound, specialization, options)
     except KeyError as error:
-        raise UsageError(f"{launch.name} was launched with what it does not take: {error.args[0]}") from error
+        raise UsageError(f"{launch.name} has no parameter or launch option {error.args[0]}") from error
     return _source_kind(kernel)(kernel, signature, constants, attributes), parsed, backend
 
 
@@ -169,7 +169,7 @@ def backend_of(gpu: GPUTarget) -> Any:
 
 
 def fresh_ir(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> tuple[Any, Any]:
-    """The kernel as IR before any pass, and the context that it lives in."""
+    """Return the kernel's IR before any pass, and the MLIR context that owns it."""
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
@@ -178,7 +178,7 @@ def fresh_ir(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> tuple[A
 
 
 def _first_stage(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> str:
-    """What `triton.compile` does first, and no more: the kernel as IR and the passes of that level."""
+    """Run the first stage of `triton.compile`: generate the IR and run the passes of that level."""
     generated, _context = fresh_ir(source, options, backend, gpu)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
@@ -186,21 +186,20 @@ def _first_stage(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> str
 
 
 class _Pointer(jit.MockTensor):
-    """A tensor as Triton's specialisation sees it: a dtype and an address."""
+    """A tensor for Triton's specialisation: a dtype and an address."""
 
     def __init__(self, dtype: Any, address: int) -> None:
         super().__init__(dtype)  # pyright: ignore[reportUnknownMemberType]
         self._address = address
 
     def data_ptr(self) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The address, of which Triton takes the alignment."""
+        """Return the address; Triton specialises on its alignment."""
         return self._address
 
 
 @contextmanager
-def clear_failure(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
-    """What Triton's compiler raises, as one `UsageError` that says which kernel, where and why; what it prints and warns of,
-    on the way to that, is dropped."""
+def compile_errors(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
+    """Convert errors of Triton's compiler to one `UsageError` with kernel, line and reason; drop its output."""
     try:
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
@@ -209,18 +208,18 @@ def clear_failure(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
         raise
     except Exception as error:
         raise UsageError(
-            f"{launch.name} does not compile for {gpu.backend}:{gpu.arch}: {_told(error)}",
+            f"{launch.name} does not compile for {gpu.backend}:{gpu.arch}: {_compiler_message(error)}",
             "What a newer GPU can do needs --gpu, for example cuda:100." if isinstance(error, PTXASError) else "",
         ) from error
 
 
-def _told(error: Exception) -> str:
-    """The compiler's own sentence, and the line of the kernel that it is about."""
+def _compiler_message(error: Exception) -> str:
+    """Return the compiler's message and the line of the kernel."""
     if isinstance(error, PTXASError):
-        said = re.findall(r"; error\s*: (.*)", str(error))
-        return f"ptxas: {said[0]}" if said else "ptxas fails"
+        messages = re.findall(r"; error\s*: (.*)", str(error))
+        return f"ptxas: {messages[0]}" if messages else "ptxas fails"
     cause: Any = error
-    while cause.__cause__ is not None:  # an error inside a called function comes wrapped in those of its callers
+    while cause.__cause__ is not None:  # errors of a callee are wrapped in those of its callers
         cause = cause.__cause__
     lines = str(cause).strip().splitlines() or [type(error).__name__]
     line = getattr(getattr(error, "node", None), "lineno", None)

@@ -1,4 +1,4 @@
-"""The floor of a work without a theory: each tensor that its kernels take in read once, each one it returns written once."""
+"""Compulsory bytes of captured launches: each input tensor read once, each returned tensor written once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTE = "compulsory: each tensor that the kernels read before they write it once,
 
 @dataclass
 class _Storage:
-    """What kernels do to one storage: the views they are given of it, in bytes, and how many bytes they ask for."""
+    """Use of one storage: the bytes of each view passed to kernels, and the bytes requested."""
 
     views: dict[TensorValue, int] = field(default_factory=dict[TensorValue, int])
     requested_bytes: int = 0
@@ -26,40 +26,44 @@ class _Storage:
 
     @property
     def bytes(self) -> int:
-        """Of the views together: views that overlap fill the storage at most."""
+        """Bytes of the views together, at most those of the storage, since views may overlap."""
         return min(sum(self.views.values()), self.size_bytes)
 
 
-def floor_of_launches(found: Capture, kernels: Sequence[KernelTraffic | None]) -> tuple[Traffic | None, tuple[str, ...]]:
-    """Compulsory bytes at the given values, and what they rest on. None where a kernel touches only part of a tensor, or memory
-    that is no argument of it: which bytes those are, counts do not tell."""
+def compulsory_of_launches(
+    captured: Capture, kernels: Sequence[KernelTraffic | None]
+) -> tuple[Traffic | None, tuple[str, ...]]:
+    """Return compulsory bytes at the given values, with a note.
+
+    None where a kernel accesses part of a tensor, or memory that is not an argument: counts do not identify the bytes.
+    """
     inputs: dict[int, _Storage] = defaultdict(_Storage)
     outputs: dict[int, _Storage] = defaultdict(_Storage)
     produced: set[int] = set()
-    for launch, kernel in zip(found.events, kernels, strict=True):
+    for launch, kernel in zip(captured.events, kernels, strict=True):
         if kernel is None or not isinstance(launch, CapturedLaunch):
             continue
         tensors = dict(_tensors(launch.arguments.items()))
         if any(access.tensor not in tensors for access in kernel.accesses):
-            return None, (f"compulsory is unknown: {launch.name} touches memory that is none of its arguments",)
+            return None, (f"compulsory is unknown: {launch.name} accesses memory that is not an argument",)
         read = {tensors[access.tensor].storage for access in kernel.accesses if access.kind == "read"}
         for access in kernel.accesses:
             tensor = tensors[access.tensor]
             if access.kind == "read" and tensor.storage not in produced:
-                _add(inputs[tensor.storage], tensor, access, found.values)
+                _add(inputs[tensor.storage], tensor, access, captured.values)
             if access.kind != "read":
-                _add(outputs[tensor.storage], tensor, access, found.values)
+                _add(outputs[tensor.storage], tensor, access, captured.values)
         produced |= {tensors[access.tensor].storage for access in kernel.accesses if access.kind == "write"} - read
-    kept = {number: storage for number, storage in outputs.items() if number in found.returned} or outputs
-    sides = (list(inputs.values()), list(kept.values()))
+    results = {number: storage for number, storage in outputs.items() if number in captured.returned} or outputs
+    sides = (list(inputs.values()), list(results.values()))
     if any(storage.requested_bytes < storage.bytes for side in sides for storage in side):
-        return None, ("compulsory is unknown: a kernel touches only part of a tensor",)
+        return None, ("compulsory is unknown: a kernel accesses only part of a tensor",)
     read_bytes, write_bytes = (sum(storage.bytes for storage in side) for side in sides)
     return Traffic(read_bytes, write_bytes), (NOTE,)
 
 
 def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:
-    """The tensors among a launch's arguments by the names that the formulas have for them, those in tuples included."""
+    """Yield the tensor arguments of a launch, those in tuples included, by their names in the formulas."""
     name: str
     value: Value
     for name, value in arguments:
@@ -72,7 +76,7 @@ def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:
 
 
 def _add(storage: _Storage, tensor: TensorValue, access: Access, values: Mapping[str, int]) -> None:
-    """A view of the storage, its dimensions of stride 0 counted once, and what an instruction asks of it."""
+    """Add a view of the storage, dimensions of stride 0 counted once, and the bytes one access requests."""
     count = 1
     for size, stride in zip(tensor.shape, tensor.strides, strict=True):
         count *= evaluate(size, values) if stride != 0 else 1
@@ -81,4 +85,4 @@ def _add(storage: _Storage, tensor: TensorValue, access: Access, values: Mapping
     if access.bytes.symbols <= values.keys():
         storage.requested_bytes += int(access.bytes.evaluate(values))  # pyright: ignore[reportArgumentType]
     else:
-        storage.requested_bytes += storage.views[tensor]  # depends on data: taken for whole
+        storage.requested_bytes += storage.views[tensor]  # depends on data: counted in full

@@ -1,8 +1,8 @@
-"""What a kernel's warps ask of their L1, as counters of a GPU see it: from the layouts and widths it was compiled with.
+"""L1 sector and byte requests of a compiled kernel, as Nsight Compute counts them.
 
-`derive` counts the sectors of an access of a whole tile once. A warp asks for the sectors of each of its instructions: more,
-where a row that is not aligned splits into narrow accesses, where several instructions or warps share a sector, where every
-warp loads the same scalar. What the L1 then has is left open: this is what it is asked for.
+`derive` counts each sector of a tile access once. A warp requests the sectors of each instruction: more where unaligned rows
+split into narrow instructions, where instructions or warps share a sector, and where all warps load one scalar. L1 hits are
+not predicted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ioaware.measurement import l1_counters as l1
 from ioaware.sectors import SECTOR_BYTES
 
 TMA_ROW_BYTES = 128
-"""The widest row of a box in shared memory: a wider tile is copied in several."""
+"""Widest row of a TMA box in shared memory; a wider tile is several boxes."""
 BY_TMA = frozenset(
     {
         *("tt.descriptor_load", "tt.descriptor_store"),
@@ -39,8 +39,8 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(slots=True)
-class Asked:
-    """What the instructions of a launch ask for: sectors and bytes of loads and stores, bytes of TMA."""
+class L1Requests:
+    """Requests of a launch: sectors and bytes of loads and stores, bytes of TMA copies."""
 
     read_sectors: int = 0
     read_bytes: int = 0
@@ -50,7 +50,7 @@ class Asked:
     tma_write_bytes: int = 0
 
     def counters(self) -> dict[str, int]:
-        """By the names under which Nsight Compute counts them; bytes of loads and of asynchronous copies are one here."""
+        """Return the requests by Nsight Compute's names; asynchronous copies count as loads."""
         return {
             l1.READ_SECTORS: self.read_sectors,
             l1.WRITE_SECTORS: self.write_sectors,
@@ -61,8 +61,8 @@ class Asked:
         }
 
 
-def touched(addresses: Indices, mask: Mask, access: Access, element_bytes: int) -> tuple[int, int]:
-    """Sectors, and distinct bytes, of all instructions of one execution of an access; `addresses` in bytes, of its tile."""
+def instruction_sectors(addresses: Indices, mask: Mask, access: Access, element_bytes: int) -> tuple[int, int]:
+    """Return sectors and distinct bytes of one execution of an access; tile `addresses` are in bytes."""
     if access.layout is None:
         times = int(mask.all()) * (1 if access.once else access.warps)
         return times, times * element_bytes
@@ -76,47 +76,47 @@ def touched(addresses: Indices, mask: Mask, access: Access, element_bytes: int) 
 
 
 def _distinct(rows: Indices) -> int:
-    """Distinct numbers of each row, those below 0 left out, over all rows."""
+    """Return the number of distinct non-negative values per row, summed over rows."""
     ordered = np.sort(rows, axis=1)
     new = ordered >= 0
     new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     return int(np.count_nonzero(new))
 
 
-def boxes(addresses: Indices, mask: Mask, element_bytes: int) -> int:
-    """Bytes of the sectors that a TMA store writes, a box of at most 128 bytes a row at a time; [rows, columns]."""
+def tma_store_bytes(addresses: Indices, mask: Mask, element_bytes: int) -> int:
+    """Return sector bytes of a TMA store, in boxes of at most 128-byte rows; addresses [rows, columns]."""
     columns = TMA_ROW_BYTES // element_bytes
     split = addresses.reshape(-1, min(columns, addresses.shape[-1]))
     return SECTOR_BYTES * _distinct(np.where(mask.reshape(split.shape), split // SECTOR_BYTES, -1))
 
 
-def launch_asks(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Asked:
-    """What a captured launch asks for at the given values, compiled for a GPU of NVIDIA's.
+def l1_requests_of_launch(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> L1Requests:
+    """Return the L1 requests of a captured launch at the given values, compiled for an NVIDIA GPU.
 
-    Raises `ValueError` that says where there is no telling: addresses that data decide, a layout that is not understood.
+    Raises `ValueError` for addresses that depend on data and for unknown layouts.
     """
     if gpu.backend != "cuda":
-        raise ValueError(f"only NVIDIA's GPUs have these counters, not {gpu.backend}:{gpu.arch}")
+        raise ValueError(f"only NVIDIA GPUs have these counters, not {gpu.backend}:{gpu.arch}")
     assembly = compiled(launch, values, gpu).asm
     touches, programs = launch_touches(launch, values, gpu)
-    return asked(touches, programs, accesses(assembly["ttgir"], assembly["ptx"]))
+    return count_l1_requests(touches, programs, accesses(assembly["ttgir"], assembly["ptx"]))
 
 
-def asked(touches: Sequence[Touch], programs: Programs, known: Sequence[Access]) -> Asked:
-    """The touches of a launch together. Raises `ValueError` where there is no telling."""
-    total = Asked()
+def count_l1_requests(touches: Sequence[Touch], programs: Programs, compiled_accesses: Sequence[Access]) -> L1Requests:
+    """Add up the memory instructions of a launch. Raises `ValueError` for an ambiguous access."""
+    total = L1Requests()
     plain = [touch for touch in touches if touch.kind != "atomic"]
     by_warps = [touch for touch in plain if not _by_tma(touch)]
     for touch in filter(_by_tma, plain):
         for case in alike(touch, programs):
-            if touch.kind == "read":  # boxes come whole, what lies outside the tensor as zeros
+            if touch.kind == "read":  # whole boxes are counted: elements outside the tensor read as zeros
                 total.tma_read_bytes += case.times * case.addresses.size * touch.element_bytes
             else:
-                total.tma_write_bytes += case.times * boxes(case.addresses, case.mask, touch.element_bytes)
-    for touch, ways in zip(by_warps, _matched(by_warps, known), strict=True):
+                total.tma_write_bytes += case.times * tma_store_bytes(case.addresses, case.mask, touch.element_bytes)
+    for touch, ways in zip(by_warps, _match(by_warps, compiled_accesses), strict=True):
         for case in alike(touch, programs) if ways else ():
             for access in ways:
-                sectors, bytes_ = touched(case.addresses, case.mask, access, touch.element_bytes)
+                sectors, bytes_ = instruction_sectors(case.addresses, case.mask, access, touch.element_bytes)
                 if touch.kind == "read":
                     total.read_sectors += case.times * sectors
                     total.read_bytes += case.times * bytes_
@@ -127,22 +127,21 @@ def asked(touches: Sequence[Touch], programs: Programs, known: Sequence[Access])
 
 
 def _by_tma(touch: Touch) -> bool:
-    """Whether it is a copy of boxes. Raises `ValueError` for an operation of which nobody here knows what it asks for."""
+    """Return whether the operation is a TMA copy. Raises `ValueError` for an operation without a rule."""
     if touch.operation not in (*BY_TMA, *BY_WARPS):
         raise ValueError(f"no rule for {touch.operation}")
     return touch.operation in BY_TMA
 
 
-def _matched(touches: Sequence[Touch], known: Sequence[Access]) -> list[list[Access]]:
-    """How each touch was compiled: once for each layout that its result is wanted in, not at all where nobody wants it.
+def _match(touches: Sequence[Touch], compiled_accesses: Sequence[Access]) -> list[list[Access]]:
+    """Match each memory instruction to its compiled forms: one per layout of its result, none if it is dead.
 
-    Raises `ValueError` where several accesses of a line are compiled in several ways, so that whose is which cannot be told, or
-    where one that seems dropped may be one that stands elsewhere.
+    Raises `ValueError` where several accesses of a line have several forms, and where one that seems dead may have moved.
     """
     places = [_Place(touch.kind, prod(touch.shape), _files(touch.frames)) for touch in touches]
-    standing = [(_Place(one.kind, prod(one.shape), _files(one.frames)), replace(one, frames=())) for one in known]
+    standing = [(_Place(one.kind, prod(one.shape), _files(one.frames)), replace(one, frames=())) for one in compiled_accesses]
     elsewhere = {(where.kind, where.size) for where, _ in standing if not any(map(where.may_be, places))}
-    found: list[list[Access]] = []
+    matches: list[list[Access]] = []
     for place in places:
         here = [(where, one) for where, one in standing if where == place] or [
             (where, one) for where, one in standing if where.may_be(place)
@@ -153,26 +152,26 @@ def _matched(touches: Sequence[Touch], known: Sequence[Access]) -> list[list[Acc
             raise ValueError(f"line {line}: {place.kind}s compiled in several ways")
         if not ways and (place.kind, place.size) in elsewhere:
             raise ValueError(
-                f"line {line}: no {place.kind} of {place.size} elements was compiled from there, and others from elsewhere"
+                f"line {line}: no {place.kind} of {place.size} elements was compiled from it, but one from another line was"
             )
-        found.append(ways)
-    return found
+        matches.append(ways)
+    return matches
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What an access does and where it stands, its callers behind it."""
+    """An access: its kind, its size, its source line and callers."""
 
     kind: str
     size: int
     frames: tuple[str, ...]
 
     def may_be(self, other: _Place) -> bool:
-        """The same as far as both say who called; a Gluon kernel's IR does not."""
+        """Compare up to the callers that both have; a Gluon kernel's IR has none."""
         depth = min(len(self.frames), len(other.frames))
         return (self.kind, self.size, self.frames[:depth]) == (other.kind, other.size, other.frames[:depth])
 
 
 def _files(frames: tuple[str, ...]) -> tuple[str, ...]:
-    """Without folders: Triton's cache has a kernel as it was compiled first, maybe from another checkout."""
+    """Return the frames without folders: Triton's cache may hold a kernel compiled from another path."""
     return tuple(frame.rpartition("/")[2] for frame in frames)

@@ -1,4 +1,4 @@
-"""Which line of a kernel moves the bytes: its source, and beside each line what the instructions on it ask for."""
+"""Attribute the bytes of a kernel to its source lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {"read": "reads", "write": "writes", "atomic": "atomics"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of source and the instructions that stand on it, or in a function that it calls."""
+    """A source line and its memory instructions, including those in functions that it calls."""
 
     number: int
     text: str
@@ -31,12 +31,12 @@ class Line:
 
     @property
     def bytes(self) -> Count:
-        """What they ask for together."""
+        """Bytes of the instructions together."""
         return _total(access.bytes for access in self.accesses)
 
     @property
     def executions(self) -> tuple[Count, ...]:
-        """How often each of them runs in the launch, equal ones once."""
+        """Distinct execution counts of the instructions per launch."""
         return tuple(dict.fromkeys(access.executions for access in self.accesses))
 
     @property
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One function, of the kernel or called by it, with the lines of its source."""
+    """The kernel, or a function that it calls, with its source lines."""
 
     function: str
     path: str
@@ -56,33 +56,33 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One launch: its functions, the kernel itself first, and the bytes that the shares are of."""
+    """One kernel launch: its functions, the kernel first, and its total bytes."""
 
     kernel: str
     sections: tuple[Section, ...]
     bytes: Count
     unplaced: tuple[Access, ...] = field(default=())
-    """Instructions for which the compiler left no line of a file that can be read."""
+    """Instructions without a line of a readable file."""
     conditions: tuple[Condition, ...] = ()
-    """What the formulas are for."""
+    """The conditions of the formulas."""
     launches: int = 1
-    """How often the work launches it, each time alike."""
+    """Number of identical launches in the work."""
 
 
 def explain(result: Derived) -> list[Explanation]:
-    """The kernels of a derived result line by line, each different one once."""
+    """Return the distinct kernels of a derived result, line by line."""
     kernels = {kernel: held for kernel, held in zip(result.kernels, result.holds, strict=True) if kernel is not None}
     times = Counter(kernel for kernel in result.kernels if kernel is not None)
     return [replace(_explanation(kernel), conditions=held, launches=times[kernel]) for kernel, held in kernels.items()]
 
 
 def value(count: Count, values: Mapping[str, int]) -> int | None:
-    """A count at the given values; None where data decide."""
+    """Return a count at the given values; None where it depends on data."""
     return None if count.symbols - values.keys() else cast(int, count.evaluate(values))
 
 
 def share(part: Count, whole: Count, values: Mapping[str, int]) -> float | None:
-    """What part of the bytes `part` is at the given values; None where data decide."""
+    """Return `part` as a fraction of `whole` at the given values; None where it depends on data."""
     bytes_, total = value(part, values), value(whole, values)
     return None if bytes_ is None or total is None else bytes_ / total if total else 0.0
 
@@ -124,9 +124,9 @@ def _split(frame: str) -> tuple[str, int]:
 
 
 def enclosing(path: str, number: int) -> _Function | None:
-    """The innermost function of a file around a line; None where the file cannot be read or the line is in none."""
-    found = [function for function in _functions(path) if function.first <= number <= function.last]
-    return max(found, key=lambda function: function.first, default=None)
+    """Return the innermost function around a line; None where there is none or the file is unreadable."""
+    around = [function for function in _functions(path) if function.first <= number <= function.last]
+    return max(around, key=lambda function: function.first, default=None)
 
 
 @lru_cache(maxsize=64)

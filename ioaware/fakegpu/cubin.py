@@ -1,7 +1,7 @@
-"""Registers and local memory of a kernel, read from the machine code that ptxas made: what a driver reports after loading it.
+"""Read registers and local memory of a kernel from its cubin, as the driver reports them after loading.
 
 A cubin is a 64-bit ELF file. Its section `.nv.info` is a list of attributes: a format byte, an attribute byte, and either a
-16-bit value or a 16-bit size with that many bytes. The two of interest hold a function's symbol and a number.
+16-bit value or a 16-bit size with that many bytes. The two attributes read here hold a function's symbol and a number.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ FRAME_BYTES, REGISTERS = 0x11, 0x2F
 
 
 def resources(cubin: bytes) -> tuple[int, int]:
-    """Registers per thread and bytes of local memory per thread, the largest of the functions in it. Raises `DataError`."""
+    """Return registers and local-memory bytes per thread, the largest over its functions. Raises `DataError`."""
     try:
-        found = list(_attributes(_section(cubin, b".nv.info")))
+        attributes = list(_attributes(_section(cubin, b".nv.info")))
     except (struct.error, ValueError, IndexError) as error:
         raise DataError(f"the compiled kernel is not a cubin this version can read ({error})") from error
-    largest = {key: max((value for name, value in found if name == key), default=0) for key in (REGISTERS, FRAME_BYTES)}
+    largest = {key: max((value for name, value in attributes if name == key), default=0) for key in (REGISTERS, FRAME_BYTES)}
     return largest[REGISTERS], largest[FRAME_BYTES]
 
 
 def _section(elf: bytes, wanted: bytes) -> bytes:
-    """The bytes of a section. ELF64, little-endian: the header names the section table and the section of names."""
+    """Return the bytes of a section of a little-endian ELF64 file."""
     if elf[:5] != b"\x7fELF\x02":
         raise ValueError("not a 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", elf, 40)
@@ -41,7 +41,7 @@ def _section(elf: bytes, wanted: bytes) -> bytes:
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
-    """Attribute and value of every entry that holds a symbol and a value."""
+    """Yield attribute and value of every entry that holds a symbol and a value."""
     at = 0
     while at + 4 <= len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)

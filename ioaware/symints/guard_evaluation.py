@@ -1,4 +1,4 @@
-"""torch's symbolic expressions computed as host code would, at one point or at many: integers exactly, floats as Python's."""
+"""Evaluate torch's symbolic expressions at one point or at arrays of points: exact integers, Python floats."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ operator: Any = _operator
 
 
 class UnknownFunctionError(Exception):
-    """The expression holds a function that has no rule here."""
+    """The expression contains a function without a rule."""
 
 
 def compute(expr: Any, values: Mapping[str, Number]) -> Any:
-    """The value of `expr` at these values of its symbols by name: ints, or integer arrays of one shape, for an array.
+    """Return `expr` at values of its symbols by name: ints, or integer arrays of one shape for an array.
 
     Raises `UnknownFunctionError`.
     """
@@ -30,13 +30,13 @@ def compute(expr: Any, values: Mapping[str, Number]) -> Any:
 
 
 def _compute(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> Any:
-    """Each part once: what rounds a size to a power of two holds it 64 times."""
+    """Evaluate each subexpression once: rounding up to a power of two repeats one 64 times."""
     if expr not in done:
-        done[expr] = _computed(expr, values, done)
+        done[expr] = _compute_node(expr, values, done)
     return done[expr]
 
 
-def _computed(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> Any:
+def _compute_node(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> Any:
     if isinstance(expr, sympy.Symbol):
         value = values[str(expr)]
         return value if isinstance(value, int) else _narrow(np.asarray(value))
@@ -51,32 +51,34 @@ def _computed(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> 
     name = type(expr).__name__
     args = [_compute(argument, values, done) for argument in expr.args]
     if name in _FOLDS:
-        return reduce(_everywhere(name, _FOLDS[name], 2), args)
+        return reduce(_elementwise(name, _FOLDS[name], 2), args)
     if name in _FUNCTIONS:
-        return _everywhere(name, _FUNCTIONS[name], len(args))(*args)
+        return _elementwise(name, _FUNCTIONS[name], len(args))(*args)
     raise UnknownFunctionError(name)
 
 
-def _everywhere(name: str, function: Callable[..., Any], arity: int) -> Callable[..., Any]:
-    """The function on Python's numbers, element by element where an argument is an array of them: by numpy where that is the
-    same and cannot overflow, else one after the other, as Python's integers."""
+def _elementwise(name: str, function: Callable[..., Any], arity: int) -> Callable[..., Any]:
+    """Apply the function element by element to arrays, or to plain numbers.
+
+    numpy computes it where the result is the same and cannot overflow, else Python's integers do.
+    """
 
     def spread(*args: Any) -> Any:
         if not any(isinstance(arg, np.ndarray) for arg in args):
             return function(*args)
-        if name in _AT_ONCE and all(map(_is_small, args)) and (name not in _DIVISIONS or np.all(args[1])):
-            return _AT_ONCE[name](*args)
+        if name in _NUMPY_FUNCTIONS and all(map(_is_small, args)) and (name not in _DIVISIONS or np.all(args[1])):
+            return _NUMPY_FUNCTIONS[name](*args)
         return np.frompyfunc(function, arity, 1)(*(_wide(arg) for arg in args))
 
     return spread
 
 
 SMALL = 2**31
-"""Integers below it can be added and multiplied in 64 bits."""
+"""Integers below this bound add and multiply without overflow in 64 bits."""
 
 
 def _narrow(values: Any) -> Any:
-    """An array of integers in 64 bits where all of it fits."""
+    """Return an integer array as int64 where all of it fits, else as Python integers."""
     small = values.size and values.dtype != bool and values.min() > -SMALL and values.max() < SMALL
     return values.astype(np.int64 if small else object)
 
@@ -89,19 +91,19 @@ def _is_small(value: Any) -> bool:
 
 
 def _wide(value: Any) -> Any:
-    """As Python's own integers and truths."""
+    """Return an array as Python integers and booleans."""
     return cast("np.ndarray[Any, Any]", value).astype(object) if isinstance(value, np.ndarray) else value
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Integers stay exact: sympy writes a quotient as a power of -1."""
+    """Return a power; integers stay exact, since sympy writes a quotient as a power of -1."""
     if type(base) is int and type(exponent) is int and exponent < 0:
         return Fraction(1, base**-exponent)
     return base**exponent
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Floats are computed here in another order than by sympy, which takes decisions."""
+    """Compare; floats approximately, since sympy rounds in another order."""
     return math.isclose(one, other) if isinstance(one, float) or isinstance(other, float) else bool(one == other)
 
 
@@ -117,7 +119,7 @@ def _ceiling(value: int, divisor: int) -> int:
     return -(-value // divisor)
 
 
-def _choice(condition: Any, one: Any, other: Any) -> Any:
+def _where(condition: Any, one: Any, other: Any) -> Any:
     return one if condition else other
 
 
@@ -129,7 +131,7 @@ _numpy: Any = np
 
 
 def _bit_lengths(values: Any) -> Any:
-    """A float's exponent is the number of bits of an integer below 2^53."""
+    """Return bit lengths of integers below 2^53: the exponents of the floats."""
     return _numpy.frexp(_numpy.abs(values))[1].astype(np.int64)
 
 
@@ -137,7 +139,7 @@ def _next_powers_of_two(values: Any) -> Any:
     return _numpy.left_shift(1, _bit_lengths(values - 1))
 
 
-_AT_ONCE: Mapping[str, Callable[..., Any]] = {
+_NUMPY_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Add": _numpy.add,
     "Mul": _numpy.multiply,
     "Max": _numpy.maximum,
@@ -161,7 +163,7 @@ _AT_ONCE: Mapping[str, Callable[..., Any]] = {
     "BitLength": _bit_lengths,
     "NextPowerOfTwo": _next_powers_of_two,
 }
-"""What numpy does with integers of 64 bits as Python does: both round quotients down."""
+"""Functions in which numpy agrees with Python on 64-bit integers; both round quotients down."""
 _DIVISIONS = frozenset({"FloorDiv", "CleanDiv", "Mod", "PythonMod"})
 _FOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add,
@@ -203,6 +205,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "RoundToInt": round,
     "ToFloat": float,
     "Identity": _same,
-    "Where": _choice,
+    "Where": _where,
     **{f"OpaqueUnaryFn_{name}": getattr(math, name) for name in ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "tanh")},
 }

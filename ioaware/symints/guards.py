@@ -1,4 +1,4 @@
-"""What a formula holds for: every decision that host code took on the parameters, to be checked where it is evaluated."""
+"""Conditions on the parameters that a formula assumes: the guards of host code, and what follows from them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ SHOWN_AS: Mapping[Any, Any] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """Something that host code took for granted of its parameters: a branch it went, or what a constexpr came to be."""
+    """A guard of host code on its parameters: the branch it took, or the value of a constexpr."""
 
     holds: Any
-    """In torch's functions and the user's names."""
+    """The condition in torch's functions and the user's parameter names."""
     reason: str
-    """`branch at file.py:12`, `constexpr HEAD_DIM`; empty for what torch asks itself, such as whether a size is 1."""
+    """`branch at file.py:12`, `constexpr HEAD_DIM`; empty for torch's own guards, such as whether a size is 1."""
 
     def met(self, values: Mapping[str, Number]) -> bool | NDArray[np.bool_]:
-        """Whether it is so at these values, at one point or at many."""
+        """Return whether the condition holds at these values, at one point or elementwise."""
         found: Any = compute(self.holds, values)
         return np.asarray(found, bool) if isinstance(found, np.ndarray) else bool(found)
 
@@ -48,16 +48,16 @@ class Condition:
 
     @property
     def names(self) -> frozenset[str]:
-        """The parameters that it is about."""
+        """The parameters of the condition."""
         return frozenset(map(str, self._symbols))
 
     @property
     def expr(self) -> Any:
-        """In sympy's functions; None where it has no such form."""
+        """The condition in sympy's functions; None where it has no such form."""
         return _plain_form(self.holds)
 
     def __str__(self) -> str:
-        """As Python writes it; what has no plain form, by what it is about."""
+        """Return the condition as Python writes it, or the parameters of one without a plain form."""
         return _text(self.holds)
 
 
@@ -86,47 +86,51 @@ def _text(holds: Any) -> str:
 
 
 def _as_multiple(relation: Any) -> Any:
-    """ceil(n/128) == floor(n/128) as n % 128 == 0."""
+    """Rewrite ceil(n/128) == floor(n/128) as n % 128 == 0."""
     one, other = relation.args
     if {type(one), type(other)} != {sympy.ceiling, sympy.floor} or one.args != other.args:
         return relation
     return relation.func(_sympy.Mod(*_sympy.fraction(one.args[0]), evaluate=False), 0, evaluate=False)
 
 
-def needed(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Those that do not follow from the equalities among them, each once: of a known block, that it is not too large. What is
-    about no parameter, as that a specialised one is what it was specialised to, goes without saying."""
+def without_redundant(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+    """Return the distinct conditions that do not follow from the equalities among them.
+
+    Conditions without parameters, such as those of a specialised parameter, are dropped.
+    """
     distinct = {condition.holds: condition for condition in conditions if condition.names}
     equal = {holds.args[0]: holds.args[1] for holds in distinct if isinstance(holds, sympy.Eq)}
-    given = known(condition for condition in distinct.values() if isinstance(condition.holds, sympy.Eq))
+    given = param_facts(condition for condition in distinct.values() if isinstance(condition.holds, sympy.Eq))
 
-    def says_more(condition: Condition) -> bool:
+    def is_independent(condition: Condition) -> bool:
         if isinstance(condition.holds, sympy.Eq):
             return True
         rest = Condition(condition.holds.xreplace(equal), "").expr
         return rest is None or not follows(rest, given.ranges)
 
-    return tuple(_without_wider(list(filter(says_more, distinct.values()))))
+    return tuple(_without_wider(list(filter(is_independent, distinct.values()))))
 
 
 def _without_wider(conditions: list[Condition]) -> Iterator[Condition]:
-    """Of products that must not exceed a number, those that do not follow from the others: where heads*ceil(n/128) <= 528, no
-    product of these comes near 2**30."""
+    """Drop upper bounds on products that follow from tighter ones.
+
+    Where heads*ceil(n/128) <= 528, no product of these reaches 2**30.
+    """
     bounded = {condition: bound for condition in conditions if (bound := _bound(condition.expr)) is not None}
-    known_ends: dict[Symbol, Range] = {}
-    needless: set[Condition] = set()
+    known_ranges: dict[Symbol, Range] = {}
+    redundant: set[Condition] = set()
     for condition, (factors, most) in sorted(bounded.items(), key=lambda pair: pair[1][1]):
-        if follows(condition.expr, known_ends):
-            needless.add(condition)
+        if follows(condition.expr, known_ranges):
+            redundant.add(condition)
             continue
         for symbol, step in factors.items():
-            before = known_ends.get(symbol, (1, None))[1]
-            known_ends[symbol] = (1, most * step if before is None else min(before, most * step))
-    return (condition for condition in conditions if condition not in needless)
+            before = known_ranges.get(symbol, (1, None))[1]
+            known_ranges[symbol] = (1, most * step if before is None else min(before, most * step))
+    return (condition for condition in conditions if condition not in redundant)
 
 
 def _bound(expr: Any) -> tuple[dict[Symbol, int], int] | None:
-    """Of `n*ceil(m/8) <= 100`, where every factor is at least 1: that n is at most 100 and m at most 8 times that."""
+    """Bound the factors of a product: `n*ceil(m/8) <= 100` gives n <= 100 and m <= 800."""
     if not isinstance(expr, (sympy.Le, sympy.Lt)):
         return None
     product, most = cast("tuple[Any, Any]", expr.args)
@@ -143,27 +147,27 @@ def _bound(expr: Any) -> tuple[dict[Symbol, int], int] | None:
 
 
 @dataclass(frozen=True)
-class Known:
-    """What conditions leave to each parameter: an interval, and a number that it is a multiple of."""
+class ParamFacts:
+    """What conditions imply for each parameter: an interval, and a divisor."""
 
     ranges: Mapping[Symbol, Range]
     multiples: Mapping[Symbol, int]
 
 
-ANYTHING = Known({}, {})
+NO_FACTS = ParamFacts({}, {})
 
 
-def known(conditions: Iterable[Condition]) -> Known:
-    """What all of them together say of single parameters."""
+def param_facts(conditions: Iterable[Condition]) -> ParamFacts:
+    """Return the intervals and divisors that the conditions imply for single parameters."""
     exprs = [condition.expr for condition in conditions]
     multiples = _multiples(exprs)
     relations = [relation for expr in exprs for relation in _relations(expr)]
     relations += [_sympy.Ge(symbol, factor, evaluate=False) for symbol, factor in multiples.items()]
-    return Known(ranges(relations), multiples)
+    return ParamFacts(ranges(relations), multiples)
 
 
 def _multiples(exprs: Iterable[Any]) -> dict[Symbol, int]:
-    """From `n % 128 == 0`."""
+    """Return the divisor of each parameter, from conditions such as `n % 128 == 0`."""
     found: dict[Symbol, int] = {}
     for expr in exprs:
         if isinstance(expr, sympy.Eq) and expr.args[1] == 0 and isinstance(expr.args[0], sympy.Mod):
@@ -174,7 +178,7 @@ def _multiples(exprs: Iterable[Any]) -> dict[Symbol, int]:
 
 
 def _relations(expr: Any) -> Iterator[Any]:
-    """A relation without roundings, or those that an equality of a rounding means."""
+    """Yield relations without rounding that are equivalent to, or follow from, a condition."""
     if not isinstance(expr, sympy.Eq):
         yield expr
         factors, most = _bound(expr) or ({}, 0)

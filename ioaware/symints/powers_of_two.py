@@ -1,4 +1,4 @@
-"""Powers of two in symbolic host code: the bit tricks that blocks are rounded up with, recognised as what they mean."""
+"""Recognise the bit tricks by which host code rounds block sizes up to powers of two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BitLength(sympy.Function):
 
     @classmethod
     def eval(cls, *args: Any) -> Any:
-        """sympy's protocol: the value for a number, None for anything else."""
+        """Return the value for a number, None for anything else (sympy's protocol)."""
         (value,) = args
         return sympy.Integer(int(value).bit_length()) if value.is_Integer else None
 
@@ -30,19 +30,19 @@ class NextPowerOfTwo(sympy.Function):
 
     @classmethod
     def eval(cls, *args: Any) -> Any:
-        """sympy's protocol, as above."""
+        """Return the value for a number, None for anything else (sympy's protocol)."""
         (value,) = args
         return sympy.Integer(1 << (int(value) - 1).bit_length()) if value.is_Integer else None
 
 
-def recognised(expr: Any) -> Any:
-    """The expression with every way to round up to a power of two written as `NextPowerOfTwo`."""
-    found = {node: meant for node in sympy.preorder_traversal(expr) if (meant := _rounded_up(node)) is not None}
-    return expr.xreplace(found) if found else expr
+def recognise_powers_of_two(expr: Any) -> Any:
+    """Rewrite every form of rounding up to a power of two as `NextPowerOfTwo`."""
+    rewritten = {node: power for node in sympy.preorder_traversal(expr) if (power := _rounded_up(node)) is not None}
+    return expr.xreplace(rewritten) if rewritten else expr
 
 
 def _rounded_up(node: Any) -> Any:
-    """`NextPowerOfTwo(x)` where the node is that of x, else None."""
+    """Return `NextPowerOfTwo(x)` where the node rounds x up, else None."""
     if isinstance(node, (torch_functions.LShift, torch_functions.PowByNatural, sympy.Pow)):  # 1 << (x - 1).bit_length()
         base, exponent = _args(node)
         one = 1 if isinstance(node, torch_functions.LShift) else 2
@@ -55,7 +55,7 @@ def _rounded_up(node: Any) -> Any:
 
 
 def _filled(node: Any) -> Any:
-    """y, where the node is y | y >> 1, that shifted by 2 and so on to 16 or 32: y with all bits below its highest set."""
+    """Return y where the node sets all bits below the highest of y: y | y >> 1, then by 2, to 16 or 32."""
     shifts: list[int] = []
     while _is_or(node):
         inner, shifted = node.args

@@ -1,4 +1,4 @@
-"""torch's symbolic integers as plain sympy: its own functions (FloorDiv, Mod, Max, ...) turned into sympy's floor, Mod, Max."""
+"""Translate torch's symbolic expressions (FloorDiv, Mod, Max, ...) to plain sympy (floor, Mod, Max)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ EMPTY: Mapping[Any, Any] = {}
 
 
 class OpaqueExpressionError(Exception):
-    """The expression holds a function that has no plain form: bits, floats, roundings of floats."""
+    """The expression contains a function without a plain form: bit operations, floats, rounded floats."""
 
 
 def plain(expr: Any, names: Mapping[Any, Symbol], known: Mapping[Any, Any] = EMPTY) -> Any:
-    """`expr` with sympy's functions and the symbols of `names`, functions of `known` replaced by its values.
+    """Return `expr` with sympy's functions and the symbols of `names`.
 
-    Raises `OpaqueExpressionError` where it has no such form."""
+    `known` maps further functions to their replacements. Raises `OpaqueExpressionError` where there is no such form.
+    """
     if isinstance(expr, sympy.Symbol):
         if expr not in names:  # read from a tensor's data
             raise OpaqueExpressionError(str(expr))
         return names[expr]
     if isinstance(expr, (sympy.Rational, BooleanAtom)):
         return expr
-    if isinstance(expr, sympy.Float) and float(expr).is_integer():  # what an integer became on its way past a float
+    if isinstance(expr, sympy.Float) and float(expr).is_integer():  # an integer that was converted to float
         return sympy.Integer(int(expr))
     args = [plain(argument, names, known) for argument in expr.args]
     kind: Any = expr.func
@@ -45,7 +46,7 @@ def plain(expr: Any, names: Mapping[Any, Symbol], known: Mapping[Any, Any] = EMP
 
 
 def has_plain_form(expr: Any) -> bool:
-    """Whether `plain` takes it, whatever its symbols are called."""
+    """Return whether `plain` accepts the expression under any symbol names."""
     try:
         plain(expr, {symbol: symbol for symbol in expr.free_symbols})
     except OpaqueExpressionError:
@@ -54,7 +55,7 @@ def has_plain_form(expr: Any) -> bool:
 
 
 def floor_of(numerator: Any, denominator: Any) -> Any:
-    """floor(a / b), as a ceiling where that is what was meant: (n + b - 1) // b and -(-n // b)."""
+    """Return floor(a / b), written as a ceiling for (n + b - 1) // b and -(-n // b)."""
     numerator = _sympy.expand(numerator)
     lifted = numerator - denominator + 1
     if len(_sympy.Add.make_args(lifted)) < len(_sympy.Add.make_args(numerator)):
@@ -92,7 +93,7 @@ def _shifted_right(a: Any, b: Any) -> Any:
     return floor_of(a, 2**b)
 
 
-def _choice(condition: Any, a: Any, b: Any) -> Any:
+def _where(condition: Any, a: Any, b: Any) -> Any:
     return _sympy.Piecewise((a, condition), (b, True))
 
 
@@ -112,7 +113,7 @@ _RULES: Mapping[Any, Callable[..., Any]] = {
     torch_functions.Identity: _same,
     torch_functions.FloorToInt: _sympy.floor,
     torch_functions.CeilToInt: _sympy.ceiling,
-    torch_functions.TruncToInt: _sympy.floor,  # symbols are positive, and so is what host code makes integers of
+    torch_functions.TruncToInt: _sympy.floor,  # symbols are positive, and so are the floats that host code converts
     torch_functions.Mod: _sympy.Mod,
     torch_functions.PythonMod: _sympy.Mod,
     torch_functions.ModularIndexing: _digit,
@@ -121,5 +122,5 @@ _RULES: Mapping[Any, Callable[..., Any]] = {
     torch_functions.PowByNatural: _power,
     torch_functions.LShift: _shifted_left,
     torch_functions.RShift: _shifted_right,
-    torch_functions.Where: _choice,
+    torch_functions.Where: _where,
 }

@@ -1,7 +1,7 @@
-"""torch's fake tensors and symbolic shapes without torch.compile, whose machinery they load to look at a few of its settings.
+"""Use torch's fake tensors and symbolic shapes without importing torch._dynamo, which takes a second or more.
 
-That takes a second or more and moves no byte. While host code runs on tensors without memory, `torch._dynamo` is an object that
-has the settings; whoever asks it for more, or imports it, gets the real one, and then it stays.
+While host code runs on fake tensors, `torch._dynamo` is a stand-in that has the configuration. Access to any other attribute,
+or an import, loads the real package, which then stays.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from torch.fx.experimental import symbolic_shapes
 from ioaware._monkeypatch import Patches
 
 COMPILER, SOURCES, VALIDATOR = "torch._dynamo", "torch._dynamo.source", "torch.fx.experimental.validator"
-REMEMBERED = "__dynamo_disable"
+CACHED_RESULT = "__dynamo_disable"
 _torch: Any = torch
 
 
 @contextmanager
 def without_torch_compile() -> Generator[None]:
-    """Inside the block `torch._dynamo` is its settings alone until somebody needs more, or has loaded it before."""
+    """Replace `torch._dynamo` by its configuration inside the block, unless it is loaded already."""
     if COMPILER in sys.modules:
         yield
         return
@@ -56,9 +56,11 @@ def without_torch_compile() -> Generator[None]:
 
 
 @contextmanager
-def bare_shapes() -> Generator[None]:
-    """Inside the block torch's keepers of symbolic shapes and their symbols are made without what else these would load: a
-    prover of guards, which here are only recorded, and a log of where each symbol comes from."""
+def light_shape_env() -> Generator[None]:
+    """Create `ShapeEnv`s and symbols inside the block without loading the guard validator and the structured trace.
+
+    Why: guards are only recorded here, and their log is not read.
+    """
     absent = VALIDATOR not in sys.modules
     if absent:
         stand_in: Any = ModuleType(VALIDATOR)
@@ -74,61 +76,61 @@ def bare_shapes() -> Generator[None]:
 
 
 @dataclass(frozen=True)
-class Named(Source):
-    """Where a symbol or a tensor comes from, for torch's own use: it wants a name."""
+class NamedSource(Source):
+    """The source of a symbol or tensor: torch requires one with a name."""
 
-    what: str
+    label: str
 
     @property
     def _name_template(self) -> str:
-        return self.what
+        return self.label
 
     if callable(vars(Source)["name"]):  # a method in older torch, since 2.12 a property made of the template
 
         def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-            """What it was named."""
-            return self.what
+            """Return the label."""
+            return self.label
 
 
 class _Sources(ModuleType):
-    """Stands in for the package's names of sources, which torch asks for where host code has made a tensor with data."""
+    """Stand-in for `torch._dynamo.source`, which torch reads where host code made a tensor with data."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what an import asks of every module
+        if name.startswith("__"):  # attributes that every import reads
             raise AttributeError(name)
         if COMPILER not in sys.modules:
             if name == "ConstantSource":
-                return Named
+                return NamedSource
             if name == "RandomValueSource":
-                return _NoSource
+                return _EmptySource
         if sys.modules.get(SOURCES) is self:
             del sys.modules[SOURCES]
         return getattr(importlib.import_module(SOURCES), name)
 
 
-class _NoSource:
-    """Nothing is one."""
+class _EmptySource:
+    """A source class without instances."""
 
 
 class _Settings:
-    """Stands in for the package."""
+    """Stand-in for `torch._dynamo`."""
 
     def __init__(self) -> None:
         self.config = _config()
-        self._left_alone: list[Any] = []
+        self._undecorated: list[Any] = []
 
     def disable(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """What torch calls its own operators by: while nothing is compiled, the operator itself, which torch then remembers."""
+        """Return the operator itself, as `torch._dynamo.disable` without compilation; torch caches the result."""
         if kwargs.get("wrapping") is not False:
             return self.__getattr__("disable")(function, *args, **kwargs)
-        self._left_alone.append(function)
+        self._undecorated.append(function)
         return function
 
     def forget(self) -> None:
-        """Lets torch ask again."""
-        for function in self._left_alone:
-            if getattr(function, REMEMBERED, None) is function:
-                delattr(function, REMEMBERED)
+        """Clear what torch cached from `disable`."""
+        for function in self._undecorated:
+            if getattr(function, CACHED_RESULT, None) is function:
+                delattr(function, CACHED_RESULT)
 
     def __getattr__(self, name: str) -> Any:
         if vars(torch).get("_dynamo") is self:
@@ -138,7 +140,7 @@ class _Settings:
 
 @cache
 def _config() -> ModuleType:
-    """torch.compile's own settings, those that it will have if it is loaded later, without the rest of its package."""
+    """Load `torch._dynamo.config` alone; a later import of the package uses the same module."""
     package = ModuleType(COMPILER)
     package.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
     sys.modules[COMPILER] = package

@@ -1,4 +1,4 @@
-"""What host code is told and what it leaves behind: symbols, decisions, calls with tensors, Triton and torch as they were."""
+"""Capture: symbolic integers as formulas, guards, calls with tensors, and patches undone afterwards."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_integers_of_torch_become_formulas(compute, shown: str) -> None:
     assert not made.decisions
 
 
-def test_what_no_formula_can_hold_pins() -> None:
+def test_expression_without_formula_pins_its_parameter() -> None:
     made, (n,) = symbols(n=100)
     assert made.expression(n | 1) == sympy.Integer(101)
     (decision,) = made.decisions.values()
     assert (decision.pins, decision.names) == (True, frozenset({"n"}))
 
 
-def test_only_what_is_not_always_so_is_a_decision() -> None:
+def test_conditions_that_always_hold_are_not_guards() -> None:
     made, (n, m) = symbols(n=100, m=7)
     assert n > 0
     assert n * m >= n
@@ -77,14 +77,14 @@ def test_equal_parameters_become_one_symbol() -> None:
     assert (decision.equals, decision.pins) == (("n", "m"), False)
 
 
-def test_a_view_costs_nothing_and_keeps_its_sizes() -> None:
+def test_views_keep_symbolic_sizes() -> None:
     made, (n, m) = symbols(n=100, m=8)
     with FakeTensorMode(shape_env=made.shapes):
         x = torch.empty(n, m).t().contiguous().view(-1)
     assert show(made.expression(x.shape[0])) == "m*n"
 
 
-def test_nothing_is_left_behind() -> None:
+def test_patches_are_undone() -> None:
     before = (
         JITFunction.run,
         Autotuner.run,
@@ -110,7 +110,7 @@ def test_nothing_is_left_behind() -> None:
     assert torch.ones(2).device.type == "cpu"
 
 
-def test_the_ir_is_general_in_what_stays_symbolic() -> None:
+def test_ir_is_general_in_symbolic_parameters() -> None:
     """A parameter that is 1, or a multiple of 16, is compiled as one that is neither."""
     target = load_target(f"{TARGETS}:one_launch_each")
     texts = []
@@ -137,7 +137,7 @@ def test_a_call_with_tensors() -> None:
     assert list(np.asarray(result.evaluate(x_0=rows)["read_bytes"])) == [80, 2400, 80000]
 
 
-def test_tensors_of_equal_size_share_a_parameter_where_the_code_says_so() -> None:
+def test_asserted_equal_sizes_share_a_parameter() -> None:
     module = load_file(TARGETS)
 
     def both(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -169,8 +169,8 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         ioaware.derive(load_file(TARGETS).scale, torch.empty(3))
 
 
-def test_derivations_leave_nothing_behind() -> None:
-    """torch's caches would keep every run's symbols: the number of objects stays what it was."""
+def test_repeated_derivations_do_not_leak_objects() -> None:
+    """The number of live objects stays constant, despite torch's caches."""
     import gc
 
     from ioaware.derivation.derive import derive
@@ -184,4 +184,4 @@ def test_derivations_leave_nothing_behind() -> None:
             derive(target, params, machine_code=False)
         gc.collect()
         counts.append(len(gc.get_objects()))
-    assert counts[2] - counts[1] < 500  # three runs that are kept are a thousand
+    assert counts[2] - counts[1] < 500  # three leaked runs are a thousand objects

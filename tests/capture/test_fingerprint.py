@@ -1,4 +1,4 @@
-"""Host code is the same only if all that decides what it does is, and then a derivation need not search again."""
+"""Fingerprints of host code differ wherever its behaviour may; an equal one makes the search a single run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from ioaware.capture import capture as capturing
+from ioaware.capture import host_runner
 from ioaware.capture.fingerprint import fingerprint
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
@@ -47,13 +48,13 @@ def host(source: str = SOURCE) -> Callable[..., object]:
     return vars(module)["host"]
 
 
-def test_the_same_code_is_the_same() -> None:
+def test_equal_code_has_equal_fingerprints() -> None:
     assert fingerprint(host()) == fingerprint(host())
     assert fingerprint(host()) == fingerprint(host(SOURCE.replace("def unused(n): return n", "def unused(n): return 7")))
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_other_code_is_another(change: tuple[str, str]) -> None:
+def test_changed_code_has_another_fingerprint(change: tuple[str, str]) -> None:
     assert SOURCE.count(change[0]) >= 1
     assert fingerprint(host()) != fingerprint(host(SOURCE.replace(*change)))
 
@@ -63,17 +64,17 @@ def bound_to(value: Any) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize("value", [1, 1.0, True, "x", None, (1, [2.0]), {"a": 1}, torch.float16, torch.zeros(2, 3), abs, len])
-def test_what_a_function_holds_is_part_of_it(value: Any) -> None:
+def test_closure_values_are_part_of_the_fingerprint(value: Any) -> None:
     others = [2, 2.0, False, "y", (1, [3.0]), {"a": 2}, torch.float32, torch.zeros(3, 2)]
     found = fingerprint(bound_to(value))
-    if value in (abs, len):  # a library's, of which nobody knows the state
+    if value in (abs, len):  # library functions, whose state is unknown
         assert found is None
         return
     assert found == fingerprint(bound_to(value))
     assert all(found != fingerprint(bound_to(other)) for other in others)
 
 
-def test_nobody_can_tell_what_an_object_will_do() -> None:
+def test_opaque_objects_have_no_fingerprint() -> None:
     assert fingerprint(bound_to(threading.Lock())) is None
     assert fingerprint(bound_to(iter([1]))) is None
 
@@ -82,29 +83,29 @@ TARGETS = SUPPORT / "targets/derived_targets.py"
 
 
 @pytest.mark.parametrize("name", ["branching", "rounded_up", "flat", "one_launch_each"])
-def test_the_second_search_is_one_run_and_ends_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_search_is_one_run_with_the_same_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target, runs = load_target(f"{TARGETS}:{name}"), list[dict[str, int]]()
-    plain = capturing._Runner.run
+    plain = host_runner.HostRunner.run
 
     def run(runner: Any, free: Any) -> Any:
         runs.append(dict(free.values))
         return plain(runner, free)
 
-    monkeypatch.setattr(capturing._Runner, "run", run)
-    capturing._ended.clear()
+    monkeypatch.setattr(host_runner.HostRunner, "run", run)
+    capturing._search_cache.clear()
     first = derive(target, target.resolve({}))
     searched = len(runs)
     again = derive(target, target.resolve({}))
     assert len(runs) == searched + 2
     assert again.to_dict() == first.to_dict()
     assert again.kernels == first.kernels
-    capturing._ended.clear()
+    capturing._search_cache.clear()
     derive(target, target.resolve({}))
     assert len(runs) == 2 * searched + 2
 
 
-def test_other_parameters_are_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_parameters_are_searched_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     target = load_target(f"{TARGETS}:branching")
-    capturing._ended.clear()
+    capturing._search_cache.clear()
     assert "mode" not in (derive(target, target.resolve({"mode": 2})).symbols or {})
     assert "mode" in (derive(target, target.resolve({"mode": 3})).symbols or {})

@@ -1,4 +1,4 @@
-"""A formula is not evaluated where it does not hold: constexprs and branches of the host code, torch's own, and data."""
+"""Evaluation is refused where a condition fails: constexprs, branches, torch's own guards, data reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.utils._sympy.functions import CeilDiv, FloorDiv
 from ioaware.compilation.launch_traffic import _in_parameters  # pyright: ignore[reportPrivateUsage]
 from ioaware.derivation.derive import Derived, derive
 from ioaware.errors import UsageError
-from ioaware.symints.guards import Condition, needed
+from ioaware.symints.guards import Condition, without_redundant
 from ioaware.targets.target import load_target
 from ioaware.tracing.trace import trace
 from tests.support import SUPPORT
@@ -39,7 +39,7 @@ def written(name: str, **params: int) -> int | None:
         ("even", {"n": (64, 640)}, {"n": (63, 65)}, "n % 64 == 0"),
     ],
 )
-def test_every_decision_is_checked_at_the_new_values(name, inside, outside, condition) -> None:
+def test_every_guard_is_checked_at_new_values(name, inside, outside, condition) -> None:
     result = derived(name)
     assert condition in result.conditions
     ((parameter, good),) = inside.items()
@@ -54,23 +54,23 @@ def test_every_decision_is_checked_at_the_new_values(name, inside, outside, cond
         assert derived(name, **{parameter: value}).evaluate()["write_bytes"] == written(name, **{parameter: value})
 
 
-def test_of_many_points_the_first_that_fails_is_named() -> None:
+def test_first_failing_point_is_named() -> None:
     result = derived("frozen_share")
     assert np.array_equal(np.asarray(result.evaluate(rows=np.arange(133, 265))["write_bytes"]), 4 * np.arange(133, 265))
     with pytest.raises(UsageError, match=r"do not hold at rows=265: they are for ceil\(rows/132\) == 2"):
         result.evaluate(rows=np.arange(133, 400))
 
 
-def test_each_launch_says_what_its_formulas_are_for() -> None:
+def test_launches_carry_their_conditions() -> None:
     result = derived("frozen_block", columns=100)
     assert result.requested
-    assert result.requested.write_formula == "4*columns*rows"  # and not min(128, columns): that is said beside it
+    assert result.requested.write_formula == "4*columns*rows"  # not min(128, columns): that is the condition
     assert result.to_dict()["launches"][-1]["conditions"] == ["next_power_of_2(columns) == 128"]
     assert "for <code>next_power_of_2(columns) == 128</code>" in result._repr_html_()
 
 
-def test_what_torch_decides_by_itself_is_looked_at() -> None:
-    """Sizes of 1 are asked about all over torch; the host function is run to see whether it mattered."""
+def test_torch_guards_are_checked_by_running() -> None:
+    """torch guards on sizes of 1 in many places; the host function is run to check whether that matters."""
     result = derived("stretched")
     assert result.evaluate(n=1)["write_bytes"] == written("stretched", n=1)
     turned = derived("turned")
@@ -83,7 +83,7 @@ def test_what_torch_decides_by_itself_is_looked_at() -> None:
     assert np.array_equal(np.asarray(one.evaluate(m=np.arange(1, 2000))["write_bytes"]), np.full(1999, 4))
 
 
-def test_data_that_is_read_is_read_again() -> None:
+def test_data_reads_are_repeated_at_new_values() -> None:
     result = derived("lengths")
     assert result.evaluate()["write_bytes"] == 400
     with pytest.raises(UsageError, match="do not hold at n=200"):
@@ -99,19 +99,19 @@ def test_a_size_is_a_positive_integer(value: object) -> None:
         derived("branching").evaluate(n=value)  # pyright: ignore[reportArgumentType]
 
 
-def test_what_is_about_no_parameter_goes_without_saying() -> None:
+def test_conditions_without_parameters_are_dropped() -> None:
     n = sympy.Symbol("n", integer=True, positive=True)
     about_n, about_none = Condition(sympy.Le(n, 7), "branch"), Condition(sympy.Eq(64, 64, evaluate=False), "constexpr ROWS")
-    assert needed([about_n, about_none]) == (about_n,)
+    assert without_redundant([about_n, about_none]) == (about_n,)
 
 
-def test_a_quotient_that_no_rounding_changes_is_a_multiple() -> None:
+def test_exact_quotient_prints_as_divisibility() -> None:
     n = sympy.Symbol("n", integer=True, positive=True)
     exact = sympy.Eq(CeilDiv(n, 128), FloorDiv(n, 128), evaluate=False)
     assert str(Condition(exact, "branch")) == "n % 128 == 0"
 
 
-def test_notes_are_of_lengths_where_formulas_are_made_in_units_of_them() -> None:
+def test_notes_are_in_parameters_not_in_units_of_multiples() -> None:
     n = sympy.Symbol("n", integer=True, positive=True)
     note = "sectors of tt.load at rows.py:7 at most: rows may share sectors, unless n % 4 == 0 and nn % 4 == 0"
     assert _in_parameters(note, [(n, 32)]) == note.replace("unless n % 4", "unless n % 128")

@@ -1,9 +1,9 @@
-"""Layouts by hand and by brute force: every element once, and in the order in which instructions take them."""
+"""Layouts checked by hand and by brute force: each element once, in instruction order."""
 
 import numpy as np
 import pytest
 
-from ioaware.compilation.layouts import Layout, accumulator, blocked, registers_held, requests
+from ioaware.compilation.layouts import Layout, accumulator, blocked, registers_per_thread, requests
 
 
 @pytest.mark.parametrize(
@@ -33,20 +33,20 @@ def test_an_instruction_of_a_blocked_layout() -> None:
     assert list(requests(layout, (512,), 2, False)[0][:6]) == [0, 1, 4, 5, 8, 9]
 
 
-def test_columns_may_be_the_fast_dimension() -> None:
+def test_column_major_order() -> None:
     layout = blocked([2, 1], [4, 8], [1, 1], [0, 1])
     assert list(requests(layout, (8, 8), 2, False)[0][:4]) == [0, 8, 16, 24]
 
 
-def test_a_small_tile_is_held_by_several() -> None:
+def test_small_tiles_are_replicated() -> None:
     """64 elements in a layout of 4 warps of 128: each warp holds all of them; a store is made by one of them."""
     layout = blocked([4], [32], [4], [0])
     assert requests(layout, (64,), 4, False).shape == (4, 128)
     assert requests(layout, (64,), 4, True).shape == (1, 128)
     assert len({*requests(layout, (64,), 4, True).ravel()}) == 64
-    assert registers_held(layout, (64,)) == 4
-    assert registers_held(layout, (2,)) == 2  # registers that are copies are not counted
-    assert registers_held(layout, (2048,)) == 16
+    assert registers_per_thread(layout, (64,)) == 4
+    assert registers_per_thread(layout, (2,)) == 2  # registers that are copies are not counted
+    assert registers_per_thread(layout, (2048,)) == 16
 
 
 def test_a_slice_has_the_lanes_of_its_parent() -> None:

@@ -1,4 +1,4 @@
-"""Registers and shared memory come from the machine code that Triton's own compiler makes of a launch."""
+"""Registers and shared memory equal those of Triton's own compilation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ioaware.capture.capture import DEFAULT_GPU, capture
 from ioaware.compilation import resource_usage
 from ioaware.compilation import triton_ir as compile_module
 from ioaware.compilation.launches import CapturedLaunch
-from ioaware.compilation.resource_usage import MachineCode, chip_use, registers_declared
+from ioaware.compilation.resource_usage import MachineCode, registers_declared, resources_by_triton
 from ioaware.compilation.triton_ir import compiled, find_gpu
 from ioaware.derivation.derive import derive
 from ioaware.errors import UsageError
@@ -26,22 +26,25 @@ TARGETS = SUPPORT / "targets/uncompiled_targets.py"
 
 @pytest.mark.parametrize("spec", ["flash2", f"{TARGETS}:plain"])
 @pytest.mark.parametrize("gpu", ["cuda:80", "cuda:90", "hip:gfx942"])
-def test_it_is_what_triton_makes(spec: str, gpu: str) -> None:
+def test_resources_equal_those_of_triton(spec: str, gpu: str) -> None:
     target, compiled_for = load_target(spec), find_gpu(gpu)
-    resource_usage.known.clear()
+    resource_usage.resource_cache.clear()
     plain: list[CapturedLaunch] = []
     with MachineCode(compiled_for) as code:
         found = capture(
-            target, target.resolve({}), gpu=compiled_for, begun=lambda launches: plain.extend(launches) or code.start(launches)
+            target,
+            target.resolve({}),
+            gpu=compiled_for,
+            on_launches=lambda launches: plain.extend(launches) or code.start(launches),
         )
         used = [code.of(at, "an IR") for at, _ in enumerate(found.launches)]
-    assert used == [chip_use(launch, {}, compiled_for) for launch in plain]
-    assert used == [chip_use(launch, found.values, compiled_for) for launch in found.launches]
+    assert used == [resources_by_triton(launch, {}, compiled_for) for launch in plain]
+    assert used == [resources_by_triton(launch, found.values, compiled_for) for launch in found.launches]
     assert used[0].shared_bytes or spec != "flash2"
 
 
-def test_warpgroups_that_exchange_registers_say_how_many_there_are() -> None:
-    """No assembler is asked, and would not say otherwise."""
+def test_maxnreg_of_setmaxnreg_kernels_is_used() -> None:
+    """ptxas is not run, and agrees."""
     target = load_target("ioaware.kernels.attention.targets:hopper")
     derived = derive(target, target.resolve({"seq_len": 256}))
     found = capture(target, target.resolve({"seq_len": 256}))
@@ -52,7 +55,7 @@ def test_warpgroups_that_exchange_registers_say_how_many_there_are() -> None:
 
 
 class AtOnce(ThreadPoolExecutor):
-    """Threads that are always in time, however busy the machine is."""
+    """An executor whose work is always done in time."""
 
     def submit(self, *given: Any, **named: Any) -> Future[Any]:
         done = super().submit(*given, **named)
@@ -61,7 +64,7 @@ class AtOnce(ThreadPoolExecutor):
 
 
 @pytest.mark.parametrize(("spec", "times"), [("ioaware.kernels.attention.targets:hopper", 1), ("flash2", 2)])
-def test_one_front_end_where_integers_are_not_specialised(spec: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unspecialised_integers_share_one_front_end_run(spec: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The IR for the given numbers is then that for any; flash2's own is another one for multiples of 16."""
     plain, made = compile_module.fresh_ir, list[object]()
 
@@ -73,22 +76,22 @@ def test_one_front_end_where_integers_are_not_specialised(spec: str, times: int,
         monkeypatch.setattr(module, "fresh_ir", counted)
     monkeypatch.setattr(resource_usage, "ThreadPoolExecutor", AtOnce)
     monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
-    for kept in (compile_module._texts, resource_usage.known):
-        kept.clear()
+    for cache in (compile_module._texts, resource_usage.resource_cache):
+        cache.clear()
     target = load_target(spec)
     derive(target, target.resolve({"seq_len": 1024}))
     assert len(made) == times
 
 
-def test_nothing_goes_on_after_a_failure() -> None:
+def test_threads_end_after_a_failure() -> None:
     """Also where the host function fails while threads are at work."""
     target = load_target("flash2")
-    resource_usage.known.clear()
+    resource_usage.resource_cache.clear()
     code = MachineCode(DEFAULT_GPU)
 
     def fails() -> None:
         with code:
-            capture(target, target.resolve({}), begun=code.start)
+            capture(target, target.resolve({}), on_launches=code.start)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -97,14 +100,14 @@ def test_nothing_goes_on_after_a_failure() -> None:
     assert all(not thread.is_alive() for thread in code._threads._threads)
 
 
-def test_what_ptxas_refuses_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_ptxas_errors_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
     target = load_target(zoo("host_descriptor"))
     with pytest.raises(UsageError, match="ptxas"):
         derive(target, target.resolve({}))
     assert capfd.readouterr().out == ""
 
 
-def test_a_hook_of_the_users_has_its_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_user_compiler_hook_is_applied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also where the same kernel was lowered without it before."""
     from triton import knobs
 

@@ -56,7 +56,7 @@ def test_a_host_loop_pins_its_count_and_nothing_else() -> None:
     assert not noted(result, "n specialised")
 
 
-def test_a_power_of_two_leaves_its_parameter_symbolic_and_says_what_it_was() -> None:
+def test_power_of_two_leaves_its_parameter_symbolic_with_a_condition() -> None:
     result = derived("rounded_up", rows=20, columns=100)
     assert formulas(result)[1:] == [("4*columns*rows", "4*columns*rows")]
     assert result.conditions == result.launches[-1].conditions == ("next_power_of_2(columns) == 128",)
@@ -71,7 +71,7 @@ def test_branches_pin_or_are_assumed() -> None:
     assert len([launch for launch in derived("branching", mode=3).launches if launch.origin == "triton"]) == 1
 
 
-def test_what_cannot_take_a_symbol_is_given_the_integer() -> None:
+def test_code_that_rejects_symbols_gets_integers() -> None:
     result = derived("fussy", n=70, block=32)
     assert noted(result, "block specialised to 32", "needs a plain integer at derived_targets.py:")
     assert result.requested is not None
@@ -79,7 +79,7 @@ def test_what_cannot_take_a_symbol_is_given_the_integer() -> None:
 
 
 @pytest.mark.parametrize(("batch", "launches"), [(1, 2), (2, 1)])
-def test_one_is_not_taken_for_many(batch: int, launches: int) -> None:
+def test_size_one_is_not_generalised(batch: int, launches: int) -> None:
     result = derived("singular", batch=batch)
     assert len([launch for launch in result.launches if launch.origin == "triton"]) == launches
     assert noted(result, "batch specialised to 1") == (batch == 1)
@@ -116,7 +116,7 @@ def test_the_configuration_is_named_and_can_be_chosen() -> None:
     ("name", "reads"),
     [("described", "4*columns*rows"), ("paired", "4*min(16, m) + 4*min(16, n)"), ("local", "4*n")],
 )
-def test_arguments_of_every_kind(name: str, reads: str) -> None:
+def test_argument_kinds(name: str, reads: str) -> None:
     result = derived(name)
     assert result.requested is not None
     assert result.requested.read_formula == reads
@@ -131,7 +131,7 @@ def test_a_grid_from_what_the_compiled_kernel_uses() -> None:
 @pytest.mark.parametrize(
     ("name", "floor"), [("flat", (420, 420)), ("described", (3840, 3840)), ("half", None), ("one_launch_each", (400, 400))]
 )
-def test_the_floor_is_every_input_and_output_once(name: str, floor: tuple[int, int] | None) -> None:
+def test_compulsory_is_every_input_and_output_once(name: str, floor: tuple[int, int] | None) -> None:
     result = derived(name)
     found = result.compulsory and (result.compulsory.read_bytes, result.compulsory.write_bytes)
     assert found == floor
@@ -155,7 +155,7 @@ def test_bad_targets_end_in_one_sentence(name: str, words: tuple[str, ...]) -> N
     assert caught.value.exit_code == 2
 
 
-def test_data_that_no_kernel_computed_is_looked_up_and_said() -> None:
+def test_host_reads_of_data_are_replayed_and_noted() -> None:
     result = derived("looks_up", n=100)
     triton = [launch for launch in result.launches if launch.origin == "triton"]
     assert [launch.requested.read_bytes for launch in triton if launch.requested] == [400, 40, 80, 120, 400]
@@ -188,7 +188,7 @@ def test_derived_is_traced(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["histogram", "scan"])
-def test_what_depends_on_data_is_not_guessed(name: str) -> None:
+def test_data_dependence_is_not_guessed(name: str) -> None:
     result = derived(name, file=Path(zoo(name).rpartition(":")[0]))
     assert not result.exact
     assert result.requested is not None
@@ -200,8 +200,8 @@ def test_what_depends_on_data_is_not_guessed(name: str) -> None:
     ("name", "reads"),
     [("persistent", "4*columns*rows"), ("shares", "4*rows*min(128, columns)")],
 )
-def test_a_smallest_or_largest_of_symbols_is_no_branch(name: str, reads: str) -> None:
-    """The grid `min(processors, tiles)` holds on both sides, and whoever visits which tile, all are visited once."""
+def test_min_and_max_of_symbols_do_not_branch(name: str, reads: str) -> None:
+    """The grid `min(processors, tiles)` holds on both sides, and every tile is visited once."""
     target = load_target(f"{TARGETS}:{name}")
     result = derive(target, target.resolve({}), machine_code=False)
     assert formulas(result)[-1] == (reads, reads)
@@ -304,7 +304,7 @@ def test_a_newer_gpu_compiles_what_an_older_one_cannot() -> None:
 
 
 @pytest.mark.parametrize("name", ["h200", "cuda:", "cuda:x", "rocm:90"])
-def test_a_gpu_that_is_none(name: str) -> None:
+def test_unknown_gpu_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="no GPU"):
         find_gpu(name)
 

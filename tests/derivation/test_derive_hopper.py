@@ -16,7 +16,7 @@ from ioaware.cli.formula_tables import derived_text
 from ioaware.compilation.launch_traffic import kernel_traffic, launch_touches
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.derivation.derive import derive
-from ioaware.symints.guards import known
+from ioaware.symints.guards import param_facts
 from ioaware.targets.target import load_target
 
 pytest.importorskip("triton.experimental.gluon", reason="the kernels are written in Gluon")
@@ -43,7 +43,7 @@ def launches(found: Capture) -> list[CapturedLaunch]:
 
 
 def derived(found: Capture, launch: CapturedLaunch) -> KernelTraffic:
-    return kernel_traffic(launch, found.values, DEFAULT_GPU, known(found.validity.conditions if found.validity else ()))
+    return kernel_traffic(launch, found.values, DEFAULT_GPU, param_facts(found.validity.conditions if found.validity else ()))
 
 
 def counted(launch: CapturedLaunch, values: Mapping[str, int]) -> dict[str, int]:
@@ -62,7 +62,7 @@ def counted(launch: CapturedLaunch, values: Mapping[str, int]) -> dict[str, int]
 
 
 @pytest.mark.parametrize(("name", "deterministic"), [("hopper", False), ("hopper_backward", False), ("hopper_backward", True)])
-def test_every_formula_is_what_is_counted_one_by_one(name: str, deterministic: bool) -> None:
+def test_every_formula_equals_enumeration(name: str, deterministic: bool) -> None:
     found = captured(name, deterministic)
     for launch in launches(found):
         kernel = derived(found, launch)

@@ -1,4 +1,4 @@
-"""What warps ask of the L1: kernels compiled for an H200 and counted by hand, and the sums over executions by formulas."""
+"""L1 requests: hand counts of kernels compiled for an H200, and sums over executions against formulas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ioaware.compilation.compiled_accesses import accesses
 from ioaware.compilation.launch_traffic import kernel_traffic, launch_touches
 from ioaware.compilation.triton_ir import compiled
 from ioaware.derivation.derive import derive
-from ioaware.derivation.l1_requests import Asked, asked, boxes, launch_asks
+from ioaware.derivation.l1_requests import L1Requests, count_l1_requests, l1_requests_of_launch, tma_store_bytes
 from ioaware.measurement import l1_counters as l1
 from ioaware.result_file import read_jsonl
 from ioaware.targets.target import load_target
@@ -113,17 +113,17 @@ def captured(function: Callable[..., Any], **params: int) -> Capture:
     return capture(target, target.resolve(params))
 
 
-def asks(function: Callable[..., Any], **params: int) -> Asked:
+def asks(function: Callable[..., Any], **params: int) -> L1Requests:
     found = captured(function, **params)
-    return launch_asks(found.launches[0], found.values, DEFAULT_GPU)
+    return l1_requests_of_launch(found.launches[0], found.values, DEFAULT_GPU)
 
 
-def test_whole_vectors_ask_for_every_sector_once() -> None:
+def test_full_vectors_request_every_sector_once() -> None:
     """4096 floats: 16 bytes a thread, as Triton knows that n is a multiple of 16."""
-    assert asks(vector_add, n=4096) == Asked(2 * 512, 2 * 16384, 512, 16384)
+    assert asks(vector_add, n=4096) == L1Requests(2 * 512, 2 * 16384, 512, 16384)
 
 
-def test_a_length_nobody_can_divide_takes_narrow_loads() -> None:
+def test_indivisible_length_takes_narrow_loads() -> None:
     """n = 4001: the mask cuts anywhere, so lanes load 4 bytes, 16 bytes apart: 4 instructions for the same 16 sectors.
 
     On an H200 the counter says 4.00000 times the sectors for n = 25,000,001. Of the last tile 929 floats are left: in its
@@ -136,7 +136,7 @@ def test_a_length_nobody_can_divide_takes_narrow_loads() -> None:
     assert (found.read_bytes, found.write_bytes) == (2 * 4001 * 4, 4001 * 4)
 
 
-def test_every_warp_asks_for_a_scalar() -> None:
+def test_every_warp_requests_a_scalar() -> None:
     """Rows of 1024 bytes by 4 warps, half of them with nothing to do but the scalar."""
     found = asks(rows_of, rows=6, cols=512)
     assert found.read_sectors == 6 * (32 + 4)
@@ -158,17 +158,17 @@ def test_rows_that_begin_inside_a_sector() -> None:
     assert found.write_bytes == 4 * 1000
 
 
-def test_boxes_come_whole_and_go_in_rows_of_128_bytes() -> None:
+def test_tma_loads_whole_boxes_and_stores_rows_of_128_bytes() -> None:
     """[64, 120] halves: rows of 240 bytes, every other one beginning in the middle of a sector; boxes of 128 columns."""
     found = asks(copied_boxes, rows=64, cols=120)
     assert found.tma_read_bytes == 2 * 32 * 128 * 2
     row = [len({(start + byte) // 32 for byte in range(length)}) for start in (0, 16) for length in (128,)]
     rest = [len({(start + 128 + byte) // 32 for byte in range(112)}) for start in (0, 16)]
     assert found.tma_write_bytes == 32 * 32 * (sum(row) + sum(rest))
-    assert boxes(np.arange(0, 256, 2).reshape(1, 128) + 16, np.ones((1, 128), bool), 2) == 10 * 32
+    assert tma_store_bytes(np.arange(0, 256, 2).reshape(1, 128) + 16, np.ones((1, 128), bool), 2) == 10 * 32
 
 
-def test_copies_of_a_gluon_kernel_are_boxes_too() -> None:
+def test_gluon_tma_copies_are_boxes() -> None:
     """The Hopper kernel at d = 64: tiles of 192 rows end beyond N = 16,384, and TMA brings rows that are not there, which
     the counter of an H200 has and the formula has not."""
     records = read_jsonl(Path(str(files("ioaware"))) / "recorded" / "h200-hopper.jsonl")
@@ -185,28 +185,28 @@ def test_copies_of_a_gluon_kernel_are_boxes_too() -> None:
     assert sector_bytes[1] + launch.counters[l1.TMA_WRITES] == record.requested.write_bytes == derived.requested.write_bytes
 
 
-def test_what_has_no_rule_is_refused() -> None:
+def test_operations_without_rule_are_refused() -> None:
     found = captured(vector_add, n=4096)
     touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
     with pytest.raises(ValueError, match=r"no rule for tt\.descriptor_gather"):
-        asked([replace(touches[0], operation="tt.descriptor_gather")], programs, [])
+        count_l1_requests([replace(touches[0], operation="tt.descriptor_gather")], programs, [])
     moved = replace(touches[0], frames=("elsewhere.py:7",))
     assembly = compiled(found.launches[0], found.values, DEFAULT_GPU).asm
     known = accesses(assembly["ttgir"], assembly["ptx"])
-    with pytest.raises(ValueError, match="no read of 1024 elements was compiled from there, and others from elsewhere"):
-        asked([moved], programs, known)
-    with pytest.raises(ValueError, match="only NVIDIA's GPUs"):
-        launch_asks(found.launches[0], found.values, GPUTarget("hip", "gfx942", 64))
+    with pytest.raises(ValueError, match="no read of 1024 elements was compiled from it, but one from another line was"):
+        count_l1_requests([moved], programs, known)
+    with pytest.raises(ValueError, match="only NVIDIA GPUs"):
+        l1_requests_of_launch(found.launches[0], found.values, GPUTarget("hip", "gfx942", 64))
 
 
-def test_derive_says_what_cannot_be_foretold() -> None:
+def test_derive_notes_unpredictable_counters() -> None:
     target = load_target(gathered)
     (launch,) = derive(target, target.resolve({}), machine_code=False, counters=True).launches
     assert launch.counters is None
-    assert any(note.startswith("no counters are foretold: tt.load at") for note in launch.notes)
+    assert any(note.startswith("counters cannot be predicted: tt.load at") for note in launch.notes)
 
 
-def test_data_decides() -> None:
+def test_data_dependent_addresses_are_refused() -> None:
     with pytest.raises(ValueError, match=r"goes by where@test_l1_requests\.py:\d+: it is loaded from memory"):
         asks(gathered)
 
@@ -226,7 +226,7 @@ def test_accesses_of_one_line_are_not_mixed_up() -> None:
         (loops, {"rows": 4, "n": 96}),
     ],
 )
-def test_executions_add_up_to_the_formulas(function: Callable[..., Any], params: dict[str, int]) -> None:
+def test_execution_classes_sum_to_the_formulas(function: Callable[..., Any], params: dict[str, int]) -> None:
     """Elements and sectors of every access, class by class, are what its formulas say."""
     found = captured(function, **params)
     launch = found.launches[0]
@@ -241,7 +241,7 @@ def test_executions_add_up_to_the_formulas(function: Callable[..., Any], params:
         assert sectors == evaluate(access.sectors.expr, found.values)
 
 
-def test_equal_executions_are_looked_at_once() -> None:
+def test_equal_executions_form_one_class() -> None:
     """2,000 programs with rows of whole sectors are of one class."""
     found = captured(rows_of, rows=2000, cols=512)
     touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)

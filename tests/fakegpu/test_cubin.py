@@ -27,7 +27,7 @@ def centred_kernel(x_ptr, out_ptr, SIZE: tl.constexpr):
 
 @pytest.fixture(scope="module")
 def cubins() -> list[bytes]:
-    """A kernel compiled with all the registers it wants, and with too few of them."""
+    """Compile a kernel without and with a register limit."""
     target = GPUTarget("cuda", 90, 32)
     signature = {"x_ptr": "*fp32", "out_ptr": "*fp32", "SIZE": "constexpr"}
     source = ASTSource(centred_kernel, signature, constexprs={"SIZE": 4096})
@@ -36,7 +36,7 @@ def cubins() -> list[bytes]:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_resources_are_those_the_tool_reports(cubins: list[bytes], index: int, tmp_path: Path) -> None:
+def test_resources_equal_those_of_cuobjdump(cubins: list[bytes], index: int, tmp_path: Path) -> None:
     file = tmp_path / "kernel.cubin"
     file.write_bytes(cubins[index])
     command = [str(CUOBJDUMP), "--dump-resource-usage", str(file)]
@@ -47,7 +47,7 @@ def test_resources_are_those_the_tool_reports(cubins: list[bytes], index: int, t
     assert (resources(cubins[index])[1] > 0) == (index == 1)  # too few registers: it spills
 
 
-def test_what_is_no_cubin_is_refused(cubins: list[bytes]) -> None:
+def test_other_bytes_are_refused(cubins: list[bytes]) -> None:
     for data in (b"", b"not an ELF file at all", cubins[0][:100], cubins[0][:-400], b"\x7fELF\x02" + bytes(200)):
         with pytest.raises(DataError):
             resources(data)

@@ -1,4 +1,4 @@
-"""Many points at once are computed as each of them alone, also where 64 bits do not hold what Python's integers do."""
+"""Evaluation of guards at arrays of points equals evaluation point by point, also beyond 64 bits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPERATIONS: tuple[Any, ...] = (
 
 
 def drawn(draw: random.Random, depth: int) -> Any:
-    """An expression of so many operations above each other."""
+    """Return a random expression of the given depth."""
     if not depth:
         return draw.choice([a, b, sympy.Integer(draw.choice(NUMBERS))])
     one, other = drawn(draw, depth - 1), drawn(draw, depth - 1)
@@ -50,7 +50,7 @@ def outcome(expr: Any, values: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_at_once_is_one_by_one(seed: int) -> None:
+def test_arrays_evaluate_like_single_points(seed: int) -> None:
     draw = random.Random(seed)
     expr = drawn(draw, 3)
     if draw.random() < 0.4:

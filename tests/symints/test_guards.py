@@ -1,4 +1,4 @@
-"""Conditions of host code: computed as host code computes, shown as an engineer writes them, without those that follow."""
+"""Conditions of host code: evaluation, printing, removal of redundant ones."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import triton
 from torch.utils._sympy.functions import CeilDiv
 
 from ioaware.symints.guard_evaluation import UnknownFunctionError, compute
-from ioaware.symints.guards import Condition, known, needed
-from ioaware.symints.powers_of_two import recognised
+from ioaware.symints.guards import Condition, param_facts, without_redundant
+from ioaware.symints.powers_of_two import recognise_powers_of_two
 from ioaware.symints.symbols import Symbols, bit_length
 
 
 def expression(function: Callable[..., Any], **values: int) -> Any:
-    """What torch makes of a function of symbolic integers, in the names given."""
+    """Return torch's expression of a function of symbolic integers."""
     made = Symbols(values)
     outcome = function(**made.ints)
-    return recognised(outcome.node.expr.xreplace(made._named))  # pyright: ignore[reportPrivateUsage]
+    return recognise_powers_of_two(outcome.node.expr.xreplace(made._named))  # pyright: ignore[reportPrivateUsage]
 
 
 FUNCTIONS: list[Callable[..., Any]] = [
@@ -47,7 +47,7 @@ FUNCTIONS: list[Callable[..., Any]] = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_host_code_is_computed_at_many_points_as_python_does(function: Callable[..., Any]) -> None:
+def test_conditions_evaluate_like_python_at_arrays(function: Callable[..., Any]) -> None:
     draw = random.Random(0)
     expr = expression(function, n=100, m=7)
     points = {name: np.array([draw.randint(1, 5000) for _ in range(50)]) for name in ("n", "m")}
@@ -63,7 +63,7 @@ def test_integers_do_not_overflow() -> None:
     assert compute(expr, {"n": np.array([2**40]), "m": np.array([2**41])})[0] == 2**162
 
 
-def test_a_function_without_a_rule_is_no_guess() -> None:
+def test_function_without_rule_raises() -> None:
     with pytest.raises(UnknownFunctionError):
         compute(sympy.Function("mystery")(sympy.Symbol("n")), {"n": 3})
 
@@ -84,7 +84,7 @@ def test_shown_as_written(function: Callable[..., Any], shown: str) -> None:
     assert str(Condition(expression(function, n=100, m=7), "")) == shown
 
 
-def test_what_follows_from_a_known_block_is_not_said() -> None:
+def test_conditions_implied_by_a_block_are_dropped() -> None:
     asked: list[Callable[..., Any]] = [
         lambda n: triton.next_power_of_2(n) <= 65536,
         lambda n: triton.next_power_of_2(n) == 128,
@@ -93,23 +93,23 @@ def test_what_follows_from_a_known_block_is_not_said() -> None:
         lambda n: n % 8 == 0,
         lambda n: n >= 8,
     ]
-    said = needed(Condition(expression(function, n=120), "") for function in asked)
+    said = without_redundant(Condition(expression(function, n=120), "") for function in asked)
     assert [str(condition) for condition in said] == ["next_power_of_2(n) == 128", "n > 100", "n % 8 == 0"]
-    facts = known(said)
+    facts = param_facts(said)
     assert {str(symbol): ends for symbol, ends in facts.ranges.items()} == {"n": (101, 128)}
     assert {str(symbol): factor for symbol, factor in facts.multiples.items()} == {"n": 8}
 
 
-def test_products_that_follow_from_a_narrower_one_go_without_saying() -> None:
+def test_wider_product_bounds_are_dropped() -> None:
     n, m, free = sympy.symbols("n m free", integer=True, positive=True)
     narrow = sympy.Le(n * CeilDiv(m, 128), 528)
     wide = [sympy.Lt(n**2 * CeilDiv(m, 128), 2**30), sympy.Lt(CeilDiv(m, 256), 2**30), sympy.Le(n, 65535), sympy.Lt(m, 67585)]
     kept = [sympy.Lt(n**4, 2**30), sympy.Le(free, 65535), sympy.Lt(m, 67584), sympy.Ge(n, 3)]
     conditions = [Condition(holds, "branch") for holds in (wide[0], narrow, *kept, *wide[1:])]
-    assert [condition.holds for condition in needed(conditions)] == [narrow, *kept]
+    assert [condition.holds for condition in without_redundant(conditions)] == [narrow, *kept]
 
 
-def test_of_two_that_say_the_same_one_is_left() -> None:
+def test_equivalent_conditions_are_merged() -> None:
     n, m = sympy.symbols("n m", integer=True, positive=True)
     conditions = [Condition(sympy.Le(CeilDiv(n, 8) * m, 64), "branch"), Condition(sympy.Le(m, 64), "branch")]
-    assert needed(conditions) == (conditions[0],)
+    assert without_redundant(conditions) == (conditions[0],)

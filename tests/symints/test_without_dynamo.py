@@ -1,4 +1,4 @@
-"""A derivation loads torch.compile for nobody who does not use it, and who does has all of it."""
+"""A derivation imports torch._dynamo only when host code uses it, and then completely."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def ran(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_it_is_loaded_by_who_uses_it() -> None:
+def test_dynamo_is_loaded_on_use() -> None:
     done = ran(UNUSED)
     assert not done.returncode, done.stderr
 
 
-def test_host_code_that_asks_for_it_has_it() -> None:
+def test_host_code_gets_the_real_dynamo() -> None:
     done = ran(USED)
     assert not done.returncode, done.stderr

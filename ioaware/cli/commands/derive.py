@@ -39,13 +39,13 @@ def derive(
     """
     from ioaware.cli.formula_tables import derived_text
     from ioaware.compilation.triton_ir import find_gpu
-    from ioaware.derivation.data_dependent import apart
+    from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.derivation.derive import derive as run_derived
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
     loaded = load_target(target)
-    named, data = apart(given)
+    named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
     result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters)

@@ -33,14 +33,14 @@ def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str]
     Example: ioaware explain flash2 -p seq_len=4096
     """
     from ioaware.compilation.triton_ir import find_gpu
-    from ioaware.derivation.data_dependent import apart
+    from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.derivation.derive import derive as run_derived
     from ioaware.derivation.line_report import explain as explained
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
     loaded = load_target(target)
-    named, data = apart(given)
+    named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
     result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data)

@@ -1,0 +1,223 @@
+"""Run the host function once, with fake tensors and symbolic integers, and record its launches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Hashable, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from sympy import Expr
+from triton.backends.compiler import GPUTarget
+
+from ioaware.capture.data_reads import DataReads, KernelWrites, recording, replaying
+from ioaware.capture.fake_tensors import CudaFakeTensorMode, DropGenerators, EmptyRandomTensors
+from ioaware.capture.fingerprint import fingerprint
+from ioaware.capture.interceptor import Interceptor
+from ioaware.capture.symbolic_minmax import symbolic_minmax
+from ioaware.capture.symbolic_params import SymbolicParams
+from ioaware.case import Work
+from ioaware.compilation.launch_traffic import kernel_traffic
+from ioaware.compilation.launches import (
+    CapturedLaunch,
+    CapturedOperator,
+    Event,
+    agree,
+    tensor_of,
+    without_storage_numbers,
+)
+from ioaware.errors import IoawareError, UsageError
+from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.fake_cuda import cuda_on_cpu
+from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_simplify
+from ioaware.symints.without_dynamo import without_torch_compile
+from ioaware.targets.loading import failing_line, first_line
+from ioaware.targets.target import Target, work_of
+
+_random: Any = torch.random
+
+
+@dataclass
+class HostRun:
+    """One run of the host function."""
+
+    symbols: Symbols
+    events: list[Event] = field(default_factory=list[Event])
+    notes: tuple[str, ...] = ()
+    returned: frozenset[int] = frozenset()
+    error: Exception | None = None
+
+    @property
+    def pinned(self) -> dict[str, str]:
+        """Parameters that this run needed as integers, with the reason."""
+        reasons: dict[str, str] = {}
+        for decision in self.symbols.decisions.values():
+            if decision.pins:
+                for name in sorted(decision.names):
+                    reasons.setdefault(name, decision.reason)
+        # A parameter that is 1 ran as 2 and may have taken another branch: pin those first and run again.
+        substituted = {name: reason for name, reason in reasons.items() if self.symbols.runs_at_substitute(name)}
+        return substituted or reasons
+
+    @property
+    def equality(self) -> Decision | None:
+        """The first decision that makes two parameters the same number."""
+        return next((decision for decision in self.symbols.decisions.values() if decision.equals), None)
+
+
+class HostRunner:
+    """Runs the host function of a target, some of its parameters symbolic."""
+
+    def __init__(self, target: Target, params: dict[str, Any], autotune: dict[str, Any], gpu: GPUTarget) -> None:
+        self.params = params
+        self._target = target
+        self._autotune = autotune
+        self._gpu = gpu
+        self._reads = DataReads()
+
+    @property
+    def name(self) -> str:
+        """The target's name."""
+        return self._target.name
+
+    def fingerprint(self) -> Hashable:
+        """Return a key of the host function and its inputs; None where its state is opaque."""
+        code = fingerprint(self._target.call)
+        given = repr((sorted(self.params.items()), sorted(self._autotune.items())))
+        return code and (self._target.name, code, given, self._gpu)
+
+    def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
+        """Return whether a plain run at `point` reads the same data and makes the launches of `events`."""
+        others = {name: point[kept] for name, kept in symbolic.same.items()}
+        there = HostRunner(self._target, {**self.params, **point, **others}, self._autotune, self._gpu)
+        if self._reads.values:
+            try:
+                there.read_data()
+            except (Exception, SystemExit):  # whatever the user's function raises at this point
+                return False
+            if repr(there._reads.values) != repr(self._reads.values):
+                return False
+        plain = there.run(SymbolicParams({}))
+        if plain.error is not None:
+            return False
+        ours, theirs = (
+            [without_storage_numbers(event) for event in run if isinstance(event, CapturedLaunch)]
+            for run in (events, plain.events)
+        )
+        return agree(ours, theirs, at_values(point))
+
+    def read_data(self) -> None:
+        """Run the function on tensors with data and record what it reads of them.
+
+        Raises what the function raises.
+        """
+        reads, written, symbols, events = DataReads(), KernelWrites(), Symbols({}), list[Event]()
+
+        def on_launch(launch: CapturedLaunch, arguments: Mapping[str, Any]) -> None:
+            traffic = kernel_traffic(launch, {}, self._gpu)
+            names = {access.tensor.partition("[")[0] for access in traffic.accesses if access.kind != "read"}
+            written.add(tensor_of(arguments[name]) for name in names & arguments.keys())
+
+        interceptor = Interceptor(symbols, events, self._autotune, self._gpu, on_launch)
+        with _environment(), recording(reads, written), interceptor, written:
+            work = work_of(self._target.call(device="cuda", **self.params))
+            if work is not None:
+                work.run()
+        self._reads = reads
+
+    def run(self, symbolic: SymbolicParams) -> HostRun:
+        """Run with these parameters symbolic; `error` of the result is what the function raised."""
+        run = HostRun(Symbols(symbolic.values, symbolic.same))
+        interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu)
+        try:
+            data = replaying(self._reads, run.symbols)
+            with _environment() as stand_in, without_torch_compile():
+                fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
+                with fake_tensors, EmptyRandomTensors(), data, interceptor, symbolic_minmax(), cheap_simplify():
+                    self._work(run, interceptor)
+            run.notes = stand_in.notes
+        except (Exception, SystemExit) as error:
+            run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
+        return run
+
+    def _work(self, run: HostRun, interceptor: Interceptor) -> None:
+        def operator(name: str, read_bytes: Any, write_bytes: Any) -> CapturedOperator:
+            return CapturedOperator(name, run.symbols.expression(read_bytes), run.symbols.expression(write_bytes))
+
+        def recorded(function: Callable[[], object]) -> object:
+            run.events.clear()
+            with OperatorRecorder(run.events, operator):
+                return function()
+
+        outcome = recorded(lambda: self._target.call(device="cuda", **{**self.params, **run.symbols.ints}))
+        work: Work | None = work_of(outcome)
+        if work is not None:
+            interceptor.drop_notes()
+            outcome = recorded(work.run)
+        run.returned = interceptor.storages_of(outcome)
+
+    def culprit(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:
+        """Return the parameter without which the run gets further than `error`, or all of them."""
+        message = str(error)
+        for name in sorted(symbolic.values, key=lambda name: name not in message):
+            without = self.run(symbolic.without(name))
+            if without.error is None or _signature(without.error) != _signature(error):
+                return {name: f"the host function needs a plain integer{_where(error)}"}
+        reason = f"the host function cannot run on symbols: {type(error).__name__}{_where(error)}"
+        return dict.fromkeys(symbolic.values, reason)
+
+    def plain_run_with_data(self) -> HostRun:
+        """Read data once, then run with plain integers. Raises what the function raises."""
+        try:
+            self.read_data()
+        except (Exception, SystemExit) as error:
+            raise self.user_error(error if isinstance(error, Exception) else UsageError(f"{self.name} exits")) from error
+        return self.run(SymbolicParams({}))
+
+    def user_error(self, error: Exception) -> IoawareError:
+        """Return an exception of the user's function as one sentence with its line."""
+        if isinstance(error, IoawareError):
+            return error
+        where = _where(error)
+        if type(error).__name__ in (
+            "DataDependentOutputException",
+            "DynamicOutputShapeException",
+            "GuardOnDataDependentSymNode",
+        ):
+            return ReadsDataError(
+                f"the host function reads a tensor's data{where}, and a derivation has no data",
+                "Trace it, or give what it reads as a parameter.",
+            )
+        return UsageError(
+            f"{self.name} raised {type(error).__name__}{where}: {first_line(error)}", "The function must run by itself first."
+        )
+
+
+@contextmanager
+def _environment() -> Generator[Any]:
+    """Give host code a fake GPU, send its prints to stderr, and restore the random state."""
+    with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, DropGenerators():
+        _random.manual_seed(0)
+        yield stand_in
+
+
+def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
+    """Return a function that substitutes these values for symbols."""
+
+    def substituted(expr: Expr) -> Expr:
+        formula: Any = expr
+        return formula.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in formula.free_symbols})
+
+    return substituted
+
+
+def _signature(error: Exception) -> tuple[type, str, str | None]:
+    return type(error), str(error), failing_line(error)
+
+
+def _where(error: Exception) -> str:
+    line = failing_line(error)
+    return f" at {line}" if line else ""
