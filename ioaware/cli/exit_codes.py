@@ -1,4 +1,4 @@
-"""Exit codes: what a script may rely on. Errors carry theirs in `ioaware.errors`; these are the others."""
+"""Exit codes of the command line. Errors carry theirs in `ioaware.errors`; these are the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal's number, as shells have
 
 
 def of_result(result: Result) -> int:
-    """1 when the output does not match its reference, 3 when its bytes are not to be relied on."""
+    """Return 1 when the output is wrong, 3 when the bytes are not reliable, else 0."""
     if result.check and not result.check.passed:
         return FAILS
     return OK if result.status in BYTES_HOLD else INCONCLUSIVE

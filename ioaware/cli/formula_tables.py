@@ -1,4 +1,4 @@
-"""A derived result as text: per launch and in total the formula, its leading term, its value, and what that means."""
+"""Print a derived result: per launch and in total the formula, its leading term and its value."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 MOST_NOTES = 6
 READABLE = 300
-"""Characters of a formula that are shown unasked."""
+"""Longest formula, in characters, that is printed without `-v`."""
 TELLING = 60
-"""Characters of a formula that do without a leading term."""
+"""Longest formula, in characters, that needs no leading term."""
 
 Known = tuple[str, "Expr"]
-"""A formula and the name that it has in what is written."""
+"""A name already printed, and the formula it stands for."""
 Show = Callable[["Expr"], str]
 
 
 class Lines(Protocol):
-    """Writes a formula in lines, a known one by its name."""
+    """Print a formula in lines, a known one by its name."""
 
     def __call__(self, expr: Expr, known: Known | None = None) -> list[str]: ...
 
 
 def latex(expr: Expr) -> str:
-    """A formula for a paper, parameters upright."""
+    """Return a formula in LaTeX, parameters upright."""
     from sympy import Function
     from sympy.core.function import AppliedUndef
     from sympy.printing.latex import latex as typeset
@@ -60,7 +60,7 @@ def latex(expr: Expr) -> str:
     return str(typeset(found, symbol_names=names, mul_symbol="dot"))  # pyright: ignore[reportUnknownArgumentType]
 
 
-def laid_out(
+def formula_lines(
     expr: Expr,
     write: Show = show,
     *,
@@ -68,8 +68,11 @@ def laid_out(
     known: Known | None = None,
     values: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """The formula in lines: what it is where lengths are whole sectors and what otherwise, with a word where that is so at
-    these values, and what its names stand for. Where it is a `known` one, that one's name stands for it."""
+    """Return the formula in lines: where lengths are whole sectors, and otherwise.
+
+    A word marks the case that applies at `values`. Names of common subexpressions are explained below. A formula equal to
+    the `known` one is replaced by that one's name.
+    """
     found = cases(expr)
     whole, names = found.whole, ()
     if write is show and not verbose:
@@ -89,7 +92,7 @@ def laid_out(
 
 
 def brief(expr: Expr, write: Show = show, *, verbose: bool = False, limit: int = READABLE) -> str:
-    """The formula, or when it is longer than anyone reads, what it is made of; `verbose` always gives it whole."""
+    """Return the formula, or above `limit` characters its parameters and length; `verbose` always returns it whole."""
     text = write(expr)
     if verbose or len(text) <= limit:
         return text
@@ -98,19 +101,19 @@ def brief(expr: Expr, write: Show = show, *, verbose: bool = False, limit: int =
 
 
 def condition_text(condition: Condition, write: Show = show) -> str:
-    """What a formula is for, as text or, with `latex` to write it, for a paper."""
+    """Return a condition as text, or with `latex` as LaTeX."""
     expr = condition.expr
     return str(condition) if write is show or expr is None else write(expr)
 
 
 def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = False) -> Iterator[RenderableType]:
-    """The whole result: each launch with its formulas, the totals where there are several, the remarks."""
+    """Yield the whole result: each launch with its formulas, the totals of several launches, the notes."""
     from ioaware.derivation.derive import formulas_of
 
     typeset: Show = latex if as_latex else show
 
     def write(expr: Expr, known: Known | None = None) -> list[str]:
-        return laid_out(expr, typeset, verbose=verbose, known=known, values=result.values)
+        return formula_lines(expr, typeset, verbose=verbose, known=known, values=result.values)
 
     yield Text(printable(f"derive {result.target}  {assignments(result.params)}"))
     parts = zip(result.launches, result.kernels, result.holds, strict=True)
@@ -118,17 +121,20 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
     for launch, kernel, holds in kernels:
         yield Text(printable(f"\n{launch.kernel}  grid {' x '.join(map(str, launch.grid))}"))
         rows = _rows(formulas_of(kernel), launch.requested, launch.flops, write)
-        yield facts([*rows, *_held(holds, typeset)])
+        yield facts([*rows, *_conditions_row(holds, typeset)])
         yield facts(_chip(launch))
     held = result.validity.conditions if result.validity else ()
-    yield from _total(result, write, [*_held(held, typeset)] if len(kernels) > 1 else None)
+    yield from _total(result, write, [*_conditions_row(held, typeset)] if len(kernels) > 1 else None)
     yield Text("")
     yield from remarks(result, verbose=verbose)
 
 
 def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> Iterator[RenderableType]:
-    """What the numbers rest on, each once; what is assumed of torch's operators the totals say. Of many that an engine has to
-    say the first few, and files without their folders, unless `verbose`; of the compulsory bytes where there is a `floor`."""
+    """Yield the notes, each once.
+
+    Without `verbose` only the first few of each kernel, without folders of paths. `floor` includes the notes on compulsory
+    bytes.
+    """
     for note in result.notes:
         if note.startswith("compulsory") and not floor:
             continue
@@ -142,15 +148,14 @@ def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> It
             yield Text(printable(f"note: {kernel}: {len(shown) - MOST_NOTES} more of these (-v shows them)"))
 
 
-def _held(conditions: Sequence[Condition], write: Show) -> Iterator[Row]:
-    """What the formulas above it are for."""
+def _conditions_row(conditions: Sequence[Condition], write: Show) -> Iterator[Row]:
+    """Yield the conditions under which the formulas above hold."""
     if conditions:
         yield "for", "", " and ".join(condition_text(condition, write) for condition in conditions)
 
 
 def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterator[RenderableType]:
-    """All kernels together where there are several (`held` is not None), what torch's own operators move beside them, and
-    the floor."""
+    """Yield the totals of several kernels (`held` is not None), torch's own operators, and the compulsory bytes."""
     rows: list[Row] = []
     if held is not None and result.formulas:
         rows += [*_rows(result.formulas, result.requested, result.flops, write), *held]
@@ -169,13 +174,13 @@ def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterato
 
 
 def _inexact(result: Derived) -> str:
-    """Where it is said what data decide, and how it is told."""
+    """Say where data-dependent numbers are explained, and how to set one."""
     open_ = [name for name in result.unknowns if name not in result.values]
     return "the notes say what depends on data" + (f"; -p '{open_[0]}=...' gives it a value" if open_ else "")
 
 
 def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write: Lines) -> Iterator[Row]:
-    """Value and formula of each kind of traffic that there is, and below it the leading term where it says more."""
+    """Yield value and formula of each kind of traffic, and the leading term where it adds something."""
     counted: Sequence[tuple[str, Count | None, int | None]] = (
         ("reads", formulas.read_bytes, traffic and traffic.read_bytes),
         ("writes", formulas.write_bytes, traffic and traffic.write_bytes),
@@ -196,7 +201,7 @@ def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write:
 
 
 def _formula(name: str, value: str, expr: Expr, write: Lines, known: Known | None = None) -> Iterator[Row]:
-    """The value with its formula, and the leading term or why there is none where the formula does not say it itself."""
+    """Yield the value with its formula, then the leading term, or why a long formula has none."""
     first, *more = write(expr, known)
     yield name, value, first
     for line in more:

@@ -1,4 +1,4 @@
-"""The command line: a table of verbs, each loaded when it is used, and one place that says what went wrong."""
+"""The command line: a table of verbs, each imported when used, and one place that reports errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb before its module is loaded: what `ioaware --help` needs to know of it."""
+    """A verb before its module is imported: what `ioaware --help` prints."""
 
     module: str
     summary: str
@@ -36,7 +36,7 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     "list": Verb("ioaware.cli.commands.list", "Cases, studies and machines, with their parameters."),
     "doctor": Verb("ioaware.cli.commands.doctor", "What this machine can do, and the remedy for what it cannot."),
-    "predict": Verb("ioaware.cli.commands.predict", "Bytes by the closed form, and the distance from the lower bound."),
+    "predict": Verb("ioaware.cli.commands.predict", "Bytes by the closed form, and the ratio to the lower bound."),
     "derive": Verb("ioaware.cli.commands.derive", "Exact formulas of the bytes, from the kernels' compiled IR; needs no GPU."),
     "explain": Verb(
         "ioaware.cli.commands.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."
@@ -44,7 +44,7 @@ VERBS: Mapping[str, Verb] = {
     "trace": Verb("ioaware.cli.commands.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
     "measure": Verb("ioaware.cli.commands.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
     "bench": Verb("ioaware.cli.commands.bench", "The speed of attention against every other back end, in one interleaved run."),
-    "sweep": Verb("ioaware.cli.commands.sweep", "Runs a study into a store; interrupted, goes on where it stopped."),
+    "sweep": Verb("ioaware.cli.commands.sweep", "Run a study into a store; an interrupted sweep continues."),
     "verify": Verb("ioaware.cli.commands.verify", "Theorems as executable checks: verdict and evidence."),
     "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
     "export": Verb("ioaware.cli.commands.export", "A store as CSV, JSONL or Parquet."),
@@ -52,7 +52,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 class Verbs(click.Group):
-    """A group that knows its verbs by name and imports a verb's module only to run it."""
+    """A command group that imports the module of a verb only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(VERBS)
@@ -77,38 +77,38 @@ class Verbs(click.Group):
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, prog_name="ioaware", message="%(prog)s %(version)s")
 def ioaware() -> None:
-    """The memory traffic of GPU kernels: predicted, traced, measured, and held against theory.
+    """Predict, derive, trace and measure the memory traffic of GPU kernels, and compare it with theory.
 
     TARGET is a case of `ioaware list`, or a function of your own that launches Triton kernels: file.py:function or
-    module:function. Exit codes: 0 ok, 1 a claim fails, 2 usage, 3 inconclusive, 5 environment, 6 data corrupt.
+    module:function.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits with its code."""
+    """Run the command line and exit with its code."""
     _prepare_streams()
     settings = Settings()
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments), settings))
 
 
 def run(arguments: list[str], settings: Settings) -> int:
-    """One invocation: the exit code, after saying on stderr what went wrong, if anything."""
+    """Run one command; return its exit code after reporting an error on stderr."""
     try:
         given = _verb_first(arguments)
-        with ioaware.make_context("ioaware", given, obj=settings) as context:  # click's own main() would eat EPIPE
+        with ioaware.make_context("ioaware", given, obj=settings) as context:  # click's own main() hides EPIPE
             code = ioaware.invoke(context)
         sys.stdout.flush()
         return code if isinstance(code, int) else OK
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        _say(_without_full_stop(error.format_message()), _help_of(error))
+        _report(_without_full_stop(error.format_message()), _help_of(error))
         return USAGE
     except IoawareError as error:
-        _say(error.what, error.remedy, traceback=settings.verbose)
+        _report(error.what, error.remedy, traceback=settings.verbose)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        _say("interrupted")
+        _report("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -118,25 +118,25 @@ def run(arguments: list[str], settings: Settings) -> int:
 
 
 def _verb_first(arguments: list[str]) -> list[str]:
-    """`ioaware -q derive flash2` as `ioaware derive -q flash2`: flags that mean the same everywhere may come first."""
+    """Turn `ioaware -q derive flash2` into `ioaware derive -q flash2`: common flags may come first."""
     flags = list(itertools.takewhile(EVERYWHERE.__contains__, arguments))
     verb, *rest = arguments[len(flags) :] or ["--help"]
     return [verb, *([] if verb.startswith("-") else flags), *rest]
 
 
 def _unexpected(error: Exception, settings: Settings) -> int:
-    """Anything that is not an `IoawareError` is a bug of ours, except that the output could not be written."""
+    """Report an exception that is no `IoawareError`: output that cannot be written, else a bug of ioaware."""
     if isinstance(error, OSError) and error.errno in CANNOT_WRITE and error.filename is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _say(f"the output cannot be written ({error.strerror})", traceback=settings.verbose)
+        _report(f"the output cannot be written ({error.strerror})", traceback=settings.verbose)
         return ENVIRONMENT
     remedy = "This is a bug of ioaware" + ("." if settings.verbose else "; run the command with -v for the traceback.")
-    _say(f"unexpected {type(error).__name__}: {error}", remedy, traceback=settings.verbose)
+    _report(f"unexpected {type(error).__name__}: {error}", remedy, traceback=settings.verbose)
     return INTERNAL
 
 
-def _say(what: str, remedy: str = "", *, traceback: bool = False) -> None:
-    """One message on stderr; whatever part of it a user or a file provided cannot reach the terminal raw."""
+def _report(what: str, remedy: str = "", *, traceback: bool = False) -> None:
+    """Print one message on stderr; control characters in it are spelt out."""
     if traceback:
         import traceback as tracebacks
 
@@ -157,7 +157,7 @@ def _help_of(error: click.ClickException) -> str:
 
 
 def _prepare_streams() -> None:
-    """A closed stream swallows what it is given; one that cannot encode a character shows its escape."""
+    """Replace a closed stream by /dev/null; spell out characters that a stream cannot encode."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -1,4 +1,4 @@
-"""The flags, each with one meaning for every verb that takes it."""
+"""Options of the command line, each with one meaning for every verb that takes it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class Settings:
-    """How much to say: `-v` adds details and tracebacks, `-q` silences progress and remarks on stderr."""
+    """Verbosity: `-v` adds details and tracebacks, `-q` silences progress and remarks on stderr."""
 
     verbose: bool = False
     quiet: bool = False
 
 
 def settings() -> Settings:
-    """Those of the running command."""
+    """Return the settings of the running command."""
     return click.get_current_context().ensure_object(Settings)
 
 
@@ -36,7 +36,7 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, bool], Non
 
 
 def verb(function: Callable[..., Any]) -> click.Command:
-    """A command with `-v` and `-q`; its name is the function's, its help the docstring."""
+    """Make a command with `-v` and `-q`: its name is the function's, its help the docstring."""
     for flags, field, text in (
         (("-q", "--quiet"), "quiet", "Say nothing on stderr but errors."),
         (("-v", "--verbose"), "verbose", "Say more; show tracebacks."),
@@ -64,11 +64,11 @@ config_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=_assignments,
-    help="A value of the configuration that autotuned kernels shall have; repeatable.  [default: their first]",
+    help="A value of the autotuned configuration to use; repeatable.  [default: the first configuration]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout instead of text.")
 
 
 def output_option(text: str, **how: Any) -> Callable[[Function], Function]:
-    """`-o`: where the output goes."""
+    """Return the option `-o`."""
     return click.option("-o", "--output", "output", type=click.Path(path_type=Path), help=text, **how)

@@ -1,4 +1,4 @@
-"""Where output goes: data to stdout or the file of `-o`, as text or JSON; progress and remarks to stderr."""
+"""Print data to stdout or the file of `-o`, as text or JSON; print progress and remarks to stderr."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 WIDE = 1000
-"""Columns when nobody looks: a pipe or a file gets each table at its natural width, never wrapped or cut."""
+"""Columns of a pipe or a file: each table has its natural width and is never wrapped."""
 
 
 Text = Callable[[], "Iterable[RenderableType]"]
 
 
 def emit(data: Callable[[], Any], text: Text, *, as_json: bool, output: Path | None = None) -> None:
-    """Writes one of the two forms. JSON is strict (no NaN) and ASCII, so that no terminal interprets it."""
+    """Print the data as text or as JSON. JSON is strict (no NaN) and ASCII."""
     if as_json:
         document = json.dumps(data(), allow_nan=False, indent=2) + "\n"
         _write(output, document) if output else click.echo(document, nl=False)
@@ -39,17 +39,17 @@ def emit(data: Callable[[], Any], text: Text, *, as_json: bool, output: Path | N
 
 
 def progress(line: str) -> None:
-    """A line on stderr for the person who waits; silent under `-q`."""
+    """Print a line on stderr, unless `-q`."""
     if not settings().quiet:
         click.echo(printable(line), err=True)
 
 
 def _console(file: io.StringIO | None) -> Console:
-    """Plain: foreign text is neither markup nor highlighted; colours only on a terminal."""
+    """Return a console without markup or highlighting, with colours only on a terminal."""
     from rich.console import Console
 
     class Quiet(Console):
-        """Leaves a closed pipe to the command line, where rich would exit with 1."""
+        """Raise on a closed pipe, where rich would exit with 1."""
 
         def on_broken_pipe(self) -> None:
             raise  # what rich has just caught
@@ -61,7 +61,7 @@ def _console(file: io.StringIO | None) -> Console:
 
 
 def _print(console: Console, parts: Iterable[RenderableType]) -> None:
-    """Each part without trailing blanks when it goes to a file or pipe, where they would only be noise."""
+    """Print each part, without trailing blanks where the output is a file or a pipe."""
     for part in parts:
         if console.is_terminal:
             console.print(part)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar at a terminal, a line now and then in a log, nothing under `-q`."""
+"""Show progress on stderr: a bar on a terminal, some lines in a log, nothing under `-q`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ioaware.cli.output import progress
 from ioaware.cli.terminal_text import printable
 
 Step = Callable[[int, int, str], None]
-"""Called with (done, total, what was just done)."""
+"""Arguments: done, total, label of the last item."""
 
 LOG_LINES = 20
-"""About how many lines a log gets from a long run."""
+"""Approximate number of lines that a long run writes to a log."""
 
 
 @contextmanager
 def progress_bar() -> Generator[Step]:
-    """A `Step` to call as work gets done."""
+    """Yield a `Step` to call after each item."""
     import sys
 
     if settings().quiet:
@@ -31,7 +31,7 @@ def progress_bar() -> Generator[Step]:
 
 
 def _log(done: int, total: int, what: str) -> None:
-    """The first, the last and every twentieth part of the points."""
+    """Print the first, the last and every twentieth part of the items."""
     if done in (1, total) or done % max(1, total // LOG_LINES) == 0:
         progress(f"{done}/{total} {what}")
 

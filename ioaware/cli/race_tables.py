@@ -1,4 +1,4 @@
-"""The records of a race as text: a table for each pass, what did not run and why, and the goals."""
+"""Print the records of `ioaware bench`: a table for each pass, failures with reasons, and the goals."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ioaware.cli.terminal_text import printable
 
 STATUS_CELL = {"wrong": "WRONG", "failed": "failed", "unsupported": "-", "absent": "-"}
 THROTTLED = "*"
-"""Behind the clock of a point that a power or temperature limit moved while the back ends took turns."""
+"""Marks the clock of a point that a power or temperature limit slowed down."""
 SIZES = re.compile(r"\[[\d, ]+\]")
 
 
 def scores_text(records: Sequence[Record], *, verbose: bool) -> Iterator[RenderableType]:
-    """Where it was, a table for each pass; `verbose` adds what a call costs the host and the spread of each back end."""
+    """Yield the machine, a table for each pass, remarks and goals; `verbose` adds host times and spreads."""
     if records[0].environment:
         yield Text(printable(where(records[0].environment)))
         yield Text("")
@@ -44,16 +44,16 @@ def scores_text(records: Sequence[Record], *, verbose: bool) -> Iterator[Rendera
 
 
 def where(environment: Mapping[str, Any]) -> str:
-    """The machine and the versions, in one line: of one run, so the same at every point."""
+    """Return the machine and the versions of a run in one line."""
     limit = environment.get("power_limit_mw")
-    said = [environment.get("gpu"), f"{limit / 1000:.0f} W" if limit else None]
+    parts = [environment.get("gpu"), f"{limit / 1000:.0f} W" if limit else None]
     names = ("driver", "cuda", "cudnn", "torch", "triton", "ioaware", "commit")
-    said += [f"{name} {environment[name]}" for name in names if environment.get(name) is not None]
-    return ", ".join(str(one) for one in said if one is not None)
+    parts += [f"{name} {environment[name]}" for name in names if environment.get(name) is not None]
+    return ", ".join(str(one) for one in parts if one is not None)
 
 
 def _names(records: Iterable[Record]) -> list[str]:
-    """Back ends that ran anywhere, in their order."""
+    """Return the back ends that ran anywhere, in their order."""
     return list(dict.fromkeys(entry.name for record in records for entry in record.entries if entry.status != "absent"))
 
 
@@ -83,7 +83,7 @@ def _row(record: Record, names: Sequence[str]) -> list[str]:
 
 
 def place(point: Point) -> str:
-    """A point without its pass, which the table's title names."""
+    """Return a point's label without its pass, which the table's title names."""
     return point.label.removeprefix(f"{point.what} ")
 
 
@@ -114,18 +114,18 @@ def _cost(entry: Entry | None) -> str:
 
 
 def _remarks(records: Sequence[Record]) -> Iterator[RenderableType]:
-    """Why something did not run, what it chose, and why a point's time may not be the kernels' alone; each said once."""
-    said: dict[str, list[str]] = defaultdict(list)
+    """Yield why a back end failed, its configuration, and why a point's time may be unreliable; each once."""
+    labels: dict[str, list[str]] = defaultdict(list)
     for record in records:
         for entry in record.entries:
             if entry.status != "ok" or (entry.reason and not entry.graph):
-                reason = SIZES.sub("[...]", entry.reason)  # the same refusal at every shape is said once
-                said[f"{entry.name}: {entry.status}: {reason}"].append(record.point.label)
+                reason = SIZES.sub("[...]", entry.reason)  # the same refusal at every shape is printed once
+                labels[f"{entry.name}: {entry.status}: {reason}"].append(record.point.label)
         for name in ("throttled", "unstable"):
             for reason in record.telemetry.get(name, ()):
                 kind = "SM clock stepped" if reason.startswith("SM clock stepped") else reason
-                said[f"{name}{THROTTLED * (name == 'throttled')}: {kind}"].append(record.point.label)
-    for remark, where in said.items():
+                labels[f"{name}{THROTTLED * (name == 'throttled')}: {kind}"].append(record.point.label)
+    for remark, where in labels.items():
         places = (
             "every point" if len(where) == len(records) else f"{where[0]}{f' and {len(where) - 1} more' * (len(where) > 1)}"
         )

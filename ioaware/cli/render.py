@@ -1,4 +1,4 @@
-"""A `Result` as text: what each launch moves, what that means, and how far it is from the floor."""
+"""Print a `Result`: what each launch moves, totals, and ratios to the lower bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = Sequence[str]
 
 
 def table(columns: Sequence[str], rows: Iterable[Row], *, left: int = 1) -> Table:
-    """A borderless table; the first `left` columns are words, the others numbers."""
+    """Return a borderless table; the first `left` columns are words, the others numbers."""
     result = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(columns):
         result.add_column(column, justify="left" if index < left else "right", overflow="fold")
@@ -28,7 +28,7 @@ def table(columns: Sequence[str], rows: Iterable[Row], *, left: int = 1) -> Tabl
 
 
 def facts(rows: Iterable[Row]) -> Table:
-    """Names, values and remarks, aligned and without a header."""
+    """Return names, values and remarks in aligned columns, without a header."""
     result = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for justify in ("left", "right", "left"):
         result.add_column(justify=justify, overflow="fold")
@@ -38,7 +38,7 @@ def facts(rows: Iterable[Row]) -> Table:
 
 
 def assignments(params: Mapping[str, Any]) -> str:
-    """`name=value ...` as it would be typed; parameters left to their default of None are not shown."""
+    """Return `name=value ...` as a user types it, without parameters that are None."""
     return " ".join(f"{name}={_typed(value)}" for name, value in params.items() if value is not None)
 
 
@@ -47,7 +47,7 @@ def _typed(value: Any) -> str:
 
 
 def result_text(result: Result, *, verbose: bool = False) -> Iterator[RenderableType]:
-    """The whole result: title, launches, totals and what they mean, remarks; `verbose` adds all that is known beside."""
+    """Yield the whole result: title, launches, totals, notes; `verbose` adds every other known number."""
     yield Text(printable(f"{result.source} {result.target}  {assignments(result.params)}\n"))
     if result.launches:
         yield _launches(result)
@@ -63,7 +63,7 @@ def result_text(result: Result, *, verbose: bool = False) -> Iterator[Renderable
 
 
 def _details(result: Result) -> Iterator[RenderableType]:
-    """The exact bytes and formulas of every launch, what NVML said, and where it was run."""
+    """Yield exact bytes and formulas of every launch, telemetry and environment."""
     for launch in result.launches:
         yield Text(printable(f"\n{_name(launch)}"))
         yield facts((*_traffic("requested", launch.requested), *_traffic("hbm", launch.hbm)))
@@ -88,7 +88,7 @@ LAUNCH_COLUMNS: Sequence[tuple[str, Callable[[Launch], Any]]] = (
 
 
 def _launches(result: Result) -> Table:
-    """One row a launch; a column appears when any launch knows its number."""
+    """Return a table with a row per launch; a column appears when any launch has its number."""
     cells = [[value(launch) for _, value in LAUNCH_COLUMNS] for launch in result.launches]
     shown = [index for index in range(len(LAUNCH_COLUMNS)) if any(row[index] for row in cells)]
     names = [LAUNCH_COLUMNS[index][0] for index in shown]
@@ -112,7 +112,7 @@ def _cell(column: str, value: Any) -> str:
 
 
 def _totals(result: Result) -> Iterator[Row]:
-    """Exact bytes, their formulas, and ratios against what bounds them from below."""
+    """Yield exact bytes, their formulas, and ratios to the lower bounds."""
     yield from _traffic("requested", result.requested)
     yield from _traffic("assumed (torch)", result.assumed)
     yield from _traffic("hbm", result.hbm)
@@ -131,7 +131,7 @@ def _totals(result: Result) -> Iterator[Row]:
 
 
 def _distance(result: Result, floor: int) -> str:
-    """How far each place is above `floor`."""
+    """Return the ratio of each place to `floor`."""
     places = (("requested", result.requested), ("hbm", result.hbm))
     known = [(place, traffic.total_bytes) for place, traffic in places if traffic and traffic.total_bytes is not None]
     return ", ".join(f"{place} is {times_text(moved / floor)} this" for place, moved in known) if floor else ""
@@ -146,7 +146,7 @@ STATUS_MEANS: Mapping[Status, str] = {
 
 
 def _judgement(result: Result) -> Iterator[Row]:
-    """Whether the output is right and the numbers can be relied on."""
+    """Yield whether the output is right and the numbers are reliable."""
     if result.check:
         error = f"relative error {result.check.relative_error:.2g}, allowed {result.check.tolerance:.2g}"
         yield "check", "passed" if result.check.passed else "FAILED", error
@@ -172,7 +172,7 @@ def _traffic(place: str, traffic: Traffic | None) -> Iterator[Row]:
 
 
 def _speed(result: Result) -> Iterator[Row]:
-    """Time; rates only at steady clocks and for an output that matched its reference: a fast wrong kernel has no speed."""
+    """Yield the time, and rates only at steady clocks and for a right output."""
     time_ns = result.timing.median_ns if result.timing else result.time_ns
     if not time_ns:
         return

@@ -1,4 +1,4 @@
-"""What the report shows: theory and traces made now, measurements taken now on a GPU or else those recorded."""
+"""Collect the report's data: fresh predictions and traces, and live or recorded measurements."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 THEORY = "forward"
 MEASURED = "live"
 DTYPE = "float16"
-"""What the measured studies use, hence whose peak the roofline shows."""
+"""The dtype of the measured studies, whose peak the roofline shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Measured results, whether this run took them, and why not."""
+    """Measured results; `live` says that this run took them, `missing` why not."""
 
     results: list[Result]
     live: bool
@@ -36,7 +36,7 @@ class Measurements:
 
 
 def theory(step: Step) -> list[Result]:
-    """Predictions and traces, made anew each time: a stored one could be of yesterday's kernel."""
+    """Return fresh predictions and traces: a stored one could be of an older kernel."""
     with tempfile.TemporaryDirectory(prefix="ioaware-") as folder, Store(Path(folder) / "theory.db") as store:
         study = find_study(THEORY)
         try:
@@ -47,10 +47,10 @@ def theory(step: Step) -> list[Result]:
 
 
 def measurements(out_dir: Path, step: Step) -> Measurements:
-    """Measured on this machine's GPU where it can be, otherwise recorded.
+    """Measure on this machine's GPU, or return the recorded measurements.
 
-    Points are kept in `measured.db` while the measuring lasts, so that an interrupted report goes on where it stopped;
-    when it is done the records are in `measured.jsonl` and the next report measures anew.
+    Points go to `measured.db` while measuring, so that an interrupted report continues. At the end the records are in
+    `measured.jsonl`, and the next report measures again.
     """
     from ioaware.sweep.claim_evidence import recorded_measurements
     from ioaware.sweep.gpu_name import gpu_name
@@ -77,7 +77,7 @@ def _run(study: Study, store: Store, step: Step) -> Outcome:
 
 
 def roofs(measured: Sequence[Result]) -> Roofs | None:
-    """The limits of the GPU that all of these were measured on; None for several GPUs or one without a preset."""
+    """Return the roofs of the GPU of all these results; None for several GPUs, or one without a preset."""
     from ioaware.machine import PRESETS
     from ioaware.report.figures.roofline import Roofs
 

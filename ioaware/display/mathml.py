@@ -1,4 +1,4 @@
-"""Formulas as MathML, which notebooks and browsers typeset without a script."""
+"""Print formulas as MathML, which notebooks and browsers typeset without a script."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 LONGEST = 20_000
-"""Characters of MathML that a page is asked to typeset; a longer formula is said to be long."""
+"""Longest MathML in characters; a longer formula is replaced by its length."""
 
 
 def mathml(expr: Expr) -> str:
-    """The formula as a `<math>` element. sympy writes names as they are, so that they are escaped before it sees them."""
+    """Return the formula as a `<math>` element. sympy does not escape names, so they are escaped first."""
     from sympy import Symbol
     from sympy.printing import mathml as printer
 
@@ -31,7 +31,7 @@ def mathml(expr: Expr) -> str:
 
 
 def formulas_html(rows: Iterable[tuple[str, Expr, Expr]], conditions: Iterable[str] = ()) -> str:
-    """A table of names with the formulas of their reads and writes, and below it what they are for."""
+    """Return a table of names with the formulas of reads and writes, and the conditions below it."""
     cells = (
         f"<tr><th>{escape(clean(name))}</th><td>{mathml(reads)}</td><td>{mathml(writes)}</td></tr>"
         for name, reads, writes in rows

@@ -1,4 +1,4 @@
-"""Results and claims as small HTML tables, for notebooks."""
+"""Print results and claims as small HTML tables, for notebooks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 MAX_FORMULA = 1000
 FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
-"""Of files that notes name with a line."""
+"""Matches the folders of a path with a line number in a note."""
 PLACES = ("requested", "hbm", "compulsory", "assumed")
 
 
 def result_html(result: Result) -> str:
-    """What the result knows: bytes at each place with their formulas, then the other numbers and the notes. All escaped."""
+    """Return the result as HTML: bytes at each place with formulas, other numbers, notes. All escaped."""
     places = [row for name in PLACES for row in _place(name, getattr(result, name))]
     facts = "".join(f"<tr><th>{escape(name)}</th><td colspan='3'>{escape(text)}</td></tr>" for name, text in _facts(result))
     head = f"<b>{escape(clean(result.target))}</b>, {escape(result.source)}"
@@ -33,7 +33,7 @@ def result_html(result: Result) -> str:
 
 
 def _place(name: str, traffic: Traffic | None) -> Iterator[str]:
-    """A row of bytes, and a row of formulas where there are any."""
+    """Yield a row of bytes, and a row of formulas where there are any."""
     if traffic is None:
         return
     texts = (bytes_text(traffic.read_bytes), bytes_text(traffic.write_bytes), bytes_text(traffic.total_bytes))
@@ -70,7 +70,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
 
 
 def claims_html(claims: Iterable[Claim]) -> str:
-    """A row a claim: its name, its verdict, what it says and where from. All escaped."""
+    """Return one row per claim: name, verdict, statement, source. All escaped."""
     rows = (
         f"<tr><th>{escape(clean(claim.claim))}</th><td><b>{escape(claim.verdict)}</b></td>"
         f"<td>{escape(clean(claim.statement))}<br>{escape(clean(claim.source))}</td></tr>"

@@ -1,4 +1,4 @@
-"""Text from outside, made fit to print: names of kernels, hosts and files, notes and errors are hostile until shown."""
+"""Make untrusted text printable: names of kernels, hosts and files, notes and errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import unicodedata
 
 MAX_LENGTH = 300
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-"""Unicode categories that move, hide or reorder what is around them: controls, ANSI escapes, right-to-left marks."""
+"""Unicode categories of characters that move, hide or reorder text: controls, escapes, right-to-left marks."""
 
 
 def clean(value: object, limit: int = MAX_LENGTH) -> str:
-    """`value` as text of at most `limit` characters, its invisible characters spelt out (`\\x1b`, `\\u202e`).
+    r"""Return `value` as text of at most `limit` characters, invisible ones spelt out (`\x1b`, `\u202e`).
 
-    It is not escaped for HTML: the templates do that, once, for every text.
+    It is not escaped for HTML: the templates escape every text once.
     """
     text = str(value)
     short = text[:limit]
@@ -22,7 +22,7 @@ def clean(value: object, limit: int = MAX_LENGTH) -> str:
 
 
 def claim_title(name: str) -> str:
-    """`theorem2` as `Theorem 2`; any other name as it is."""
+    """Return `theorem2` as `Theorem 2`; any other name unchanged."""
     found = re.fullmatch(r"theorem(\d+)", name)
     return f"Theorem {found[1]}" if found else clean(name, 60)
 

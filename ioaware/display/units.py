@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: bytes in powers of ten, sizes in powers of two, times, ratios."""
+"""Print numbers with units: bytes in powers of ten, sizes in powers of two, times, ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNKNOWN = "–"
 
 
 def bytes_text(value: float | None, digits: int = 4, *, padded: bool = False) -> str:
-    """`142.6 MB`, with `digits` significant digits. MB is 10^6 bytes, as in datasheets."""
+    """Return `142.6 MB`, with `digits` significant digits. MB is 10^6 bytes, as in datasheets."""
     if value is None:
         return UNKNOWN
     power = 0 if value < 1000 else min(int(math.log10(value) // 3), len(BYTE_UNITS) - 1)
@@ -20,7 +20,7 @@ def bytes_text(value: float | None, digits: int = 4, *, padded: bool = False) ->
 
 
 def time_text(time_ns: float | None, digits: int = 3, *, padded: bool = False) -> str:
-    """`1.23 ms` from nanoseconds."""
+    """Return `1.23 ms` from nanoseconds."""
     if time_ns is None:
         return UNKNOWN
     scale, unit = next(((scale, unit) for scale, unit in TIME_UNITS if time_ns >= scale), TIME_UNITS[-1])
@@ -28,7 +28,7 @@ def time_text(time_ns: float | None, digits: int = 3, *, padded: bool = False) -
 
 
 def significant(value: float, digits: int = 3, *, padded: bool = False) -> str:
-    """`digits` significant digits without an exponent: 0.0123, 1.23, 1,234. `padded` keeps zeros at the end, for columns."""
+    """Return `digits` significant digits without an exponent: 0.0123, 1.23, 1,234. `padded` keeps final zeros."""
     if value == 0:
         return "0"
     if not math.isfinite(value):
@@ -39,7 +39,7 @@ def significant(value: float, digits: int = 3, *, padded: bool = False) -> str:
 
 
 def size_text(value: int) -> str:
-    """A length or block size: 512, 1Ki, 64Ki; anything that is no multiple of 1,024 in full."""
+    """Return a length or block size: 512, 1Ki, 64Ki; in full where it is no multiple of 1,024."""
     for power, suffix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
         if value >= 2**power and value % 2**power == 0:
             return f"{value >> power}{suffix}"
@@ -47,12 +47,12 @@ def size_text(value: int) -> str:
 
 
 def times_text(ratio: float, digits: int = 3, *, padded: bool = False) -> str:
-    """`8.11×`."""
+    """Return a ratio as `8.11×`."""
     return f"{significant(ratio, digits, padded=padded)}×"
 
 
 def percent_text(fraction: float, digits: int = 2) -> str:
-    """A deviation in percent; what is exactly zero says `0 %`, what only rounds to it says so."""
+    """Return a deviation in percent: `0 %` only for exactly zero, else at least `below 0.0001 %`."""
     if fraction == 0:
         return "0 %"
     percent = 100 * fraction

@@ -1,4 +1,4 @@
-"""From what the workers found to one `Result`: totals by origin, and the verdict on whether the numbers may be shown. Pure."""
+"""Assemble one `Result` from the worker reports: totals by origin, and the status. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ioaware.measurement.worker_protocol import Report
 from ioaware.result import Launch, ParamValue, Result, Status, Traffic, total
 
 UNCHECKED_TOLERANCE = 1e-2
-"""How far the norms of two runs' outputs may differ where the target allows no error of its own."""
+"""Relative difference allowed between the norms of two runs' outputs where the target has no tolerance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """What ncu counted: every kernel of one call of the work, and the worker's own report of that call."""
+    """The kernels that ncu counted in one call of the work, and the worker's report of that call."""
 
     report: Report
     launches: tuple[Launch, ...]
     l2_read_sector_bytes: int
 
 
-def merge(
+def assemble_result(
     timed: Report,
     profiled: Profiled | None,
     *,
@@ -32,12 +32,13 @@ def merge(
     environment: Mapping[str, Any],
     notes: Sequence[str] = (),
 ) -> Result:
-    """One result of both workers. Totals count Triton's kernels; torch's own are beside them under `assumed`.
+    """Return one result of both workers.
 
-    A refused output leaves no bytes and no time. Numbers that contradict physics make the point "impossible", company on
-    the GPU "unstable", moving clocks "throttled"; each says why in the notes.
+    Totals count Triton's kernels; torch's own are beside them under `assumed`. A refused output leaves no bytes and no
+    time. Status: "impossible" where numbers contradict physics, "unstable" where other processes used the GPU, "throttled"
+    where clocks moved. The notes give the reasons.
     """
-    said = [*notes, *timed.notes, *(profiled.report.notes if profiled else ())]
+    remarks = [*notes, *timed.notes, *(profiled.report.notes if profiled else ())]
     result = Result(
         source="measure",
         target=timed.target,
@@ -52,29 +53,29 @@ def merge(
     refused = timed.refused or (_disagreement(timed, profiled.report) if profiled else None)
     if refused:
         return replace(
-            result, status="failed", notes=(f"no bytes and no time are shown: {refused}", *said), extra_memory_bytes=None
+            result, status="failed", notes=(f"no bytes and no time are shown: {refused}", *remarks), extra_memory_bytes=None
         )
     if timed.check is None:
-        said.append("the output was not checked: the target gives no reference")
+        remarks.append("the output was not checked: the target gives no reference")
     telemetry = dict(timed.telemetry)
     status: Status = "unstable" if timed.unstable else "throttled" if timed.throttled else "ok"
-    said = [
+    remarks = [
         *(f"unstable: {reason}" for reason in timed.unstable),
         *(f"throttled, so the time compares with nothing: {reason}" for reason in timed.throttled),
-        *said,
+        *remarks,
     ]
     if profiled:
         peak = timed.environment.get("peak_hbm_bytes_per_s")
         impossible = impossible_reasons(profiled.launches, compulsory, peak)
         status = "impossible" if impossible else status
-        said = [*(f"impossible: {reason}" for reason in impossible), *said]
+        remarks = [*(f"impossible: {reason}" for reason in impossible), *remarks]
         telemetry["l2_read_sector_bytes"] = profiled.l2_read_sector_bytes
         result, totals_notes = _with_totals(result, profiled.launches)
-        said += totals_notes
+        remarks += totals_notes
     return replace(
         result,
         status=status,
-        notes=tuple(said),
+        notes=tuple(remarks),
         time_ns=timed.timing.median_ns if timed.timing else None,
         timing=timed.timing,
         telemetry=telemetry,
@@ -82,7 +83,7 @@ def merge(
 
 
 def failure(target: str, params: Mapping[str, ParamValue], why: str, environment: Mapping[str, Any]) -> Result:
-    """The record of a point that died: everything it has is the reason."""
+    """Return the record of a point that failed: only the reason, no numbers."""
     return Result(source="measure", target=target, params=params, status="failed", notes=(why,), environment=environment)
 
 
@@ -113,7 +114,7 @@ def _without_counters(launch: TritonLaunch) -> Launch:
 
 
 def _disagreement(timed: Report, profiled: Report) -> str | None:
-    """The counted call must have computed what the checked call did; norms tell, since both see the same inputs."""
+    """Compare the outputs of the counted and the checked call by their norms: both see the same inputs."""
     first, second = timed.output_norm, profiled.output_norm
     if first is None or second is None:
         return None if first == second else "only one of the checked and the counted call has a finite output"

@@ -1,4 +1,4 @@
-"""The GPU through torch: what a worker does with it, and nothing else. The one file here that needs a GPU to run."""
+"""The GPU operations of a worker, through torch. The only module here that needs a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOW_CALL_S = 0.1
 
 
 class Cuda:
-    """Device 0 of this process."""
+    """CUDA device 0 of this process."""
 
     name = "cuda"
 
@@ -36,7 +36,7 @@ class Cuda:
         return None if uuid is None else str(uuid)
 
     def describe(self) -> dict[str, Any]:
-        """The device and the versions that talk to it, for the record's environment."""
+        """Return the device's properties and the CUDA version, for the record's environment."""
         properties = self.properties
         return {
             "compute_capability": f"{properties.major}.{properties.minor}",
@@ -53,13 +53,15 @@ class Cuda:
         self.torch.cuda.synchronize()
 
     def empty_cache(self) -> None:
-        """Gives freed memory back, the flush buffer included."""
+        """Free cached memory, the flush buffer included."""
         self._flush = None
         self.torch.cuda.empty_cache()
 
     def poison(self, size_bytes: int) -> None:
-        """Fills what the next allocations will get with NaN (all bits set is a NaN in every float type), so that an
-        output left unwritten cannot pass for the previous run's."""
+        """Fill free memory with NaN: all bits set is a NaN in every float type.
+
+        Why: an output that the kernel leaves unwritten must not hold the previous run's values.
+        """
         self.empty_cache()
         while size_bytes:
             try:
@@ -73,8 +75,10 @@ class Cuda:
         self.synchronize()
 
     def peak_requested_bytes(self, run: Callable[[], object]) -> tuple[int | None, object]:
-        """The most memory requested from torch's allocator during `run` beyond what was held before, and its output;
-        None under an allocator that does not keep these statistics."""
+        """Run once; return the peak of bytes allocated beyond those before, and the output.
+
+        The peak is None under an allocator that does not keep these statistics.
+        """
         self.synchronize()
         before = self.torch.cuda.memory_stats().get("requested_bytes.all.current")
         self.torch.cuda.reset_peak_memory_stats()
@@ -84,7 +88,7 @@ class Cuda:
         return (None if peak is None or before is None else int(peak) - int(before)), output
 
     def host_seconds(self, run: Callable[[], object]) -> float:
-        """How long the host takes to queue the work: the shortest of three calls, or of fewer slow ones."""
+        """Return how long the host takes to queue the work, in seconds: the minimum of up to three calls."""
         best = math.inf
         for _ in range(3):
             self.synchronize()
@@ -97,10 +101,10 @@ class Cuda:
         return best
 
     def timer(self, run: Callable[[], object], hold_s: float, clock_mhz: int | None) -> Callable[[], float]:
-        """A function that runs the work once on a flushed L2 and returns its time on the GPU in nanoseconds.
+        """Return a function that flushes the L2, runs the work once and returns its GPU time in nanoseconds.
 
-        The GPU is held for about `hold_s` before the first event, so that the host has queued everything by then and
-        the events time the kernels, not the gaps between launches.
+        The GPU sleeps for about `hold_s` before the first event. Meanwhile the host queues all launches, so that the events
+        time the kernels and not the gaps between launches.
         """
         cuda = self.torch.cuda
         self._flush = self.torch.empty(FLUSH_FACTOR * self.properties.L2_cache_size, dtype=self.torch.uint8, device=self.name)
@@ -119,7 +123,7 @@ class Cuda:
         return once
 
     def run_back_to_back(self, run: Callable[[], object], seconds: float, one_ns: float) -> tuple[int, float]:
-        """Keeps the GPU busy with the work for that long; how often it ran and how long that took in seconds."""
+        """Run the work for that many seconds; return the number of runs and the elapsed seconds."""
         batch = max(1, min(1000, int(0.05e9 / max(one_ns, 1.0))))
         count = 0
         self.synchronize()
@@ -134,7 +138,7 @@ class Cuda:
                 return count, elapsed
 
     def profile(self, run: Callable[[], object]) -> object:
-        """Runs the work once where the profiler looks."""
+        """Run the work once between cudaProfilerStart and cudaProfilerStop."""
         runtime = self.torch.cuda.cudart()
         self.synchronize()
         runtime.cudaProfilerStart()

@@ -1,4 +1,4 @@
-"""What this machine can do: one finding per thing that measuring needs, each with the remedy for what is missing."""
+"""Check what this machine can do: one finding per requirement of measuring, with its remedy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROBE_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. `ok` None: it could not be found out, or is optional and absent."""
+    """One checked requirement. `ok` None: unknown, or optional and absent."""
 
     name: str
     ok: bool | None
@@ -54,7 +54,10 @@ def examine(
     environ: Mapping[str, str] | None = None,
     driver_params: Path = Path("/proc/driver/nvidia/params"),
 ) -> list[Finding]:
-    """Everything at once; never raises. Without a GPU it takes well under a second, with one it profiles one kernel."""
+    """Check every requirement; never raises.
+
+    Without a GPU this takes well under a second, with one it profiles one kernel.
+    """
     findings = list(_software())
     gpu: Gpu | None = None
     try:
@@ -97,7 +100,7 @@ def _software() -> Iterator[Finding]:
 
 
 def torch_cuda_version(package: Path | None = None) -> str | None:
-    """The CUDA version torch was built for, read from its version file: importing torch takes seconds."""
+    """Return torch's CUDA version from its version file: importing torch takes seconds."""
     if package is None:
         spec = importlib.util.find_spec("torch")
         if spec is None or spec.origin is None:
@@ -144,16 +147,16 @@ def _hardware(gpu: Gpu) -> Iterator[Finding]:
 
 
 def _counters(gpu: Gpu | None, ncu: Ncu | None, driver_params: Path) -> Finding:
-    """Whether counters can be read: what the driver says, and with a GPU and ncu at hand one profiled kernel."""
+    """Check whether counters are readable: the driver's setting, then one profiled kernel."""
     name = "counters"
     restricted = counters_restricted(driver_params)
-    said = {
+    setting = {
         True: "the driver gives them to administrators only",
         False: "the driver gives them to everyone",
-        None: "no driver says",
+        None: "the driver does not report it",
     }
     if gpu is None or ncu is None:
-        return Finding(name, None, f"not tried without {'a GPU' if gpu is None else 'ncu'}; {said[restricted]}")
+        return Finding(name, None, f"not tried without {'a GPU' if gpu is None else 'ncu'}; {setting[restricted]}")
     with TemporaryDirectory(prefix="ioaware-") as directory:
         log = Path(directory) / "ncu.csv"
         argv = command(ncu, [PROBE_METRIC], log, [sys.executable, "-c", PROBE])
@@ -161,8 +164,8 @@ def _counters(gpu: Gpu | None, ncu: Ncu | None, driver_params: Path) -> Finding:
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     problem = counters_refused(finished, text) or run_failed(finished, text)
     if problem is None:
-        return Finding(name, True, f"readable: one kernel was profiled; {said[restricted]}")
-    return Finding(name, False, f"{problem.what}; {said[restricted]}", problem.remedy or PERMISSION)
+        return Finding(name, True, f"readable: one kernel was profiled; {setting[restricted]}")
+    return Finding(name, False, f"{problem.what}; {setting[restricted]}", problem.remedy or PERMISSION)
 
 
 def _optional() -> Iterator[Finding]:

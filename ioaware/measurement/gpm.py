@@ -1,4 +1,7 @@
-"""HBM bandwidth from NVML's GPU performance monitoring (Hopper and later), which needs no profiler rights: a cross-check."""
+"""HBM bandwidth from NVML's GPU performance monitoring (GPM; Hopper and later), as a cross-check.
+
+GPM needs no profiler permission.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from typing import Any
 from ioaware.measurement.nvml import Gpu
 
 SM_ACTIVITY, DRAM_BANDWIDTH = 2, 10
-"""NVML_GPM_METRIC_SM_UTIL and NVML_GPM_METRIC_DRAM_BW_UTIL, both in percent of the time or of the peak."""
+"""NVML_GPM_METRIC_SM_UTIL and NVML_GPM_METRIC_DRAM_BW_UTIL, in percent of the time and of the peak."""
 
 MINIMUM_WINDOW_S = 0.2
-"""The driver averages over at least 100 ms; a shorter window says nothing of the launches in it."""
+"""The driver averages over at least 100 ms; a shorter window has no reading of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,7 @@ class GpmReading:
 
     @property
     def corrected_bytes_per_s(self) -> float | None:
-        """The bandwidth while the SMs were busy. Right where every launch fills all SMs: on an H200 0.784/0.887 of the
-        peak for a plain copy, which is its true 4.25 TB/s; too high for launches that leave SMs idle."""
+        """Bandwidth while the SMs were busy; too high for launches that leave SMs idle."""
         return self.hbm_bytes_per_s / self.sm_activity if self.sm_activity > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,20 +46,20 @@ class GpmWindow:
 
     @staticmethod
     def is_supported(gpu: Gpu) -> bool:
-        """Whether this GPU and driver have GPM: Hopper and later, and not under every hypervisor."""
+        """Whether GPU, driver and hypervisor support GPM."""
         try:
             return bool(gpu.library.nvmlGpmQueryDeviceSupport(gpu.handle).isSupportedDevice)
         except (gpu.library.NVMLError, AttributeError):
             return False
 
     def sample(self) -> None:
-        """Takes one: call it when the window opens and when it closes."""
+        """Take a sample, at the start and at the end of the window."""
         sample = self.gpu.library.nvmlGpmSampleAlloc()
         self.samples.append(sample)
         self.gpu.library.nvmlGpmSampleGet(self.gpu.handle, sample)
 
     def read(self) -> GpmReading | None:
-        """The averages between the two samples; None where the driver cannot tell. Frees the samples."""
+        """Return the averages between the samples and free them; None where the driver has none."""
         library, peak = self.gpu.library, self.gpu.limits.peak_hbm_bytes_per_s
         try:
             request = library.c_nvmlGpmMetricsGet_t()

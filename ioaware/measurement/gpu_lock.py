@@ -1,4 +1,4 @@
-"""One worker on a GPU at a time: an exclusive lock taken before CUDA starts, so that siblings compile while one measures."""
+"""Exclusive lock of a GPU: workers compile in parallel and measure one at a time."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def gpu_lease(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Generator[None]:
-    """Holds the GPU for the block; the kernel gives it back even if the process is killed.
+    """Hold the GPU's lock inside the block; the kernel releases it even if the process is killed.
 
-    While it waits, the file `waiting` exists, so that whoever times the worker can leave that time out.
-    Raises `MachineError` after `timeout_s` seconds.
+    The file `waiting` exists while this waits, so that the caller can leave that time out of its limit. Raises
+    `MachineError` after `timeout_s` seconds.
     """
     name = re.sub(r"[^A-Za-z0-9-]", "_", uuid)
     descriptor = _open((directory or Path(tempfile.gettempdir())) / f"ioaware-{name}.lock")
@@ -41,7 +41,7 @@ def gpu_lease(
 
 
 def _open(path: Path) -> int:
-    """Locking needs no right to write, so a file another user made will do; a planted symbolic link will not."""
+    """Open the lock file. Read access suffices, so another user's file works; a symbolic link is refused."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         try:

@@ -1,4 +1,4 @@
-"""Which profiled kernel is which launch: by the NVTX range around each Triton launch, by order only where it is certain."""
+"""Match profiled kernels to launches: by NVTX ranges, by order only where it is unambiguous."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REGISTERS = "launch__registers_per_thread"
 SHARED_STATIC = "launch__shared_mem_per_block_static"
 SHARED_DYNAMIC = "launch__shared_mem_per_block_dynamic"
 L2_READ_SECTORS = "lts__t_sectors_srcunit_tex_op_read.sum"
-"""L2 slices see fewer reads than SMs request: neighbours' requests for a line are merged on the way. Informative only."""
+"""Informative only: L2 slices see fewer reads than SMs request, because requests of neighbouring SMs are merged."""
 
 METRICS = (
     *(
@@ -35,11 +35,11 @@ _KNOWN = frozenset(metric.name for metric in METRICS)
 
 
 def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...]:
-    """Every profiled kernel in launch order, Triton's and torch's told apart.
+    """Return every profiled kernel in launch order, Triton's and torch's distinguished.
 
-    `logged` are the launches the worker saw Triton make. Each must have run exactly one kernel of the table, or the
-    table is truncated or not of this run: `DataError`. Kernels that belong to no Triton launch are torch's own.
-    What the table has beyond `METRICS` goes along under the counters' names.
+    `logged` are the Triton launches that the worker logged. Each must match exactly one kernel of the table: otherwise the
+    table is truncated or of another run, and `DataError` is raised. Kernels of no Triton launch are torch's own. Metrics
+    beyond `METRICS` become the launch's counters.
     """
     owners = _owners_by_range(table.rows, logged) if table.has_ranges else _owners_by_order(table.rows, logged)
     return tuple(
@@ -49,7 +49,7 @@ def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...
 
 
 def _owners_by_range(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) -> dict[int, int]:
-    """Row number to launch index. A launch's pre-run hooks may run torch kernels in its range, so names decide there."""
+    """Map rows to launch indices. Pre-run hooks may run torch kernels inside a range, so names decide there."""
     in_range: dict[int, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
         if row.launch_index is not None:
@@ -74,7 +74,7 @@ def _owners_by_range(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
 
 
 def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) -> dict[int, int]:
-    """Without ranges: the rows bearing a Triton kernel's name must be exactly the logged launches, in their order."""
+    """Map rows without ranges: rows with a Triton kernel's name must equal the logged launches, in order."""
     real = [(index, launch.compiled_name) for index, launch in enumerate(logged) if not launch.is_empty]
     names = {name for _, name in real}
     numbers = [number for number, row in enumerate(rows) if row.kernel in names]
@@ -88,7 +88,7 @@ def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
 
 
 def _of_triton(row: KernelRow, made: TritonLaunch) -> Launch:
-    """With what only Triton knows of its kernel: the local memory that spilled registers take."""
+    """Add the local memory of spilled registers, which only Triton knows."""
     launch = replace(_launch(row, made.kernel, "triton"), local_bytes=made.local_bytes)
     if not made.local_bytes:
         return launch
@@ -97,7 +97,7 @@ def _of_triton(row: KernelRow, made: TritonLaunch) -> Launch:
 
 
 def _launch(row: KernelRow, kernel: str, origin: Literal["triton", "torch"]) -> Launch:
-    """The counters see whole 32-byte sectors, so element and sector fields carry the same number."""
+    """Return the launch of a row. Counters see 32-byte sectors: element and sector fields are equal."""
     value = row.values
     reads, writes = value[REQUESTED_READS], value[REQUESTED_WRITES]
     beyond = {name: count for name, count in value.items() if name not in _KNOWN}

@@ -1,4 +1,4 @@
-"""The counters of what warps ask of their L1, beside those that every measurement takes."""
+"""Names of the optional L1 counters: sectors and bytes that warps request from their L1."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from ioaware.measurement.ncu_csv import Metric
 
 _SECTORS = "l1tex__t_sectors_pipe_lsu_mem_{}.sum"
 READ_SECTORS, WRITE_SECTORS = _SECTORS.format("global_op_ld"), _SECTORS.format("global_op_st")
-"""Sectors that loads, asynchronous copies among them, and stores ask for, instruction by instruction."""
+"""Sectors requested by loads (asynchronous copies included) and by stores, per instruction."""
 HITS = _SECTORS.format("global_op_ld_lookup_hit")
 REDUCTIONS, ATOMICS = _SECTORS.format("global_op_red"), _SECTORS.format("global_op_atom")
-"""Sectors of atomics that return nothing, and of those that do."""
+"""Sectors of atomics without a return value, and of atomics with one."""
 SPILL_READS, SPILL_HITS = _SECTORS.format("local_op_ld"), _SECTORS.format("local_op_ld_lookup_hit")
 SPILL_WRITES = _SECTORS.format("local_op_st")
 
 TMA_READS = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
 TMA_WRITES = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum"
-"""Bytes that pass the L1 by, through the tensor memory accelerator."""
+"""Bytes stored by the tensor memory accelerator, which bypass the L1."""
 
 _DATA = "sm__sass_data_bytes_mem_global_op_{}.sum"
 READ_DATA, COPY_DATA, WRITE_DATA = _DATA.format("ld"), _DATA.format("ldgsts"), _DATA.format("st")
-"""Distinct bytes that the active threads of each load, asynchronous copy or store ask for."""
+"""Distinct bytes requested by the active threads of each load, asynchronous copy or store."""
 
 L1_COUNTERS = (
     *(

@@ -1,4 +1,4 @@
-"""Sees every Triton and Gluon launch a host function makes, and marks each for the profiler with an NVTX range."""
+"""Log every Triton and Gluon launch of a host function, each inside an NVTX range for the profiler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REGISTER_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class TritonLaunch:
-    """A launch as Triton made it: the Python function's name, the name in the GPU's code, and what the compiler chose."""
+    """A launch: the Python function's name, the compiled kernel's name, and what the compiler chose."""
 
     kernel: str
     compiled_name: str
@@ -24,7 +24,7 @@ class TritonLaunch:
 
     @property
     def is_empty(self) -> bool:
-        """A grid with a zero in it launches no kernel."""
+        """Whether the grid has a zero, so that no kernel runs."""
         return bool(self.grid) and math.prod(self.grid) == 0
 
 
@@ -40,10 +40,10 @@ def _nothing() -> None:
 def watch_launches(
     push: Callable[[str], object] = _ignore, pop: Callable[[], object] = _nothing
 ) -> Generator[list[TritonLaunch]]:
-    """Inside, each launch is appended to the list and runs between `push("ioaware:<index>")` and `pop()`.
+    """Append each launch inside the block to the list; run it between `push("ioaware:<index>")` and `pop()`.
 
-    Autotuned, heuristic and Gluon kernels all end in `JITFunction.run` (Triton 3.6 to 3.9), which is where this looks;
-    and what a warm-up returned is launched by its own `[grid]`.
+    Autotuned, heuristic and Gluon kernels all end in `JITFunction.run` (Triton 3.6 to 3.9), which is patched here. What a
+    warm-up returned is launched by its own `[grid]`, patched as well.
     """
     from triton.compiler.compiler import CompiledKernel
     from triton.runtime.jit import JITFunction
@@ -54,7 +54,7 @@ def watch_launches(
 
     @contextmanager
     def listed(kernel: str) -> Generator[int]:
-        """The launch's place in the list, taken at once: a pre-run hook may launch a kernel of its own."""
+        """Append the launch before it runs: a pre-run hook may launch a kernel of its own."""
         index = len(launches)
         launches.append(TritonLaunch(kernel, kernel))
         push(f"ioaware:{index}")

@@ -1,4 +1,4 @@
-"""`measure`: hardware counters, time and telemetry of a target, from worker processes, one point at a time on the GPU."""
+"""`measure`: hardware counters, time and telemetry of a target, from worker processes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from ioaware.environment import scrub, software_environment
 from ioaware.errors import DataError, MachineError
-from ioaware.measurement.assemble_result import Profiled, failure, merge
+from ioaware.measurement.assemble_result import Profiled, assemble_result, failure
 from ioaware.measurement.kernel_attribution import L2_READ_SECTORS, METRICS, attribute
 from ioaware.measurement.ncu import STILL_WORKS, Ncu, command, counters_refused, find_ncu, run_failed
 from ioaware.measurement.ncu_csv import MAX_CHARACTERS, read_table
 from ioaware.measurement.nvml import NvmlLibrary, load_nvml, open_gpu
-from ioaware.measurement.parent_watchdog import hold_lifeline
+from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import Finished, run_process
 from ioaware.measurement.worker_protocol import Report, Spec, started_marker
 from ioaware.result import ParamValue, Result, Traffic
@@ -26,17 +26,17 @@ Mode = Literal["time", "profile"]
 
 SECTOR_BYTES = 32
 KILL_MARGIN_S = 5.0
-"""A hanging worker ends itself with a traceback; this much later it is ended."""
+"""A hanging worker exits by itself with a traceback; after this margin it is killed."""
 
 TAIL_CHARACTERS = 1500
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to measure. `counters` "required" raises where ncu cannot count, "optional" notes it and times all the same.
+    """Options of a measurement. `counters`: "required" raises where ncu cannot count, "optional" adds a note.
 
-    `timeout_s` limits each of the two worker processes, waiting for the GPU apart; `budget_s` is the time for
-    repetitions, `window_s` that of the back-to-back calls for energy and GPM bandwidth.
+    `timeout_s` limits each of the two workers, without the wait for the GPU. `budget_s` is the time of the repetitions,
+    `window_s` that of the back-to-back calls for energy and GPM bandwidth.
     """
 
     counters: Literal["required", "optional", "off"] = "required"
@@ -49,23 +49,23 @@ class Options:
 
 
 class _PointError(Exception):
-    """This point cannot be measured; the next one may."""
+    """This point cannot be measured; other points may."""
 
 
 def measure(
     target: str, params: Mapping[str, ParamValue], *, options: Options | None = None, nvml: NvmlLibrary | None = None
 ) -> Result:
-    """Measures one target (a case, `file.py:function` or `module:function`) on the first visible GPU.
+    """Measure one target (a case, `file.py:function` or `module:function`) on the first visible GPU.
 
-    A point that crashes, hangs or runs out of memory comes back with status "failed" and the reason in its notes.
-    Raises `MachineError` where there is no GPU, or no counters and they are required; `UsageError` for a target or
-    parameter that cannot work.
+    A point that crashes, hangs or runs out of memory returns status "failed" with the reason in its notes. Raises
+    `MachineError` without a GPU, or without counters where they are required; `UsageError` for a target or parameter that
+    cannot work.
     """
     options = options or Options()
     open_gpu(nvml or load_nvml())
     environment: dict[str, Any] = dict(software_environment())
     notes: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="ioaware-") as directory, hold_lifeline(Path(directory) / "lifeline"):
+    with tempfile.TemporaryDirectory(prefix="ioaware-") as directory, hold_parent_lock(Path(directory) / "parent_lock"):
         run = _Point(target, params, options, Path(directory))
         try:
             profiled = _counted(run, environment, notes)
@@ -74,15 +74,15 @@ def measure(
             return failure(target, params, str(error), environment)
     try:
         compulsory = _compulsory(timed.target, timed.params)
-        return merge(timed, profiled, compulsory=compulsory, environment=environment, notes=notes)
+        return assemble_result(timed, profiled, compulsory=compulsory, environment=environment, notes=notes)
     except DataError as error:
         return failure(target, params, str(error), environment)
 
 
 def _counted(point: _Point, environment: dict[str, Any], notes: list[str]) -> Profiled | None:
-    """The counters first, so that a machine without them says so within seconds."""
+    """Profile first, then time: a machine without counters is reported within seconds."""
     if point.options.counters == "off":
-        notes.append("no counters: not asked for")
+        notes.append("no counters: switched off")
         return None
     try:
         ncu = point.options.ncu or find_ncu()
@@ -105,11 +105,11 @@ class _Point:
     directory: Path
 
     def worker(self, mode: Mode) -> Report:
-        """Runs a worker by itself; its report, or `_PointError`."""
+        """Run a worker alone; return its report or raise `_PointError`."""
         return self._report(mode, self._run(mode, self._program(mode)))
 
     def profile(self, ncu: Ncu) -> Profiled:
-        """Runs the worker under ncu. Raises `MachineError` for whatever is ncu's fault."""
+        """Run the worker under ncu. Raises `MachineError` for failures of ncu itself."""
         log = self.directory / "ncu.csv"
         argv = command(ncu, [metric.name for metric in METRICS], log, self._program("profile"))
         finished = self._run("profile", argv)
@@ -148,7 +148,7 @@ class _Point:
             budget_s=options.budget_s,
             window_s=options.window_s,
             waiting=str(waiting),
-            lifeline=str(self.directory / "lifeline"),
+            parent_lock=str(self.directory / "parent_lock"),
         ).write(self._files(mode)[0])
         try:
             return run_process(
@@ -160,7 +160,7 @@ class _Point:
             ) from error
 
     def _report(self, mode: Mode, finished: Finished) -> Report:
-        """The worker's report. A user's error is raised as it is; a death becomes a `_PointError` with its last words."""
+        """Return the worker's report. User errors are raised again; a crash becomes a `_PointError` with its last output."""
         try:
             report = Report.read(self._files(mode)[1])
         except DataError as error:
@@ -179,8 +179,7 @@ class _Point:
 
 
 def _worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """This process's, with this ioaware importable, kernels compiled rather than interpreted, NVML's GPU order, and
-    numbers without a locale's separators."""
+    """Return the worker's environment: this package importable, compiled kernels, NVML's GPU order, the C locale."""
     package_root = str(Path(__file__).parents[2])
     ours = {
         "PYTHONPATH": os.pathsep.join(filter(None, (package_root, environ.get("PYTHONPATH")))),
@@ -191,7 +190,7 @@ def _worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_log(path: Path) -> str:
-    """ncu's log; one character more than the reader accepts, so that it refuses a flood."""
+    """Read ncu's log, one character beyond the reader's limit so that it refuses a longer one."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             return file.read(MAX_CHARACTERS + 1)
@@ -200,7 +199,7 @@ def _read_log(path: Path) -> str:
 
 
 def _compulsory(target: str, params: Mapping[str, Any]) -> Traffic | None:
-    """The floor that the case's theory knows; None for a target without a case."""
+    """Return the compulsory bytes of a case; None for a target without a case."""
     from ioaware.cases import CASES
 
     if target not in CASES:

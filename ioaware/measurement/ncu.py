@@ -1,4 +1,4 @@
-"""Nsight Compute's command line: finding it, asking it for counters, and saying what is wrong when it gives none."""
+"""Nsight Compute's command line: find it, build its argv, diagnose its failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioaware.errors import MachineError
 from ioaware.measurement.subprocesses import Finished, run_process
 
 MINIMUM_VERSION = (2022, 3)
-"""The first that profiles Hopper (CUDA 11.8)."""
+"""The first version that profiles Hopper (CUDA 11.8)."""
 
 STILL_WORKS = "Without a GPU's counters these still work: ioaware predict, derive, explain, trace, verify, report."
 
@@ -38,7 +38,7 @@ _VERSION = re.compile(r"Version (\d+)\.(\d+)\.(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Ncu:
-    """An ncu that was found: its resolved path and version."""
+    """An installed ncu: its resolved path and version."""
 
     path: Path
     version: tuple[int, int, int]
@@ -49,7 +49,7 @@ class Ncu:
 
 
 def candidates(environ: Mapping[str, str], root: Path = Path("/")) -> list[Path]:
-    """Where ncu may be, in order: PATH, CUDA_HOME, the CUDA toolkits and Nsight Compute's own directories, newest first."""
+    """Yield possible paths of ncu in order: PATH, CUDA_HOME, CUDA toolkits, Nsight Compute's own; newest first."""
     found = shutil.which("ncu", path=environ.get("PATH", ""))
     places = [Path(found)] if found else []
     for variable in ("CUDA_HOME", "CUDA_PATH"):
@@ -61,7 +61,7 @@ def candidates(environ: Mapping[str, str], root: Path = Path("/")) -> list[Path]
 
 
 def find_ncu(environ: Mapping[str, str] | None = None, *, root: Path = Path("/"), timeout_s: float = 20.0) -> Ncu:
-    """The first ncu that runs. Raises `MachineError` with the remedy if there is none, or none new enough."""
+    """Return the first ncu that runs. Raises `MachineError` where there is none, or none new enough."""
     tried = list(dict.fromkeys(candidates(os.environ if environ is None else environ, root)))
     if not tried:
         raise MachineError("ncu (Nsight Compute) was not found on PATH, in CUDA_HOME, /usr/local/cuda* or /opt/nvidia", INSTALL)
@@ -87,9 +87,9 @@ def _version(path: Path, timeout_s: float) -> tuple[int, int, int] | None:
 
 
 def command(ncu: Ncu, metrics: Sequence[str], log: Path, program: Sequence[str], *, launches_only: bool = False) -> list[str]:
-    """The argv that profiles `program` between its cudaProfilerStart and -Stop, caches flushed before each kernel.
+    """Return the argv that profiles `program` between cudaProfilerStart and -Stop, flushing caches before each kernel.
 
-    `launches_only` leaves out what runs outside the ranges around Triton's launches, torch's own kernels.
+    `launches_only` leaves out kernels outside the ranges around Triton's launches: torch's own.
     """
     bad = [name for name in metrics if not _METRIC_NAME.fullmatch(name)]
     if bad:
@@ -111,7 +111,7 @@ def command(ncu: Ncu, metrics: Sequence[str], log: Path, program: Sequence[str],
     ]
 
 
-# What ncu says, what it means, and what to do. The first match wins, so the most telling come first.
+# Pattern of ncu's output, its meaning, its remedy. The first match wins, so the most specific come first.
 DIAGNOSES: Sequence[tuple[str, str, str]] = (
     (r"ERR_NVGPUCTRPERM", "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM)", PERMISSION),
     (
@@ -139,16 +139,16 @@ DIAGNOSES: Sequence[tuple[str, str, str]] = (
 
 
 def counters_refused(finished: Finished, log: str) -> MachineError | None:
-    """Why this machine gives no counters, whatever the profiled program did; None if ncu does not complain of that."""
-    said = f"{log}\n{finished.stdout}\n{finished.stderr}"
+    """Return why this machine gives no counters; None where ncu reports no such problem."""
+    output = f"{log}\n{finished.stdout}\n{finished.stderr}"
     for pattern, what, remedy in DIAGNOSES:
-        if re.search(pattern, said, re.IGNORECASE):
+        if re.search(pattern, output, re.IGNORECASE):
             return MachineError(what, remedy)
     return None
 
 
 def run_failed(finished: Finished, log: str) -> MachineError | None:
-    """What else went wrong in a run whose program reported success; None if nothing did."""
+    """Return what else went wrong in a run whose program reported success, or None."""
     if finished.timed_out:
         return MachineError(f"ncu {finished.how}", "Try a smaller size or a longer timeout.")
     if "No kernels were profiled" in log + finished.stdout:
@@ -166,7 +166,7 @@ def run_failed(finished: Finished, log: str) -> MachineError | None:
 def counters_restricted(
     params: Path = Path("/proc/driver/nvidia/params"), read: Callable[[Path], str] = Path.read_text
 ) -> bool | None:
-    """Whether the driver gives counters to administrators only (`RmProfilingAdminOnly`); None where it does not say."""
+    """Return whether only administrators may read counters (`RmProfilingAdminOnly`); None if unknown."""
     try:
         match = re.search(r"RmProfilingAdminOnly:\s*(\d+)", read(params))
     except OSError:

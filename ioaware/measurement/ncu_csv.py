@@ -1,4 +1,4 @@
-"""Reads ncu's `--csv --page raw`: columns by name, numbers by the unit row, and nothing accepted that could be misread."""
+"""Parse ncu's `--csv --page raw`: columns by name, units by the unit row, ambiguities refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RANGE = re.compile(r":ioaware:(\d+):")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A column that must be there, and what it measures; numbers come back in bytes, nanoseconds or counts."""
+    """A required column and what it measures, in bytes, nanoseconds or counts."""
 
     name: str
     dimension: Dimension
@@ -48,7 +48,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """One profiled kernel. `launch_index` is that of the NVTX range `ioaware:<index>` it ran in, None outside of any."""
+    """One profiled kernel. `launch_index` is that of its NVTX range `ioaware:<index>`, None outside of any."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -58,14 +58,14 @@ class KernelRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All profiled kernels in launch order; `has_ranges` says whether ncu wrote NVTX columns at all."""
+    """All profiled kernels in launch order; `has_ranges` says whether ncu wrote NVTX columns."""
 
     rows: tuple[KernelRow, ...]
     has_ranges: bool
 
 
 def read_table(text: str, metrics: Sequence[Metric]) -> Table:
-    """The profiled kernels with the given metrics. Raises `DataError` that names the row, the column and the cell."""
+    """Return the profiled kernels with the given metrics. Raises `DataError` with row, column and cell."""
     if len(text) > MAX_CHARACTERS:
         raise _refusal(f"it is {len(text)} characters long, more than the {MAX_CHARACTERS} this reader accepts")
     header, units, body = _split(text)
@@ -89,7 +89,7 @@ def read_table(text: str, metrics: Sequence[Metric]) -> Table:
 
 
 def _split(text: str) -> tuple[list[str], list[str], list[list[str]]]:
-    """Header, unit row and kernel rows; ncu's own messages (`==PROF==`, `==WARNING==`) before and after are skipped."""
+    """Return header, unit row and kernel rows, without ncu's own messages (`==PROF==`, `==WARNING==`)."""
     start = re.search(r'^"ID",', text, re.MULTILINE)
     if start is None:
         raise _refusal("no table was found in it")
@@ -127,8 +127,11 @@ def _scale(metric: Metric, unit: str) -> Decimal:
 
 
 def _number(cell: str, scale: Decimal, where: str) -> int:
-    """A whole number of base units. A comma is a thousands separator only where it cannot be a decimal comma: ncu
-    scales so that prefixed values stay short, so `134,218 Mbyte` was written under another locale."""
+    """Parse a number into a whole count of base units.
+
+    A comma is a thousands separator only where it cannot be a decimal comma. ncu scales values so that prefixed ones stay
+    short: `134,218 Mbyte` comes from another locale and is refused.
+    """
     grouped = _GROUPED.fullmatch(cell)
     if not (_PLAIN.fullmatch(cell) or grouped):
         raise _refusal(f"{where}: the cell {cell[:40]!r} is not a number")
@@ -149,7 +152,7 @@ def _grid(cell: str, number: int) -> tuple[int, int, int]:
 
 
 def _launch_index(cells: Iterable[str]) -> int | None:
-    """Ranges nest, and indices grow as ranges open: the largest is the innermost."""
+    """Return the index of the innermost range: indices grow as ranges open, so it is the largest."""
     return max((int(index) for cell in cells for index in _RANGE.findall(cell)), default=None)
 
 

@@ -1,4 +1,4 @@
-"""What NVML says of one GPU: its fixed limits, and a snapshot of clocks, power, temperature and company."""
+"""Read one GPU's fixed limits from NVML, and snapshots of its clocks, power and processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ioaware.errors import MachineError
 
 NvmlLibrary = Any
-"""The module `pynvml` of nvidia-ml-py, or something with the same functions."""
+"""The module `pynvml` of nvidia-ml-py, or an object with the same functions."""
 
 CLOCK_SM, CLOCK_MEMORY = 1, 2
 TEMPERATURE_GPU = 0
@@ -18,7 +18,7 @@ THRESHOLD_SLOWDOWN = 1
 
 
 def no_gpu(detail: str = "") -> MachineError:
-    """The one message for a machine without a usable GPU."""
+    """Return the error of a machine without a usable GPU."""
     return MachineError(
         f"no NVIDIA GPU is visible here{f': {detail}' if detail else ''}",
         "These work without one: ioaware predict, derive, explain, trace, verify, report. "
@@ -28,7 +28,7 @@ def no_gpu(detail: str = "") -> MachineError:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What does not change: identity, maximum clocks and where the GPU slows itself down. None: NVML does not say."""
+    """Fixed properties: identity, maximum clocks, slowdown temperatures. None: NVML does not report it."""
 
     name: str
     uuid: str
@@ -43,7 +43,7 @@ class Limits:
 
     @property
     def peak_hbm_bytes_per_s(self) -> int | None:
-        """Memory clock, two transfers a cycle, bus width: 3201 MHz x 2 x 6016 bit / 8 = 4.81 TB/s on an H200."""
+        """Memory clock x 2 transfers per cycle x bus width: 3201 MHz x 2 x 6016 bit / 8 = 4.81 TB/s on an H200."""
         if not self.max_memory_clock_mhz or not self.memory_bus_bits:
             return None
         return self.max_memory_clock_mhz * 10**6 * 2 * self.memory_bus_bits // 8
@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One moment. `throttle_bits` are NVML's clocks-event reasons; `processes` all with a compute context, us included."""
+    """One moment. `throttle_bits` are NVML's clocks-event reasons; `processes` all with a compute context, ours included."""
 
     uuid: str
     sm_clock_mhz: int | None = None
@@ -63,7 +63,7 @@ class Snapshot:
     energy_mj: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For the record: without the identifiers of GPU and processes."""
+        """Return it for the record, without the identifiers of GPU and processes."""
         keep = asdict(self)
         for name in ("uuid", "processes", "energy_mj"):
             del keep[name]
@@ -71,7 +71,7 @@ class Snapshot:
 
 
 def load_nvml() -> NvmlLibrary:
-    """nvidia-ml-py, initialised. Raises `MachineError` where there is no driver."""
+    """Load and initialise nvidia-ml-py. Raises `MachineError` where there is no driver."""
     try:
         import pynvml
     except ImportError as error:
@@ -84,62 +84,62 @@ def load_nvml() -> NvmlLibrary:
 
 
 class Gpu:
-    """One GPU as NVML sees it. What a GPU or driver does not support reads as None."""
+    """One GPU through NVML. A value that the GPU or driver does not support is None."""
 
     def __init__(self, library: NvmlLibrary, handle: Any) -> None:
         self.library = library
         self.handle = handle
         self.limits = self._limits()
 
-    def _ask(self, function: str, *arguments: Any) -> Any:
-        """The answer, or None if the GPU, the driver or this nvidia-ml-py does not have it."""
+    def _query(self, function: str, *arguments: Any) -> Any:
+        """Return the value, or None if the GPU, the driver or this nvidia-ml-py does not support it."""
         try:
             return getattr(self.library, function)(self.handle, *arguments)
         except (self.library.NVMLError, AttributeError):
             return None
 
     def _limits(self) -> Limits:
-        ecc, mig = self._ask("nvmlDeviceGetEccMode"), self._ask("nvmlDeviceGetMigMode")
+        ecc, mig = self._query("nvmlDeviceGetEccMode"), self._query("nvmlDeviceGetMigMode")
         return Limits(
-            name=_text(self._ask("nvmlDeviceGetName")) or "unknown",
+            name=_text(self._query("nvmlDeviceGetName")) or "unknown",
             uuid=self.uuid(),
             driver=_text(_try(self.library, lambda: self.library.nvmlSystemGetDriverVersion())),
-            max_sm_clock_mhz=self._ask("nvmlDeviceGetMaxClockInfo", CLOCK_SM),
-            max_memory_clock_mhz=self._ask("nvmlDeviceGetMaxClockInfo", CLOCK_MEMORY),
-            memory_bus_bits=self._ask("nvmlDeviceGetMemoryBusWidth"),
-            power_limit_mw=self._ask("nvmlDeviceGetEnforcedPowerLimit"),
-            slowdown_temperature_c=self._ask("nvmlDeviceGetTemperatureThreshold", THRESHOLD_SLOWDOWN),
+            max_sm_clock_mhz=self._query("nvmlDeviceGetMaxClockInfo", CLOCK_SM),
+            max_memory_clock_mhz=self._query("nvmlDeviceGetMaxClockInfo", CLOCK_MEMORY),
+            memory_bus_bits=self._query("nvmlDeviceGetMemoryBusWidth"),
+            power_limit_mw=self._query("nvmlDeviceGetEnforcedPowerLimit"),
+            slowdown_temperature_c=self._query("nvmlDeviceGetTemperatureThreshold", THRESHOLD_SLOWDOWN),
             ecc=None if ecc is None else bool(ecc[0]),
             mig=mig is not None and bool(mig[0]),
         )
 
     def uuid(self) -> str:
-        return _text(self._ask("nvmlDeviceGetUUID")) or ""
+        return _text(self._query("nvmlDeviceGetUUID")) or ""
 
     def processes(self) -> tuple[int, ...]:
-        """Process ids with a compute context, in the driver's numbering (in a container not necessarily ours)."""
-        return tuple(sorted(int(process.pid) for process in self._ask("nvmlDeviceGetComputeRunningProcesses") or ()))
+        """Return the process ids with a compute context, in the driver's numbering (in a container perhaps not ours)."""
+        return tuple(sorted(int(process.pid) for process in self._query("nvmlDeviceGetComputeRunningProcesses") or ()))
 
     def energy_mj(self) -> int | None:
-        """Energy since the driver was loaded, in millijoules."""
-        return self._ask("nvmlDeviceGetTotalEnergyConsumption")
+        """Return the energy since the driver was loaded, in millijoules."""
+        return self._query("nvmlDeviceGetTotalEnergyConsumption")
 
     def snapshot(self) -> Snapshot:
-        reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons")
+        reasons = self._query("nvmlDeviceGetCurrentClocksEventReasons")
         return Snapshot(
             uuid=self.uuid(),
-            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", CLOCK_SM),
-            memory_clock_mhz=self._ask("nvmlDeviceGetClockInfo", CLOCK_MEMORY),
-            power_mw=self._ask("nvmlDeviceGetPowerUsage"),
-            temperature_c=self._ask("nvmlDeviceGetTemperature", TEMPERATURE_GPU),
-            throttle_bits=self._ask("nvmlDeviceGetCurrentClocksThrottleReasons") if reasons is None else reasons,
+            sm_clock_mhz=self._query("nvmlDeviceGetClockInfo", CLOCK_SM),
+            memory_clock_mhz=self._query("nvmlDeviceGetClockInfo", CLOCK_MEMORY),
+            power_mw=self._query("nvmlDeviceGetPowerUsage"),
+            temperature_c=self._query("nvmlDeviceGetTemperature", TEMPERATURE_GPU),
+            throttle_bits=self._query("nvmlDeviceGetCurrentClocksThrottleReasons") if reasons is None else reasons,
             processes=self.processes(),
             energy_mj=self.energy_mj(),
         )
 
 
 def open_gpu(library: NvmlLibrary, environ: Mapping[str, str] | None = None) -> Gpu:
-    """The GPU that CUDA calls device 0 under CUDA_VISIBLE_DEVICES. Raises `MachineError` if none is visible."""
+    """Open the GPU that CUDA calls device 0 under CUDA_VISIBLE_DEVICES. Raises `MachineError` if none is visible."""
     count = _try(library, library.nvmlDeviceGetCount) or 0
     visible = (os.environ if environ is None else environ).get("CUDA_VISIBLE_DEVICES")
     first = "0" if visible is None else visible.split(",")[0].strip()
@@ -162,5 +162,5 @@ def _try(library: NvmlLibrary, ask: Callable[[], Any]) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """Older nvidia-ml-py gives bytes."""
+    """Decode the bytes that older versions of nvidia-ml-py return."""
     return value.decode() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""A worker does not outlive whoever waits for it: a file lock that the kernel drops when its holder dies, however it dies."""
+"""Kill a worker when its parent dies: the kernel releases the parent's file lock at its death."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 
 @contextmanager
-def hold_lifeline(path: Path) -> Generator[None]:
-    """Held by the process that waits, for as long as the worker may live."""
+def hold_parent_lock(path: Path) -> Generator[None]:
+    """Hold the lock inside the block: in the parent, for as long as the worker may live."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -22,13 +22,15 @@ def hold_lifeline(path: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def follow_lifeline(path: Path) -> None:
-    """In the worker: a thread that sleeps until the lifeline is let go, then kills the worker's process group, the
-    profiler that started it included."""
+def watch_parent(path: Path) -> None:
+    """Start a thread in the worker that blocks on the parent's lock.
+
+    When the parent releases it, the thread kills the worker's process group, the profiler included.
+    """
 
     def follow() -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
-    threading.Thread(target=follow, name="lifeline", daemon=True).start()
+    threading.Thread(target=follow, name="parent_lock", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Whether a point can be trusted: every reason why its numbers may describe the machine rather than the kernel. Pure."""
+"""List the reasons why a point's numbers may describe the machine and not the kernel. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ THROTTLE_REASONS = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-"""NVML's clocks-event reasons that mean the GPU could not run at the clock it chose."""
+"""NVML's clocks-event reasons for a clock below the one the GPU chose."""
 
 LOW_CLOCK = 0.75
-"""Share of the maximum SM clock below which a loaded GPU is throttled (the threshold of nvbench)."""
+"""Share of the maximum SM clock below which a loaded GPU is throttled (nvbench's threshold)."""
 
 CLOCK_STEP = 0.05
 """A larger change of clock within a point makes its repetitions incomparable."""
 
 COMPULSORY_SLACK = 0.01
 BANDWIDTH_SLACK = 0.02
-"""Counters and time come from different passes of ncu's replay."""
+"""Tolerance of the peak: counters and time come from different passes of ncu's replay."""
 
 
 def throttled_reasons(limits: Limits, loaded: Sequence[Snapshot]) -> list[str]:
-    """Reasons to mistrust a point's time but not its bytes, by snapshots taken while it kept the GPU busy."""
+    """List why a point's time is invalid, though not its bytes, from snapshots taken under load."""
     reasons = [
         f"{name} (clocks-event reason {bit:#x})"
         for bit, name in THROTTLE_REASONS.items()
@@ -46,7 +46,7 @@ def throttled_reasons(limits: Limits, loaded: Sequence[Snapshot]) -> list[str]:
 def unstable_reasons(
     limits: Limits, loaded: Sequence[Snapshot], own_processes: Iterable[int], torch_uuid: str | None
 ) -> list[str]:
-    """Reasons to mistrust all numbers of a point: someone else was on the GPU, or it is not the whole GPU, or another."""
+    """List why all numbers of a point are invalid: other processes, a partition, another GPU."""
     reasons: list[str] = []
     own = set(own_processes)
     foreign = {process for snapshot in loaded for process in snapshot.processes} - own
@@ -77,9 +77,9 @@ def _step_reason(clocks: Sequence[int], what: str) -> list[str]:
 
 
 def impossible_reasons(launches: Sequence[Launch], compulsory: Traffic | None, peak_hbm_bytes_per_s: int | None) -> list[str]:
-    """Physical contradictions in what was counted: all kernels together must read every input byte once, torch's too.
+    """List physical contradictions: all kernels together, torch's too, must read every input byte once.
 
-    HBM writes are not judged: a kernel's last dirty lines are still in the L2 when it ends.
+    HBM writes are not checked: a kernel's last dirty lines are still in the L2 when it ends.
     """
     if not launches:
         return []

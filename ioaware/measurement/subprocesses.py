@@ -1,4 +1,4 @@
-"""Runs one program in its own session: bounded output, a deadline, and nothing left behind."""
+"""Run one program in its own session: bounded output, a deadline, no process left behind."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 TAIL_BYTES = 16 * 2**10
-"""What is kept of each stream, from its end: a worker that prints without end costs its reader nothing."""
+"""Bytes kept of each stream, from its end: memory stays bounded whatever a worker prints."""
 
 GRACE_S = 2.0
-"""Between asking a process group to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ def run_process(
     paused: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Finished:
-    """Runs `argv` (never through a shell) to its end or for `timeout_s` seconds; time while `paused()` does not count.
+    """Run `argv` (never through a shell) to its end or for `timeout_s` seconds, without the time while `paused()`.
 
-    The program leads a session of its own, and the whole process group is killed afterwards, however it ended.
-    Raises `OSError` if it cannot be started.
+    The program leads its own session; its whole process group is killed afterwards. Raises `OSError` if it cannot be
+    started.
     """
     with subprocess.Popen(  # noqa: S603 - an argv list; the program is the caller's choice
         list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True
@@ -71,8 +71,10 @@ def _wait(
     paused: Callable[[], bool],
     clock: Callable[[], float],
 ) -> bool:
-    """Reads until the program ends; False once the time is up. Ends with the program, not with its pipes: a child
-    that outlives it may hold them open."""
+    """Read output until the program ends; return False once the time is up.
+
+    It does not wait for the pipes: a child that outlives the program may hold them open.
+    """
     with selectors.DefaultSelector() as selector:
         for stream in tails:
             os.set_blocking(stream.fileno(), False)
@@ -95,7 +97,7 @@ def _wait(
 
 
 def _read(stream: IO[bytes], tail: bytearray) -> bool:
-    """Appends what is there, keeping only the end; False when the stream is closed."""
+    """Append the available output and keep only its end; return False when the stream is closed."""
     try:
         chunk = os.read(stream.fileno(), 2**16)
     except BlockingIOError:
@@ -106,7 +108,7 @@ def _read(stream: IO[bytes], tail: bytearray) -> bool:
 
 
 def _drain(tails: Mapping[IO[bytes], bytearray]) -> None:
-    """The last words: what is still in the pipes, without waiting for whoever holds them open."""
+    """Read what is left in the pipes, without blocking."""
     for stream, tail in tails.items():
         for _ in range(16):  # a pipe holds 64 KiB unless enlarged; a bound in any case
             try:
@@ -120,7 +122,7 @@ def _drain(tails: Mapping[IO[bytes], bytearray]) -> None:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, a moment, SIGKILL, for the program and whatever it started; the group outlives its leader."""
+    """Send SIGTERM, then SIGKILL, to the program's process group, which may outlive its leader."""
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""How often to repeat and what to say of the repetitions: medians and quartiles, never a mean of outliers. Pure."""
+"""Decide how often to repeat, and summarise the repetitions: medians and quartiles. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from ioaware.result import Timing
 MINIMUM_COUNT = 5
 MAXIMUM_COUNT = 2000
 MINIMUM_S = 0.2
-SETTLED = 0.005
-"""Relative standard error of the median at which more repetitions would say nothing new (nvbench's noise target)."""
+TARGET_ERROR = 0.005
+"""Relative standard error of the median at which repeating stops (nvbench's noise target)."""
 
 
 def repeat(once: Callable[[], float], *, budget_s: float, clock: Callable[[], float], every: Callable[[], object]) -> Timing:
-    """Repeats `once`, which returns nanoseconds, until the median has settled or the budget is spent; at least five
-    times and 0.2 s. `every` is called after each tenth of the budget, to look at the clocks meanwhile."""
+    """Repeat `once`, which returns nanoseconds, until the median is precise or the budget is spent.
+
+    At least five times and 0.2 s. `every` is called after each tenth of the budget, to sample the clocks.
+    """
     times: list[float] = []
     start = looked = clock()
     while not _enough(times, clock() - start, budget_s):
@@ -33,17 +35,19 @@ def _enough(times: Sequence[float], elapsed_s: float, budget_s: float) -> bool:
         return False
     if elapsed_s >= budget_s or len(times) >= MAXIMUM_COUNT:
         return True
-    return elapsed_s >= MINIMUM_S and median_error(times) <= SETTLED
+    return elapsed_s >= MINIMUM_S and median_error(times) <= TARGET_ERROR
 
 
 def median_error(times: Sequence[float]) -> float:
-    """Standard error of the median relative to it, from the quartiles: 1.2533 (IQR / 1.349) / sqrt(n), exact for a
-    normal distribution and indifferent to outliers."""
+    """Return the relative standard error of the median: 1.2533 (IQR / 1.349) / sqrt(n) / median.
+
+    Exact for a normal distribution, robust against outliers.
+    """
     low, median, high = statistics.quantiles(times, n=4, method="inclusive")
     return 1.2533 * (high - low) / 1.349 / len(times) ** 0.5 / median if median > 0 else math.inf
 
 
 def summarize(times: Sequence[float]) -> Timing:
-    """Quartiles of at least two times in nanoseconds."""
+    """Return the quartiles of at least two times in nanoseconds."""
     low, median, high = statistics.quantiles(times, n=4, method="inclusive")
     return Timing(median_ns=median, p25_ns=low, p75_ns=high, min_ns=min(times), count=len(times))

@@ -1,4 +1,4 @@
-"""The process that touches the GPU for one point: `python -m ioaware.measurement.worker time|profile SPEC OUT`."""
+"""Measure one point on the GPU: `python -m ioaware.measurement.worker time|profile SPEC OUT`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ioaware.measurement.gpm import MINIMUM_WINDOW_S, GpmWindow
 from ioaware.measurement.gpu_lock import gpu_lease
 from ioaware.measurement.launch_log import watch_launches
 from ioaware.measurement.nvml import Gpu, Snapshot, load_nvml, open_gpu
-from ioaware.measurement.parent_watchdog import follow_lifeline
+from ioaware.measurement.parent_watchdog import watch_parent
 from ioaware.measurement.stability import throttled_reasons, unstable_reasons
 from ioaware.measurement.timing import repeat
 from ioaware.measurement.worker_protocol import Report, Spec, describe_error, started_marker
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from ioaware.measurement.cuda_device import Cuda
 
 SEED = 0
-"""The same in both modes, so that the profiled kernels see the inputs that were checked and timed."""
+"""The same in both modes: the profiled kernels get the inputs that were checked and timed."""
 
 
-STRANGER_PATIENCE_S = 2.0
+PROCESS_EXIT_WAIT_S = 2.0
 WARM_UP_S = 0.1
-"""A GPU that rested takes tens of milliseconds to raise its clock."""
+"""An idle GPU takes tens of milliseconds to raise its clock."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The GPU from its three sides: torch's, NVML's, and the processes that were on it before we came."""
+    """The GPU through torch and through NVML, and the processes of this worker on it."""
 
     device: Cuda
     gpu: Gpu
@@ -48,11 +48,11 @@ class Bench:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measures, and writes a report in any case that this process lives to see; exit code 1 if it holds an error."""
+    """Measure and write a report; return 1 if it holds an error."""
     mode, spec_path, out_path = arguments
     spec = Spec.read(Path(spec_path))
     started_marker(Path(out_path)).touch()
-    follow_lifeline(Path(spec.lifeline))
+    watch_parent(Path(spec.parent_lock))
     try:
         report = measure_point(MODES[mode], spec)
     except BaseException as error:  # a target may raise anything, SystemExit included
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def measure_point(mode: Mode, spec: Spec) -> Report:
-    """Imports and checks on the CPU, then takes the GPU, and only then starts CUDA on it."""
+    """Import and check on the CPU, then lock the GPU, and only then start CUDA."""
     from ioaware.measurement.cuda_device import Cuda
     from ioaware.targets.target import load_target
 
@@ -74,28 +74,28 @@ def measure_point(mode: Mode, spec: Spec) -> Report:
     importlib.import_module("torch")  # seconds that need no GPU, so before the lease
 
     with gpu_lease(gpu.limits.uuid, timeout_s=spec.lease_timeout_s, waiting=Path(spec.waiting)):
-        # A hang ends by itself, saying where, even if nobody is left to kill it.
+        # A hang ends by itself, saying where, even without a parent to kill it.
         faulthandler.dump_traceback_later(spec.timeout_s, exit=True)
         try:
-            strangers = _strangers(gpu)
+            others = _other_processes(gpu)
             device = Cuda()
-            bench = Bench(device, gpu, frozenset(set(gpu.processes()) - strangers))
+            bench = Bench(device, gpu, frozenset(set(gpu.processes()) - others))
             device.seed(SEED)
             return mode(target.name, params, target.build(device=device.name, **params), bench, spec)
         finally:
             faulthandler.cancel_dump_traceback_later()
 
 
-def _strangers(gpu: Gpu) -> set[int]:
-    """Who computes here before we do. The worker before us may take a moment to disappear from the driver's list."""
-    deadline = time.monotonic() + STRANGER_PATIENCE_S
+def _other_processes(gpu: Gpu) -> set[int]:
+    """Return the processes on the GPU before this one; the previous worker may take a moment to vanish from NVML."""
+    deadline = time.monotonic() + PROCESS_EXIT_WAIT_S
     while (found := set(gpu.processes())) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found
 
 
 def time_work(target: str, params: dict[str, ParamValue], work: Work, bench: Bench, spec: Spec) -> Report:
-    """Check, launches, memory, time, clocks and energy of a work. A refused output stops it: no number is worth taking."""
+    """Check, then measure launches, memory, time, clocks and energy. A refused output stops it."""
     device, gpu = bench.device, bench.gpu
     size = output_check.output_bytes(work.run())  # compiles and tunes
     with watch_launches() as launches:
@@ -128,7 +128,7 @@ def time_work(target: str, params: dict[str, ParamValue], work: Work, bench: Ben
 
 
 def check_work(work: Work, device: Cuda, poison_bytes: int) -> tuple[Check | None, float | None, str | None]:
-    """One call from poisoned memory: the check against the reference, the output's norm, and why to refuse, if so."""
+    """Run once on poisoned memory; return the check, the output's norm, and the reason to refuse it."""
     before = [tensor.clone() for tensor in work.inputs]
     device.poison(poison_bytes)
     output = work.run()
@@ -148,7 +148,7 @@ def check_work(work: Work, device: Cuda, poison_bytes: int) -> tuple[Check | Non
 
 
 def _time(work: Work, bench: Bench, spec: Spec) -> tuple[Timing, list[Snapshot]]:
-    """The repetitions, and what NVML saw before, during and after them."""
+    """Time the repetitions, with NVML snapshots before, during and after them."""
     device, gpu = bench.device, bench.gpu
     hold = device.host_seconds(work.run)
     once = device.timer(work.run, hold, gpu.limits.max_sm_clock_mhz)
@@ -163,7 +163,7 @@ def _time(work: Work, bench: Bench, spec: Spec) -> tuple[Timing, list[Snapshot]]
 
 
 def _sustain(work: Work, bench: Bench, spec: Spec, timing: Timing) -> tuple[dict[str, Any], list[str]]:
-    """Energy per launch and HBM bandwidth over a window of back-to-back calls, on a warm L2 and loaded power supply."""
+    """Measure energy per call and HBM bandwidth over back-to-back calls, with a warm L2."""
     if spec.window_s < MINIMUM_WINDOW_S:
         return {}, [f"no energy and no GPM bandwidth: a window of {spec.window_s} s is shorter than {MINIMUM_WINDOW_S} s"]
     device, gpu = bench.device, bench.gpu
@@ -192,7 +192,7 @@ def _sustain(work: Work, bench: Bench, spec: Spec, timing: Timing) -> tuple[dict
 
 
 def profile_work(target: str, params: dict[str, ParamValue], work: Work, bench: Bench, spec: Spec) -> Report:  # noqa: ARG001
-    """One call under the profiler, each Triton launch in a range of its own, after a rehearsal that must launch the same."""
+    """Run once under the profiler, each Triton launch in its NVTX range, after a call that must launch the same."""
     device = bench.device
     work.run()
     with watch_launches() as rehearsed:

@@ -1,4 +1,4 @@
-"""What a measurement and its worker process tell each other: two JSON files, read as carefully as any other file."""
+"""The two JSON files between a measurement and its worker: `Spec` in, `Report` out, both validated."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ MAX_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One point to measure. `waiting` is the file that exists while the worker waits for the GPU, `lifeline` the one
-    whose lock it must not outlive."""
+    """One point to measure.
+
+    The file `waiting` exists while the worker waits for the GPU. `parent_lock` is the file that the parent keeps locked.
+    """
 
     target: str
     params: Mapping[str, ParamValue]
@@ -27,7 +29,7 @@ class Spec:
     budget_s: float
     window_s: float
     waiting: str
-    lifeline: str
+    parent_lock: str
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -39,7 +41,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker found. `refused` says why its numbers must not be shown; `error` why there are none."""
+    """What a worker measured. `refused`: why its numbers must not be shown; `error`: why there are none."""
 
     target: str = ""
     params: Mapping[str, ParamValue] = field(default_factory=dict[str, ParamValue])
@@ -57,14 +59,14 @@ class Report:
     error: Mapping[str, str] | None = None
 
     def write(self, path: Path) -> None:
-        """Beside it and renamed, so that a half-written report is never read."""
+        """Write atomically, so that a half-written report is never read."""
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self), allow_nan=False), encoding="utf-8")
         partial.replace(path)
 
     @staticmethod
     def read(path: Path) -> Report | None:
-        """The report, or None if the worker wrote none. Raises `DataError` for one that no worker would write."""
+        """Return the report, or None if the worker wrote none. Raises `DataError` for an invalid one."""
         try:
             with path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)
@@ -92,19 +94,19 @@ class Report:
             raise DataError(f"the worker's report is not readable ({type(error).__name__}: {error})") from error
 
     def raise_user_error(self) -> None:
-        """Raises the error again if it was the user's or the machine's, not the point's: it would be every point's."""
+        """Raise the user's or the machine's error again: every other point would have it too."""
         kinds: dict[str, type[IoawareError]] = {"UsageError": UsageError, "MachineError": MachineError}
         if self.error is not None and self.error["kind"] in kinds:
             raise kinds[self.error["kind"]](self.error["what"], self.error["remedy"])
 
 
 def started_marker(report: Path) -> Path:
-    """The file a worker makes before anything else: whether a profiler that died ever started it."""
+    """Return the path of the file that a worker creates first, which shows that the profiler started it."""
     return report.with_suffix(".started")
 
 
 def describe_error(error: BaseException) -> dict[str, str]:
-    """An exception as the `error` of a report, bounded in length."""
+    """Return an exception as the `error` of a report, with bounded length."""
     if isinstance(error, IoawareError):
         return {"kind": type(error).__name__, "what": error.what, "remedy": error.remedy}
     return {"kind": type(error).__name__, "what": str(error)[:2000], "remedy": ""}

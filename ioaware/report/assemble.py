@@ -1,4 +1,4 @@
-"""Completes what was traced and measured with the curves of theory around it: one prediction for every place of a figure."""
+"""Add the predictions that the report's curves need to traced and measured results."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from ioaware.report.figures.blocks import FLASH
 from ioaware.result import ParamValue, Result
 
 Progress = Callable[[int, int, str], None]
-"""Called with (predictions done, predictions to do, what was predicted)."""
+"""Arguments: predictions done, predictions in total, what was predicted."""
 
 BLOCKS = (16, 24, 32, 48, 64, 96, 128, 192, 256)
 BLOCKS_LONGEST = 8192  # block sizes are compared at moderate N; at others their curves would never be drawn
 
 
 def complete(results: Sequence[Result], progress: Progress = lambda _done, _total, _what: None) -> list[Result]:
-    """`results` and the predictions that their figures need beyond those they hold: along N at the blocks that each
-    curve has, along M at the N of each block study, and at every point that has none yet. All are for one head."""
+    """Return `results` and the predictions that their figures still need, each for one head.
+
+    Predictions run along N at the blocks of each curve, along M at the N of each block study, and at every point without
+    one.
+    """
     points = Points(results)
     wanted = [*_along_length(points), *_along_blocks(points), *_beside(points)]
     distinct = list({tuple(sorted(params.items(), key=str)): (case, params) for case, params in wanted}.values())
@@ -34,7 +37,7 @@ Wanted = tuple[str, dict[str, ParamValue]]
 
 
 def _along_length(points: Points) -> Iterable[Wanted]:
-    """Every configuration that is a curve, at powers of two and half-way between over the lengths seen."""
+    """Yield every configuration of a curve at powers of two, and half-way between, over the lengths seen."""
     lengths = [point.seq_len for point in points.all]
     if not lengths:
         return
@@ -46,7 +49,7 @@ def _along_length(points: Points) -> Iterable[Wanted]:
 
 
 def _along_blocks(points: Points) -> Iterable[Wanted]:
-    """The flash algorithms with both blocks set by M, wherever several block sizes were traced or measured."""
+    """Yield the flash algorithms with both blocks set by M, where several block sizes were traced or measured."""
     groups: dict[tuple[str, str, int, int], set[int]] = {}
     for point in points.of("trace", "measure", standing=("shown", "unstable")):
         config = point.config
@@ -60,7 +63,7 @@ def _along_blocks(points: Points) -> Iterable[Wanted]:
 
 
 def _beside(points: Points) -> Iterable[Wanted]:
-    """Every traced or measured point that has no prediction yet."""
+    """Yield every traced or measured point that has no prediction."""
     for point in points.of("trace", "measure", standing=("shown", "unstable")):
         if points.prediction(point) is None:
             yield point.config.algorithm, _params(point.config, point.seq_len, _kv_len(point))

@@ -1,4 +1,4 @@
-"""Builds the report: results and claims in, one HTML file and its PNGs out."""
+"""Build the report: results and claims in, one HTML file and its PNGs out."""
 
 from __future__ import annotations
 
@@ -62,14 +62,13 @@ def build_report(
     now: datetime | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Writes `report.html` and a PNG per figure into `out_dir`, and returns the HTML file's path.
+    """Write `report.html` and a PNG per figure into `out_dir`; return the HTML file's path.
 
-    `kernels` are measured points of targets that are no case, beside what was derived of them, `race` the
-    records of `ioaware bench attention`; both are recorded ones always.
-    `live` says whether the measured results were taken by this run or come recorded. `missing` is said in the report, one
-    sentence each, `environment` describes the machine of this run. A file is replaced only by its finished successor.
+    `kernels` are measured points of third-party kernels with their derivations, `race` the records of `ioaware bench
+    attention`; both are recorded. `live` says that this run took the measurements. `missing` are sentences that the report
+    prints. `environment` describes the machine of this run. Files are replaced atomically.
 
-    Raises `UsageError` without plotly and `DataError` where the files cannot be written.
+    Raises `UsageError` without plotly, `DataError` where the files cannot be written.
     """
     points = Points(results)
     figures = draw_figures(points, claims, roofs, kernels, race)
@@ -92,7 +91,7 @@ def build_report(
 def draw_figures(
     points: Points, claims: Sequence[Claim], roofs: Roofs | None, kernels: Sequence[Pair] = (), race: Sequence[Record] = ()
 ) -> list[Figure]:
-    """Every figure that the data supports, in reading order."""
+    """Return every figure that the data supports, in reading order."""
     found = (
         traffic(points, causal=False),
         traffic(points, causal=True),
@@ -107,7 +106,7 @@ def draw_figures(
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Beside the file, then renamed: a reader never sees half a report, and a failure leaves the last one."""
+    """Write the file atomically and durably: a failure leaves the old one."""
     partial = path.with_name(path.name + ".partial")
     try:
         with partial.open("wb") as file:
@@ -165,7 +164,7 @@ def _page(
 
 
 def _provenance(results: Sequence[Result], live: bool, seen: Sequence[tables.Environment]) -> dict[str, str]:
-    """Which numbers were computed in this run and which were recorded earlier."""
+    """Say which numbers were computed in this run and which were recorded earlier."""
     counts = {source: sum(result.source == source for result in results) for source in ("predict", "trace", "measure")}
     computed = f"{counts['predict']:,} predictions and {counts['trace']:,} traces"
     if not counts["measure"]:
@@ -236,7 +235,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 
 def _verdict_row(row: Mapping[str, Any]) -> dict[str, str]:
-    """A row of evidence as text, with the tone its verdict is shown in."""
+    """Return a row of evidence as text, with the tone of its verdict."""
     return {name: clean(value) for name, value in row.items()} | {"tone": TONES.get(str(row.get("verdict")), "inconclusive")}
 
 
@@ -250,7 +249,7 @@ def _tables(points: Points) -> list[dict[str, Any]]:
 
 
 def _shown(count: int, what: str) -> str:
-    """`512 points`, and how many of them are shown where that is not all."""
+    """Return `512 points`, and how many of them are shown where that is not all."""
     return f"{count:,} {what}" if count <= MOST_ROWS else f"{count:,} {what}, the first {MOST_ROWS:,} shown"
 
 

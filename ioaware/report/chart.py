@@ -1,7 +1,7 @@
-"""What a figure is, before anything draws it: cells of stacked panels holding series. Drawn twice, as PNG and in HTML.
+"""Figures as data: cells of stacked panels with series, drawn as PNG and in HTML.
 
-Figure files are pure functions from data to a `Figure`; `draw_png` and `draw_html` only know this vocabulary, so that
-both pictures show the same thing.
+Figure modules are pure functions from data to a `Figure`. `draw_png` and `draw_html` know only this vocabulary, so both
+pictures show the same.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve or set of marks. `color` is an algorithm's name or `neutral`; `mark` is the source and decides the form.
+    """One curve or set of marks. `color` is an algorithm's name or `neutral`; `mark` is the source and sets the form.
 
-    `hover` holds one text per point, `label` is written at the series' right end, `spread` is the interval (low, high)
-    of each x, `tags` holds one short text per point, written beside it.
+    `hover` has one text per point, `tags` one short text beside each point. `label` is written at the right end. `spread`
+    is the interval (low, high) of each x.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. `guide` draws a horizontal line at the value that agreement would have."""
+    """One pair of axes. `guide` draws a horizontal line at the value of perfect agreement."""
 
     y: Axis
     series: tuple[Series, ...]
@@ -74,7 +74,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`name` is the file name of the PNG. The caption says what one should see and where the numbers come from."""
+    """`name` is the file name of the PNG. The caption says what to see and where the numbers come from."""
 
     name: str
     title: str
@@ -84,19 +84,19 @@ class Figure:
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """The forms drawn somewhere in it."""
+        """The forms drawn anywhere in it."""
         return frozenset(series.mark for cell in self.cells for panel in cell.panels for series in panel.series)
 
 
 def cell_of(title: str, x: Axis, *panels: Panel) -> Cell:
-    """The cell without the panels that have nothing to show."""
+    """Return the cell without empty panels."""
     return Cell(title, x, tuple(panel for panel in panels if panel.series))
 
 
 def series_of(
     name: str, color: str, mark: Mark, rows: Sequence[tuple[float | None, float | None, str]], label: str = ""
 ) -> tuple[Series, ...]:
-    """A series of the rows (x, y, hover) whose numbers are known, as a tuple of one; nothing where none is known."""
+    """Return a tuple of one series of the rows (x, y, hover) whose numbers are known; empty where none is."""
     known = [(x, y, hover) for x, y, hover in rows if x is not None and y is not None]
     if not known:
         return ()

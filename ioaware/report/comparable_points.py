@@ -1,7 +1,7 @@
-"""Results as comparable points: per head, matched with their prediction, sorted into what is shown and what is listed.
+"""Results as points per head, matched with their prediction, and whether figures may show them.
 
-Traffic is compared per head, because a sweep may use fewer heads where N is large; every quantity here is proportional
-to batch * heads except HBM traffic, whose points keep their number of heads in their labels.
+Traffic is per head, because a sweep may use fewer heads where N is large. Every quantity is proportional to batch * heads
+except HBM traffic, whose points carry their number of heads in the label.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ioaware.result import BYTES_HOLD, Result, Source, Traffic
 
 
 class Config(NamedTuple):
-    """What stays fixed along a curve over N."""
+    """The parameters that are constant along a curve over N."""
 
     algorithm: str
     dtype: str
@@ -35,12 +35,12 @@ class Config(NamedTuple):
 
     @property
     def outer_block(self) -> int:
-        """Rows of the block that stays on chip in the outer loop: K, V in `flash1`, Q elsewhere. It sets the traffic."""
+        """Rows of the block that stays on chip: K, V in `flash1`, Q elsewhere. It sets the traffic."""
         return self.block_n if self.algorithm == "flash1" else self.block_m
 
     @property
     def inner_block(self) -> int:
-        """Rows of the other block, streamed in the inner loop."""
+        """Rows of the block that the inner loop streams."""
         return self.block_m if self.algorithm == "flash1" else self.block_n
 
     @property
@@ -50,7 +50,7 @@ class Config(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What decides the requested bytes of one head: equal keys must give equal predictions."""
+    """The parameters of the requested bytes of one head: equal keys have equal predictions."""
 
     config: Config
     seq_len: int
@@ -64,7 +64,7 @@ class Point:
     result: Result
     key: Key
     num_heads: int
-    """batch * heads: how many heads the result's totals cover."""
+    """batch * heads, which the result's totals cover."""
 
     @property
     def config(self) -> Config:
@@ -79,7 +79,7 @@ class Point:
         return self.result.source
 
     def per_head(self, total: int | None) -> float | None:
-        """A total of the result divided over its heads."""
+        """Divide a total of the result by its heads."""
         return None if total is None else total / self.num_heads
 
     @property
@@ -117,8 +117,11 @@ class Point:
 
     @property
     def standing(self) -> Literal["shown", "unstable", "listed"]:
-        """Whether figures may show it. Bytes of an unstable point are shown apart, its time never; of a measured point
-        whose output was not found equal to the reference, nothing is."""
+        """Whether figures may show it.
+
+        Bytes of an unstable point are shown apart, its time never. A measured point whose output was not verified is not
+        shown.
+        """
         if self.result.status not in {*BYTES_HOLD, "unstable"}:
             return "listed"
         if self.result.check is None and self.source == "measure":
@@ -133,7 +136,7 @@ def _total(traffic: Traffic | None) -> int | None:
 
 
 def point_of(result: Result) -> Point | None:
-    """The point of a result of one of the attention cases, or None for any other target or for unusable parameters."""
+    """Return the point of an attention result; None for another target or unusable parameters."""
     case = CASES.get(result.target)
     if case is None:
         return None
@@ -148,7 +151,7 @@ def point_of(result: Result) -> Point | None:
 
 @dataclass(frozen=True)
 class Slice:
-    """What one column of a figure over N shows: one dtype, head_dim and mask, and per algorithm one pair of blocks."""
+    """One column of a figure over N: a dtype, head_dim and mask, and per algorithm one pair of blocks."""
 
     dtype: str
     head_dim: int
@@ -168,48 +171,51 @@ class Points:
         pairs = [(result, point_of(result)) for result in results]
         self.all: Sequence[Point] = sorted((point for _, point in pairs if point is not None), key=_order)
         self.others: Sequence[Result] = [result for result, point in pairs if point is None]
-        """Results of targets that are no attention case: tabulated, not drawn."""
+        """Results of targets that are no attention case: listed in tables, not drawn."""
 
     def of(self, *sources: Source, standing: Sequence[str] = ("shown",)) -> list[Point]:
-        """The points of these sources that figures may show."""
+        """Return the points of these sources that figures may show."""
         return [point for point in self.all if point.source in sources and point.standing in standing]
 
     @cached_property
     def predictions(self) -> Mapping[Key, Point]:
-        """The prediction for each key: where several agree on the blocks, that for given blocks and the fewest heads,
-        so that lower bounds along a curve, which do depend on the heads and on M, are for the same machine."""
+        """Return the prediction of each key.
+
+        Of several, the one for given blocks and the fewest heads: lower bounds depend on heads and M, so that along a curve
+        they are for one machine.
+        """
         preferred = sorted(self.of("predict"), key=lambda point: (point.sram_elements is not None, point.num_heads))
         return {point.key: point for point in reversed(preferred)}
 
     def prediction(self, point: Point) -> Point | None:
-        """What the closed form says about the same parameters."""
+        """Return the closed form's result for the same parameters."""
         return self.predictions.get(point.key)
 
     def requested_ratio(self, point: Point) -> float | None:
-        """Requested bytes of a point over its prediction."""
+        """Return a point's requested bytes over its prediction."""
         return _ratio(point.requested_bytes, self.prediction(point), "requested_bytes")
 
     def extra_ratio(self, point: Point) -> float | None:
-        """Extra memory of a point over its prediction."""
+        """Return a point's extra memory over its prediction."""
         return _ratio(point.extra_bytes, self.prediction(point), "extra_bytes")
 
     def compulsory(self, point: Point) -> float | None:
-        """The floor for a point per head: its own, or its prediction's."""
+        """Return a point's compulsory bytes per head: its own, or its prediction's."""
         own, predicted = point.compulsory_bytes, self.prediction(point)
         return own if own is not None or predicted is None else predicted.compulsory_bytes
 
     def along(self, config: Config, *sources: Source, standing: Sequence[str] = ("shown",)) -> list[Point]:
-        """Points of one configuration with as many keys as queries, in order of N; of predictions one for each N."""
+        """Return the points of one configuration with N_k = N, in order of N; one prediction for each N."""
         seen = self.predictions.values() if sources == ("predict",) else self.of(*sources, standing=standing)
         points = [point for point in seen if point.config == config]
         return sorted((point for point in points if point.key.kv_len == point.seq_len), key=lambda point: point.seq_len)
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
-        """The columns worth drawing, full before causal and small head_dim first, of the dtype seen most often.
+        """Return the columns to draw: full before causal, small head_dim first, of the most frequent dtype.
 
-        An algorithm was often run with several blocks: its curve over N takes those seen at most values of N,
-        measured ones before traced ones before predicted ones.
+        An algorithm may have run with several blocks: its curve takes those seen at most values of N, measured before
+        traced before predicted.
         """
         lengths: dict[Config, tuple[set[int], set[int], set[int]]] = defaultdict(lambda: (set(), set(), set()))
         for point in self.of("measure", "trace", "predict", standing=("shown", "unstable")):

@@ -1,6 +1,6 @@
-"""Draws a `Figure` for the HTML report: plotly's JSON, one graph a cell, so that cells stack on a narrow screen.
+"""Draw a `Figure` for the HTML report as plotly's JSON, one graph a cell.
 
-Colours stand as tokens (`@flash2`), which the page's script replaces by the CSS custom properties of the theme in force.
+Colours are tokens (`@flash2`) that the page's script replaces by the theme's CSS properties.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 
 
 def draw_html(cell: Cell) -> dict[str, Any]:
-    """The cell as plotly's `data` and `layout`. plotly reads its texts as HTML, so each is escaped here."""
+    """Return the cell as plotly's `data` and `layout`. plotly reads texts as HTML, so each is escaped here."""
     heights = [PANEL_PIXELS * panel.height for panel in cell.panels]
     inner = sum(heights) + GAP_PIXELS * (len(heights) - 1)
     low, high = cell_limits(cell)
@@ -87,7 +87,7 @@ def _guide(value: float, suffix: str) -> dict[str, Any]:
 
 
 def _labels(cell: Cell, panel: Panel, suffix: str) -> list[dict[str, Any]]:
-    """Names at the curves' ends and the points' tags. plotly wants the logarithm of a place on a log axis."""
+    """Return the curves' names and the points' tags; plotly takes the logarithm of a position on a log axis."""
 
     def written(x: float, y: float, text: str, color: str, where: Mapping[str, object], size: int) -> dict[str, Any]:
         place = {"x": math.log10(x) if cell.x.log else x, "y": math.log10(y) if panel.y.log else y}
@@ -149,10 +149,10 @@ def _trace(series: Series, suffix: str) -> dict[str, Any]:
 
 
 def _short(value: float) -> float:
-    """Six digits more than a screen resolves, and a third of the bytes."""
+    """Round to six digits, more than a screen resolves, for a third of the size."""
     return float(f"{value:.9g}")
 
 
 def _escaped(text: str) -> str:
-    """plotly draws a subset of HTML in its texts (links among it): nothing of a text may become markup."""
+    """Escape a text, of which plotly draws a subset of HTML (links included)."""
     return html.escape(text, quote=True)

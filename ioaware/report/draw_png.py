@@ -1,6 +1,6 @@
-"""Draws a `Figure` as a PNG with matplotlib: on white, because it is shown on pages this project does not style.
+"""Draw a `Figure` as a PNG with matplotlib, on white.
 
-matplotlib's types are partial: its figures and axes are `Any` here, and nowhere else is it used.
+matplotlib's types are partial: its figures and axes are `Any` here, and no other module uses it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RC: dict[str, Any] = {
 
 
 def draw_png(figure: Figure) -> bytes:
-    """The figure as PNG bytes; equal figures give equal bytes."""
+    """Return the figure as PNG bytes; equal figures give equal bytes."""
     from matplotlib import rc_context  # pyright: ignore[reportUnknownVariableType]
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
@@ -71,7 +71,7 @@ def _height(cell: Cell) -> float:
 
 
 def _draw_head(canvas: Any, figure: Figure, height: float) -> None:
-    """The title, and what each form means; colours are named at the curves' ends."""
+    """Draw the title and the meaning of each form; colours are named at the curves' ends."""
     from matplotlib.lines import Line2D
 
     left = MARGIN / canvas.get_figwidth()
@@ -96,7 +96,7 @@ def _form(color: str, mark: Mark) -> dict[str, Any]:
 
 
 def _draw_cell(canvas: Any, cell: Cell, place: tuple[float, float, float], size: tuple[float, float]) -> None:
-    """One cell at `place` (left, top, width) on a canvas of `size` (width, height), inches from the lower left."""
+    """Draw a cell at `place` (left, top, width) on a canvas of `size` (width, height), inches from the lower left."""
     (left, top, cell_width), (width, height) = place, size
     canvas.text(left / width, (top - 0.08) / height, cell.title, ha="left", va="top", fontsize=9.5, fontweight="bold")
     top -= CELL_TITLE
@@ -127,7 +127,7 @@ def _draw_cell(canvas: Any, cell: Cell, place: tuple[float, float, float], size:
 
 
 def _margins(cell: Cell, width: float) -> tuple[float, float]:
-    """Room for the tick labels on the left and for the curves' names on the right, half of the cell at most."""
+    """Return the space for tick labels and for the curves' names, at most half of the cell."""
     labels = [len(label) for panel in cell.panels for _, label in panel_ticks(panel)]
     names = [len(series.label) for panel in cell.panels for series in panel.series]
     left, right = 0.42 + CHARACTER * max(labels, default=0), 0.2 + 1.12 * CHARACTER * max(names, default=0)
@@ -169,7 +169,7 @@ def _draw_series(ax: Any, series: Series) -> None:
 
 
 def _over_lines() -> list[Any]:
-    """Letters with a white edge: a line behind them ends before they begin. Marks, whose zorder is 3, stay whole."""
+    """Give letters a white edge over lines. Marks, with zorder 3, stay whole."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=2.4, foreground="white")]

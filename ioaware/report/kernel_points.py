@@ -1,4 +1,4 @@
-"""Kernels that are no case: what counters saw of them beside what derivation reads from their IR, point by point. Pure."""
+"""Third-party kernels: measured counters with the derivation of the same point. Pure."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Pair:
         return self.measured.params
 
     @property
-    def seen(self) -> Traffic | None:
-        """Requested bytes that the counters saw of the Triton kernels, which are what derivation speaks of."""
+    def measured_requested(self) -> Traffic | None:
+        """Requested bytes of the Triton kernels by the counters, which derivation predicts."""
         return total(launch.requested for launch in self.measured.launches if launch.origin == "triton")
 
     @property
     def spills(self) -> bool:
-        """Whether a Triton kernel keeps registers in memory, whose traffic is in no IR that derivation reads."""
+        """Whether a Triton kernel spills registers to memory, whose traffic derivation does not see."""
         return any(launch.local_bytes for launch in self.measured.launches if launch.origin == "triton")
 
     @property
@@ -42,33 +42,35 @@ class Pair:
         return moved.total_bytes if moved else None
 
     @property
-    def said_read_bytes(self) -> int | None:
-        """What the counters should see read: the sectors that are touched, where derivation knows them, else the elements."""
-        said = self.derived.requested if self.derived else None
-        return said and (said.read_sector_bytes or said.read_bytes)
+    def derived_read_bytes(self) -> int | None:
+        """Read bytes that counters should report: sectors, where derivation knows them, else elements."""
+        requested = self.derived.requested if self.derived else None
+        return requested and (requested.read_sector_bytes or requested.read_bytes)
 
     @property
-    def said_write_bytes(self) -> int | None:
-        """The same written; what is added to memory goes the way of writes."""
-        said = self.derived.requested if self.derived else None
-        written = said and (said.write_sector_bytes or said.write_bytes)
-        return None if said is None or written is None else written + (said.atomic_bytes or 0)
+    def derived_write_bytes(self) -> int | None:
+        """Written bytes that counters should report; atomics count as writes."""
+        requested = self.derived.requested if self.derived else None
+        written = requested and (requested.write_sector_bytes or requested.write_bytes)
+        return None if requested is None or written is None else written + (requested.atomic_bytes or 0)
 
     @property
     def read_ratio(self) -> float | None:
         """Bytes read, measured over derived."""
-        seen, said = self.seen and self.seen.read_bytes, self.said_read_bytes
-        return seen / said if seen is not None and said else None
+        counted = self.measured_requested
+        measured, derived = counted and counted.read_bytes, self.derived_read_bytes
+        return measured / derived if measured is not None and derived else None
 
     @property
     def write_ratio(self) -> float | None:
         """Bytes written and added, measured over derived."""
-        seen, said = self.seen and self.seen.write_bytes, self.said_write_bytes
-        return seen / said if seen is not None and said else None
+        counted = self.measured_requested
+        measured, derived = counted and counted.write_bytes, self.derived_write_bytes
+        return measured / derived if measured is not None and derived else None
 
     @property
     def flops(self) -> int | None:
-        """What the kernels' matmuls do, padding and masked halves included: derived, for no counter was asked."""
+        """Derived FLOPs of the kernels' matmuls, padding and masked halves included; no counter measured them."""
         return self.derived.flops if self.derived else None
 
     @property
@@ -78,7 +80,7 @@ class Pair:
 
     @property
     def clock_mhz(self) -> float | None:
-        """The SM clock when timing began, the kernel having run for a while."""
+        """The SM clock at the start of the timed repetitions, after the warm-up."""
         before = (self.measured.telemetry or {}).get("before", {})
         return before.get("sm_clock_mhz")
 
@@ -88,7 +90,7 @@ class Pair:
 
     @property
     def flops_per_clock_and_sm(self) -> float | None:
-        """The rate in the unit that ceilings of execution units have, whatever the clock was."""
+        """The rate in the unit of the execution units' ceilings, independent of the clock."""
         sms = (self.measured.environment or {}).get("sm_count")
         if not self.flops or not self.time_ns or not self.clock_mhz or not isinstance(sms, int):
             return None
@@ -96,7 +98,7 @@ class Pair:
 
 
 def pairs(results: Sequence[Result]) -> list[Pair]:
-    """Every measured point of a target that was also derived somewhere, whose bytes hold and whose output was right."""
+    """Return every measured point that was also derived, whose bytes hold and whose output was right."""
     derived = {_key(result): result for result in results if result.source == "derive" and result.status == "ok"}
     targets = {result.target for result in derived.values()}
     return [
@@ -126,6 +128,6 @@ def _order(result: Result) -> tuple[str, list[tuple[str, float, str]]]:
 
 
 def worst_ratio(seen: Iterable[Pair]) -> float | None:
-    """The largest distance of measured from derived requested bytes, reads and writes, relative to the derived ones."""
+    """Return the largest relative difference of measured from derived requested bytes."""
     ratios = [ratio for pair in seen for ratio in (pair.read_ratio, pair.write_ratio) if ratio is not None]
     return max((abs(ratio - 1) for ratio in ratios), default=None)

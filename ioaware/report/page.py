@@ -1,4 +1,4 @@
-"""The HTML page: one self-contained file with a content security policy that lets nothing in from outside."""
+"""The HTML page: one self-contained file, with a content security policy against everything external."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEMPLATES = resources.files("ioaware.report") / "templates"
 
 
 def plotly_bundle() -> str:
-    """plotly.js as the plotly package ships it. Raises `UsageError` where the package is missing."""
+    """Return plotly.js of the plotly package. Raises `UsageError` where the package is missing."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -26,7 +26,10 @@ def plotly_bundle() -> str:
 
 
 def render_page(values: Mapping[str, Any], graphs: Mapping[str, Any]) -> str:
-    """The page from the template's values and plotly's graphs by id. Every text is escaped; a missing value is an error."""
+    """Return the page of the template's values and plotly's graphs by id.
+
+    Every text is escaped; a missing value is an error.
+    """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -51,7 +54,7 @@ def _read(name: str) -> str:
 
 
 def theme() -> str:
-    """The colours of `style` as CSS custom properties for both themes, and a stroke and a fill class for each."""
+    """Return the colours as CSS custom properties for both themes, with stroke and fill classes."""
 
     def properties(which: int) -> str:
         return " ".join(f"--{name}: {pair[which]};" for name, pair in style.COLORS.items())
@@ -66,10 +69,10 @@ def theme() -> str:
 
 
 def policy(*scripts: str) -> str:
-    """Nothing may run but these scripts, by hash; nothing is fetched; images are inside the file.
+    """Return the content security policy: only these scripts, by hash; no fetches; images only inside the file.
 
-    Styles are allowed inline because plotly.js writes style attributes and elements as it draws; no text from outside
-    becomes one, and without a source for images or connections a style could send nothing anywhere.
+    Inline styles are allowed because plotly.js writes style attributes and elements. No external text becomes a style, and
+    without sources for images or connections a style could send nothing.
     """
     allowed = {
         "default-src": "'none'",
@@ -83,11 +86,11 @@ def policy(*scripts: str) -> str:
 
 
 def digest(text: str) -> str:
-    """A content security policy's name for an inline script."""
+    """Return the policy's name of an inline script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def json_block(value: object) -> str:
-    """JSON that can stand inside a <script>: no character in it can end the element or start a comment."""
+    """Return JSON for a <script>: no character in it can end the element or start a comment."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

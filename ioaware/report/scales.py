@@ -1,4 +1,4 @@
-"""Limits, ticks and label places of an axis, computed once so that the PNG and the HTML agree."""
+"""Compute limits, ticks and label places of an axis once, for the PNG and the HTML."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ioaware.report.chart import Axis, Cell, Panel
 Tick = tuple[float, str]
 MOST_TICKS = 7
 NARROWEST = (math.log(6), math.log(2))
-"""Spans a log axis has at least, of anything and of sizes: a few percent must not fill a panel."""
+"""Smallest span of a log axis, in general and for sizes: a few percent must not fill a panel."""
 WORD = 0.15
-"""What a curve's name takes of a panel's width, about."""
+"""Approximate share of a panel's width that a curve's name takes."""
 
 
 def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
-    """The range of an axis: its data and a margin. A single value, or none, still gives a range to read it in."""
+    """Return the range of an axis: its data and a margin, also for one value or none."""
     if axis.limits is not None:
         return axis.limits
     known = [value for value in values if math.isfinite(value) and (value > 0 or not axis.log)]
@@ -36,7 +36,7 @@ def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
 
 
 def _ratio_limits(values: Sequence[float]) -> tuple[float, float]:
-    """Around 1, and never narrower than 0.1 % either way: noise below that must not look like structure."""
+    """Return a range around 1, at least 0.1 % each way: noise below that must not look like structure."""
     below = max([1 - value for value in values], default=0.0)
     above = max([value - 1 for value in values], default=0.0)
     wide = max(below, above, 0.001)
@@ -44,23 +44,23 @@ def _ratio_limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 def panel_limits(panel: Panel) -> tuple[float, float]:
-    """The y range of a panel, its guide included."""
+    """Return the y range of a panel, its guide included."""
     values = [y for series in panel.series for y in series.y]
     return limits(panel.y, [*values, *([] if panel.guide is None else [panel.guide])])
 
 
 def cell_limits(cell: Cell) -> tuple[float, float]:
-    """The x range that the panels of a cell share."""
+    """Return the x range that the panels of a cell share."""
     return limits(cell.x, [x for panel in cell.panels for series in panel.series for x in series.x])
 
 
 def panel_ticks(panel: Panel) -> tuple[Tick, ...]:
-    """The labels of a panel's y axis."""
+    """Return the labels of a panel's y axis."""
     return ticks(panel.y, *panel_limits(panel))
 
 
 def ticks(axis: Axis, low: float, high: float) -> tuple[Tick, ...]:
-    """Where an axis is labelled, and how: powers of two for sizes, decades for what is logarithmic, else round steps."""
+    """Return tick positions and labels: powers of two for sizes, decades for log axes, else round steps."""
     if axis.ticks:
         return tuple(tick for tick in axis.ticks if low <= tick[0] <= high)
     if axis.quantity == "size" and axis.log:
@@ -79,7 +79,7 @@ def _powers(base: int, low: float, high: float) -> list[float]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """Decades, or 1-2-5 steps where there are fewer than three of them."""
+    """Return decades, or 1-2-5 steps where there are fewer than three of them."""
     tens = _powers(10, low, high)
     if len(tens) >= 3:
         return tens
@@ -114,8 +114,10 @@ def _label(axis: Axis, value: float) -> str:
 
 
 def end_labels(cell: Cell, panel: Panel) -> list[tuple[float, float, str, str]]:
-    """(x, y, text, colour) of labelled series: at the curve's end, right of the points that would lie under the text, and
-    apart where texts would overlap."""
+    """Return (x, y, text, colour) of the curves' names, spread apart where they would overlap.
+
+    A name is at its curve's end, to the right of points that would lie under it.
+    """
     low, high = panel_limits(panel)
     left, right = cell_limits(cell)
     ends = [(_place(panel.y, series.y[-1], low, high), series) for series in panel.series if series.label and series.y]
@@ -138,12 +140,12 @@ def end_labels(cell: Cell, panel: Panel) -> list[tuple[float, float, str, str]]:
 
 
 def _place(axis: Axis, value: float, low: float, high: float) -> float:
-    """Where on an axis from low to high a value is, 0 to 1."""
+    """Return the relative position (0 to 1) of a value on an axis from low to high."""
     return math.log(value / low) / math.log(high / low) if axis.log else (value - low) / (high - low)
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Ascending places moved as little as needed so that neighbours are `gap` apart, within 0..1 where that is possible."""
+    """Move ascending positions as little as needed for a distance of `gap`, within 0..1 where possible."""
     moved = list(places)
     for _ in range(50):
         for index in range(1, len(moved)):

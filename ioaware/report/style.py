@@ -1,7 +1,7 @@
-"""How everything looks: one colour per algorithm, one form per source, in light and dark.
+"""Colours and forms of the figures: one colour per algorithm, one form per source, light and dark.
 
-The colours are Okabe and Ito's, which stay apart under the common colour-vision deficiencies; the dark ones are the same
-hues, lighter. Forms repeat what colours say of the source, so that no figure needs colour to be read.
+The colours are Okabe and Ito's, distinct under common colour-vision deficiencies; the dark ones are lighter. Forms repeat
+what colours say of the source, so that no figure needs colour.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ COLORS: Mapping[str, tuple[str, str]] = {
     "grid": ("#e3e6ea", "#2c323b"),
     "paper": ("#ffffff", "#14181d"),
 }
-"""Light and dark value of each colour token: algorithms, then back ends. They are CSS custom properties of the same names."""
+"""Light and dark value of each colour token: algorithms, then back ends. CSS custom properties have the same names."""
 
 ALGORITHMS: Mapping[str, str] = {"standard": "standard", "flash1": "FlashAttention-1", "flash2": "FlashAttention-2"}
-"""Names for readers."""
+"""Names of the algorithms in figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a source is drawn: a line's dashes, a marker, or both; in matplotlib's and plotly's words."""
+    """The form of a source: dashes, a marker, or both, in matplotlib's and plotly's terms."""
 
     meaning: str
     dash: str = ""
@@ -70,15 +70,15 @@ MATPLOTLIB_MARKERS: Mapping[str, str] = {"square": "s", "circle": "o", "": ""}
 
 
 def legend(marks: Collection[Mark]) -> list[Mark]:
-    """The forms a figure must explain, always in the same order."""
+    """Return the forms that a figure must explain, in a fixed order."""
     return [mark for mark, form in FORMS.items() if mark in marks and form.meaning]
 
 
 def token(color: str) -> str:
-    """The colour token of a series: an algorithm's own, or `other` for a target of the user's."""
+    """Return the colour token of a series: an algorithm's own, or `other` for a user's target."""
     return color if color in COLORS else "other"
 
 
 def light(color: str) -> str:
-    """The colour on white, for PNGs."""
+    """Return the colour on white, for PNGs."""
     return COLORS[token(color)][0]

@@ -1,4 +1,4 @@
-"""The report in a few sentences, every number in them computed from the data; what is missing is said instead."""
+"""Summarise the report in a few sentences, every number computed from the data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOSE = 0.001  # measured requested bytes are expected within 0.1 % of the predi
 
 
 def summarise(points: Points, claims: Sequence[Claim], kernels: Sequence[Pair] = ()) -> list[str]:
-    """Three to seven sentences: verdicts, agreement, what FlashAttention saves, what reaches HBM, memory."""
+    """Return three to seven sentences: verdicts, agreement, savings of FlashAttention, HBM, memory."""
     return [*_verdicts(claims), *_agreement(points), *_kernels(kernels), *_saving(points), *_memory(points), *_hbm(points)]
 
 
@@ -31,7 +31,7 @@ def _verdicts(claims: Sequence[Claim]) -> Iterator[str]:
 
 
 def _verdict(claim: Claim) -> str:
-    """`Theorem 2 holds (12 of 12 checks)`."""
+    """Return `Theorem 2 holds (12 of 12 checks)`."""
     parts = claim.evidence.get("parts", ())
     held = sum(part.get("verdict") == "holds" for part in parts)
     return f"{claim_title(claim.claim)} {'is inconclusive' if claim.verdict == 'inconclusive' else claim.verdict}" + (
@@ -40,7 +40,7 @@ def _verdict(claim: Claim) -> str:
 
 
 def _agreement(points: Points) -> Iterator[str]:
-    """How far traced and measured requested bytes are from the closed form."""
+    """Say how far traced and measured requested bytes are from the closed form."""
     traced = _deviations(points, points.of("trace"))
     if traced:
         equal = sum(deviation == 0 for _, deviation in traced)
@@ -50,7 +50,7 @@ def _agreement(points: Points) -> Iterator[str]:
         )
     measured = _deviations(points, points.of("measure"))
     if not measured:
-        yield "No measurement with a verified output is at hand: nothing here says what hardware does."
+        yield "No measurement with a verified output is available, so the report says nothing about hardware."
         return
     close = [abs(deviation) for _, deviation in measured if abs(deviation) <= CLOSE]
     where = f"{_of(len(close), len(measured))} measured points"
@@ -66,7 +66,7 @@ def _agreement(points: Points) -> Iterator[str]:
 
 
 def _kernels(kernels: Sequence[Pair]) -> Iterator[str]:
-    """How far the counters are from what derivation reads from the kernels' IR."""
+    """Say how far the counters are from the bytes derived from the kernels' IR."""
     compared = [pair for pair in kernels if pair.read_ratio is not None]
     spilling = [pair for pair in compared if pair.spills]
     whole = [pair for pair in compared if not pair.spills]
@@ -101,14 +101,14 @@ def _place(point: Point) -> str:
 
 
 def _pairs(points: Points, part: Slice) -> Mapping[int, tuple[Point, Point]]:
-    """N -> the measured (standard, flash2) points of a slice, where both are."""
+    """Map N to the measured (standard, flash2) points of a slice, where both exist."""
     seen = {config.algorithm: {point.seq_len: point for point in points.along(config, "measure")} for config in part.configs}
     ours, theirs = seen.get("flash2", {}), seen.get("standard", {})
     return {n: (theirs[n], ours[n]) for n in sorted(theirs.keys() & ours.keys())}
 
 
 def _main(points: Points) -> tuple[Slice, Point, Point] | None:
-    """The full-attention slice and the largest N at which both standard attention and FlashAttention-2 were measured."""
+    """Return the full-attention slice and the largest N at which standard and flash2 were both measured."""
     found = [(part, _pairs(points, part)) for part in points.slices if not part.causal]
     found = [(part, pairs) for part, pairs in found if pairs]
     if not found:
@@ -118,7 +118,7 @@ def _main(points: Points) -> tuple[Slice, Point, Point] | None:
 
 
 def _saving(points: Points) -> Iterator[str]:
-    """What standard attention moves against FlashAttention-2, at the largest N measured for both."""
+    """Compare standard attention's traffic with FlashAttention-2's at the largest common N."""
     main = _main(points)
     if main is None:
         return
@@ -128,9 +128,9 @@ def _saving(points: Points) -> Iterator[str]:
         (theirs.hbm_bytes, ours.hbm_bytes, "the HBM bytes"),
         (_time(theirs), _time(ours), "the time"),
     ]
-    said = [f"{times_text(a / b)} {what}" for a, b, what in ratios if a is not None and b]
-    if said:
-        yield f"At N = {ours.seq_len:,} ({part.title}) standard attention takes {_list(said)} of FlashAttention-2, measured."
+    savings = [f"{times_text(a / b)} {what}" for a, b, what in ratios if a is not None and b]
+    if savings:
+        yield f"At N = {ours.seq_len:,} ({part.title}) standard attention takes {_list(savings)} of FlashAttention-2, measured."
 
 
 def _time(point: Point) -> float | None:
@@ -142,7 +142,7 @@ def _list(parts: Sequence[str]) -> str:
 
 
 def _hbm(points: Points) -> Iterator[str]:
-    """How far above the floor FlashAttention-2's HBM traffic is: where the L2 stops helping."""
+    """Say how far FlashAttention-2's HBM traffic is above the compulsory bytes."""
     excess = [(point, over_compulsory(points, point)) for point in points.of("measure") if point.config.algorithm == "flash2"]
     known = [(point, value) for point, value in excess if value is not None]
     if not known:

@@ -1,4 +1,4 @@
-"""The report's tables as rows of plain text: points, points that are not drawn, environments, telemetry, evidence."""
+"""The report's tables as rows of text: points, problems, environments, telemetry, evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_FACTS = 60
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A table cell: its text, and the number it is sorted by where it is one."""
+    """A table cell: its text, and the number it is sorted by, if any."""
 
     text: str
     number: float | None = None
@@ -32,7 +32,7 @@ NUMBER_COLUMNS = (
 
 
 def point_rows(points: Points, *sources: str) -> list[tuple[Field, ...]]:
-    """One row per point that figures may show, in the order of the columns above."""
+    """Return one row per point that figures may show, in the order of the columns above."""
     return [_row(points, point) for point in points.all if point.source in sources and point.standing != "listed"]
 
 
@@ -68,7 +68,7 @@ KERNEL_COLUMNS = (
 
 
 def kernel_rows(kernels: Iterable[Pair]) -> list[tuple[str, ...]]:
-    """One row per measured point of a kernel without a closed form, in the order of the columns above."""
+    """Return one row per measured point of a third-party kernel, in the order of the columns above."""
     return [_kernel_row(pair) for pair in kernels]
 
 
@@ -80,9 +80,9 @@ def _kernel_row(pair: Pair) -> tuple[str, ...]:
     return (
         clean(pair.name),
         params_text(pair.measured),
-        bytes_text(pair.said_read_bytes),
+        bytes_text(pair.derived_read_bytes),
         _ratio(pair.read_ratio),
-        bytes_text(pair.said_write_bytes),
+        bytes_text(pair.derived_write_bytes),
         _ratio(pair.write_ratio),
         bytes_text(pair.hbm_bytes),
         times_text(pair.hbm_bytes / compulsory) if pair.hbm_bytes and compulsory else UNKNOWN,
@@ -109,13 +109,13 @@ class Problem:
 
 
 def problems(results: Iterable[Result], points: Points) -> list[Problem]:
-    """Every failed, impossible, unstable or unverified point; nothing is dropped in silence."""
+    """Return every failed, impossible, unstable or unverified point."""
     standing = {id(point.result): point.standing for point in points.all}
     return [_problem(result) for result in results if standing.get(id(result), _bare_standing(result)) != "shown"]
 
 
 def _bare_standing(result: Result) -> str:
-    """The standing of a target that is no case: it is never drawn, and listed only where something is wrong with it."""
+    """Return the standing of a target that is no case: it is never drawn, and listed only with a problem."""
     return "shown" if result.status in BYTES_HOLD and (result.check is None or result.check.passed) else "listed"
 
 
@@ -131,7 +131,7 @@ def _problem(result: Result) -> Problem:
 
 
 def notes(points: Points) -> list[tuple[str, int]]:
-    """The distinct notes of the measured points that are drawn, and how many carry each; the most frequent first."""
+    """Return the distinct notes of the drawn measured points with their counts, most frequent first."""
     counts: dict[str, int] = {}
     for point in points.of("measure", standing=("shown", "unstable")):
         for note in dict.fromkeys(clean(note) for note in point.result.notes):
@@ -140,12 +140,12 @@ def notes(points: Points) -> list[tuple[str, int]]:
 
 
 def params_text(result: Result) -> str:
-    """`seq_len=512, head_dim=64, ...` of the parameters that are set."""
+    """Return `seq_len=512, head_dim=64, ...` of the parameters that are set."""
     return ", ".join(f"{clean(name, 60)}={clean(value, 60)}" for name, value in result.params.items() if value is not None)
 
 
 def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """A nested mapping as (dotted name, text) pairs; lists in one line."""
+    """Yield a nested mapping as (dotted name, text) pairs; lists in one line."""
     for name, value in (values or {}).items():
         path = f"{prefix}{clean(name, 60)}"
         if isinstance(value, Mapping):
@@ -158,14 +158,14 @@ def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One environment and how many results come from it."""
+    """One environment and the number of its results."""
 
     count: int
     facts: tuple[tuple[str, str], ...]
 
 
 def environments(results: Iterable[Result]) -> list[Environment]:
-    """The distinct environments of measured results, the most frequent first."""
+    """Return the distinct environments of measured results, most frequent first."""
     counts: dict[tuple[tuple[str, str], ...], int] = {}
     for result in results:
         if result.source == "measure" and result.environment:
@@ -175,7 +175,7 @@ def environments(results: Iterable[Result]) -> list[Environment]:
 
 
 def telemetry(results: Iterable[Result]) -> list[tuple[str, str, str, str, int]]:
-    """(name, smallest, median, largest, points) of every number the points' telemetry holds."""
+    """Return (name, smallest, median, largest, points) of every number of the points' telemetry."""
     numbers: dict[str, list[float]] = {}
     for result in results:
         for name, value in _numbers(result.telemetry):
@@ -196,7 +196,7 @@ def _numbers(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tup
 
 
 def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
-    """(source, dtype, outputs checked, worst error, its tolerance): the check that a point passes before it is drawn."""
+    """Return (source, dtype, outputs checked, worst error, tolerance) of the drawn points."""
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points.all:
         if point.result.check is not None:
@@ -219,7 +219,7 @@ def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
 
 
 def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[list[tuple[str, str, str, str, str]], int]:
-    """(part, where, theory, observed, deviation) of comparisons, the largest deviations first, and how many are left out."""
+    """Return (part, where, theory, observed, deviation), largest deviations first, and the number left out."""
     ranked = sorted(rows, key=lambda row: -_deviation(row))
     shown = [
         (

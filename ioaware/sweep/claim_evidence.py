@@ -1,4 +1,4 @@
-"""Gathering evidence: traces what claims need, each in a process of its own, and lays the prediction beside everything seen."""
+"""Gather the evidence of claims: one process per required run, each result with its prediction."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ioaware.prediction import predict
 from ioaware.result import Result
 from ioaware.result_file import decode, read_jsonl
 from ioaware.sweep.points import Point, make_point
-from ioaware.sweep.pool import ask
+from ioaware.sweep.pool import run_points
 
 Progress = Callable[[int, int, str], None]
-"""Called with (runs done, runs to do, what was just done)."""
+"""Arguments: runs done, runs in total, label of the last run."""
 
 TIMEOUT_S = 120.0
 
@@ -28,12 +28,12 @@ def gather(
     progress: Progress | None = None,
     workers: int | None = None,
 ) -> Evidence:
-    """The answer to every need, and the measurements (those recorded and shipped with the package unless given).
+    """Return the result of every need, and the measurements (default: those shipped with the package).
 
-    A run that crashes or hangs is an answer of status "failed" that says why: no verdict rests on it. Raises `DataError`
-    for a corrupt recording.
+    A run that crashes or hangs becomes a result of status "failed", on which no verdict rests. Raises `DataError` for a
+    corrupt record.
     """
-    results = _ask([make_point(need.source, need.target, dict(need.params)) for need in needs], progress, workers)
+    results = _run([make_point(need.source, need.target, dict(need.params)) for need in needs], progress, workers)
     seen = recorded_measurements() if measurements is None else measurements
     return Evidence(
         {need: observe(result) for need, result in zip(needs, results, strict=True)},
@@ -42,33 +42,33 @@ def gather(
 
 
 def observe(result: Result) -> Observation:
-    """A result beside the prediction for its case and parameters."""
+    """Return a result with the prediction for its case and parameters."""
     predicted = predict(result.target, **dict(result.params))  # pyright: ignore[reportArgumentType]  params name no machine
     return Observation(result, predicted, find_case(result.target).values(result.params))
 
 
 def recorded() -> list[Result]:
-    """Every record of ioaware/recorded/*.jsonl: measurements, and derivations beside them."""
+    """Return every record of ioaware/recorded/*.jsonl: measurements, and derivations of the same points."""
     folder = Path(str(files("ioaware"))) / "recorded"
     return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
 
 
 def recorded_race() -> list[Record]:
-    """Every record of ioaware/recorded/bench/*.jsonl: speeds, not bytes."""
+    """Return every record of ioaware/recorded/bench/*.jsonl: speeds, not bytes."""
     folder = Path(str(files("ioaware"))) / "recorded" / "bench"
     return [record for path in sorted(folder.glob("*.jsonl")) for record in read(path)]
 
 
 def recorded_measurements() -> list[Result]:
-    """The measurements among the records."""
+    """Return the measurements among the records."""
     return [result for result in recorded() if result.source == "measure"]
 
 
-def _ask(points: Sequence[Point], progress: Progress | None, workers: int | None) -> list[Result]:
-    """One result per point, in order."""
+def _run(points: Sequence[Point], progress: Progress | None, workers: int | None) -> list[Result]:
+    """Return one result per point, in order."""
     distinct = {point.key: point for point in points}
     results: dict[str, Result] = {}
-    for answer in ask(list(distinct.values()), workers=workers, timeout_s=TIMEOUT_S):
+    for answer in run_points(list(distinct.values()), workers=workers, timeout_s=TIMEOUT_S):
         results[answer.point.key] = decode(answer.record, answer.point.label)
         if progress is not None:
             progress(len(results), len(distinct), answer.point.label)

@@ -1,4 +1,4 @@
-"""Answering one point: the call that a source gets, the same in this process and in a worker."""
+"""Run one point: call its source, in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ioaware.result import Params, Result, Source
 from ioaware.result_file import encode
 
 
-def answer(source: Source, target: str, params: Params, *, timeout_s: float = 300.0) -> Result:
-    """Asks the source. Raises whatever the source raises. `timeout_s` is for `measure`, whose workers keep their own time."""
+def run_source(source: Source, target: str, params: Params, *, timeout_s: float = 300.0) -> Result:
+    """Call the source; its exceptions pass through. `timeout_s` is for `measure`, whose workers have their own limit."""
     if source == "predict":
         from ioaware.prediction import predict
 
@@ -35,8 +35,8 @@ def answer(source: Source, target: str, params: Params, *, timeout_s: float = 30
 
 
 def execute(job: dict[str, Any]) -> str:
-    """What a worker process runs: a `Point.to_job()` in, a record or a clear error out, both as JSON."""
+    """Run a `Point.to_job()` in a worker process; return a record, or an error, as JSON."""
     try:
-        return encode(answer(job["source"], job["target"], job["params"], timeout_s=job["timeout_s"]))
+        return encode(run_source(job["source"], job["target"], job["params"], timeout_s=job["timeout_s"]))
     except IoawareError as error:
         return json.dumps({"error": str(error), "exit_code": error.exit_code})

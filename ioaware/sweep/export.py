@@ -1,4 +1,4 @@
-"""Records out of a store: JSONL as they are, CSV and Parquet as one flat row a record, columns named by their JSON path."""
+"""Export records of a store: JSONL as they are, CSV and Parquet flat, with JSON paths as columns."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def export(results: Iterable[Result], path: Path, format: str | None = None) -> None:
-    """Writes the records, in a fixed order, as `format` or as the path's ending says; a reader never sees half a file.
+    """Write the records in a fixed order as `format`, or as the path's suffix says; the file appears whole.
 
-    Launches stay in JSONL: the flat formats leave them out. Raises `UsageError` for a format that there is not or
-    whose library is missing, `DataError` when the file cannot be written.
+    The flat formats leave out launches. Raises `UsageError` for an unknown format or a missing library, `DataError` when
+    the file cannot be written.
     """
     chosen = format or path.suffix.removeprefix(".")
     if chosen not in FORMATS:
@@ -49,7 +49,7 @@ def export(results: Iterable[Result], path: Path, format: str | None = None) -> 
 
 
 def write_csv(results: Iterable[Result], file: TextIO) -> None:
-    """Comma-separated, with a header. Text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    """Write comma-separated rows with a header. An apostrophe precedes text that a spreadsheet would run as a formula."""
     columns, rows = table(results)
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([_guard(name) for name in columns])
@@ -57,7 +57,7 @@ def write_csv(results: Iterable[Result], file: TextIO) -> None:
 
 
 def table(results: Iterable[Result]) -> tuple[list[str], list[list[Cell]]]:
-    """Columns and rows: every JSON path that any record has, but launches. Lists of text become lines."""
+    """Return columns and rows: every JSON path of any record except launches. Lists of text become lines."""
     flat = [dict(_flatten(result.to_dict())) for result in results]
     columns = sorted({name for row in flat for name in row}, key=_column_order)
     return columns, [[row.get(name) for name in columns] for row in flat]
@@ -79,7 +79,7 @@ def _flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Cell
 
 
 def _column_order(name: str) -> tuple[int, int, str]:
-    """Fields as in the record, well-known parameters in their order, the rest by name."""
+    """Order columns: fields as in the record, standard parameters in their order, the rest by name."""
     field, _, rest = name.partition(".")
     known = _PARAMS.index(rest) if field == "params" and rest in _PARAMS else len(_PARAMS)
     return _FIELDS.index(field), known, rest
@@ -99,7 +99,7 @@ def _write_jsonl(results: Iterable[Result], file: TextIO) -> None:
 
 
 def _import_parquet() -> Any:
-    """pyarrow, untyped and optional."""
+    """Import pyarrow, which is untyped and optional."""
     try:
         importlib.import_module("pyarrow.parquet")
         return importlib.import_module("pyarrow")

@@ -1,8 +1,8 @@
-"""The fork server: a small process that imports torch once and forks one process per point, guards it and buries it.
+"""Fork server: a small process that imports torch once, then forks, guards and reaps one process per point.
 
-It speaks JSON lines: a setup line and jobs on its standard input, one ending per job on its standard output. End of
-input means that the sweep is over or dead: everything is killed. Nothing is pickled, `__main__` is never imported again
-(as `multiprocessing` would), and a point's output is drained into its last few kilobytes, however much it prints.
+Protocol: JSON lines. Input: a setup line, then jobs. Output: one outcome per job. End of input: the sweep has ended or
+died, so everything is killed. Nothing is pickled, and `__main__` is not imported again as `multiprocessing` would. Only the
+last few kilobytes of a point's output are kept.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from ioaware.sweep.process_tree import (
     children,
     die_with_parent,
     limit_memory,
-    signal_family,
-    volunteer_for_oom,
+    prefer_oom_kill,
+    signal_process_tree,
 )
 
 TAIL_BYTES = 4096
@@ -40,13 +40,13 @@ TERMINATE_GRACE_S, KILL_GRACE_S, SHUTDOWN_S = 2.0, 5.0, 3.0
 
 @dataclass
 class _Job:
-    """A point being answered. `patience` lists what comes next when it does not end: signals, at last giving up."""
+    """A running point. `deadlines` lists what follows if it does not end: signals, then giving up (None)."""
 
     number: int
     pid: int
     output: int
     answer: Path
-    patience: list[tuple[float, signal.Signals | None]]
+    deadlines: list[tuple[float, signal.Signals | None]]
     timed_out: bool = False
     tail: bytes = b""
 
@@ -56,8 +56,8 @@ class _Job:
 
 
 class _Server:
-    def __init__(self, commands: int, endings: int, folder: Path) -> None:
-        self.commands, self.endings, self.folder = commands, endings, folder
+    def __init__(self, commands: int, outcomes: int, folder: Path) -> None:
+        self.commands, self.outcomes, self.folder = commands, outcomes, folder
         self.jobs: dict[int, _Job] = {}
         self.selector = selectors.DefaultSelector()
         self.wakeup, self.wakeup_writer = os.pipe()
@@ -67,11 +67,11 @@ class _Server:
         self.entry = ""
 
     def serve(self) -> None:
-        """Runs until the input ends."""
+        """Run until the input ends."""
         setup = self._first_line()
         self.entry = setup["entry"]
         for name in setup["preload"]:
-            with contextlib.suppress(Exception):  # the point that needs it will say why
+            with contextlib.suppress(Exception):  # the point that needs it reports the error
                 importlib.import_module(name)
         gc.freeze()  # collections in the children then leave the shared pages alone
         signal.signal(signal.SIGCHLD, _wake_up)
@@ -98,9 +98,9 @@ class _Server:
             self._start(json.loads(line))
 
     def _step(self) -> bool:
-        """Waits for a job, an output, an end or a deadline. False when the input has ended."""
+        """Wait for a job, output, a process end or a deadline; return False at the end of the input."""
         now = time.monotonic()
-        next_s = min((job.patience[0][0] - now for job in self.jobs.values()), default=None)
+        next_s = min((job.deadlines[0][0] - now for job in self.jobs.values()), default=None)
         for key, _ in self.selector.select(None if next_s is None else max(next_s, 0.0)):
             if key.fd == self.commands:
                 data = os.read(self.commands, 2**16)
@@ -112,12 +112,12 @@ class _Server:
                 os.read(self.wakeup, 2**12)
             else:
                 self._drain(key.data)
-        self._bury()
-        self._lose_patience()
+        self._reap()
+        self._escalate()
         return True
 
     def _start(self, command: dict[str, Any]) -> None:
-        """Forks the process of one point."""
+        """Fork the process of one point."""
         number: int = command["number"]
         answer = self.folder / str(number)
         reader, writer = os.pipe()
@@ -129,17 +129,17 @@ class _Server:
         os.set_blocking(reader, False)
         deadline: float = time.monotonic() + command["timeout_s"]
         kill = deadline + TERMINATE_GRACE_S
-        patience: list[tuple[float, signal.Signals | None]] = [
+        deadlines: list[tuple[float, signal.Signals | None]] = [
             (deadline, signal.SIGTERM),
             (kill, signal.SIGKILL),
             (kill + KILL_GRACE_S, None),
         ]
-        job = _Job(number, pid, reader, answer, patience)
+        job = _Job(number, pid, reader, answer, deadlines)
         self.jobs[pid] = job
         self.selector.register(reader, selectors.EVENT_READ, job)
 
     def _become_point(self, command: dict[str, Any], answer: Path, output: int) -> NoReturn:
-        """In the child: a session of its own, the output to the server, then the work. Never returns."""
+        """Run the point in the child: a session of its own, output to the server. Never returns."""
         code = 1
         try:
             os.setsid()
@@ -148,7 +148,7 @@ class _Server:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for descriptor in (
                 self.commands,
-                self.endings,
+                self.outcomes,
                 self.wakeup,
                 self.wakeup_writer,
                 *(job.output for job in self.jobs.values()),
@@ -159,7 +159,7 @@ class _Server:
             os.dup2(output, 2)
             os.close(output)
             os.environ[MARK] = f"{os.getppid()}.{command['number']}"
-            volunteer_for_oom()
+            prefer_oom_kill()
             limit_memory(command["memory_bytes"])
             module, _, function = self.entry.partition(":")
             text: str = getattr(importlib.import_module(module), function)(command["job"])
@@ -167,7 +167,7 @@ class _Server:
             partial.write_text(text, encoding="utf-8")
             partial.replace(answer)
             code = 0
-        except BaseException:  # SystemExit and KeyboardInterrupt of the work too: the server must hear how it ended
+        except BaseException:  # SystemExit and KeyboardInterrupt of the work too: the server must learn how it ended
             traceback.print_exc()
         finally:
             with contextlib.suppress(BaseException):
@@ -177,7 +177,7 @@ class _Server:
             os._exit(code)
 
     def _drain(self, job: _Job) -> None:
-        """Reads what is there now, keeping only the end of it."""
+        """Read the available output and keep only its end."""
         for _ in range(16):
             try:
                 data = os.read(job.output, 2**16)
@@ -188,8 +188,8 @@ class _Server:
                 return
             job.tail = (job.tail + data)[-TAIL_BYTES:]
 
-    def _bury(self) -> None:
-        """Reports every point whose process has ended, after killing what it left behind."""
+    def _reap(self) -> None:
+        """Report every point whose process has ended, after killing its leftover processes."""
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -199,27 +199,26 @@ class _Server:
                 return
             job = self.jobs.get(ended.si_pid)
             if job is not None:
-                signal_family(
-                    job.pid, job.mark, signal.SIGKILL
-                )  # while its process is a zombie nobody else can have its group's number
+                # Its process is still a zombie, so no other process group can have its number.
+                signal_process_tree(job.pid, job.mark, signal.SIGKILL)
             os.waitpid(ended.si_pid, 0)
             if job is not None:
                 self._report(job, "exit" if ended.si_code == os.CLD_EXITED else "signal", ended.si_status)
 
-    def _lose_patience(self) -> None:
+    def _escalate(self) -> None:
         now = time.monotonic()
         for job in list(self.jobs.values()):
-            if now < job.patience[0][0]:
+            if now < job.deadlines[0][0]:
                 continue
-            _, number = job.patience.pop(0)
+            _, number = job.deadlines.pop(0)
             job.timed_out = True
             if number is None:
                 self._report(job, "stuck", 0)
             else:
-                signal_family(job.pid, job.mark, number)
+                signal_process_tree(job.pid, job.mark, number)
 
     def _report(self, job: _Job, ended: str, code: int) -> None:
-        """Tells the sweep how a point ended; the answer counts only from a process that ended well."""
+        """Send the sweep a point's outcome; its answer counts only if the process ended with exit code 0."""
         if job.output in self.selector.get_map():
             self._drain(job)
         if job.output in self.selector.get_map():
@@ -230,21 +229,21 @@ class _Server:
         if (ended, code) == ("exit", 0) and job.answer.exists() and job.answer.stat().st_size <= MAX_ANSWER_BYTES:
             answer = job.answer.read_text(encoding="utf-8")
         job.answer.unlink(missing_ok=True)
-        ending = {
+        outcome = {
             "number": job.number,
             "ended": "timeout" if job.timed_out else ended,
             "code": code,
             "answer": answer,
             "tail": job.tail.decode("utf-8", "replace"),
         }
-        line = json.dumps(ending).encode() + b"\n"
+        line = json.dumps(outcome).encode() + b"\n"
         while line:
-            line = line[os.write(self.endings, line) :]
+            line = line[os.write(self.outcomes, line) :]
 
     def shut_down(self) -> None:
-        """Kills every point and, as their adopted parent, whatever they started."""
+        """Kill every point and the orphans adopted from it."""
         for job in self.jobs.values():
-            signal_family(job.pid, job.mark, signal.SIGKILL)
+            signal_process_tree(job.pid, job.mark, signal.SIGKILL)
         end = time.monotonic() + SHUTDOWN_S
         while time.monotonic() < end:
             try:
@@ -259,17 +258,17 @@ class _Server:
 
 
 def _wake_up(number: int, frame: FrameType | None) -> None:
-    """Nothing: that the signal has a handler is what makes it write to the wakeup pipe."""
+    """Do nothing: a signal with a handler writes to the wakeup pipe."""
 
 
 def main() -> None:
-    """Entry of the server process. Whatever libraries print must not get between the lines of the protocol."""
-    commands, endings = os.dup(0), os.dup(1)
+    """Run the server process. Output of libraries must not mix with the protocol's lines."""
+    commands, outcomes = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)
     with tempfile.TemporaryDirectory(prefix="ioaware-sweep-") as folder:
-        server = _Server(commands, endings, Path(folder))
+        server = _Server(commands, outcomes, Path(folder))
         try:
             server.serve()
         finally:

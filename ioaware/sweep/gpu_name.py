@@ -1,4 +1,4 @@
-"""The name of the GPU that points are measured on, asked of NVML so that the sweep itself never starts CUDA."""
+"""Name of the GPU that points are measured on, from NVML: the sweep itself never starts CUDA."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def gpu_name() -> str:
-    """As NVML spells it ("NVIDIA H200"), of the first visible device; "no GPU" where there is none."""
+    """Return the first visible device's name as NVML spells it ("NVIDIA H200"); "no GPU" without one."""
     try:
         nvml: Any = importlib.import_module("pynvml")
         nvml.nvmlInit()

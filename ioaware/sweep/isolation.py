@@ -1,4 +1,4 @@
-"""One process per point, seen from the sweep: submit a job, wait for its ending. A crash, a hang, a flood are just endings."""
+"""One process per job, as the sweep sees it: submit a job, wait for its outcome, crashes and hangs included."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from ioaware.
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How a job ended. `answer` is what its function returned, None unless its process ended well.
+class Outcome:
+    """How a job ended. `answer` is what its function returned; None unless its process ended with exit code 0.
 
-    `code` is an exit code or a signal's number; `tail` the last of what it printed.
+    `code` is an exit code or a signal's number; `tail` the end of its output.
     """
 
     number: int
@@ -49,9 +49,9 @@ class Ending:
 
 
 class Isolation:
-    """Runs `entry`, a `module:function` from a JSON value to text, in one forked process per job. Use it in a `with`.
+    """Run `entry`, a `module:function` from a JSON value to text, in one forked process per job. Use it in a `with`.
 
-    The server starts with the first job and again should it die; `preload` names the modules it imports before forking.
+    The fork server starts with the first job, and again if it dies. `preload` names the modules imported before forking.
     """
 
     def __init__(self, entry: str, *, preload: Sequence[str] = (), threads: int = 1) -> None:
@@ -59,7 +59,7 @@ class Isolation:
         self._threads = threads
         self._server: _Server | None = None
         self._running: set[int] = set()
-        self._lost: list[Ending] = []
+        self._lost: list[Outcome] = []
 
     def __enter__(self) -> Isolation:
         return self
@@ -68,40 +68,40 @@ class Isolation:
         self.close()
 
     def submit(self, number: int, job: Any, timeout_s: float, memory_bytes: int | None = None) -> None:
-        """Starts a job now; `next` tells how it ended."""
+        """Start a job; `next` returns its outcome."""
         if self._server is None:
             self._server = _Server(self._setup, self._threads)
         self._running.add(number)
         self._server.send({"number": number, "job": job, "timeout_s": timeout_s, "memory_bytes": memory_bytes})
 
-    def next(self) -> Ending:
-        """Waits for a running job to end. When the server itself dies, each of its jobs is lost and the next starts another."""
+    def next(self) -> Outcome:
+        """Wait for a job to end. If the server dies, all its jobs are lost and the next job starts another server."""
         if not self._lost:
             if self._server is None:
                 raise RuntimeError("no job was submitted")
-            line = self._server.endings.readline()
+            line = self._server.outcomes.readline()
             if line.endswith(b"\n"):
-                ending = Ending(**json.loads(line))
-                self._running.discard(ending.number)
-                return ending
-            tail = self._server.bury()
+                outcome = Outcome(**json.loads(line))
+                self._running.discard(outcome.number)
+                return outcome
+            tail = self._server.kill()
             self._server = None
-            self._lost = [Ending(number, "lost", 0, None, tail) for number in self._running]
+            self._lost = [Outcome(number, "lost", 0, None, tail) for number in self._running]
             self._running.clear()
         return self._lost.pop()
 
     def close(self) -> None:
-        """Kills what still runs and waits until it is gone."""
+        """Kill the running jobs and wait for their end."""
         if self._server is not None:
-            self._server.bury()
+            self._server.kill()
             self._server = None
 
 
 class _Server:
-    """The fork server, in a session of its own so that Ctrl-C reaches the sweep alone."""
+    """The fork server, in its own session so that Ctrl-C reaches only the sweep."""
 
     def __init__(self, setup: Mapping[str, Any], threads: int) -> None:
-        self.log = tempfile.TemporaryFile()  # noqa: SIM115  closed in bury()
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115  closed in kill()
         self.process = subprocess.Popen(  # noqa: S603  our own interpreter
             [sys.executable, "-W", "ignore", "-c", _START, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
@@ -111,16 +111,16 @@ class _Server:
             env={**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)},
         )
         self.commands = cast("IO[bytes]", self.process.stdin)
-        self.endings = cast("IO[bytes]", self.process.stdout)
+        self.outcomes = cast("IO[bytes]", self.process.stdout)
         self.send(setup)
 
     def send(self, line: Mapping[str, Any]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # reading its endings will tell that it is dead
+        with contextlib.suppress(BrokenPipeError):  # reading its outcomes shows that it is dead
             self.commands.write(json.dumps(line).encode() + b"\n")
             self.commands.flush()
 
-    def bury(self) -> str:
-        """Ends the server and with it every point. Returns the last it printed."""
+    def kill(self) -> str:
+        """Kill the server and all its points; return the end of its output."""
         with contextlib.suppress(BrokenPipeError):
             self.commands.close()
         try:
@@ -129,7 +129,7 @@ class _Server:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         kill_marked(f"{self.process.pid}.")
-        self.endings.close()
+        self.outcomes.close()
         with self.log:
             self.log.seek(max(self.log.seek(0, os.SEEK_END) - 2000, 0))
             return self.log.read().decode("utf-8", "replace")

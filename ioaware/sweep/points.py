@@ -1,4 +1,4 @@
-"""A point: one question to one source about one target at one set of parameters, with a canonical key to remember it by."""
+"""`Point`: one source, one target, one set of parameters, with a canonical key."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ioaware.params import resolve
 from ioaware.result import Params, ParamValue, Source
 
 SOURCES: tuple[Source, ...] = ("predict", "derive", "trace", "measure")
-"""The sources a study can ask, in the order a sweep runs them: cheap ones first."""
+"""The sources of a study in the order a sweep runs them: cheap ones first."""
 
 _MODULE_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """One question. `params` are canonical: checked, defaults filled in, in the target's order.
+    """One run of a source. `params` are canonical: checked, defaults filled in, in the target's order.
 
-    `revision` is the digest of a `file.py:function` target's file, so that an edited kernel is a new question.
+    `revision` is the digest of a `file.py:function` target's file: an edited kernel is a new point.
     """
 
     source: Source
@@ -36,26 +36,26 @@ class Point:
 
     @property
     def key(self) -> str:
-        """Equal for equal questions, whatever order or spelling they were written in: canonical JSON."""
+        """Canonical JSON, equal for equal points whatever their spelling."""
         known = {name: value for name, value in self.params.items() if value is not None}
         return json.dumps([self.source, self.target, self.revision, known], sort_keys=True, separators=(",", ":"))
 
     @property
     def label(self) -> str:
-        """For people: source, target and the parameters that are not at their default."""
+        """Source, target and the parameters that differ from their default, for messages."""
         defaults = {param.name: param.default for param in CASES[self.target].params} if self.target in CASES else {}
-        said = (f"{name}={_spell(value)}" for name, value in self.params.items() if value != defaults.get(name))
-        return " ".join((self.source, self.target, *said))
+        assignments = (f"{name}={_spell(value)}" for name, value in self.params.items() if value != defaults.get(name))
+        return " ".join((self.source, self.target, *assignments))
 
     def to_job(self) -> dict[str, Any]:
-        """What the process that answers this point is told, as JSON."""
+        """Return what the worker process needs, as JSON."""
         return {"source": self.source, "target": self.target, "params": dict(self.params)}
 
 
 def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> Point:
-    """The canonical point. The target's file is read for its digest, never imported: that is the worker's business.
+    """Return the canonical point. The target's file is read for its digest and not imported.
 
-    Raises `UsageError` for a target that does not exist, a parameter that cannot work, or a `predict` without theory.
+    Raises `UsageError` for a target that does not exist, an invalid parameter, or `predict` of a target that is no case.
     """
     for name, value in given.items():
         if isinstance(value, float) and not math.isfinite(value):
@@ -68,7 +68,7 @@ def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> 
 
 
 def _revision(target: str) -> str:
-    """The first 16 hex digits of the SHA-256 of the target's file; nothing for `module:function`."""
+    """Return the first 16 hex digits of the SHA-256 of the target's file; empty for `module:function`."""
     place, _, function = target.rpartition(":")
     if not place.endswith(".py"):
         if _MODULE_TARGET.fullmatch(target):

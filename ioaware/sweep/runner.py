@@ -1,4 +1,4 @@
-"""Running a study: what is not in the store yet is asked, each point in its own process, each answer stored at once."""
+"""Run the points of a study that its store lacks, each in its own process; store each record at once."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ioaware.result_file import encode
 from ioaware.sweep import execute
 from ioaware.sweep.gpu_name import gpu_name
 from ioaware.sweep.points import Point
-from ioaware.sweep.pool import ENTRY, TIMEOUT_S, Answer, ask, failed
+from ioaware.sweep.pool import ENTRY, TIMEOUT_S, Answer, failed_record, run_points
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study
 
 Progress = Callable[[int, int, Point, Status], None]
-"""Called with (points done, points to do, the point, its status) when a point's record is durable."""
+"""Arguments: points done, points in total, the point, its status. Called when the record is durable."""
 
 
 class SweepInterruptedError(IoawareError):
-    """Ctrl-C. What is finished is stored."""
+    """The user pressed Ctrl-C. Finished points are stored."""
 
     exit_code = 130
 
 
 @dataclass
 class Outcome:
-    """What a run of a study came to. `unavailable` tells why this machine cannot ask a source; its points stay open."""
+    """Summary of a run. `unavailable` says why this machine cannot run a source; its points stay open."""
 
     total: int
     already: int
-    """Points with a record from before, `failed_before` of them a failure that `retry_failed` would ask again."""
+    """Points with an earlier record; `failed_before` of them are failures that `retry_failed` would run again."""
     failed_before: int = 0
     statuses: dict[Status, int] = field(default_factory=dict[Status, int])
     failed: list[tuple[Point, str]] = field(default_factory=list[tuple[Point, str]])
@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def done(self) -> int:
-        """Points with a record, from this run or before."""
+        """Number of points with a record, from this run or an earlier one."""
         return self.already + sum(self.statuses.values())
 
 
@@ -58,20 +58,20 @@ def run_study(
     memory_bytes: int | None = None,
     entry: str = ENTRY,
 ) -> Outcome:
-    """Asks every point of the study that the store does not know yet, and stores each answer before the next question.
+    """Run every point of the study that the store lacks, and store each record before the next point.
 
-    `sources` limits the study to some of its sources. `workers` points run at a time (default: one per core, four at
-    most). A point that crashes, hangs beyond `timeout_s` or exceeds `memory_bytes` (trace only) becomes one record of
-    status "failed"; `retry_failed` asks again those whose bytes do not hold. `entry` is what a worker process runs.
+    `sources` limits the study to some of its sources. `workers` points run at a time (default: one per core, at most four).
+    A point that crashes, exceeds `timeout_s`, or (trace only) `memory_bytes`, becomes a record of status "failed".
+    `retry_failed` repeats points whose bytes do not hold. `entry` is the worker's function.
 
-    Raises `UsageError` for sources the study does not have or no workers, `SweepInterruptedError` on Ctrl-C.
+    Raises `UsageError` for sources that the study lacks or no workers, `SweepInterruptedError` on Ctrl-C.
     """
     if (workers is not None and workers < 1) or not timeout_s > 0:
         raise UsageError(f"workers={workers}, timeout_s={timeout_s}: a sweep needs at least one worker and some time")
-    asked = _chosen(study, sources)
-    machine = gpu_name() if "measure" in asked else ""
+    chosen = _chosen(study, sources)
+    machine = gpu_name() if "measure" in chosen else ""
     sweep = _Sweep(store, machine, progress)
-    points = [point for source in asked for point in study.points if point.source == source]
+    points = [point for source in chosen for point in study.points if point.source == source]
     known = [store.status(point, machine=sweep.machine_of(point)) for point in points]
     again = (None, "failed", "unstable", "impossible") if retry_failed else (None,)
     todo = [point for point, status in zip(points, known, strict=True) if status in again]
@@ -83,7 +83,7 @@ def run_study(
         for point in here:
             sweep.keep(point, _predict(point))
         if apart:
-            answers = ask(
+            answers = run_points(
                 apart, workers=workers, timeout_s=timeout_s, memory_bytes=memory_bytes, skip=sweep.is_unavailable, entry=entry
             )
             with contextlib.closing(answers):
@@ -99,58 +99,58 @@ def run_study(
 
 @dataclass
 class _Sweep:
-    """What grows while a study runs."""
+    """The state of a running study."""
 
     store: Store
     machine: str
     progress: Progress | None
     outcome: Outcome = field(default_factory=lambda: Outcome(0, 0))
-    answered: set[Source] = field(default_factory=set[Source])
+    available: set[Source] = field(default_factory=set[Source])
 
     def is_unavailable(self, point: Point) -> bool:
         return point.source in self.outcome.unavailable
 
     def take(self, answer: Answer) -> None:
-        """Stores an answer. A source that this machine cannot ask at all is not its points' failure: they stay open."""
+        """Store an answer. Points of a source that this machine cannot run stay open and do not fail."""
         source = answer.point.source
-        if answer.lacking is not None and source not in self.answered:
+        if answer.lacking is not None and source not in self.available:
             self.outcome.unavailable[source] = answer.lacking
         else:
             self.keep(answer.point, answer.record)
 
     def keep(self, point: Point, record: str) -> None:
-        """Makes a record durable, then tells."""
+        """Make a record durable, then report progress."""
         self.store.save(point, record, machine=self.machine_of(point))
-        said: Any = json.loads(record)
-        status: Status = said["status"]
+        fields: Any = json.loads(record)
+        status: Status = fields["status"]
         if status == "failed":
-            self.outcome.failed.append((point, said["notes"][0]))
+            self.outcome.failed.append((point, fields["notes"][0]))
         else:
-            self.answered.add(point.source)
+            self.available.add(point.source)
         counts = self.outcome.statuses
         counts[status] = counts.get(status, 0) + 1
         if self.progress is not None:
             self.progress(self.outcome.done, self.outcome.total, point, status)
 
     def machine_of(self, point: Point) -> str:
-        """What a record is remembered under beside its point: measurements belong to their GPU."""
+        """Return the machine part of a record's key: measurements belong to their GPU."""
         return self.machine if point.source == "measure" else ""
 
 
 def _predict(point: Point) -> str:
-    """Predictions are sympy in this process: nothing to crash, and no second to lose on a fork server."""
+    """Return a prediction, in this process: sympy does not crash."""
     try:
-        return encode(execute.answer(point.source, point.target, point.params))
+        return encode(execute.run_source(point.source, point.target, point.params))
     except Exception as error:
-        return failed(point, str(error) if isinstance(error, IoawareError) else f"{type(error).__name__}: {error}")
+        return failed_record(point, str(error) if isinstance(error, IoawareError) else f"{type(error).__name__}: {error}")
 
 
 def _chosen(study: Study, sources: Iterable[str] | None) -> tuple[Source, ...]:
-    """The study's sources, or those of them that were asked for."""
+    """Return the study's sources, or the requested ones among them."""
     if sources is None:
         return study.sources
     wanted = tuple(sources)
     for source in wanted:
         if source not in study.sources:
-            raise UsageError(f"study {study.name} does not ask {source!r}", f"Its sources: {', '.join(study.sources)}.")
+            raise UsageError(f"study {study.name} has no source {source!r}", f"Its sources: {', '.join(study.sources)}.")
     return tuple(source for source in study.sources if source in wanted)

@@ -1,4 +1,4 @@
-"""The store: one SQLite file of records, each durable before the next point starts, safe under kill -9 and many writers."""
+"""Store: one SQLite file of records, each durable before the next point, safe under kill -9 and many writers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ioaware.result_file import decode, encode
 from ioaware.sweep.points import SOURCES, Point
 
 APPLICATION_ID = 0x696F_6177
-"""Says in the file's header that it is ours (the letters "ioaw")."""
+"""Marks the file's header as ours (the letters "ioaw")."""
 STORE_SCHEMA = 1
 BUSY_TIMEOUT_S = 60.0
 MAX_STORE_BYTES = 2**30
@@ -29,7 +29,7 @@ _TABLE = (
     "CREATE TABLE points (point TEXT NOT NULL, machine TEXT NOT NULL, source TEXT NOT NULL, status TEXT NOT NULL, "
     "record TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (point, machine)) STRICT, WITHOUT ROWID"
 )
-# A record whose bytes hold stays; one that failed or was unstable gives way, but never an unstable one to a failure.
+# A record whose bytes hold stays. A failed or unstable one is replaced, but an unstable one not by a failed one.
 _SAVE = (
     "INSERT INTO points VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
     "SET status = excluded.status, record = excluded.record, digest = excluded.digest "
@@ -38,9 +38,9 @@ _SAVE = (
 
 
 class Store:
-    """Records by point and machine (the GPU's name for `measure`, empty otherwise). Use it in a `with`.
+    """Records by point and machine (the GPU's name for `measure`, else empty). Use it in a `with`.
 
-    Opening a file that is not a sound store of this version raises `DataError`; a place where none can be, `UsageError`.
+    Raises `DataError` for a file that is not a sound store of this version, `UsageError` for a path where none can be.
     """
 
     def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
@@ -63,21 +63,21 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Gives the file back. Everything saved has long been on disk."""
+        """Close the file. Every saved record is on disk already."""
         self._connection.close()
 
     def save(self, point: Point, record: str, *, machine: str = "") -> None:
-        """Makes a record durable. `record` is the text of `record.encode`: the machine that measures need not parse it."""
+        """Make a record durable. `record` is the text of `encode`: the measuring machine need not parse it."""
         row = (point.key, machine, point.source, json.loads(record)["status"], record)
         with self._errors():
             self._connection.execute(_SAVE, (*row, _digest(row)))
 
     def add(self, point: Point, result: Result, *, machine: str = "") -> None:
-        """`save` for a `Result` in hand."""
+        """Save a `Result`."""
         self.save(point, encode(result), machine=machine)
 
     def status(self, point: Point, *, machine: str = "") -> Status | None:
-        """What is known of a point: the status of its record, or None."""
+        """Return the status of a point's record, or None."""
         with self._errors():
             row = self._connection.execute(
                 "SELECT status FROM points WHERE (point, machine) = (?, ?)", (point.key, machine)
@@ -85,8 +85,10 @@ class Store:
         return cast("Status | None", row[0] if row else None)
 
     def results(self, points: Iterable[Point] | None = None) -> list[Result]:
-        """Every record by source and key, or those of `points` in their order and on whatever machine: never by when
-        they came."""
+        """Return every record by source and key, or those of `points` in their order.
+
+        The order never depends on the time of writing.
+        """
         rank = None if points is None else {point.key: number for number, point in enumerate(points)}
         with self._errors():
             rows: list[tuple[str, ...]] = self._connection.execute("SELECT * FROM points ORDER BY point, machine").fetchall()
@@ -98,7 +100,7 @@ class Store:
         return [decode(row[4], where=f"{self.path}: {row[0]}") for row in chosen]
 
     def _check_content(self) -> None:
-        """Sound pages and exactly our one table: no view or trigger of somebody else's runs in our process."""
+        """Check the pages and that there is exactly our table: a foreign view or trigger would run in our process."""
         self._connection.execute("PRAGMA trusted_schema = OFF")
         self._connection.execute("PRAGMA synchronous = FULL")
         (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -113,7 +115,7 @@ class Store:
 
     @contextmanager
     def _errors(self) -> Generator[None]:
-        """What SQLite says, in the words of ioaware."""
+        """Turn SQLite's errors into errors of ioaware."""
         try:
             yield
         except sqlite3.ProgrammingError:  # a bug of ours
@@ -131,7 +133,7 @@ class Store:
 
 
 def _digest(row: Sequence[str]) -> str:
-    """SQLite has no checksums of its own: a flipped digit in a number would pass for the number."""
+    """Return the checksum of a row. SQLite has none: a flipped digit would pass for another number."""
     return hashlib.sha256("\0".join(row).encode()).hexdigest()
 
 
@@ -140,10 +142,10 @@ def _no_place(path: Path, why: str | None) -> UsageError:
 
 
 def _create(path: Path) -> None:
-    """Builds an empty store beside the path and links it there: readers and rival creators never see half of one."""
+    """Build an empty store beside the path and link it there, so that it appears whole."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        beside.unlink(missing_ok=True)  # a killed process of our number may have left it
+        beside.unlink(missing_ok=True)  # a killed process with our pid may have left it
         connection = sqlite3.connect(beside, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -155,7 +157,7 @@ def _create(path: Path) -> None:
         os.link(beside, path)
         _sync_directory(path.parent)
     except FileExistsError:
-        pass  # another process was first: its store is as good as ours
+        pass  # another process was first: its store is equal
     except (OSError, sqlite3.Error) as error:
         raise _no_place(path, error.strerror if isinstance(error, OSError) else str(error)) from error
     finally:
@@ -172,7 +174,7 @@ def _sync_directory(path: Path) -> None:
 
 
 def _check_header(path: Path) -> None:
-    """Refuses a foreign file before SQLite touches it. Offsets: sqlite.org/fileformat, "The Database Header"."""
+    """Refuse a foreign file before SQLite opens it. Offsets: sqlite.org/fileformat, "The Database Header"."""
     try:
         if not path.is_file() and path.exists():
             raise _no_place(path, "not a file")

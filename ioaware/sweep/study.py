@@ -1,4 +1,4 @@
-"""A study: which questions a sweep asks, as a TOML file of grids. No expressions: what varies is written out."""
+"""Study: the points of a sweep, as a TOML file of grids. There are no expressions in it."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Study:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The sources this study asks, in the order a sweep runs them."""
-        asked = {point.source for point in self.points}
-        return tuple(source for source in SOURCES if source in asked)
+        """The sources of this study, in the order a sweep runs them."""
+        used = {point.source for point in self.points}
+        return tuple(source for source in SOURCES if source in used)
 
 
 def shipped_studies() -> tuple[str, ...]:
-    """Names of the studies that come with the package."""
+    """Return the names of the studies in this package."""
     folder = resources.files("ioaware") / "studies"
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
 def find_study(name: str) -> Study:
-    """The study of that name, or in the TOML file of that path. Raises `UsageError` that says what there is."""
+    """Return the study of that name, or of that TOML file. Raises `UsageError` that lists the names."""
     shipped = shipped_studies()
     if name in shipped:
         text = (resources.files("ioaware") / "studies" / f"{name}.toml").read_text(encoding="utf-8")
@@ -59,9 +59,10 @@ def find_study(name: str) -> Study:
 
 
 def parse_study(text: str, *, name: str, where: str) -> Study:
-    """A study from TOML. Points come in the order of the file, the last parameter varying fastest; repeats are dropped.
+    """Parse a study from TOML.
 
-    Raises `UsageError` naming the file, the table and the key, and what would work.
+    Points come in the order of the file, the last parameter varying fastest; repeats are dropped. Raises `UsageError` with
+    the file, the table and the key.
     """
     try:
         data = tomllib.loads(text)
@@ -84,7 +85,7 @@ def parse_study(text: str, *, name: str, where: str) -> Study:
 
 
 def _grid_points(grid: object, where: str) -> list[Point]:
-    """Every source asked about every target at every combination of `together` rows and `params` values."""
+    """Yield the point of every source and target at every combination of `together` rows and `params` values."""
     if not isinstance(grid, dict):
         raise UsageError(f"{where}: not a table", "Write [[grid]], with double brackets.")
     table = cast("dict[str, Any]", grid)
@@ -110,7 +111,7 @@ def _grid_points(grid: object, where: str) -> list[Point]:
 
 
 def _params(value: object, where: str) -> dict[str, list[ParamValue]]:
-    """Each parameter's values; a single value is a list of one."""
+    """Return each parameter's values; a single value is a list of one."""
     values: dict[str, list[ParamValue]] = {}
     for name, item in _table(value, where).items():
         listed = cast("list[object]", item) if isinstance(item, list) else [item]
@@ -121,14 +122,14 @@ def _params(value: object, where: str) -> dict[str, list[ParamValue]]:
 
 
 def _together(value: object, where: str, params: Mapping[str, object]) -> list[Params]:
-    """Rows of parameters that vary together, such as fewer heads at a longer sequence."""
+    """Return the rows of parameters that vary together, such as fewer heads at a longer sequence."""
     if not isinstance(value, list) or not value:
         raise UsageError(f"{where}: not a list of tables", "For example: together = [{ seq_len = 512, heads = 64 }]")
     rows: list[Params] = []
     for item in cast("list[object]", value):
         row = _table(item, where)
         for name in row.keys() & params.keys():
-            raise UsageError(f"{where}: {name} stands in params too", "Give each parameter in one of the two.")
+            raise UsageError(f"{where}: {name} is in params too", "Give each parameter in one of the two.")
         rows.append({name: _scalar(one, name, where) for name, one in row.items()})
     return rows
 
@@ -146,7 +147,7 @@ def _scalar(value: object, name: str, where: str) -> ParamValue:
 
 
 def _names(table: Mapping[str, Any], key: str, where: str) -> list[str]:
-    """A list of text that must be there."""
+    """Return a required list of text."""
     value: object = table.get(key)
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in cast("list[object]", value)):
         raise UsageError(f"{where}: {key} must be a list of names", f'For example: {key} = ["{_EXAMPLE[key]}"]')
@@ -177,4 +178,4 @@ def _read(path: Path) -> str:
         raise UsageError(f"{path}: not UTF-8 text") from error
     except OSError as error:
         shipped = ", ".join(shipped_studies())
-        raise UsageError(f"{path}: cannot be read ({error.strerror})", f"Studies that come along: {shipped}.") from error
+        raise UsageError(f"{path}: cannot be read ({error.strerror})", f"Studies in ioaware: {shipped}.") from error

@@ -1,4 +1,4 @@
-"""The claims by name: gathers what they need, once for all of them, and judges each."""
+"""Verify claims by name: gather the evidence of all of them at once, then judge each."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ioaware.sweep.claim_evidence import Progress
 
 CLAIMS = ("theorem1", "theorem2")
-"""The claims there are: modules of `ioaware.analysis.theory.claims`. A new one is a file there and its name here."""
+"""Modules of `ioaware.analysis.theory.claims`. A new claim is a file there and its name here."""
 
 
 class Judgement(Protocol):
-    """What a claim's module has: the runs it needs, and the verdict on what was observed."""
+    """Interface of a claim's module: the runs it needs, and its verdict on the observations."""
 
     def points(self) -> tuple[Need, ...]: ...
 
@@ -30,10 +30,9 @@ class Judgement(Protocol):
 def verify(
     names: Sequence[str] = (), *, measurements: Iterable[Result] | None = None, progress: Progress | None = None
 ) -> list[Claim]:
-    """The named claims, all of them without names, each judged on fresh traces and on the measurements.
+    """Return the named claims (default: all), judged on fresh traces and on the measurements.
 
-    `measurements` are the recorded ones unless given. Raises `UsageError` for a claim that does not exist, before
-    anything runs.
+    `measurements` are the shipped records unless given. Raises `UsageError` for an unknown claim, before anything runs.
     """
     judgements = [_find(name) for name in (names or CLAIMS)]
     from ioaware.sweep.claim_evidence import gather

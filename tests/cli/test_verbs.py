@@ -237,7 +237,7 @@ def study(tmp_path: Path) -> Path:
 
 def test_sweep_fills_a_store_and_goes_on(said, study: Path, tmp_path: Path) -> None:
     store = tmp_path / "tiny.db"
-    assert said("sweep", study, "--store", store).rstrip().endswith("3 ok (3 asked now)")
+    assert said("sweep", study, "--store", store).rstrip().endswith("3 ok (3 run now)")
     again = json.loads(said("sweep", study, "--store", store, "--json"))
     assert (again["points"], again["statuses"], again["asked_now"]) == (3, {"ok": 3}, 0)
 
@@ -259,7 +259,7 @@ def test_a_point_that_fails_is_3_now_and_later(said, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("def work():\n    raise RuntimeError('broken on purpose')\n")
     store = tmp_path / "broken.db"
     assert "broken on purpose" in said("sweep", study, "--store", store, code=3)
-    assert "1 failed (0 asked now)" in said("sweep", study, "--store", store, code=3)
+    assert "1 failed (0 run now)" in said("sweep", study, "--store", store, code=3)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

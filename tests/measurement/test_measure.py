@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ioaware.errors import MachineError, UsageError
-from ioaware.measurement.assemble_result import Profiled, merge
+from ioaware.measurement.assemble_result import Profiled, assemble_result
 from ioaware.measurement.launch_log import TritonLaunch
 from ioaware.measurement.measure import Options, measure
 from ioaware.measurement.ncu import Ncu
@@ -129,7 +129,7 @@ def test_counters_off_never_starts_ncu(bench: Bench) -> None:
     bench.ncu(before="sys.exit(99)")
     result = bench.measure(counters="off")
     assert result.time_ns == 62_000.0
-    assert "no counters: not asked for" in result.notes
+    assert "no counters: switched off" in result.notes
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def launch(reads: int, hbm: int, origin: Any = "triton") -> Launch:
 
 def merged(timed: Report = TIMED, *launches: Launch, profiled: Report = PROFILED) -> Result:
     counted = Profiled(profiled, launches or (launch(5000, 1200),), 64)
-    return merge(timed, counted, compulsory=FLOOR, environment={}, notes=())
+    return assemble_result(timed, counted, compulsory=FLOOR, environment={}, notes=())
 
 
 def shows_numbers(result: Result) -> bool:

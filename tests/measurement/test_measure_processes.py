@@ -12,7 +12,7 @@ import pytest
 
 from ioaware.errors import MachineError
 from ioaware.measurement.gpu_lock import gpu_lease
-from ioaware.measurement.parent_watchdog import hold_lifeline
+from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import TAIL_BYTES, run_process
 
 PYTHON = [sys.executable, "-SE", "-c"]
@@ -160,8 +160,8 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
 FOLLOW = """
 import subprocess, sys, time
 from pathlib import Path
-from ioaware.measurement.parent_watchdog import follow_lifeline
-follow_lifeline(Path(sys.argv[1]))
+from ioaware.measurement.parent_watchdog import watch_parent
+watch_parent(Path(sys.argv[1]))
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 print(child.pid, flush=True)
 time.sleep(60)
@@ -169,9 +169,9 @@ time.sleep(60)
 
 
 def test_a_worker_dies_with_whoever_waits_for_it(tmp_path: Path) -> None:
-    with hold_lifeline(tmp_path / "lifeline"):
+    with hold_parent_lock(tmp_path / "parent_lock"):
         worker = subprocess.Popen(
-            [sys.executable, "-c", FOLLOW, tmp_path / "lifeline"], stdout=subprocess.PIPE, start_new_session=True
+            [sys.executable, "-c", FOLLOW, tmp_path / "parent_lock"], stdout=subprocess.PIPE, start_new_session=True
         )
         assert worker.stdout is not None
         child = int(worker.stdout.readline())

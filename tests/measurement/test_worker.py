@@ -13,7 +13,7 @@ from ioaware.case import Work
 from ioaware.errors import DataError, MachineError, UsageError
 from ioaware.measurement import worker
 from ioaware.measurement.nvml import open_gpu
-from ioaware.measurement.parent_watchdog import hold_lifeline
+from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import run_process
 from ioaware.measurement.worker import Bench, check_work, measure_point, profile_work, time_work
 from ioaware.measurement.worker_protocol import MAX_BYTES, Report, Spec
@@ -22,7 +22,7 @@ from tests.support.fakes import FakeDevice, FakeNvml
 
 
 def spec_for(directory: Path, target: str = "t", **params: Any) -> Spec:
-    return Spec(target, params, 60, 1, 0.001, 0.3, str(directory / "waiting"), str(directory / "lifeline"))
+    return Spec(target, params, 60, 1, 0.001, 0.3, str(directory / "waiting"), str(directory / "parent_lock"))
 
 
 def bench_of(nvml: FakeNvml, device: FakeDevice) -> Bench:
@@ -204,7 +204,7 @@ def test_who_was_there_before_is_foreign_and_our_own_context_is_not(
     """In a container NVML numbers processes differently, so ours is known by having appeared, not by its number."""
     contexts = iter([()] + [(4711,)] * 1000)
     assert measure_point(time_work, spec_for(tmp_path, pretend(FakeNvml(processes=lambda: next(contexts))))).unstable == ()
-    monkeypatch.setattr(worker, "STRANGER_PATIENCE_S", 0.1)
+    monkeypatch.setattr(worker, "PROCESS_EXIT_WAIT_S", 0.1)
     stranger = FakeNvml(processes=lambda: (99,))
     report = measure_point(time_work, spec_for(tmp_path, pretend(stranger)))
     assert report.unstable == ("1 other process computing on this GPU",)
@@ -237,7 +237,7 @@ def test_the_real_worker_says_that_there_is_no_gpu(tmp_path: Path) -> None:
 
     spec_for(tmp_path, "flash2").write(tmp_path / "spec.json")
     out = tmp_path / "out.json"
-    with hold_lifeline(tmp_path / "lifeline"):
+    with hold_parent_lock(tmp_path / "parent_lock"):
         argv = [sys.executable, "-m", "ioaware.measurement.worker", "time", str(tmp_path / "spec.json"), str(out)]
         finished = run_process(argv, timeout_s=30)
     assert finished.returncode == 1, finished.stderr

@@ -126,12 +126,12 @@ def test_a_machine_that_cannot_measure_leaves_those_points_open(store: Store) ->
 
 
 def test_predictions_run_here(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(source: Source, target: str, params: Params) -> Result:
+    def run_source(source: Source, target: str, params: Params) -> Result:
         if params["seq_len"] == 2:
             raise ZeroDivisionError("planted")
         return Result(source, target, params)
 
-    monkeypatch.setattr(execute, "answer", answer)
+    monkeypatch.setattr(execute, "run_source", run_source)
     text = '[[grid]]\nsources = ["predict"]\ntargets = ["flash1"]\nparams = { seq_len = [1, 2, 3] }'
     outcome = run_study(parse_study(text, name="s", where="s"), store)
     assert outcome.statuses == {"ok": 2, "failed": 1}
@@ -154,7 +154,7 @@ def test_ctrl_c_keeps_what_is_finished(store: Store) -> None:
 
 
 def test_what_cannot_be_asked(store: Store) -> None:
-    with pytest.raises(UsageError, match=r"does not ask 'measure'\n  Its sources: trace"):
+    with pytest.raises(UsageError, match=r"has no source 'measure'\n  Its sources: trace"):
         run_study(study_of("ok"), store, sources=["measure"])
     for workers, timeout_s in ((0, 1.0), (1, 0.0), (1, float("nan"))):
         with pytest.raises(UsageError, match="at least one worker"):

@@ -116,7 +116,7 @@ def test_every_measured_point_is_predicted_by_the_default_study() -> None:
             "s.toml, grid 1: flash2 has no parameter 'sequence_len'\n  Did you mean seq_len?",
         ),
         (GRID + "together = []", "s.toml, grid 1, together: not a list of tables"),
-        (GRID + "params = { heads = 1 }\ntogether = [{ heads = 2 }]", "s.toml, grid 1, together: heads stands in params too"),
+        (GRID + "params = { heads = 1 }\ntogether = [{ heads = 2 }]", "s.toml, grid 1, together: heads is in params too"),
         (
             GRID + "params = { " + ", ".join(f"p{i} = {list(range(100))}" for i in range(3)) + " }",
             "s.toml, grid 1: 1000000 points",

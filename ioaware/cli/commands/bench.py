@@ -1,4 +1,4 @@
-"""`ioaware bench attention`: the speed of attention against every other back end, in one interleaved run on a GPU."""
+"""`ioaware bench attention`: speed of attention against every other back end, in one interleaved run."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def bench(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """SUBJECT is attention: softmax(scale Q K^T) V by ioaware, by PyTorch's back ends, by Triton's tutorial and others.
+    """Measure the speed of attention, softmax(scale Q K^T) V, by ioaware and by every other back end.
 
-    Every back end runs once a round, in changing order, captured in a CUDA graph where it can be, so that ratios are of
-    one moment; a matmul and a copy between them measure the ceilings. Outputs are checked against float64 first.
+    Back ends: PyTorch's, Triton's tutorial and others. Each runs once per round, in changing order, captured in a CUDA
+    graph where possible. A matmul and a copy in each round measure the ceilings. Outputs are checked against float64 first.
     Exits with 1 when an output of ioaware is wrong, 3 when ioaware did not run at a point, 5 without a GPU.
     Example: ioaware bench attention --pass forward --head-dim 128 -o speed.jsonl
     """
@@ -90,7 +90,7 @@ def _race(
     seconds: float | None,
     output: Path | None,
 ) -> tuple[list[Record], bool]:
-    """The records of these points, those found in `output` included, and whether Ctrl-C ended it."""
+    """Return the records of these points, those in `output` included, and whether Ctrl-C ended the run."""
     from ioaware.bench.estimate import estimate
     from ioaware.bench.gpu_setup import here, open_track
     from ioaware.bench.precompile import warm
@@ -139,7 +139,7 @@ def _go_on(output: Path | None) -> str:
 
 
 def data(records: Sequence[Record]) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return what `--json` prints."""
     from ioaware.bench.goals import best_other, goals, own_entry, ratio, share
 
     def point(record: Record) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def data(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def exit_code(records: Sequence[Record]) -> int:
-    """By what ioaware's own entries came to."""
+    """Return the exit code by the results of ioaware's own back ends."""
     from ioaware.bench.registry import OWN, PLAIN
 
     statuses = {entry.status for record in records for entry in record.entries if entry.name in (OWN, PLAIN)}

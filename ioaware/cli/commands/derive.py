@@ -1,4 +1,4 @@
-"""`ioaware derive TARGET`: the exact formula of what the kernels request, from their compiled IR."""
+"""`ioaware derive TARGET`: exact formulas of the requested bytes, from the kernels' compiled IR."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ioaware.cli.output import emit
 @gpu_option
 @config_option
 @click.option("--latex", "as_latex", is_flag=True, help="Formulas in LaTeX.")
-@click.option("--counters", is_flag=True, help="Also what an NVIDIA GPU will count at its L1s.")
+@click.option("--counters", is_flag=True, help="Add the L1 counters that Nsight Compute would report.")
 @json_option
 @output_option("Write here instead of to stdout.")
 def derive(
@@ -29,12 +29,12 @@ def derive(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Formulas of the bytes that the kernels of TARGET request, in its own parameters, from their compiled IR.
+    """Derive formulas of the bytes that the kernels of TARGET request, in its own parameters.
 
-    Runs the host function on tensors without memory, compiles each launch for a GPU that need not be there, and gives per
-    launch and in total the formula, its leading term, its value, the intensity and the distance from the compulsory bytes.
-    With --counters also what each launch's warps ask of their L1s at these sizes, by the names that Nsight Compute has for it.
-    What data decide has a name with a line in the formulas; -p gives it a value, as in -p 'Lock@layer_norm.py:179=0'.
+    Runs the host function on tensors without memory and compiles each launch for a GPU that need not be present. Prints for
+    each launch and in total the formula, its leading term, its value, the intensity, and the ratio to the compulsory bytes.
+    --counters adds the L1 requests of each launch, under Nsight Compute's names. A number that depends on data is a named
+    unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
     Example: ioaware derive flash2 -p seq_len=4096
     """
     from ioaware.cli.formula_tables import derived_text

@@ -21,7 +21,7 @@ WORDS = {True: "ok", False: "MISSING", None: "-"}
 @verb
 @json_option
 def doctor(as_json: bool) -> int:
-    """What this machine can do (versions, GPU, ncu, counter permission, telemetry), with a remedy for each thing missing.
+    """Check versions, GPU, ncu, counter permission and telemetry, with a remedy for each thing missing.
 
     Exits with 0 where kernels can be traced, which needs no GPU, and with 5 where they cannot.
     """
@@ -46,7 +46,7 @@ def _data(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def _text(findings: Sequence[Finding]) -> Iterator[RenderableType]:
-    """The findings, the remedies that are needed, and last what works here."""
+    """Yield the findings, the needed remedies, and the verbs that work here."""
     from rich.text import Text
 
     from ioaware.cli.render import table

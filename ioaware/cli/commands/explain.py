@@ -1,4 +1,4 @@
-"""`ioaware explain TARGET`: the kernels' source, and beside each line what it moves."""
+"""`ioaware explain TARGET`: the kernels' source, each line with the bytes it moves."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 @json_option
 @output_option("Write here instead of to stdout.")
 def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str], as_json: bool, output: Path | None) -> None:
-    """The source of TARGET's kernels with, beside each line, its share of the bytes, its formula and how often it runs.
+    """Print the source of TARGET's kernels, each line with its share of the bytes, its formula and its number of runs.
 
-    A line that calls a function counts what the function moves; the function follows with lines of its own.
+    A line that calls a function counts what the function moves; the function follows with its own lines.
     Example: ioaware explain flash2 -p seq_len=4096
     """
     from ioaware.compilation.triton_ir import find_gpu
@@ -56,7 +56,7 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
     from ioaware.cli.terminal_text import printable
 
     yield Text(printable(f"explain {result.target}  {assignments(result.params)}"))
-    told: set[tuple[str, str]] = set()
+    printed: set[tuple[str, str]] = set()
     for kernel in kernels:
         for at, section in enumerate(kernel.sections):
             several = len(kernels) > 1 or kernel.launches > 1
@@ -64,8 +64,8 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
             yield Text(printable(f"\n{section.function}  {Path(section.path).name}{moved}"))
             if at == 0 and kernel.conditions:
                 yield Text(printable(f"for {' and '.join(map(str, kernel.conditions))}"))
-            again = (section.path, section.function) in told
-            told.add((section.path, section.function))
+            again = (section.path, section.function) in printed
+            printed.add((section.path, section.function))
             for line in section.lines:
                 if again and not line.accesses and line is not section.lines[0]:
                     continue
@@ -76,12 +76,12 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
                     yield Text(printable(f"{_margin(line)}{line.kinds} {formula} bytes; runs {times} times"))
         for access in kernel.unplaced:
             yield Text(printable(f"{access.operation} of {access.tensor}: {brief(access.bytes.expr, verbose=verbose)} bytes"))
-    said = list(remarks(result, verbose=verbose, floor=False))
-    yield from [Text(""), *said] if said else []
+    notes = list(remarks(result, verbose=verbose, floor=False))
+    yield from [Text(""), *notes] if notes else []
 
 
 def _moved(kernel: Explanation, kernels: list[Explanation], result: Derived) -> str:
-    """What a kernel moves of the work, all its launches together."""
+    """Return the bytes of a kernel over all its launches, with its share of the work."""
     from ioaware.derivation.line_report import value
     from ioaware.display.units import bytes_text
 
@@ -97,7 +97,7 @@ def _moved(kernel: Explanation, kernels: list[Explanation], result: Derived) -> 
 
 
 def _share(line: Line, kernel: Explanation, result: Derived) -> str:
-    """In percent of the kernel's bytes; where data decide about some of them, the bytes of a line that they leave alone."""
+    """Return the share of the kernel's bytes in percent, or the line's bytes where the kernel's depend on data."""
     from ioaware.derivation.line_report import share, value
     from ioaware.display.units import bytes_text
 
@@ -108,12 +108,12 @@ def _share(line: Line, kernel: Explanation, result: Derived) -> str:
 
 
 def _margin(line: Line) -> str:
-    """Up to where the line's source begins, and a corner that points up to it."""
+    """Return the indent of the line's source and a corner that points up to it."""
     return " " * (15 + len(line.text) - len(line.text.lstrip())) + "\u2514 "
 
 
 def _data(result: Derived, kernels: list[Explanation]) -> Mapping[str, Any]:
-    """Only the lines that move something."""
+    """Return what `--json` prints: only the lines that move bytes."""
     from ioaware.derivation.line_report import share, value
 
     values = result.values

@@ -18,7 +18,7 @@ from ioaware.errors import UsageError
 @click.option("--format", "format_", metavar="FORMAT", help="csv, jsonl or parquet.  [default: the ending of -o]")
 @output_option("The file to write.", required=True)
 def export(path: Path, format_: str | None, output: Path) -> None:
-    """A store's records as CSV or Parquet (one flat row a record, without launches) or JSONL (all of it).
+    """Export a store as CSV or Parquet (one flat row a record, without launches) or as JSONL (everything).
 
     Example: ioaware export --store forward.db -o forward.csv
     """

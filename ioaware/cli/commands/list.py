@@ -1,4 +1,4 @@
-"""`ioaware list`: the cases, studies and machines there are, with their parameters."""
+"""`ioaware list`: cases, studies and machines, with their parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @verb
 @json_option
 def list_(as_json: bool) -> None:
-    """Cases, studies and machines, with their parameters. A case's name is a TARGET; a study's name is a STUDY."""
+    """List cases, studies and machines. The name of a case is a TARGET, the name of a study a STUDY."""
     data = _data()
     emit(lambda: data, lambda: _text(data), as_json=as_json)
 
@@ -81,7 +81,7 @@ def _text(data: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def _params(cases: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Each parameter once: a name means the same in every case that has it."""
+    """Return each parameter once: a name means the same in every case."""
     seen = {param["name"]: param for case in cases for param in case["params"]}
     return [(name, _default(param["default"]), param["help"]) for name, param in seen.items()]
 

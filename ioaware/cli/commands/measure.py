@@ -1,4 +1,4 @@
-"""`ioaware measure TARGET`: what a GPU's counters, clock and sensors say."""
+"""`ioaware measure TARGET`: hardware counters, time and telemetry of a GPU."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ioaware.cli.output import emit
 @json_option
 @output_option("Write here instead of to stdout.")
 def measure(target: str, given: dict[str, str], no_counters: bool, timeout: float, as_json: bool, output: Path | None) -> int:
-    """Bytes requested and bytes of HBM by ncu's counters, time by CUDA events, and NVML's telemetry, on a GPU.
+    """Measure requested and HBM bytes with ncu's counters, time with CUDA events, telemetry with NVML.
 
-    The work runs in a process of its own. Exits with 1 when the output does not match the target's reference, 3 when the
+    The work runs in a separate process. Exits with 1 when the output does not match the target's reference, 3 when the
     point is unstable, failed or impossible, 5 when this machine cannot measure. -v adds telemetry and environment.
     Example: ioaware measure flash2 -p seq_len=4096 -p heads=16
     """

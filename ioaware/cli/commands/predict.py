@@ -1,4 +1,4 @@
-"""`ioaware predict CASE`: the closed form, its numbers, and the distance from the lower bound."""
+"""`ioaware predict CASE`: the closed form, its numbers, and the ratio to the lower bound."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ioaware.cli.output import emit
 @verb
 @click.argument("case", metavar="CASE")
 @param_option
-@click.option("--machine", metavar="NAME", help="Whose on-chip memory the lower bound is for.  [default: H200]")
+@click.option("--machine", metavar="NAME", help="GPU whose on-chip memory the lower bound assumes.  [default: H200]")
 @json_option
 @output_option("Write here instead of to stdout.")
 def predict(case: str, given: dict[str, str], machine: str | None, as_json: bool, output: Path | None) -> None:
-    """Bytes requested by CASE according to the closed form of its algorithm.
+    """Predict the bytes that CASE requests, by the closed form of its algorithm.
 
-    Prints the formula and its value, the compulsory bytes, the lower bound, FLOPs and extra memory; -v adds the formula
-    of every launch. Example: ioaware predict flash2 -p seq_len=4096 -p causal=true
+    Prints the formula and its value, the compulsory bytes, the lower bound, FLOPs and extra memory; -v adds the formula of
+    every launch.
+    Example: ioaware predict flash2 -p seq_len=4096 -p causal=true
     """
     from ioaware.cases import find_case
     from ioaware.cli.render import result_text

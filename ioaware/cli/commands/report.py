@@ -1,4 +1,4 @@
-"""`ioaware report [-o DIR]`: theory, traces and measurements in one HTML file with its figures."""
+"""`ioaware report [-o DIR]`: theory, traces and measurements in one HTML file with figures."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ioaware.cli.terminal_text import printable
 @verb
 @output_option("The directory to write into.", default=Path("report"), show_default=True, metavar="DIR")
 def report(output: Path) -> None:
-    """The report: predicted curves, traced marks, measured points, and the verdicts on the theorems.
+    """Write the report: predicted curves, traced and measured points, and the verdicts on the theorems.
 
-    On a machine with a GPU it measures the study `live`, a few minutes, and goes on where it stopped when interrupted;
-    elsewhere it shows the measurements of an H200 that ship with ioaware. Prints the path of report.html last.
+    With a GPU it measures the study `live`, a few minutes, and continues where it was interrupted. Without one it shows the
+    measurements of an H200 that ship with ioaware. Prints the path of report.html last.
     """
     from ioaware.cli.progress import progress_bar
     from ioaware.cli.report_data import measurements, roofs, theory
@@ -31,10 +31,10 @@ def report(output: Path) -> None:
     progress("tracing")
     with progress_bar() as step:
         traced = theory(step)
-    progress("measuring, or reading what is recorded")
+    progress("measuring, or reading recorded measurements")
     with progress_bar() as step:
         measured = measurements(output, step)
-    progress("predicting around every point")
+    progress("predicting every curve")
     with progress_bar() as step:
         results = complete([*traced, *measured.results], step)
     progress("verifying the theorems")

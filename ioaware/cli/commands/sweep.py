@@ -1,4 +1,4 @@
-"""`ioaware sweep STUDY --store FILE`: a study's points, each in a process of its own, each stored as it finishes."""
+"""`ioaware sweep STUDY --store FILE`: run a study's points, each in its own process."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 @verb
 @click.argument("study", metavar="STUDY")
 @click.option(
-    "--store", "path", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Where the points are kept."
+    "--store", "path", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The store of the points' records."
 )
 @click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only this source of the study; repeatable.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Points at a time.  [default: one per core, at most 4]")
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds a point may take.")
-@click.option("--retry-failed", is_flag=True, help="Ask points again whose record is not ok.")
+@click.option("--retry-failed", is_flag=True, help="Run points again whose record is not ok.")
 @json_option
 def sweep(
     study: str, path: Path, sources: tuple[str, ...], workers: int | None, timeout: float, retry_failed: bool, as_json: bool
 ) -> int:
-    """Runs STUDY (a name of `ioaware list`, or a TOML file) into a store.
+    """Run STUDY (a name of `ioaware list`, or a TOML file) into a store.
 
-    A point that crashes, hangs or runs out of memory becomes one failed record and the rest go on. Interrupted, the same
-    command goes on where it stopped. Exits with 3 when a point is not ok, with 5 when this machine cannot ask a source.
+    A point that crashes, hangs or runs out of memory becomes one failed record; the others go on. After an interruption the
+    same command continues. Exits with 3 when a point is not ok, with 5 when this machine cannot run a source.
     Example: ioaware sweep forward --store forward.db
     """
     from ioaware.cli.progress import progress_bar
@@ -63,17 +63,17 @@ def sweep(
             progress=done,
             retry_failed=retry_failed,
         )
-        standing = _standing(found, store, sources)
+        statuses = _count_statuses(found, store, sources)
     emit(
-        lambda: _data(found.name, path, outcome, standing),
-        lambda: _text(found.name, path, outcome, standing),
+        lambda: _data(found.name, path, outcome, statuses),
+        lambda: _text(found.name, path, outcome, statuses),
         as_json=as_json,
     )
-    return _exit_code(standing)
+    return _exit_code(statuses)
 
 
-def _standing(study: Study, store: Store, sources: tuple[str, ...]) -> Counter[str]:
-    """How many points of the study have which status now, those of earlier runs included; `open` has no record."""
+def _count_statuses(study: Study, store: Store, sources: tuple[str, ...]) -> Counter[str]:
+    """Count the study's points by status, earlier runs included; `open` means without a record."""
     from ioaware.sweep.gpu_name import gpu_name
 
     machine = {"measure": gpu_name()} if "measure" in study.sources else {}
@@ -81,21 +81,21 @@ def _standing(study: Study, store: Store, sources: tuple[str, ...]) -> Counter[s
     return Counter(store.status(point, machine=machine.get(point.source, "")) or "open" for point in points)
 
 
-def _data(study: str, path: Path, outcome: Outcome, standing: Counter[str]) -> dict[str, Any]:
+def _data(study: str, path: Path, outcome: Outcome, statuses: Counter[str]) -> dict[str, Any]:
     return {
         "schema": 1,
         "study": study,
         "store": str(path),
-        "points": standing.total(),
-        "statuses": standing,
+        "points": statuses.total(),
+        "statuses": statuses,
         "asked_now": sum(outcome.statuses.values()),
         "failed_now": [{"point": point.label, "problem": problem} for point, problem in outcome.failed],
         "unavailable": outcome.unavailable,
     }
 
 
-def _text(study: str, path: Path, outcome: Outcome, standing: Counter[str]) -> Iterator[RenderableType]:
-    """The failures, what this machine could not ask, and one line of summary last."""
+def _text(study: str, path: Path, outcome: Outcome, statuses: Counter[str]) -> Iterator[RenderableType]:
+    """Yield the failures, the sources that cannot run here, and a summary line last."""
     from rich.text import Text
 
     from ioaware.cli.terminal_text import printable
@@ -103,16 +103,16 @@ def _text(study: str, path: Path, outcome: Outcome, standing: Counter[str]) -> I
     for point, problem in outcome.failed:
         yield Text(printable(f"failed: {point.label}: {problem}"))
     for source, why in outcome.unavailable.items():
-        yield Text(printable(f"not asked here: {source}: {why}"))
-    statuses = ", ".join(f"{count} {status}" for status, count in sorted(standing.items(), key=lambda item: item[0] != "ok"))
-    asked = sum(outcome.statuses.values())
-    yield Text(printable(f"{study}: {standing.total()} points in {path}: {statuses} ({asked} asked now)"))
+        yield Text(printable(f"not run here: {source}: {why}"))
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items(), key=lambda item: item[0] != "ok"))
+    now = sum(outcome.statuses.values())
+    yield Text(printable(f"{study}: {statuses.total()} points in {path}: {counts} ({now} run now)"))
 
 
-def _exit_code(standing: Counter[str]) -> int:
-    if any(status not in {*BYTES_HOLD, "open"} for status in standing):
+def _exit_code(statuses: Counter[str]) -> int:
+    if any(status not in {*BYTES_HOLD, "open"} for status in statuses):
         return exit_codes.INCONCLUSIVE
-    return exit_codes.ENVIRONMENT if standing["open"] else exit_codes.OK
+    return exit_codes.ENVIRONMENT if statuses["open"] else exit_codes.OK
 
 
 command = sweep

@@ -1,4 +1,4 @@
-"""`ioaware trace TARGET`: what the kernels access, counted in Triton's interpreter."""
+"""`ioaware trace TARGET`: bytes that the kernels access, counted in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ioaware.cli.output import emit
 @json_option
 @output_option("Write here instead of to stdout.")
 def trace(target: str, given: dict[str, str], as_json: bool, output: Path | None) -> int:
-    """Bytes that the kernels of TARGET access, by running them in Triton's interpreter on the CPU.
+    """Count the bytes that the kernels of TARGET access, in Triton's interpreter on the CPU.
 
-    Every load, store and atomic is counted under its mask, in bytes and in 32-byte sectors. Small sizes only: the
-    interpreter is slow. Exits with 1 when the output does not match the target's reference.
+    Counts every load, store and atomic under its mask, in bytes and in 32-byte sectors. The interpreter is slow: use small
+    sizes. Exits with 1 when the output does not match the target's reference.
     Example: ioaware trace flash2 -p seq_len=256
     """
     from ioaware.cli.render import result_text

@@ -1,4 +1,4 @@
-"""`ioaware verify [CLAIM...]`: theorems as executable checks, with the evidence each verdict rests on."""
+"""`ioaware verify [CLAIM...]`: theorems as executable checks, each verdict with its evidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @json_option
 @output_option("Write here instead of to stdout.")
 def verify(claims: tuple[str, ...], as_json: bool, output: Path | None) -> int:
-    """Checks CLAIMs (theorem1, theorem2; all of them by default) and shows the evidence; -v shows every number compared.
+    """Check CLAIMs (default: all; theorem1, theorem2) and print the evidence; -v prints every compared number.
 
     Exits with 0 when every claim holds, 1 when one fails, 3 when the evidence does not decide.
     """
@@ -87,7 +87,7 @@ def _exponent_row(power: Mapping[str, Any]) -> list[str]:
 
 
 def _decimals(value: float | str | None) -> str:
-    """Four decimals; a number that is not finite comes spelt out, one that could not be fitted is a dash."""
+    """Return four decimals; a number that is not finite in words, an unknown one as a dash."""
     from ioaware.display.units import UNKNOWN
 
     if value is None:

@@ -1,4 +1,4 @@
-"""Traffic and time against block size and M: the FlashAttention paper's Figure 2, middle, on the machine measured."""
+"""Figure: traffic and time against block size and M (FlashAttention paper, Figure 2, middle)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIME = Axis("time per head (s)", "time")
 
 
 def blocks(points: Points) -> Figure | None:
-    """One cell per head_dim at the N where most block sizes are known, or None."""
+    """Return one cell per head_dim at the N with most block sizes, or None."""
     chosen = _groups(points)
     if not chosen:
         return None
@@ -41,7 +41,7 @@ def blocks(points: Points) -> Figure | None:
 
 
 def _groups(points: Points) -> dict[tuple[int, int], list[Point]]:
-    """(head_dim, N) -> full-attention flash points, for each head_dim the N with most measured outer blocks."""
+    """Map (head_dim, N) to full-attention flash points, for each head_dim the N with most measured outer blocks."""
     dtype = points.slices[0].dtype if points.slices else ""
     groups: dict[tuple[int, int], list[Point]] = defaultdict(list)
     for point in points.of("predict", "trace", "measure", standing=("shown", "unstable")):
@@ -64,8 +64,10 @@ def _groups(points: Points) -> dict[tuple[int, int], list[Point]]:
 
 
 def _of_one_inner_block(group: list[Point]) -> list[Point]:
-    """Per algorithm the points of the inner block that was measured (or traced) with most outer ones, and all predictions:
-    two inner blocks would give two times at one outer block."""
+    """Return per algorithm the points of the inner block with most outer ones, and all predictions.
+
+    Why: two inner blocks would give two times at one outer block.
+    """
     kept: list[Point] = []
     for name in FLASH:
         own = [point for point in group if point.config.algorithm == name]
@@ -113,24 +115,24 @@ def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point]) -> Ce
 
 
 def time_per_head(point: Point) -> float | None:
-    """Time over heads, so that points with unlike numbers of heads compare. Only measured times are times."""
+    """Return measured time over heads, so that points with different numbers of heads compare."""
     return None if point.time_ns is None or point.source != "measure" else point.time_ns / point.num_heads
 
 
 def _line(points: Points, own: list[Point], name: str) -> list[Series]:
-    """The closed form over the outer block; it does not depend on the inner one."""
+    """Return the closed form over the outer block; it does not depend on the inner one."""
     by_block = {point.config.outer_block: point for point in own if point.source == "predict"}
     rows = [(float(size), by_block[size].requested_bytes, describe(points, by_block[size])) for size in sorted(by_block)]
     return list(series_of(f"{name} predicted", name, "predict", rows, ALGORITHMS[name]))
 
 
 def _own_bound(point: Point) -> float | None:
-    """The lower bound for the M on the axis: only predictions made from an M have it, others are for a machine's M."""
+    """Return the lower bound for the M on the axis, which only predictions made from an M have."""
     return None if point.sram_elements is None else point.per_head(point.result.lower_bound_bytes)
 
 
 def _floor(points: Points, group: list[Point], mark: str) -> list[Series]:
-    """Lower bound, or compulsory bytes, over the outer block."""
+    """Return the lower bound, or the compulsory bytes, over the outer block."""
     bound = mark == "bound"
     value: Value = _own_bound if bound else points.compulsory
     name = "lower bound" if bound else "compulsory floor"

@@ -1,4 +1,4 @@
-"""Fitted exponents of the claims, each with its confidence interval beside the power that theory gives."""
+"""Figure: fitted exponents of the claims, with confidence intervals and theory's powers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROW_HEIGHT = 0.14  # of a panel's usual height, per fitted quantity
 
 
 def exponents(claims: Sequence[Claim]) -> Figure | None:
-    """One cell per claim, one row per fitted power; None where no claim fitted any."""
+    """Return one cell per claim, one row per fitted power; None where no claim fitted any."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for claim in claims:
         groups[claim_title(claim.claim)] += [row for row in claim.evidence.get("exponents", ()) if _drawable(row)]
@@ -40,7 +40,7 @@ def exponents(claims: Sequence[Claim]) -> Figure | None:
 
 
 def _drawable(row: dict[str, Any]) -> bool:
-    """Powers with a finite interval; the others are in the table, spelled out."""
+    """Return the powers with a finite interval; the table lists the others."""
     return all(type(row.get(name)) in (int, float) for name in ("exponent", "low", "high", "expected"))
 
 
@@ -58,7 +58,7 @@ def _cell(claim: str, rows: Sequence[dict[str, Any]]) -> Cell:
 
 
 def _fitted(rows: Sequence[dict[str, Any]], places: Sequence[float], labels: Sequence[str]) -> Iterator[Series]:
-    """One series per colour, the algorithm a quantity's name starts with, and verdict: judged or only shown."""
+    """Return one series per colour (the algorithm of a quantity's name) and verdict."""
     for color, judged in itertools.product((*ALGORITHMS, "other"), (True, False)):
         own = [i for i, row in enumerate(rows) if _color(row) == color and (row.get("verdict") != "not judged") == judged]
         if own:
@@ -74,7 +74,7 @@ def _fitted(rows: Sequence[dict[str, Any]], places: Sequence[float], labels: Seq
 
 
 def _label(row: dict[str, Any]) -> str:
-    """`flash1: traced bytes, N²`, cut to what fits beside the axis."""
+    """Return `flash1: traced bytes, N²`, cut to what fits beside the axis."""
     quantity = str(row["quantity"]).removesuffix(LEADING)
     text = clean(f"{quantity}, {row['variable']}{_power(row['expected'])}")
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
@@ -85,7 +85,7 @@ def _less(row: dict[str, Any], name: str) -> float:
 
 
 def _power(value: float) -> str:
-    """The theorem's power as a superscript: N², M⁻¹."""
+    """Return the theorem's power as a superscript: N², M⁻¹."""
     return f"{value:g}".translate(str.maketrans("0123456789-.", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻·"))
 
 

@@ -1,4 +1,4 @@
-"""Series of points and the text of their labels: what every figure over points shares."""
+"""Series of points and their labels, shared by every figure over points."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ Value = Callable[[Point], float | None]
 
 
 def curve(points: Points, config: Config, value: Value, *, mark: Mark = "predict", label: str = "") -> tuple[Series, ...]:
-    """The closed form over N."""
+    """Return the closed form over N."""
     rows = [(point.seq_len, value(point), describe(points, point)) for point in points.along(config, "predict")]
     return series_of(f"{config.algorithm} predicted", config.algorithm, mark, rows, label)
 
 
 def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: str = "", timed: bool = False) -> list[Series]:
-    """Traced and measured points of one algorithm, one series per source, the unstable ones apart; where a time is drawn
-    (`timed`) also the throttled ones."""
+    """Return traced and measured points of one algorithm, one series per source, unstable ones apart.
+
+    `timed` says that times are drawn, so that throttled points are apart as well.
+    """
     groups: dict[Mark, list[Point]] = {"trace": [], "measure": [], "unstable": []}
     for point in seen:
         if point.source in ("trace", "measure"):
@@ -40,30 +42,30 @@ def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: s
 
 
 def seq_len(point: Point) -> float:
-    """N."""
+    """Return N."""
     return float(point.seq_len)
 
 
 def beside(index: int, count: int) -> Value:
-    """N shifted by a few percent: points of several algorithms with one value would hide each other."""
+    """Return N shifted by a few percent: equal values of several algorithms would hide each other."""
     shift = 1.09 ** (index - (count - 1) / 2)
     return lambda point: point.seq_len * shift
 
 
 def over_compulsory(points: Points, point: Point) -> float | None:
-    """HBM bytes over the floor of the same point."""
+    """Return the point's HBM bytes over its compulsory bytes."""
     floor = points.compulsory(point)
     return None if point.hbm_bytes is None or not floor else point.hbm_bytes / floor
 
 
 def rate_tflops(points: Points, point: Point) -> float | None:
-    """TFLOP/s of a point whose clocks are known: its own count of FLOPs, else the prediction's, over its time."""
+    """Return TFLOP/s of a point with known clocks, from its own FLOPs or else the prediction's."""
     flops = point_flops(points, point)
     return None if flops is None or not point.time_ns or point.standing != "shown" else flops / point.time_ns / 1e3
 
 
 def point_flops(points: Points, point: Point) -> float | None:
-    """FLOPs of the whole call."""
+    """Return the FLOPs of the whole call."""
     predicted = points.prediction(point)
     if predicted is not None and predicted.result.flops is not None:
         return predicted.result.flops / predicted.num_heads * point.num_heads
@@ -71,7 +73,7 @@ def point_flops(points: Points, point: Point) -> float | None:
 
 
 def describe(points: Points, point: Point) -> str:
-    """Everything worth knowing of a point, one fact a line."""
+    """Return the hover text of a point, one fact a line."""
     config, result = point.config, point.result
     mask = "causal" if config.causal else "full"
     lines = [

@@ -1,4 +1,4 @@
-"""Extra memory against N: what each algorithm allocates beyond its inputs and its output."""
+"""Figure: extra memory against N, beyond inputs and output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RATIO = Axis("÷ predicted (ratio)", "ratio", log=False)
 
 
 def memory(points: Points) -> Figure | None:
-    """One cell per head_dim, full attention; None where no source knows extra memory."""
+    """Return one cell per head_dim, full attention; None where no source knows extra memory."""
     cells = [_cell(points, part) for part in points.slices if not part.causal]
     if not any(series.mark != "compulsory" for cell in cells for series in cell.panels[0].series):
         return None

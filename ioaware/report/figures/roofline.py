@@ -1,4 +1,4 @@
-"""The roofline: what each measured point reached, under what HBM and the tensor cores allow at its intensity."""
+"""Figure: roofline of measured points under the limits of HBM and tensor cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HBM_INTENSITY = Axis("arithmetic intensity (FLOP per HBM byte)", "intensity")
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """A machine's limits, for one dtype. `source` says where the numbers come from."""
+    """A machine's limits for one dtype. `source` says where the numbers come from."""
 
     machine: str
     hbm_bytes_per_s: float
@@ -25,7 +25,10 @@ class Roofs:
 
 
 def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
-    """One cell per head_dim and mask with measured points; without known roofs the points stand alone. None without points."""
+    """Return one cell per head_dim and mask with measured points; None without points.
+
+    Without known roofs the points stand alone.
+    """
     cells = [cell for part in points.slices for cell in _cell(points, part, roofs)]
     if not cells:
         return None
@@ -62,13 +65,13 @@ def _cell(points: Points, part: Slice, roofs: Roofs | None) -> list[Cell]:
 
 
 def intensity(points: Points, point: Point) -> float | None:
-    """FLOP per byte that crossed between HBM and the L2."""
+    """Return FLOP per byte between HBM and the L2."""
     flops, moved = point_flops(points, point), point.hbm_bytes
     return None if flops is None or not moved else flops / (moved * point.num_heads)
 
 
 def _path(points: Points, seen: list[Point]) -> list[Series]:
-    """A thin line from the smallest N, which is written there, to the largest, labelled with the algorithm."""
+    """Return a thin line from the smallest N, labelled with it, to the largest, labelled with the algorithm."""
     rows = [(intensity(points, point), rate_tflops(points, point), describe(points, point)) for point in seen]
     name = seen[0].config.algorithm if seen else ""
     drawn = series_of(f"{name} path", name, "path", rows, ALGORITHMS.get(name, name))
@@ -80,12 +83,12 @@ def _path(points: Points, seen: list[Point]) -> list[Series]:
 
 
 def _long(series: Series) -> bool:
-    """Whether its two ends are far enough apart for two texts."""
+    """Whether its ends are far enough apart for two labels."""
     return max(series.x) > 3 * min(series.x)
 
 
 def _roof(roofs: Roofs, intensities: list[float]) -> tuple[Series, ...]:
-    """min(peak, bandwidth * intensity) from left of the leftmost point to right of the ridge and of the rightmost."""
+    """Return min(peak, bandwidth * intensity) over the points and the ridge."""
     ridge = roofs.peak_flops_per_s / roofs.hbm_bytes_per_s
     low, high = min([*intensities, ridge / 8]) / 1.5, max([*intensities, ridge * 2]) * 1.5
     places = (low, (low * ridge**4) ** (1 / 5), ridge, high)

@@ -1,4 +1,4 @@
-"""The speed of attention, back end against back end, from the records of a race: a line each over the sequence length."""
+"""Figure: speed of attention by back end over the sequence length, from the records of `ioaware bench`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
 LENGTH = Axis("sequence length N (rows)", "size")
 CACHE = Axis("length of the cache N_k (rows)", "size")
 NAMES = {OWN: "ioaware", PLAIN: "ioaware, plain Triton", "tutorial": "Triton's tutorial", "tutorial-file": "its own file"}
-"""Names for readers, of back ends whose own name says too little."""
+"""Names in figures, of back ends whose own name is unclear."""
 
 
 def speeds(records: Sequence[Record]) -> list[Figure]:
-    """One figure per pass that was raced."""
+    """Return one figure per pass of the records."""
     return [figure for what in ("forward", "backward", "decode") if (figure := _figure(what, records))]
 
 
@@ -44,7 +44,7 @@ def _figure(what: Pass, records: Sequence[Record]) -> Figure | None:
 
 
 def _groups(records: Iterable[Record]) -> list[tuple[str, list[Record]]]:
-    """What one cell shows: a head_dim and a mask, or a head_dim and the rows of a decode step."""
+    """Group records by cell: head_dim and mask, or head_dim and rows of a decode step."""
     found: dict[tuple[int, int, int], tuple[str, list[Record]]] = {}
     for record in records:
         point = record.point
@@ -91,7 +91,7 @@ def _rates(record: Record) -> list[float]:
 
 
 def _describe(record: Record, entry: Entry) -> str:
-    """Everything worth knowing of a back end at a point, one fact a line."""
+    """Return the hover text of a back end at a point, one fact a line."""
     time, unit = spread(entry.times_ns), "TB/s" if record.point.bound_by_bytes else "TFLOP/s"
     of_ceiling = share(record, entry)
     lines = [

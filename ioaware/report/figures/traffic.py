@@ -1,4 +1,4 @@
-"""Traffic against N: what theory predicts, what the kernels request, what the hardware moved; requested and HBM apart."""
+"""Figure: traffic against N, predicted, requested and measured; requested and HBM apart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HBM_FACTOR = Axis("÷ compulsory (×)", "factor")
 
 
 def traffic(points: Points, *, causal: bool) -> Figure | None:
-    """One row per head_dim: requested bytes on the left, HBM bytes, where measured, on the right. None without points."""
+    """Return one row per head_dim: requested bytes left, measured HBM bytes right. None without points."""
     slices = [part for part in points.slices if part.causal == causal]
     if not slices:
         return None
@@ -73,7 +73,7 @@ def _all_seen(points: Points, slices: Sequence[Slice]) -> list[Point]:
 
 
 def _blocks(slices: Sequence[Slice]) -> str:
-    """Which blocks each algorithm's curve has, all columns together."""
+    """Return the blocks of each algorithm's curve, all columns together."""
     found: dict[str, dict[str, None]] = {}
     for config in (config for part in slices for config in part.configs):
         found.setdefault(ALGORITHMS[config.algorithm], {})[config.blocks] = None
@@ -85,7 +85,7 @@ def _seen(points: Points, config: Config) -> list[Point]:
 
 
 def _bound_note(points: Points, slices: Sequence[Slice]) -> str:
-    """Which M the dotted bound is for, in the words of the prediction itself."""
+    """Return which M the dotted bound is for, by the prediction's own note."""
     for config in (config for part in slices for config in part.configs):
         for point in points.along(config, "predict"):
             if point.result.lower_bound_bytes is not None:
@@ -125,7 +125,7 @@ def _hbm(points: Points, part: Slice) -> Cell:
 
 
 def _longest(points: Points, configs: Sequence[Config], mark: Mark, value: Value) -> tuple[Series, ...]:
-    """A floor that does not depend on the algorithm: the one known at most values of N."""
+    """Return a lower bound that is independent of the algorithm, from the curve with most values of N."""
     name = "compulsory floor" if mark == "compulsory" else "lower bound"
     candidates: list[list[tuple[float | None, float | None, str]]] = [
         [

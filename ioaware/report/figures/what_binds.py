@@ -1,11 +1,10 @@
-"""What binds a fast kernel: its points under the ceilings of HBM, of the tensor cores and of the exponentials, in one unit.
+"""Figure: points under the ceilings of HBM, tensor cores and exponentials, in one unit.
 
-FLOP per clock and SM, at the clock that each point was measured at, because the ceilings of execution units are rates a
-clock. Of compute capability 9.0:
+Unit: FLOP per clock and SM, at each point's clock, because execution units have rates per clock. Of compute capability 9.0:
 - tensor cores, fp16 or bf16 into fp32: 4096 FLOP a clock and SM (989.4 TFLOP/s = 132 SMs x 4096 x 1.83 GHz; H100 whitepaper);
 - exponentials: 16 EX2 a clock and SM (CUDA C++ Programming Guide, throughput of native arithmetic instructions).
-Attention takes one exponential a score. Forward its two matmuls spend 4 d FLOP on a score, so the exponentials allow
-16 x 4 d FLOP a clock: as much as the tensor cores at d = 64, twice and four times as much at 128 and 256.
+Attention takes one exponential a score. Its forward matmuls take 4 d FLOP a score, so the exponentials allow 16 x 4 d FLOP
+a clock: as much as the tensor cores at d = 64, twice and four times as much at 128 and 256.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from ioaware.report.figures.roofline import HBM_INTENSITY
 from ioaware.report.kernel_points import Pair
 
 TENSOR_FLOPS, EXPONENTIALS = 4096, 16
-"""A clock and SM of compute capability 9.0."""
+"""Per clock and SM of compute capability 9.0."""
 MACHINE = PRESETS["H200"]
 FLOPS_PER_SCORE: Mapping[str, int] = {"hopper": 4}
-"""In units of head_dim, of the targets whose matmuls and exponentials are known to stand in this ratio."""
+"""FLOPs of a score over head_dim, of the targets for which this ratio is known."""
 RATE = Axis("rate (FLOP per clock and SM)", "rate", limits=(120, 24_000))
 INTENSITY = Axis(HBM_INTENSITY.label, HBM_INTENSITY.quantity, limits=(25, 25_000))
-"""The same in every cell, which are there to be compared."""
+"""The same in every cell, so that cells compare."""
 
 
 def units(pairs: Sequence[Pair]) -> Figure | None:
-    """One cell per head_dim and mask of the forward kernel's points on an H200; None without any."""
+    """Return one cell per head_dim and mask of the forward kernel's points on an H200; None without any."""
     groups: dict[tuple[int, bool], list[Pair]] = defaultdict(list)
     for pair in pairs:
         on = (pair.measured.environment or {}).get("gpu")
@@ -65,7 +64,7 @@ def _cell(head_dim: int, causal: bool, seen: Sequence[Pair]) -> Cell:
 
 
 def _marks(mark: Mark, seen: Sequence[Pair]) -> tuple[Series, ...]:
-    """The points, and on their path the smallest and, at its end, the largest N."""
+    """Return the points, and a path labelled with the smallest and the largest N."""
     rows = [(pair.intensity, pair.flops_per_clock_and_sm, _describe(pair)) for pair in seen]
     drawn = series_of(f"hopper {mark}", "hopper", mark, rows)
     if mark != "path" or not drawn:
@@ -77,7 +76,7 @@ def _marks(mark: Mark, seen: Sequence[Pair]) -> tuple[Series, ...]:
 
 
 def _roofs(head_dim: int, seen: Sequence[Pair]) -> tuple[Series, ...]:
-    """HBM's slope up to the tensor cores' ceiling, the exponentials' ceiling, and both units one after the other."""
+    """Return the slope of HBM, the ceilings of both units, and the rate of one unit after the other."""
     clock = median([pair.clock_mhz for pair in seen if pair.clock_mhz]) * 1e6
     bandwidth = MACHINE.bandwidth_bytes_per_s("hbm")
     per_clock = bandwidth / clock / MACHINE.sms
@@ -96,7 +95,7 @@ def _roofs(head_dim: int, seen: Sequence[Pair]) -> tuple[Series, ...]:
 
 
 def _describe(pair: Pair) -> str:
-    """Everything worth knowing of a point, one fact a line."""
+    """Return the hover text of a point, one fact a line."""
     params, result = pair.params, pair.measured
     lines = [
         f"{pair.name}, N = {params['seq_len']:,}, d = {params['head_dim']}, {'causal' if params['causal'] else 'full'}, "

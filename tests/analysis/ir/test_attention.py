@@ -50,13 +50,13 @@ def derived(case: str, causal: bool, chosen: tuple[int, int, int, str], layout: 
 @settings(max_examples=EXAMPLES, derandomize=True, deadline=None)
 @given(
     causal=st.booleans(),
-    laid_out=st.sampled_from(LAID_OUT),
+    formula_lines=st.sampled_from(LAID_OUT),
     heads=st.sampled_from([(1, 1), (1, 2), (2, 1)]),
     seq_len=st.integers(1, 22),
     kv_len=st.integers(1, 34),
 )
-def test_derived_predicted_and_traced_are_one(case, causal, laid_out, heads, seq_len, kv_len) -> None:
-    (head_dim, block_m, block_n, dtype), layout = laid_out
+def test_derived_predicted_and_traced_are_one(case, causal, formula_lines, heads, seq_len, kv_len) -> None:
+    (head_dim, block_m, block_n, dtype), layout = formula_lines
     if case == "standard":  # one softmax, compiled for rows of up to 32
         kv_len = 17 + kv_len % 16
     params = {
@@ -70,7 +70,7 @@ def test_derived_predicted_and_traced_are_one(case, causal, laid_out, heads, seq
         result = HOSTS[case](q, k, v, causal=causal, block_m=block_m, block_n=block_n)
         return result[0] if isinstance(result, tuple) else result
 
-    launches = derived(case, causal, *laid_out, padded(kv_len) if case == "standard" else 0)
+    launches = derived(case, causal, *formula_lines, padded(kv_len) if case == "standard" else 0)
     predicted = predict(case, **params).requested
     traced = [launch for launch in trace(load_target(run), {}).launches if launch.origin == "triton"]
     values = {"N": seq_len, "N_k": kv_len, "B": heads[0], "H": heads[1]}

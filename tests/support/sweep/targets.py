@@ -33,7 +33,7 @@ def stub_errors(job: dict[str, Any]) -> str:
     def refuse(source: str, target: str, params: Any, **options: Any) -> Result:
         raise MachineError("no counters here", "Ask for them.") if source == "measure" else UsageError("this cannot work")
 
-    module.answer = refuse
+    module.run_source = refuse
     return execute(job)
 
 
