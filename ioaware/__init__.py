@@ -9,13 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ioaware.api import derive, measure, predict, trace, verify
+    from ioaware.api import derive, explain, measure, predict, trace, verify
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "derive", "measure", "predict", "trace", "verify"]
+__all__ = ["__version__", "derive", "explain", "measure", "predict", "trace", "verify"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(importlib.import_module("ioaware.api"), name)
     raise AttributeError(f"module 'ioaware' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,6 +10,7 @@ from ioaware.result import ParamValue, Result
 
 if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.claim import Claim
+    from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.derive import Derived
 
 
@@ -59,6 +60,23 @@ def derive(
             return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
         loaded = load_target(target)
         return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
+
+
+def explain(
+    target: str | Callable[..., object],
+    *args: Any,
+    gpu: str = "cuda:90",
+    config: Mapping[str, ParamValue] | None = None,
+    **params: Any,
+) -> AnnotatedSource:
+    """Annotate each line of the kernels' source with its share of the bytes. Needs no GPU.
+
+    Arguments and errors are those of `derive`. The value's `kernels` hold the lines with their formulas.
+    """
+    derived = derive(target, *args, gpu=gpu, config=config, **params)
+    from ioaware.derivation.annotated_source import AnnotatedSource
+
+    return AnnotatedSource.of(derived)
 
 
 def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:

@@ -165,6 +165,12 @@ class Result:
         """Return the stable JSON form: `schema` first, then only the known keys."""
         return {"schema": SCHEMA, **_known(self)}
 
+    def __str__(self) -> str:
+        """Return one readable line; `repr` has every field."""
+        from ioaware.display.line import result_line
+
+        return result_line(self)
+
     def _repr_html_(self) -> str:
         """Return an HTML table for notebooks."""
         from ioaware.display.notebook import result_html

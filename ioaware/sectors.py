@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-SECTOR_BYTES = 32
+from ioaware.machine.model import SECTOR_BYTES
+
 _SHIFT = SECTOR_BYTES.bit_length() - 1
 
 Addresses = NDArray[np.uint64]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import pytest
 
 import ioaware
@@ -20,6 +22,18 @@ def test_predict_and_trace_agree_and_show_themselves() -> None:
     for result in (predicted, traced):
         assert "<table>" in result._repr_html_()
         assert "flash1" in result._repr_html_()
+
+
+def test_explain_shows_each_line_with_its_bytes() -> None:
+    source = ioaware.explain("flash2", **SMALL)
+    (kernel,) = source.kernels
+    data = source.to_dict()
+    assert data["target"] == "flash2"
+    moved = [line for line in data["kernels"][0]["lines"] if (line["kinds"], line["function"]) == ("writes", kernel.kernel)]
+    assert sum(line["bytes"] for line in moved) == source.result.requested.write_bytes
+    html = source._repr_html_()
+    assert kernel.kernel in html
+    assert all(escape(line["source"]) in html for line in moved)
 
 
 def test_the_machine_sets_the_lower_bound() -> None:

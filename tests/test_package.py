@@ -111,3 +111,10 @@ def test_constraints_are_exact_and_free_of_this_machine() -> None:
     text = (ROOT / "constraints.txt").read_text()
     assert pins()["torch"] == "2.13.0"
     assert not any(word in text for word in ("+", "://", "@", "file:"))
+
+
+def test_dir_lists_the_public_names() -> None:
+    """A fresh interpreter: a name that was used once is an attribute already."""
+    code = "import ioaware; print(*dir(ioaware))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(ioaware.__all__) <= set(done.stdout.split())

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ioaware.result import BYTES_HOLD, Result
 
-OK, FAILS, USAGE, INCONCLUSIVE, ENVIRONMENT, INTERNAL = 0, 1, 2, 3, 5, 70
+OK, FAILS, USAGE, INCONCLUSIVE, ENVIRONMENT, CORRUPT, INTERNAL = 0, 1, 2, 3, 5, 6, 70
 INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal's number, as shells have it
+
+MEANINGS: Mapping[int, str] = {
+    OK: "ok",
+    FAILS: "a claim fails, or an output is wrong",
+    USAGE: "usage: a name, value or path that cannot work",
+    INCONCLUSIVE: "inconclusive: the numbers do not decide",
+    ENVIRONMENT: "environment: this machine lacks something, or cannot write the output",
+    CORRUPT: "data corrupt or not to be trusted",
+    INTERNAL: "a bug of ioaware",
+    INTERRUPTED: "interrupted by Ctrl-C",
+    BROKEN_PIPE: "the reader of the output closed it",
+}
+"""Every exit code, for `ioaware --help`."""
 
 
 def of_result(result: Result) -> int:

@@ -16,11 +16,13 @@ from typing import Any
 import click
 
 from ioaware import __version__
-from ioaware.cli.exit_codes import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, OK, USAGE
+from ioaware.cli.exit_codes import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, MEANINGS, OK, USAGE
 from ioaware.cli.options import Settings
 from ioaware.cli.terminal_text import printable
 from ioaware.errors import IoawareError, UsageError
 
+COMPLETION = "_IOAWARE_COMPLETE"
+"""Set by the shell's completion script, as click names it."""
 EVERYWHERE = ("-q", "--quiet", "-v", "--verbose", "--json")
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -63,7 +65,7 @@ class Verbs(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in VERBS and not name.startswith("-"):
+        if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
             close = difflib.get_close_matches(name, VERBS, n=1)
             hint = f"Did you mean {close[0]}? " if close else ""
             raise UsageError(f"there is no verb {name!r}", f"{hint}Verbs: {', '.join(VERBS)}.")
@@ -72,6 +74,10 @@ class Verbs(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
             formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in MEANINGS.items()])
 
 
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -94,6 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: list[str], settings: Settings) -> int:
     """Run one command; return its exit code after reporting an error on stderr."""
     try:
+        if instruction := os.environ.get(COMPLETION):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(ioaware, {}, "ioaware", COMPLETION, instruction)
         given = _verb_first(arguments)
         with ioaware.make_context("ioaware", given, obj=settings) as context:  # click's own main() hides EPIPE
             code = ioaware.invoke(context)

@@ -20,10 +20,8 @@ def mathml(expr: Expr) -> str:
     from sympy import Symbol
     from sympy.printing import mathml as printer
 
-    from ioaware.analysis.formulas.iverson import readable
-
     typeset: Any = printer
-    found: Any = readable(expr)
+    found: Any = expr
     names = {symbol: escape(clean(str(symbol))) for symbol in found.atoms(Symbol)}
     safe = {symbol: Symbol(name, **symbol.assumptions0) for symbol, name in names.items() if name != str(symbol)}
     text = str(typeset(found.xreplace(safe), printer="presentation", disable_split_super_sub=True, mul_symbol="dot"))

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from ioaware.display.text import clean
+from ioaware.display.text import clean, params_text
 from ioaware.display.units import UNKNOWN, bytes_text, significant, time_text, times_text
-from ioaware.report.tables import params_text
-from ioaware.result import Result, Traffic
 
 if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.claim import Claim
+    from ioaware.result import Result, Traffic
 
 MAX_FORMULA = 1000
 FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
@@ -29,7 +28,7 @@ def result_html(result: Result) -> str:
     status = "" if result.status == "ok" else f", <b>{escape(result.status)}</b>"
     columns = "<tr><th></th><th>reads</th><th>writes</th><th>both</th></tr>" if places else ""
     table = f"<table>{columns}{''.join(places)}{facts}</table>"
-    return f"<div>{head}{status}<br><code>{escape(params_text(result))}</code>{table}</div>"
+    return f"<div>{head}{status}<br><code>{escape(params_text(result.params))}</code>{table}</div>"
 
 
 def _place(name: str, traffic: Traffic | None) -> Iterator[str]:
@@ -77,3 +76,17 @@ def claims_html(claims: Iterable[Claim]) -> str:
         for claim in claims
     )
     return f"<table>{''.join(rows)}</table>"
+
+
+def source_html(target: str, functions: Iterable[tuple[str, Iterable[tuple[str, int, str, str]]]]) -> str:
+    """Return a table per function: share of the bytes, line number, source, formula. All escaped."""
+    tables = (
+        f"<p><code>{escape(clean(name))}</code></p><table>{''.join(map(_source_row, rows))}</table>" for name, rows in functions
+    )
+    return f"<div><b>{escape(clean(target))}</b>{''.join(tables)}</div>"
+
+
+def _source_row(row: tuple[str, int, str, str]) -> str:
+    share, number, text, formula = row
+    source = f"<td style='text-align:left'><code style='white-space:pre'>{escape(clean(text, MAX_FORMULA))}</code></td>"
+    return f"<tr><td>{escape(share)}</td><td>{number}</td>{source}<td>{escape(clean(formula, MAX_FORMULA))}</td></tr>"

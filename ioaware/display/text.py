@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 
 MAX_LENGTH = 300
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
@@ -19,6 +20,11 @@ def clean(value: object, limit: int = MAX_LENGTH) -> str:
     short = text[:limit]
     visible = "".join(_spelt(character) if unicodedata.category(character) in _INVISIBLE else character for character in short)
     return visible if len(text) <= limit else f"{visible}… ({len(text):,} characters)"
+
+
+def params_text(params: Mapping[str, object]) -> str:
+    """Return `seq_len=512, head_dim=64, ...` of the parameters that are set."""
+    return ", ".join(f"{clean(name, 60)}={clean(value, 60)}" for name, value in params.items() if value is not None)
 
 
 def claim_title(name: str) -> str:

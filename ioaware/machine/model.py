@@ -9,6 +9,8 @@ from typing import Literal
 from ioaware.errors import UsageError
 from ioaware.params import DTYPE_ALIASES, ELEMENT_BYTES
 
+SECTOR_BYTES = 32
+"""Granularity of L1 and L2 requests on NVIDIA GPUs, and the unit of Nsight Compute's sector counters."""
 LevelName = Literal["registers", "shared", "l1", "l2", "hbm"]
 
 

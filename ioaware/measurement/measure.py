@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ioaware.environment import scrub, software_environment
 from ioaware.errors import DataError, MachineError
+from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.assemble_result import Profiled, assemble_result, failure
 from ioaware.measurement.kernel_attribution import L2_READ_SECTORS, METRICS, attribute
 from ioaware.measurement.ncu import STILL_WORKS, Ncu, command, counters_refused, find_ncu, run_failed
@@ -24,7 +25,7 @@ from ioaware.result import ParamValue, Result, Traffic
 
 Mode = Literal["time", "profile"]
 
-SECTOR_BYTES = 32
+
 KILL_MARGIN_S = 5.0
 """A hanging worker exits by itself with a traceback; after this margin it is killed."""
 

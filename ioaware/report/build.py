@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioaware import __version__
-from ioaware.display.text import claim_title, clean
+from ioaware.display.text import claim_title, clean, params_text
 from ioaware.display.units import bytes_text, time_text
 from ioaware.errors import DataError
 from ioaware.report import style, tables
@@ -265,7 +265,7 @@ def _other(result: Result) -> tuple[str, ...]:
     return (
         clean(result.target),
         result.source,
-        tables.params_text(result),
+        params_text(result.params),
         bytes_text(requested),
         bytes_text(hbm),
         time_text(result.time_ns),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, cast
 
-from ioaware.display.text import clean
+from ioaware.display.text import clean, params_text
 from ioaware.display.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
 from ioaware.report.comparable_points import Point, Points
 from ioaware.report.figures.labels import over_compulsory, rate_tflops
@@ -79,7 +79,7 @@ def _kernel_row(pair: Pair) -> tuple[str, ...]:
     rate = pair.flops_per_clock_and_sm if steady else None
     return (
         clean(pair.name),
-        params_text(pair.measured),
+        params_text(pair.measured.params),
         bytes_text(pair.derived_read_bytes),
         _ratio(pair.read_ratio),
         bytes_text(pair.derived_write_bytes),
@@ -127,7 +127,7 @@ def _problem(result: Result) -> Problem:
         if result.check is not None:
             found = f"relative error {result.check.relative_error:.2g}, allowed {result.check.tolerance:.2g}"
             why = f"{found}; {why}" if why else found
-    return Problem(clean(result.target), result.source, params_text(result), status, why or "no reason recorded")
+    return Problem(clean(result.target), result.source, params_text(result.params), status, why or "no reason recorded")
 
 
 def notes(points: Points) -> list[tuple[str, int]]:
@@ -137,11 +137,6 @@ def notes(points: Points) -> list[tuple[str, int]]:
         for note in dict.fromkeys(clean(note) for note in point.result.notes):
             counts[note] = counts.get(note, 0) + 1
     return sorted(counts.items(), key=lambda item: -item[1])[:MOST_FACTS]
-
-
-def params_text(result: Result) -> str:
-    """Return `seq_len=512, head_dim=64, ...` of the parameters that are set."""
-    return ", ".join(f"{clean(name, 60)}={clean(value, 60)}" for name, value in result.params.items() if value is not None)
 
 
 def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from ioaware._monkeypatch import Patches
+from ioaware.machine.model import SECTOR_BYTES
 from ioaware.result import Traffic
-from ioaware.sectors import SECTOR_BYTES, count_sectors
+from ioaware.sectors import count_sectors
 from ioaware.tracing.address_check import Memory
 
 

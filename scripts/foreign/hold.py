@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement import l1_counters as l1
 from ioaware.result import BYTES_HOLD, Launch, ParamValue, Result
 from ioaware.result_file import read_jsonl, write_jsonl
@@ -22,7 +23,6 @@ from ioaware.result_file import read_jsonl, write_jsonl
 TOLERANCE = 0.005
 SHOWN = 0.0005
 """Terms smaller than this share of the elements are left out of the tables, not of the sums."""
-SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from ioaware import errors
+from ioaware.cli import exit_codes
 from ioaware.cli import main as cli
 from ioaware.cli.main import VERBS, run
 from ioaware.cli.options import Settings
@@ -51,6 +52,21 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"], Settings()) == 0
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in VERBS)
+
+
+def test_help_names_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the errors, and every constant of the module."""
+    import ioaware.sweep.runner  # noqa: F401 - defines an error of its own
+
+    def codes(kind: type[IoawareError]) -> set[int]:
+        return {kind.exit_code}.union(
+            *(codes(child) for child in kind.__subclasses__() if child.__module__.startswith("ioaware."))
+        )
+
+    constants = {value for name, value in vars(exit_codes).items() if name.isupper() and isinstance(value, int)}
+    assert run(["--help"], Settings()) == 0
+    shown = capsys.readouterr().out.partition("Exit codes:")[2]
+    assert {int(line.split()[0]) for line in shown.splitlines() if line.strip()} == constants | codes(IoawareError)
 
 
 def test_flags_mean_the_same_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,3 +242,20 @@ def test_narrow_encodings_get_escapes_instead_of_a_crash() -> None:
     done = ioaware("list", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize(
+    ("words", "index", "offered"),
+    [("ioaware ver", 1, {"verify"}), ("ioaware derive --g", 2, {"--gpu"}), ("ioaware nope x", 2, set())],
+)
+def test_the_shell_completes_verbs_and_options(words: str, index: int, offered: set[str]) -> None:
+    environment = {**os.environ, "_IOAWARE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(index)}
+    done = ioaware(env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {line.partition(",")[2] for line in done.stdout.split()} == offered
+
+
+def test_the_completion_script_is_printed() -> None:
+    done = ioaware(env={**os.environ, "_IOAWARE_COMPLETE": "bash_source"})
+    assert done.returncode == 0
+    assert "complete -o nosort -F _ioaware_completion ioaware" in done.stdout

@@ -9,7 +9,6 @@ from sympy import Expr
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
 from ioaware.analysis.ir.accesses.kernel_traffic import (
-    SECTOR_BYTES,
     Access,
     AccessKind,
     Argument,
@@ -35,6 +34,7 @@ from ioaware.analysis.ir.mlir.parser import Operation, parse
 from ioaware.analysis.ir.sectors.enumeration import repetitions, totals
 from ioaware.analysis.ir.sectors.sector_totals import SectorTotal, sector_total, sectors_together
 from ioaware.errors import UsageError
+from ioaware.machine.model import SECTOR_BYTES
 
 EVERYWHERE = ", taken to be the same wherever it is"
 """What a formula in a name makes of what may change from program to program."""

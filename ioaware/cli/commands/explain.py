@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
-from ioaware.result import SCHEMA
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.line_report import Explanation, Line
 
 
@@ -33,9 +32,9 @@ def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str]
     Example: ioaware explain flash2 -p seq_len=4096
     """
     from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.derivation.derive import derive as run_derived
-    from ioaware.derivation.line_report import explain as explained
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
@@ -44,23 +43,24 @@ def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str]
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
     result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data)
-    kernels, verbose = explained(result), settings().verbose
-    emit(lambda: _data(result, kernels), lambda: _text(result, kernels, verbose), as_json=as_json, output=output)
+    source, verbose = AnnotatedSource.of(result), settings().verbose
+    emit(source.to_dict, lambda: _text(source, verbose), as_json=as_json, output=output)
 
 
-def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterator[RenderableType]:
+def _text(source: AnnotatedSource, verbose: bool) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from ioaware.cli.formula_tables import brief, remarks
     from ioaware.cli.render import assignments
     from ioaware.cli.terminal_text import printable
 
+    result, kernels = source.result, source.kernels
     yield Text(printable(f"explain {result.target}  {assignments(result.params)}"))
     printed: set[tuple[str, str]] = set()
     for kernel in kernels:
         for at, section in enumerate(kernel.sections):
             several = len(kernels) > 1 or kernel.launches > 1
-            moved = f"  {_moved(kernel, kernels, result)}" if at == 0 and several else ""
+            moved = f"  {_moved(kernel, source)}" if at == 0 and several else ""
             yield Text(printable(f"\n{section.function}  {Path(section.path).name}{moved}"))
             if at == 0 and kernel.conditions:
                 yield Text(printable(f"for {' and '.join(map(str, kernel.conditions))}"))
@@ -69,7 +69,7 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
             for line in section.lines:
                 if again and not line.accesses and line is not section.lines[0]:
                     continue
-                yield Text(printable(f"{_share(line, kernel, result):>7} {line.number:>5}  {line.text}"), no_wrap=True)
+                yield Text(printable(f"{source.share_text(line, kernel):>7} {line.number:>5}  {line.text}"), no_wrap=True)
                 if line.accesses:
                     times = " and ".join(brief(count.expr, verbose=verbose) for count in line.executions)
                     formula = brief(line.bytes.expr, verbose=verbose)
@@ -80,13 +80,14 @@ def _text(result: Derived, kernels: list[Explanation], verbose: bool) -> Iterato
     yield from [Text(""), *notes] if notes else []
 
 
-def _moved(kernel: Explanation, kernels: list[Explanation], result: Derived) -> str:
+def _moved(kernel: Explanation, source: AnnotatedSource) -> str:
     """Return the bytes of a kernel over all its launches, with its share of the work."""
     from ioaware.derivation.line_report import value
     from ioaware.display.units import bytes_text
 
-    each = [value(one.bytes, result.values) for one in kernels]
-    own = value(kernel.bytes, result.values)
+    kernels, values = source.kernels, source.result.values
+    each = [value(one.bytes, values) for one in kernels]
+    own = value(kernel.bytes, values)
     whole = None if None in each else sum((bytes_ or 0) * one.launches for bytes_, one in zip(each, kernels, strict=True))
     parts = ["bytes depend on data" if own is None else bytes_text(own * kernel.launches)]
     if own is not None and whole and len(kernels) > 1:
@@ -96,62 +97,9 @@ def _moved(kernel: Explanation, kernels: list[Explanation], result: Derived) -> 
     return ", ".join(parts)
 
 
-def _share(line: Line, kernel: Explanation, result: Derived) -> str:
-    """Return the share of the kernel's bytes in percent, or the line's bytes where the kernel's depend on data."""
-    from ioaware.derivation.line_report import share, value
-    from ioaware.display.units import bytes_text
-
-    if not line.accesses:
-        return ""
-    part, own = share(line.bytes, kernel.bytes, result.values), value(line.bytes, result.values)
-    return f"{part:.1%}" if part is not None else "data" if own is None else bytes_text(own, 3)
-
-
 def _margin(line: Line) -> str:
     """Return the indent of the line's source and a corner that points up to it."""
     return " " * (15 + len(line.text) - len(line.text.lstrip())) + "\u2514 "
-
-
-def _data(result: Derived, kernels: list[Explanation]) -> Mapping[str, Any]:
-    """Return what `--json` prints: only the lines that move bytes."""
-    from ioaware.derivation.line_report import share, value
-
-    values = result.values
-    return {
-        "schema": SCHEMA,
-        "target": result.target,
-        "params": dict(result.params),
-        "kernels": [
-            {
-                "kernel": kernel.kernel,
-                "launches": kernel.launches,
-                "bytes": value(kernel.bytes, values),
-                "formula": str(kernel.bytes),
-                "conditions": [str(condition) for condition in kernel.conditions],
-                "lines": [
-                    {
-                        "function": section.function,
-                        "path": section.path,
-                        "line": line.number,
-                        "source": line.text.strip(),
-                        "kinds": line.kinds,
-                        "bytes": value(line.bytes, values),
-                        "share": share(line.bytes, kernel.bytes, values),
-                        "formula": str(line.bytes),
-                        "executions": [str(count) for count in line.executions],
-                    }
-                    for section in kernel.sections
-                    for line in section.lines
-                    if line.accesses
-                ],
-                "unplaced": [
-                    {"operation": access.operation, "tensor": access.tensor, "formula": str(access.bytes)}
-                    for access in kernel.unplaced
-                ],
-            }
-            for kernel in kernels
-        ],
-    }
 
 
 command = explain

@@ -38,9 +38,9 @@ def test_text(expr: sympy.Expr, text: str) -> None:
 def test_a_pair_is_an_equation_everywhere() -> None:
     pair = Holds(N - 4) * Holds(4 - N)
     assert latex(pair) == r"\left[\mathrm{n} = 4\right]"
-    assert "<mo>[</mo><mi>n</mi><mo>=</mo><mn>4</mn><mo>]</mo>" in mathml(pair)
+    assert "<mo>[</mo><mi>n</mi><mo>=</mo><mn>4</mn><mo>]</mo>" in mathml(readable(pair))
     assert latex(Holds(N - 4)) == r"\left[\mathrm{n} \geq 4\right]"
-    assert "&#8805;" in mathml(Holds(N - 4))
+    assert "&#8805;" in mathml(readable(Holds(N - 4)))
 
 
 def test_what_has_no_truth_value_is_left_alone() -> None:

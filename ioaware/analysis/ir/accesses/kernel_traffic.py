@@ -15,8 +15,6 @@ from ioaware.analysis.formulas.exact_ratio import Number
 from ioaware.analysis.formulas.functions import free_symbols
 from ioaware.analysis.formulas.printing import show
 
-SECTOR_BYTES = 32
-
 
 @dataclass(frozen=True, slots=True)
 class Pointer:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import gcd, lcm
 
-from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
 from ioaware.analysis.ir.algebra.constructors import mod
 from ioaware.analysis.ir.algebra.poly import ONE, Atom, Choice, Floor, Poly, Symbol, Test, Unknown, parts, poly
 from ioaware.analysis.ir.algebra.predicates import is_zero
+from ioaware.machine.model import SECTOR_BYTES
 
 
 def alignment(address: Poly) -> dict[Symbol, int]:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Scope, Touch
-from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.poly import ZERO, Poly, Symbol
 from ioaware.analysis.ir.loops.access_totals import Programs, active_lanes, unknowns
 from ioaware.analysis.ir.sectors.execution_classes import alike, executions_of
 from ioaware.analysis.ir.sectors.lanes import numeric
+from ioaware.machine.model import SECTOR_BYTES
 
 MOST_PROGRAMS = 4096
 

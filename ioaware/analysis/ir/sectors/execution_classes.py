@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
-from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.poly import Poly, Test, Unknown
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns
 from ioaware.analysis.ir.sectors.lanes import numeric
+from ioaware.machine.model import SECTOR_BYTES
 
 MOST_EXECUTIONS = 1 << 25
 Numbers = NDArray[np.int64]

@@ -9,12 +9,12 @@ from math import prod
 import numpy as np
 
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import mod, substitute
 from ioaware.analysis.ir.algebra.poly import Choice, Extreme, Floor, Poly, Symbol, Test, parts, poly
 from ioaware.analysis.ir.algebra.predicates import decided
 from ioaware.analysis.ir.sums.reindex import floors
+from ioaware.machine.model import SECTOR_BYTES
 
 LARGEST_ENUMERATION = 1 << 16
 

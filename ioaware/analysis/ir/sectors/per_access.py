@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Floor, Poly, Symbol, Test, poly, total
@@ -21,6 +20,7 @@ from ioaware.analysis.ir.sectors.alignment import has_unknown
 from ioaware.analysis.ir.sectors.lanes import enumerated, spread
 from ioaware.analysis.ir.sectors.rows import PATIENT, SECTOR, Sectors, rows_of_a_mask, run_sectors, summed
 from ioaware.analysis.ir.sums.closed_forms import linear
+from ioaware.machine.model import SECTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)

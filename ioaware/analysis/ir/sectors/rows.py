@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.analysis.ir.accesses.kernel_traffic import SECTOR_BYTES
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Sum, Symbol, Test, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, decided
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 from ioaware.analysis.ir.sums.closed_forms import extent, linear
+from ioaware.machine.model import SECTOR_BYTES
 
 SECTOR = poly(SECTOR_BYTES)
 PATIENT = 7  # a proof that rows do not overlap decides between a number and a bound
