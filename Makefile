@@ -1,4 +1,4 @@
-# make report | test | lint: each sets up .venv first, and again only when one of its inputs has changed.
+# make report | test | test-all | lint | docs: each sets up .venv first, and again only when one of its inputs has changed.
 # On a machine without a GPU, PIP_EXTRA_INDEX_URL may name PyTorch's CPU wheels to save the download of CUDA.
 
 PYTHON ?= python3
@@ -13,19 +13,29 @@ HASH := import hashlib, pathlib, sys; \
 INPUTS := $(shell $(PYTHON) -c '$(HASH)')
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: report test lint venv clean
+.PHONY: report test test-all lint docs venv clean
 .SILENT:
 
 report: venv
 	$(BIN)/ioaware report -o report
 
+# Every kernel, every verb, the proofs, and a sample of what is long.
 test: venv
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(PYTEST_ARGS)
+
+test-all: venv
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/check_words.py
+	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet --no-progress .github
 	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
+
+docs: venv
+	$(BIN)/mkdocs build --strict --site-dir site
 
 venv:
 	test -n "$(INPUTS)" || { echo "make: $(PYTHON) does not run; choose a Python: make PYTHON=python3.12" >&2; exit 5; }
@@ -38,8 +48,8 @@ venv:
 	  echo "set-up 2/3: build tools" >&2; \
 	  $(PIP) hatchling editables; \
 	  echo "set-up 3/3: PyTorch, Triton and the rest, pinned by constraints.txt (a minute or more)" >&2; \
-	  $(PIP) --no-build-isolation -e '.[test,lint]'; \
+	  $(PIP) --no-build-isolation -e '.[test,lint,docs]'; \
 	  echo "$(INPUTS)" > $(STAMP); }
 
 clean:
-	rm -rf .venv build dist report
+	rm -rf .venv build dist report site
