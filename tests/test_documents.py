@@ -86,7 +86,7 @@ def rewrite(shown: Shown, output: str) -> None:
     shown.page.write_text(text.replace(f"$ {shown.code}\n{shown.output}```", f"$ {shown.code}\n{output}```"), encoding="utf-8")
 
 
-@pytest.mark.parametrize("shown", commands(), ids=shown_id)
+@pytest.mark.parametrize("shown", list(commands()), ids=shown_id)
 @pytest.mark.usefixtures("folder")
 def test_a_command_prints_what_is_shown(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments(shown.code), Settings()) == 0
@@ -109,7 +109,7 @@ def test_a_process_prints_it_too(folder: Path) -> None:
     assert stable(done.stdout) == stable(shown.output)
 
 
-@pytest.mark.parametrize("shown", sessions(), ids=shown_id)
+@pytest.mark.parametrize("shown", list(sessions()), ids=shown_id)
 @pytest.mark.usefixtures("folder")
 def test_a_session_prints_what_is_shown(shown: Shown) -> None:
     test = doctest.DocTestParser().get_doctest(shown.code, {}, name(shown.page), name(shown.page), 0)

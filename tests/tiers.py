@@ -1,0 +1,56 @@
+"""The tests that `make test` leaves to `make test-all`, in one table.
+
+A line names tests by a pattern of their node id and, where the default tier keeps a sample, the pattern of that sample. Tests that are
+long for another reason carry `@pytest.mark.slow` themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+ATTENTION = "tests/kernels/attention"
+SLOW: tuple[tuple[str, str | None], ...] = (
+    # Compiled plans: one of each kernel stays.
+    (f"{ATTENTION}/hopper/test_hopper_backward_compile.py::test_all_gradients_at_once", r"128-bf16-(False-0-blocks|True-2-whole)"),
+    (f"{ATTENTION}/hopper/test_hopper_backward_compile.py::test_each_gradient_by_one_writer", "256-2"),
+    (f"{ATTENTION}/hopper/test_hopper_compile.py::test_machine_code", r"plan(0|6)-"),
+    (f"{ATTENTION}/(decode|portable)/.*_compile.py", r"(-64-|\[64)"),
+    # Hopper derivations by hand: one size of each kind stays.
+    (f"{ATTENTION}/hopper/test_hopper_backward_bytes.py::test_derived_and_by_hand", r"3-512-128-in_one_kernel|2-256-256-in_two_kernels"),
+    (r"tests/derivation/test_derive_hopper.py::test_every_formula_equals_enumeration", "hopper-False"),
+    (r"tests/derivation/test_derive_hopper.py::test_the_whole_result_is_shown_at_any_size", None),
+    (r"tests/sweep/test_recorded.py::test_its_sectors_are_derived_where_heads_are_dealt_in_pairs", None),
+    (r"tests/sweep/test_recorded.py::test_the_hopper_kernel_moved", r"\[128\]"),
+    # Three-way agreement: flash2 stays in each, the others run in everything.
+    (r"tests/analysis/ir/test_attention.py::test_derived_predicted_and_traced_are_one", "flash2"),
+    (r"tests/tracing/test_trace_cases.py::test_traced_equals_predicted", "flash2"),
+    (r"tests/derivation/test_derive.py::test_derived_is_traced_and_predicted", "flash2"),
+    (r"tests/derivation/test_derive.py::test_sympy_proves_the_papers_closed_form", "flash2"),
+    (f"{ATTENTION}/portable/test_portable_bytes.py::test_derived_traced_and_by_hand", r"'head_dim': 40"),
+    (f"{ATTENTION}/decode/test_decode_bytes.py::test_derived_traced_and_by_hand", r"'head_dim': 64"),
+    # Accuracy on every dtype, mask and shape: float16 stays.
+    (f"{ATTENTION}/test_attention_accuracy.py::test_agrees_with_float64", r"float16-full|float16-causal|float16.*\(4"),
+    # Other GPUs' resources, other processes, other installations.
+    (r"tests/compilation/test_resource_usage.py", r"cuda:90-.*plain|after_a_failure|not_printed"),
+    (r"tests/symints/test_without_dynamo.py", None),
+    (r"tests/cli/test_bare_machine.py", None),
+    (r"tests/scripts/test_bench_derive.py", None),
+    (r"tests/sweep/test_kill.py", None),
+    (r"tests/test_package.py::test_(one_top_level|everything_of_the_package)", None),
+    (f"{ATTENTION}/test_attention_quiet.py", None),
+    # Random programs and property tests with many examples.
+    (r"tests/analysis/ir/test_fuzz.py::test_programs\[", r"\[\d*[05]\]"),
+    (r"tests/analysis/ir/test_fuzz.py::test_small_programs", r"\[\d*[05]\]"),
+)
+
+
+def is_slow(node_id: str) -> bool:
+    """Return whether the default tier leaves out the test of this node id."""
+    return any(re.match(tests, node_id) and not (kept and re.search(kept, node_id)) for tests, kept in SLOW)
+
+
+def stale(node_ids: Iterable[str]) -> list[str]:
+    """Return the patterns that match no test."""
+    ids = list(node_ids)
+    return [tests for tests, _ in SLOW if not any(re.match(tests, node_id) for node_id in ids)]
