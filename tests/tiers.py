@@ -1,7 +1,7 @@
 """The tests that `make test` leaves to `make test-all`, in one table.
 
-A line names tests by a pattern of their node id and, where the default tier keeps a sample, the pattern of that sample. Tests that are
-long for another reason carry `@pytest.mark.slow` themselves.
+A line names tests by a pattern of their node id and, where the default tier keeps a sample, the pattern of that sample. A test
+that is long by itself may carry `@pytest.mark.slow` instead.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from collections.abc import Iterable
 ATTENTION = "tests/kernels/attention"
 SLOW: tuple[tuple[str, str | None], ...] = (
     # Compiled plans: one of each kernel stays.
-    (f"{ATTENTION}/hopper/test_hopper_backward_compile.py::test_all_gradients_at_once", r"128-bf16-(False-0-blocks|True-2-whole)"),
+    (
+        f"{ATTENTION}/hopper/test_hopper_backward_compile.py::test_all_gradients_at_once",
+        r"128-bf16-(False-0-blocks|True-2-whole)",
+    ),
     (f"{ATTENTION}/hopper/test_hopper_backward_compile.py::test_each_gradient_by_one_writer", "256-2"),
     (f"{ATTENTION}/hopper/test_hopper_compile.py::test_machine_code", r"plan(0|6)-"),
     (f"{ATTENTION}/(decode|portable)/.*_compile.py", r"(-64-|\[64)"),
     # Hopper derivations by hand: one size of each kind stays.
-    (f"{ATTENTION}/hopper/test_hopper_backward_bytes.py::test_derived_and_by_hand", r"3-512-128-in_one_kernel|2-256-256-in_two_kernels"),
+    (
+        f"{ATTENTION}/hopper/test_hopper_backward_bytes.py::test_derived_and_by_hand",
+        r"3-512-128-in_one_kernel|2-256-256-in_two_kernels",
+    ),
     (r"tests/derivation/test_derive_hopper.py::test_every_formula_equals_enumeration", "hopper-False"),
     (r"tests/derivation/test_derive_hopper.py::test_the_whole_result_is_shown_at_any_size", None),
     (r"tests/sweep/test_recorded.py::test_its_sectors_are_derived_where_heads_are_dealt_in_pairs", None),
