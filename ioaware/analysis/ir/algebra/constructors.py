@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
 
+from ioaware.analysis.ir.algebra.division import divide, divide_by_constant
 from ioaware.analysis.ir.algebra.poly import (
     ONE,
     ZERO,
     Atom,
     Choice,
-    Coefficient,
     Extreme,
     Floor,
-    Monomial,
     Poly,
     Sum,
     Symbol,
@@ -33,7 +32,7 @@ def floor_div(a: Poly, b: Poly) -> Poly:
     divisor = b.constant
     if divisor is not None:
         return _floor_by_constant(a, int(divisor))
-    quotient, rest = _divide(a, b)
+    quotient, rest = divide(a, b)
     if not rest.terms:
         return quotient
     shared = _floor_by_symbols(a, b)
@@ -56,7 +55,7 @@ def _floor_by_symbols(a: Poly, b: Poly) -> Poly | None:
     if scale == 1:
         return None
     symbols = Poly({factors: 1})
-    quotient, rest = _divide(a, symbols)
+    quotient, rest = divide(a, symbols)
     if not quotient.terms or not positive(symbols):
         return None
     if nonnegative(rest) and nonnegative(symbols - rest - 1):
@@ -85,52 +84,18 @@ def _leads_negative(value: Poly) -> bool:
     return value.terms.get(first, 0) < 0
 
 
-def _divide(a: Poly, b: Poly) -> tuple[Poly, Poly]:
-    """Terms of `a` that a divisor of one term divides, and the rest."""
-    if len(b.terms) != 1:
-        return (ONE, ZERO) if a == b else (-ONE, ZERO) if a == -b else (ZERO, a)
-    ((factors, scale),) = b.terms.items()
-    quotient: dict[Monomial, Coefficient] = {}
-    rest: dict[Monomial, Coefficient] = {}
-    for monomial, coefficient in a.terms.items():
-        left = _without(monomial, factors)
-        if left is not None and isinstance(coefficient, int) and coefficient % scale == 0:
-            quotient[left] = int(coefficient // scale)
-        else:
-            rest[monomial] = coefficient
-    return Poly(quotient), Poly(rest)
-
-
-def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
-    left = list(monomial)
-    for factor in factors:
-        if factor not in left:
-            return None
-        left.remove(factor)
-    return tuple(left)
-
-
 def _floor_by_constant(a: Poly, b: int) -> Poly:
     if b < 0:
         a, b = -a, -b
     if b == 1:
         return a
-    quotient: dict[Monomial, Coefficient] = {}
-    rest: dict[Monomial, Coefficient] = {}
-    for monomial, coefficient in a.terms.items():
-        if not isinstance(coefficient, int):
-            return _floor(a, poly(b))
-        whole, left = divmod(coefficient, b)
-        if monomial and left:
-            rest[monomial] = coefficient
-        else:
-            if whole:
-                quotient[monomial] = whole
-            if left:
-                rest[monomial] = left
-    if not any(rest):
-        return Poly(quotient)  # a constant between 0 and b
-    return Poly(quotient) + _floor_of_rest(Poly(rest), b)
+    parts = divide_by_constant(a, b)
+    if parts is None:
+        return _floor(a, poly(b))
+    quotient, rest = parts
+    if not any(rest.terms):
+        return quotient  # the rest is a constant between 0 and b
+    return quotient + _floor_of_rest(rest, b)
 
 
 def _floor_of_rest(rest: Poly, b: int) -> Poly:
@@ -204,7 +169,7 @@ def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
         flat = dict.fromkeys(map(_clipped_once, flat))
     common = _common_factor(flat) * (common_coefficient(flat) if ZERO in flat else 1)
     if common.terms != ONE.terms:
-        return common * _extreme(is_least, [_divide(arg, common)[0] for arg in flat])
+        return common * _extreme(is_least, [divide(arg, common)[0] for arg in flat])
     kept: list[Poly] = []
     for arg in flat:
         if any(_beats(other, arg, is_least) for other in kept):

@@ -11,19 +11,17 @@ from contextvars import ContextVar
 from fractions import Fraction
 from functools import lru_cache
 
+from ioaware.analysis.ir.algebra.constant_bounds import atom_lower_bound, constant_lower_bound
 from ioaware.analysis.ir.algebra.counterexamples import refuted
+from ioaware.analysis.ir.algebra.division import plain_floor_div
 from ioaware.analysis.ir.algebra.poly import (
     Atom,
     Choice,
-    Coefficient,
     Extreme,
     Floor,
-    Monomial,
     Poly,
-    Sum,
     Symbol,
     Test,
-    Unknown,
     poly,
 )
 
@@ -46,73 +44,11 @@ def positive(value: Poly) -> bool:
 
 
 @lru_cache(maxsize=CACHED)
-def floor_of(value: Poly) -> Coefficient | None:
-    """A constant that `value` is never below, if one is known."""
-    shifted = _shifted(value)
-    if any(c < 0 for monomial, c in shifted.items() if monomial):
-        return None
-    return shifted.get((), 0)
-
-
-@lru_cache(maxsize=CACHED)
-def _least_of(atom: Atom) -> Coefficient | None:
-    """A constant lower bound of an atom."""
-    match atom:
-        case Symbol():
-            return floor_of(atom.lower) if atom.lower is not None else None
-        case Test():
-            return 0
-        case Floor():
-            low, divisor = floor_of(atom.numerator), atom.denominator.constant
-            if low is None:
-                return None
-            if divisor is not None and divisor > 0:
-                return low // divisor
-            return 0 if low >= 0 and (floor_of(atom.denominator) or 0) > 0 else None
-        case Extreme():
-            lows = [floor_of(arg) for arg in atom.args]
-            known = [low for low in lows if low is not None]
-            if atom.least:
-                return min(known) if len(known) == len(lows) else None
-            return max(known) if known else None
-        case Choice():
-            then, other = floor_of(atom.then), floor_of(atom.other)
-            return None if then is None or other is None else min(then, other)
-        case Sum():
-            low = floor_of(atom.body)
-            return 0 if low is not None and low >= 0 else None
-        case Unknown():
-            return 0 if atom.idempotent else None
-        case _:
-            return None
-
-
-def _shifted(value: Poly) -> dict[Monomial, Coefficient]:
-    """Terms after writing each atom as its lower bound plus something not negative."""
-    result: dict[Monomial, Coefficient] = {}
-    for monomial, coefficient in value.terms.items():
-        expanded: dict[Monomial, Coefficient] = {(): coefficient}
-        for atom in monomial:
-            low = _least_of(atom)
-            if low is None:
-                return {(atom,): -1}  # its sign is open: nothing follows
-            grown: dict[Monomial, Coefficient] = {}
-            for factors, c in expanded.items():
-                grown[(*factors, atom)] = grown.get((*factors, atom), 0) + c
-                if low:
-                    grown[factors] = grown.get(factors, 0) + c * low
-            expanded = grown
-        for factors, c in expanded.items():
-            result[factors] = result.get(factors, 0) + c
-    return result
-
-
-@lru_cache(maxsize=CACHED)
 def _prove(value: Poly, depth: int) -> bool:
     constant = value.constant
     if constant is not None:
         return constant >= 0
-    low = floor_of(value)
+    low = constant_lower_bound(value)
     if low is not None and low >= 0:
         return True
     if depth == 0 or len(value.terms) > 24 or refuted(value):
@@ -143,8 +79,8 @@ def _without_ordered_floors(value: Poly) -> Poly:
             if (
                 c > 0 > negative
                 and upper.denominator == lower.denominator
-                and floor_of(upper.denominator) is not None
-                and floor_of(upper.numerator - lower.numerator) is not None
+                and constant_lower_bound(upper.denominator) is not None
+                and constant_lower_bound(upper.numerator - lower.numerator) is not None
                 and nonnegative(upper.numerator - lower.numerator)
             ):
                 shared = min(c, -negative)
@@ -199,39 +135,33 @@ def _prove_floor_alone(value: Poly, atom: Floor, depth: int) -> bool:
 
 def _prove_floor_below(value: Poly, atom: Floor, depth: int) -> bool:
     """r - c floor(n / d) >= 0 says floor(n / d) <= m, m = floor(r / c), which for integers is n <= (m + 1) d - 1."""
-    from ioaware.analysis.ir.algebra.constructors import floor_div
-
     coefficient = -value.terms.get((atom,), 0)
     rest = value + poly(atom) * coefficient
     whole = all(isinstance(c, int) for c in value.terms.values())
     if not whole or coefficient <= 0 or atom.key in rest.key or not positive(atom.denominator):
         return False
-    most = floor_div(rest, poly(coefficient))
+    most = plain_floor_div(rest, poly(coefficient))
     return _prove((most + 1) * atom.denominator - 1 - atom.numerator, depth - 1)
 
 
 def _prove_by_finer_floor(value: Poly, atom: Floor, divisor: int, sign: int, depth: int) -> bool:
     """floor(n / (k d)) is floor(floor(n / d) / k): a bound that keeps the floor by d which stands beside it."""
-    from ioaware.analysis.ir.algebra.constructors import floor_div
-
     for other in value.atoms:
         finer = other.denominator.constant if isinstance(other, Floor) else None
         if finer is not None and 1 < finer < divisor and divisor % finer == 0:
             times = divisor // int(finer)
-            inner = floor_div(atom.numerator, poly(finer)) - (times - 1 if sign > 0 else 0)
+            inner = plain_floor_div(atom.numerator, poly(finer)) - (times - 1 if sign > 0 else 0)
             return _prove(replace_atom(value, atom, inner * Fraction(1, times)), depth - 1)
     return False
 
 
 def _prove_by_range(value: Poly, atom: Floor, depth: int) -> bool:
     """floor is monotone: an index in the numerator is replaced by its own upper bound."""
-    from ioaware.analysis.ir.algebra.constructors import floor_div
-
     for index in atom.numerator.atoms:
         if isinstance(index, Symbol) and index.upper is not None and atom.numerator.terms.get((index,), 0) > 0:
             if any(index in factors for factors in atom.numerator.terms if factors != (index,)):
                 continue
-            bound = floor_div(replace_atom(atom.numerator, index, index.upper), atom.denominator)
+            bound = plain_floor_div(replace_atom(atom.numerator, index, index.upper), atom.denominator)
             return positive(atom.denominator) and _prove(replace_atom(value, atom, bound), depth - 1)
     return False
 
@@ -264,7 +194,7 @@ def _sign_of_factor(value: Poly, atom: Atom) -> int | None:
 
 
 def _never_negative(atom: Atom) -> bool:
-    low = _least_of(atom)
+    low = atom_lower_bound(atom)
     if low is not None:
         return low >= 0
     return isinstance(atom, (Extreme, Floor, Choice)) and nonnegative(poly(atom))
