@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from ioaware.analysis.formulas.common_subexpressions import named
+from ioaware.analysis.formulas.common_subexpressions import name_subexpressions
 from ioaware.analysis.formulas.divisibility_cases import cases
-from ioaware.analysis.formulas.iverson import readable
+from ioaware.analysis.formulas.iverson import with_brackets
 from ioaware.analysis.formulas.leading_term import leading
 from ioaware.analysis.formulas.printing import show
 from ioaware.cli.render import Row, assignments, facts
@@ -49,7 +49,7 @@ def latex(expr: Expr) -> str:
     from sympy.core.function import AppliedUndef
     from sympy.printing.latex import latex as typeset
 
-    expr = readable(expr)
+    expr = with_brackets(expr)
     names = {symbol: rf"\mathrm{{{str(symbol).replace('_', chr(92) + '_')}}}" for symbol in expr.free_symbols}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
     functions = {
         call.func: Function(rf"\mathrm{{{str(call.func).replace('_', chr(92) + '_')}}}") for call in expr.atoms(AppliedUndef)
@@ -76,7 +76,7 @@ def formula_lines(
     found = cases(expr)
     whole, names = found.whole, ()
     if write is show and not verbose:
-        short = named(whole)
+        short = name_subexpressions(whole)
         if len(write(short.expr)) <= READABLE:
             whole, names = short.expr, short.names
     same = known is not None and found.is_there(known[1])

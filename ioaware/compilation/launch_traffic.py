@@ -11,9 +11,9 @@ from typing import Any, cast
 from sympy import Expr, Symbol
 from triton.backends.compiler import GPUTarget
 
-from ioaware.analysis.formulas.hermite import closed
-from ioaware.analysis.formulas.piecewise import flattened
-from ioaware.analysis.formulas.ranges import Range, within
+from ioaware.analysis.formulas.hermite import close_floor_sums
+from ioaware.analysis.formulas.piecewise import flatten
+from ioaware.analysis.formulas.ranges import Range, restrict
 from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.kernel_analysis import touches
@@ -55,7 +55,7 @@ def cached_traffic(
         within_them = dict(ranges)
         traffic = _with_formulas(
             analyse(text, arguments, grid),
-            lambda expr: flattened(within(_exchanged(closed(expr), fine), within_them)),
+            lambda expr: flatten(restrict(_exchanged(close_floor_sums(expr), fine), within_them)),
             lambda note: _in_parameters(note, multiples),
         )
         if name:

@@ -17,7 +17,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.loops.access_totals import Programs
-from ioaware.analysis.ir.sectors.execution_classes import alike
+from ioaware.analysis.ir.sectors.execution_classes import execution_classes
 from ioaware.compilation.compiled_accesses import Access, accesses
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch
@@ -108,13 +108,13 @@ def count_l1_requests(touches: Sequence[Touch], programs: Programs, compiled_acc
     plain = [touch for touch in touches if touch.kind != "atomic"]
     by_warps = [touch for touch in plain if not _by_tma(touch)]
     for touch in filter(_by_tma, plain):
-        for case in alike(touch, programs):
+        for case in execution_classes(touch, programs):
             if touch.kind == "read":  # whole boxes are counted: elements outside the tensor read as zeros
                 total.tma_read_bytes += case.times * case.addresses.size * touch.element_bytes
             else:
                 total.tma_write_bytes += case.times * tma_store_bytes(case.addresses, case.mask, touch.element_bytes)
     for touch, ways in zip(by_warps, _match(by_warps, compiled_accesses), strict=True):
-        for case in alike(touch, programs) if ways else ():
+        for case in execution_classes(touch, programs) if ways else ():
             for access in ways:
                 sectors, bytes_ = instruction_sectors(case.addresses, case.mask, access, touch.element_bytes)
                 if touch.kind == "read":

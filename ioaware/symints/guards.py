@@ -15,7 +15,7 @@ from sympy import Symbol
 
 from ioaware.analysis.formulas.exact_ratio import Number
 from ioaware.analysis.formulas.printing import show
-from ioaware.analysis.formulas.ranges import Range, follows, ranges
+from ioaware.analysis.formulas.ranges import Range, implied, ranges
 from ioaware.symints.guard_evaluation import compute
 from ioaware.symints.powers_of_two import BitLength, NextPowerOfTwo
 from ioaware.symints.to_sympy import OpaqueExpressionError, plain
@@ -106,7 +106,7 @@ def without_redundant(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
         if isinstance(condition.holds, sympy.Eq):
             return True
         rest = Condition(condition.holds.xreplace(equal), "").expr
-        return rest is None or not follows(rest, given.ranges)
+        return rest is None or not implied(rest, given.ranges)
 
     return tuple(_without_wider(list(filter(is_independent, distinct.values()))))
 
@@ -120,7 +120,7 @@ def _without_wider(conditions: list[Condition]) -> Iterator[Condition]:
     known_ranges: dict[Symbol, Range] = {}
     redundant: set[Condition] = set()
     for condition, (factors, most) in sorted(bounded.items(), key=lambda pair: pair[1][1]):
-        if follows(condition.expr, known_ranges):
+        if implied(condition.expr, known_ranges):
             redundant.add(condition)
             continue
         for symbol, step in factors.items():

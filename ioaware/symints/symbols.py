@@ -23,7 +23,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from ioaware._monkeypatch import Patches
 from ioaware.analysis.formulas.functions import positive_symbols
-from ioaware.analysis.ir.algebra.sympy_bridge import certain
+from ioaware.analysis.ir.algebra.sympy_bridge import always_holds
 from ioaware.errors import UsageError
 from ioaware.symints.guard_evaluation import UnknownFunctionError, compute
 from ioaware.symints.guards import Condition
@@ -285,7 +285,7 @@ def _holds_always(expr: Any) -> bool | None:
     with suppress(OpaqueExpressionError):
         expr = plain(expr, {symbol: symbol for symbol in expr.free_symbols})
     with suppress(UsageError):
-        if certain(expr, SMALLEST):
+        if always_holds(expr, SMALLEST):
             return True
     lifted = {symbol: _sympy.Dummy(integer=True, positive=True) + (SMALLEST - 1) for symbol in expr.free_symbols}
     known: Any = expr.xreplace(lifted)

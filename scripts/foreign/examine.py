@@ -72,14 +72,14 @@ def examined(spec: str) -> list[Row]:
 def told(count: Any) -> str:
     """A formula that fits a table, with names for what it says again and again; of a longer one its leading term, or at least
     its length."""
-    from ioaware.analysis.formulas.common_subexpressions import named
+    from ioaware.analysis.formulas.common_subexpressions import name_subexpressions
     from ioaware.analysis.formulas.leading_term import leading_term
     from ioaware.analysis.formulas.printing import show
 
     text = show(count.expr)
     if len(text) <= LONGEST_FORMULA:
         return f"`{text}`"
-    short = named(count.expr)
+    short = name_subexpressions(count.expr)
     where = ", ".join(f"`{name} = {show(value)}`" for name, value in short.names)
     if where and len(show(short.expr)) + len(where) <= LONGEST_FORMULA:
         return f"`{show(short.expr)}` with {where}"

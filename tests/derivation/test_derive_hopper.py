@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ioaware.analysis.ir import KernelTraffic
-from ioaware.analysis.ir.sectors.execution_classes import alike
+from ioaware.analysis.ir.sectors.execution_classes import execution_classes
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.cli.formula_tables import derived_text
 from ioaware.compilation.launch_traffic import kernel_traffic, launch_touches
@@ -52,7 +52,7 @@ def counted(launch: CapturedLaunch, values: Mapping[str, int]) -> dict[str, int]
     fields: list[str] = ["read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes"]
     totals = dict.fromkeys(fields, 0)
     for touch in touches:
-        for each in alike(touch, programs):
+        for each in execution_classes(touch, programs):
             totals[f"{touch.kind}_bytes"] += int(each.mask.sum()) * touch.element_bytes * each.times
             if touch.kind != "atomic":
                 at = each.addresses[each.mask]

@@ -17,7 +17,7 @@ from triton.backends.compiler import GPUTarget
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ioaware.analysis.formulas.evaluate import evaluate
-from ioaware.analysis.ir.sectors.execution_classes import alike
+from ioaware.analysis.ir.sectors.execution_classes import execution_classes
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.compilation.compiled_accesses import accesses
 from ioaware.compilation.launch_traffic import kernel_traffic, launch_touches
@@ -233,7 +233,7 @@ def test_execution_classes_sum_to_the_formulas(function: Callable[..., Any], par
     touches, programs = launch_touches(launch, found.values, DEFAULT_GPU)
     formulas = kernel_traffic(launch, found.values, DEFAULT_GPU).accesses
     for touch, access in zip(touches, formulas, strict=True):
-        classes = list(alike(touch, programs))
+        classes = list(execution_classes(touch, programs))
         elements = sum(case.times * int(np.count_nonzero(case.mask)) for case in classes)
         sectors = sum(case.times * len(np.unique(case.addresses[case.mask] // 32)) for case in classes)
         assert elements == evaluate(access.elements.expr, found.values)
@@ -246,4 +246,4 @@ def test_equal_executions_form_one_class() -> None:
     found = captured(rows_of, rows=2000, cols=512)
     touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
     rows = next(touch for touch in touches if touch.shape == (512,) and touch.kind == "read")
-    assert [case.times for case in alike(rows, programs)] == [2000]
+    assert [case.times for case in execution_classes(rows, programs)] == [2000]

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from ioaware.analysis.theory.claims.hardware import as_asked, l1_savings_bytes
+from ioaware.analysis.theory.claims.hardware import l1_savings_bytes, matches_algorithm
 from ioaware.cases import CASES
 from ioaware.derivation.derive import derive
 from ioaware.report.kernel_points import pairs
@@ -47,7 +47,7 @@ def test_every_record_says_where_it_is_from_and_was_checked(record: Result) -> N
 
 def test_counters_differ_from_the_closed_forms_by_less_than_a_thousandth_of_a_percent() -> None:
     """What the README says of the points where nothing that the L1 holds is read again."""
-    clear = [seen for seen in map(observe, RECORDED) if as_asked(seen)]
+    clear = [seen for seen in map(observe, RECORDED) if matches_algorithm(seen)]
     assert len(clear) == 65
     for seen in clear:
         assert seen.observed.requested is not None

@@ -1,8 +1,7 @@
-"""Sums over an index at many points: no more terms are computed than the points are different in what these depend on.
+"""Sums over an index at many points at once, sharing equal terms between points.
 
-Points whose terms and bounds are equal are one point. Where terms depend on a length and on the index as `length - step index`
-(see `shifts`), all points share one table of cumulative sums. What is left is computed term by term, a chunk of all points'
-terms after the other.
+Points with equal terms and bounds are one point. Where terms depend on `length - step index` alone (see
+`shift_invariance`), all points share one table of cumulative sums. Other terms are computed one by one, in chunks.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ DENSE = 8  # possible kinds of a point for which a table is faster than to sort 
 
 @dataclass(frozen=True, slots=True)
 class Summation:
-    """The sum of a term for index = low .. high, 0 where `high` is below `low`; `what` stands in errors."""
+    """The sum of a term for index = low .. high, 0 where `high` < `low`; errors quote `what`."""
 
     term: Node
     index: str
@@ -35,7 +34,7 @@ class Summation:
     """A symbol that the term depends on only as `symbol - step index`, and the step."""
 
     def total(self, frame: Frame) -> Whole:
-        """At each point of a frame."""
+        """Return the sum at each point of a frame."""
         first, last = (exact_ratio.integer(frame.of(end), self.what) for end in (self.low, self.high))
         if isinstance(first, int) and isinstance(last, int) and last < first:
             return 0
@@ -55,13 +54,13 @@ class Summation:
 
     @property
     def _names(self) -> frozenset[str]:
-        """What the term depends on but for the index."""
+        """Return the symbols of the term without the index."""
         return self.term.names - {self.index}
 
     def _among_equals(self, frame: Frame) -> Whole | None:
-        """The sum at one point of each kind, given to all of the kind; None where most are of a kind of their own."""
+        """Sum at one point of each group of equal points; None where most groups have one point."""
         asked = dict.fromkeys((self.low, self.high, *outside(self.term, frozenset({self.index}))))
-        found = kinds([part for node in asked for part in frame.kept(node)], cast(int, frame.size))
+        found = group_points([part for node in asked for part in frame.kept(node)], cast(int, frame.size))
         if found is None or 2 * found[0].size > cast(int, frame.size):
             return None
         first, kind = found
@@ -69,26 +68,26 @@ class Summation:
         return total if isinstance(total, int) else total.taken(kind)
 
     def _from_table(self, frame: Frame, starts: Array, ends: Array, terms: int) -> Array:
-        """The sums of points that all have terms, as differences of cumulative sums where these are fewer than all terms."""
+        """Sum non-empty ranges as differences of cumulative sums, where that needs fewer terms."""
         table = self._table(frame, starts, ends) if terms >= ENOUGH * starts.size else None
         if table is None or 2 * table.size > terms:
             return self._totals(frame, starts, ends)
         try:
             sums = self._cumulated(frame, table)
         except (ZeroDivisionError, ValueError):
-            # Of a term in a gap between what the points ask for, maybe. One that they do ask for raises it here again.
+            # Perhaps raised by a term that no point needs. A term that one needs raises it here again.
             return self._totals(frame, starts, ends)
         return sums[table.ends] - sums[table.starts]
 
     def _table(self, frame: Frame, starts: Array, ends: Array) -> _Table | None:
-        """Which terms there are in all; None where nobody can tell which points share them."""
+        """Return the distinct terms of all points; None where grouping the points is too slow."""
         symbols = {name: frame.symbol(name) for name in sorted(self._names)}
         least, most, rest = starts, ends, np.zeros(starts.size, np.int64)
         if self.shift is not None:
             symbol, step = self.shift
             length = _array(symbols.pop(symbol), starts.size)
             least, most, rest = length // step - ends, length // step - starts, length % step
-        found = kinds([*symbols.values(), exact_ratio.column(rest)], starts.size)
+        found = group_points([*symbols.values(), exact_ratio.column(rest)], starts.size)
         if found is None or object in (least.dtype, most.dtype):
             return None
         first, kind = found
@@ -99,7 +98,7 @@ class Summation:
         return _Table(first, low, high, rest[first], before[kind] + least, before[kind] + most + 1)
 
     def _cumulated(self, frame: Frame, table: _Table) -> Array:
-        """The sum of all terms before each place of a table, and of all of them."""
+        """Return the cumulative sums of a table, with a leading 0."""
         symbol, step = self.shift or (self.index, 1)
         points = frame.part(table.first, self._names - {symbol})
         found: list[Array] = [np.zeros(1, np.int64)]
@@ -113,7 +112,7 @@ class Summation:
         return np.cumsum(terms.values if fits else terms.values.astype(object))
 
     def _totals(self, frame: Frame, starts: Array, ends: Array) -> Array:
-        """The sums of points that all have terms, all computed."""
+        """Sum non-empty ranges term by term."""
         totals, most = np.zeros(starts.shape, np.int64), 0
         for chunk in _chunks(ends - starts + 1):
             local = exact_ratio.column(starts[chunk.point] + chunk.place)
@@ -129,18 +128,18 @@ class Summation:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Terms by number, of kinds of points: from `low` to `high` of each kind, one kind after the other."""
+    """Term numbers `low` to `high` of each group of points, one group after the other."""
 
     first: Array
     """A point of each kind."""
     low: Array
     high: Array
     rest: Array
-    """What the symbol is more than step times the number."""
+    """The symbol less step times the term's number."""
     starts: Array
-    """Of each point: where in the table its first term is."""
+    """For each point, the place of its first term in the table."""
     ends: Array
-    """And where the first one is that is no more its own."""
+    """For each point, the place after its last term."""
 
     @property
     def size(self) -> int:
@@ -149,7 +148,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Some terms of points that stand in a line, each point's after one another: whose they are and the how manieth of it."""
+    """Consecutive terms of consecutive points: the point and the position of each term."""
 
     points: slice
     owned: Array
@@ -159,7 +158,7 @@ class _Chunk:
 
 
 def _chunks(counts: Array) -> Iterator[_Chunk]:
-    """All terms of points that have so many each, at least one."""
+    """Yield all terms of points that have these many each, at least one."""
     ends = np.cumsum(counts)
     for begin in range(0, int(ends[-1]), CHUNK):
         end = min(begin + CHUNK, int(ends[-1]))
@@ -171,7 +170,7 @@ def _chunks(counts: Array) -> Iterator[_Chunk]:
 
 
 def _added(terms: Whole, owned: Array, *, wide: bool) -> Array:
-    """The sums of so many terms after another."""
+    """Add up runs of terms of these lengths."""
     if isinstance(terms, int):
         return owned.astype(object if wide else np.int64) * terms
     values = terms.values.astype(object, copy=False) if wide else terms.values
@@ -179,7 +178,7 @@ def _added(terms: Whole, owned: Array, *, wide: bool) -> Array:
 
 
 def _terms(starts: Array, ends: Array) -> int:
-    """How many there are in all."""
+    """Return the number of terms of all points."""
     longest = int(ends.max()) - int(starts.min()) + 1
     fits = abs(int(starts.min())) + abs(int(ends.max())) + longest * starts.size <= INT64_MAX
     return (
@@ -194,7 +193,7 @@ def _array(value: Whole, size: int) -> Array:
 
 
 def outside(node: Node, indices: frozenset[str]) -> Iterator[Node]:
-    """The largest parts that change with none of the indices, nor with those of sums inside; constants apart."""
+    """Yield the largest parts that vary with no index, neither given nor of an inner sum; no constants."""
     if not node.names.isdisjoint(indices):
         inner = indices if node.index is None else indices | {node.index}
         for part in node.parts:
@@ -203,8 +202,8 @@ def outside(node: Node, indices: frozenset[str]) -> Iterator[Node]:
         yield node
 
 
-def kinds(values: Iterable[Whole], size: int) -> tuple[Array, Array] | None:
-    """One point of each kind, and which kind each point is, where these values are told apart; None if that takes too long."""
+def group_points(values: Iterable[Whole], size: int) -> tuple[Array, Array] | None:
+    """Return one point of each group of equal points, and the group of each point; None if too slow."""
     code: Any = np.zeros(size, np.int64)
     scale = 1
     for value in values:

@@ -1,4 +1,4 @@
-"""Names for what a long formula says again and again: `A*n**2 - B*n` with n = ceil(seq_len/128)."""
+"""Common-subexpression elimination for display: `A*n**2 - B*n` with n = ceil(seq_len/128)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from ioaware.analysis.formulas.iverson import Bracket, readable
+from ioaware.analysis.formulas.iverson import Bracket, with_brackets
 from ioaware.analysis.formulas.printing import show
 
 _sympy: Any = sympy
@@ -24,19 +24,21 @@ SHORTEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A formula in names, and what each name stands for, in the ones before it."""
+class NamedFormula:
+    """A formula with named subexpressions; each name is defined in terms of earlier ones."""
 
     expr: Expr
     names: tuple[tuple[str, Expr], ...] = ()
 
 
-def named(expr: Expr) -> Named:
-    """With names for roundings, extremes and sums that stand in a long formula more than once. One too long to look at keeps
-    its form."""
-    expr = readable(expr)
+def name_subexpressions(expr: Expr) -> NamedFormula:
+    """Name repeated roundings, extremes and sums of a long formula.
+
+    A formula of more than MOST_NODES nodes is returned unchanged.
+    """
+    expr = with_brackets(expr)
     if sum(1 for _ in _some(expr)) >= MOST_NODES or len(show(expr)) <= SHORT:
-        return Named(expr)
+        return NamedFormula(expr)
     taken = {str(symbol) for symbol in _symbols(expr)}
     letters = [letter for letter in LETTERS if letter not in taken]
     found: list[tuple[str, Expr]] = []
@@ -50,7 +52,7 @@ def named(expr: Expr) -> Named:
         expr = exchanged.xreplace({repeated: symbol})
         found = [(other, _replaced(value, repeated, symbol)) for other, value in found]
         found.append((name, repeated))
-    return Named(expr, tuple(_in_order(found)))
+    return NamedFormula(expr, tuple(_in_order(found)))
 
 
 def _some(expr: Any) -> Iterator[Any]:
@@ -61,12 +63,12 @@ def _some(expr: Any) -> Iterator[Any]:
 
 
 def _symbols(expr: Any) -> set[Any]:
-    """Those of indices too."""
+    """Return all symbols, including indices."""
     return expr.atoms(sympy.Symbol)
 
 
 def _most_repeated(expr: Any) -> Any:
-    """What a name saves the most characters of."""
+    """Return the subexpression whose name saves the most characters."""
     inside = {index for node in expr.atoms(sympy.Sum) for index, *_ in node.args[1:]}
     counts = Counter(node for node in _some(expr) if isinstance(node, WORTH_NAMING) and not node.free_symbols & inside)
     saved = {node: (times - 1) * len(show(node)) for node, times in counts.items() if times > 1 and len(show(node)) >= SHORTEST}
@@ -78,7 +80,7 @@ def _replaced(value: Any, part: Any, symbol: Any) -> Any:
 
 
 def _in_order(found: list[tuple[str, Expr]]) -> Iterator[tuple[str, Expr]]:
-    """A name after those that it is told in."""
+    """Yield each definition after those it uses."""
     waiting = list(found)
     while waiting:
         names = {name for name, _ in waiting}

@@ -1,4 +1,4 @@
-"""What a formula is where lengths are whole sectors, and what otherwise: one case for a sum of several formulas with cases."""
+"""Case distinction by divisibility: a formula for aligned lengths and one for all others."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ from ioaware.analysis.formulas.printing import show
 
 _sympy: Any = sympy
 MOST_NODES = 3000
-"""Of a formula that is looked at; a longer one nobody reads."""
+"""Longest formula that is simplified; longer ones are not for reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """`whole` where `where` holds, and `otherwise` elsewhere: None where no case is told apart, or nobody knows."""
+    """`whole` where `where` holds, `otherwise` elsewhere; None for no distinction or an unknown value."""
 
     whole: Expr
     where: Any = None
     otherwise: Expr | None = None
     multiples: tuple[tuple[Any, int], ...] = ()
-    """What `where` says, if it says that lengths are multiples: of which number each."""
+    """The multiple of each length, where `where` is a divisibility condition."""
 
     def is_there(self, other: Expr) -> bool:
-        """Whether another formula says the same where this one holds whole."""
-        here = under(_sympy.expand(other), dict(self.multiples))
+        """Return whether another formula equals this one where `where` holds."""
+        here = drop_exact_roundings(_sympy.expand(other), dict(self.multiples))
         return _sympy.expand(here) == _sympy.expand(self.whole)
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """Whether the lengths are these multiples at these values. Raises `ValueError` where a value is missing."""
+        """Return whether the lengths are these multiples. Raises `ValueError` where a value is missing."""
         return all(evaluate(length, values) % divisor == 0 for length, divisor in self.multiples)
 
 
 @lru_cache(maxsize=1024)
 def cases(expr: Expr) -> Cases:
-    """The formula where all lengths that it asks about are multiples, its roundings of them gone. A choice that is made in
-    another way stays in the formula."""
+    """Return the formula for aligned lengths, without roundings of them, and the other case.
+
+    A choice by another condition stays in the formula.
+    """
     if sum(1 for _, _ in zip(range(MOST_NODES), _sympy.preorder_traversal(expr), strict=False)) == MOST_NODES:
         return _first(expr)
     found: dict[Any, Any] = {}
@@ -58,25 +60,25 @@ def cases(expr: Expr) -> Cases:
             wanted[length] = lcm(wanted.get(length, 1), divisor)
     if not found:
         return Cases(expr)
-    plain = under(_replaced(expr, found), wanted)
+    plain = drop_exact_roundings(_replaced(expr, found), wanted)
     whole = min((plain, _sympy.expand(plain)), key=lambda value: len(show(value)))
     rest: Any = expr
     if not all(piece.args[-1][1] == True for piece in found):  # noqa: E712 - sympy's own
         rest = None
     elif expr in found and len(rest.args) == 2:
         rest = rest.args[1].args[0]
-    return Cases(whole, where(wanted), rest, tuple(wanted.items()))
+    return Cases(whole, divisible(wanted), rest, tuple(wanted.items()))
 
 
-def where(multiples: Mapping[Any, int]) -> Any:
-    """The condition that the lengths are multiples of these numbers."""
+def divisible(multiples: Mapping[Any, int]) -> Any:
+    """Return the condition that lengths are multiples of these numbers."""
     ordered = sorted(multiples.items(), key=lambda pair: str(pair[0]))
     parts = [_sympy.Eq(_sympy.Mod(length, divisor, evaluate=False), 0, evaluate=False) for length, divisor in ordered]
     return parts[0] if len(parts) == 1 else _sympy.And(*parts, evaluate=False)
 
 
-def under(expr: Expr, multiples: Mapping[Any, int]) -> Expr:
-    """With the roundings that round nothing, where the lengths are multiples of these numbers, left out."""
+def drop_exact_roundings(expr: Expr, multiples: Mapping[Any, int]) -> Expr:
+    """Drop the roundings that are exact where lengths are multiples of these numbers."""
     found: Any = expr
     rounded = {
         node: node.args[0]
@@ -87,7 +89,7 @@ def under(expr: Expr, multiples: Mapping[Any, int]) -> Expr:
 
 
 def _is_whole(term: Any, multiples: Mapping[Any, int]) -> bool:
-    """Whether a product of a number and lengths is an integer."""
+    """Return whether a product of a number and lengths is an integer."""
     number, lengths = term.as_coeff_Mul()
     if not number.is_Rational or not lengths.is_integer:
         return False
@@ -101,21 +103,21 @@ def _is_whole(term: Any, multiples: Mapping[Any, int]) -> bool:
 
 
 def _pieces(expr: Any) -> Iterable[Any]:
-    """The choices in a sum, or in a product with numbers and lengths; none of those inside of other functions."""
+    """Yield the choices in a sum or product, but none inside other functions."""
     if isinstance(expr, sympy.Piecewise):
         return [expr]
     return [piece for part in expr.args for piece in _pieces(part)] if isinstance(expr, (sympy.Add, sympy.Mul)) else []
 
 
 def _replaced(expr: Any, by: Mapping[Any, Any]) -> Any:
-    """As `xreplace`, where choices stand in sums and products alone."""
+    """Replace as `xreplace` does, where choices stand in sums and products alone."""
     if expr in by:
         return by[expr]
     return expr.func(*(_replaced(part, by) for part in expr.args)) if isinstance(expr, (sympy.Add, sympy.Mul)) else expr
 
 
 def _first(expr: Any) -> Cases:
-    """As it stands."""
+    """Return the first branch as it stands."""
     if not isinstance(expr, sympy.Piecewise):
         return Cases(expr)
     parts: list[tuple[Any, Any]] = [arguments(part) for part in arguments(expr)]  # pyright: ignore[reportAssignmentType]
@@ -129,7 +131,7 @@ def _first(expr: Any) -> Cases:
 
 
 def _multiples(condition: Any) -> dict[Any, int] | None:
-    """By length what it must be a multiple of; None for another condition."""
+    """Return the multiple of each length; None for another condition."""
     found: dict[Any, int] = {}
     for part in arguments(condition) if isinstance(condition, sympy.And) else (condition,):
         remainder, nothing = arguments(part) if isinstance(part, sympy.Eq) else (None, None)

@@ -1,7 +1,7 @@
-"""Exact evaluation of formulas: a sympy expression becomes a function over Python ints or int64 arrays of many points.
+"""Exact evaluation: compile a sympy expression to a function over Python ints or int64 arrays.
 
-Every value is a ratio of two integers until the end, so that `ceiling(N/B_r)` is an integer division and never passes
-through a float. An int64 array that could overflow is widened to Python ints first. No code is generated or parsed.
+Every value is a ratio of two integers until the end: `ceiling(N/B_r)` is an integer division, never a float.
+An int64 array that could overflow is widened to Python ints first. No code is generated or parsed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Env: TypeAlias = Mapping[str, Number]
 
 
 class OutsideFormulaError(ValueError):
-    """No branch of a formula applies at these values: for them it says nothing."""
+    """No branch of a formula applies at these values."""
 
 
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
-    """The integer value of `expr` at these values of its symbols.
+    """Return the integer value of `expr` at these values of its symbols.
 
     Raises `ValueError` when a symbol has no value or the result is not an integer, `TypeError` for a value that is not
-    an int or a function that exact evaluation does not know, `ZeroDivisionError` for a division by zero.
+    an int or a function without an exact rule, `ZeroDivisionError` for a division by zero.
     """
     for name, value in values.items():
         if type(value) is not int:
@@ -45,9 +45,9 @@ def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
 
 @lru_cache(maxsize=4096)
 def compile_expression(expr: Expr) -> Callable[[Env], Number]:
-    """A function from the values of the symbols (by name) to the exact integer value of `expr`.
+    """Return a function from symbol values (by name) to the exact integer value of `expr`.
 
-    Values may mix ints and integer arrays that broadcast together; the result is then an int64 array, or an array of
+    Values may mix ints and integer arrays that broadcast together. The result is then an int64 array, or an array of
     Python ints where it does not fit 64 bits. Raises as `evaluate` does.
     """
     node = _Compiler().node(expr)
@@ -68,7 +68,7 @@ def compile_expression(expr: Expr) -> Callable[[Env], Number]:
 
 
 def _column(value: Number, name: str, shape: tuple[int, ...]) -> Whole:
-    """As int64, or Python ints when it holds larger ones. Floats are refused: rounding must happen in the open."""
+    """Convert to int64, or to Python ints beyond 64 bits; floats are refused."""
     if isinstance(value, int):
         return value
     array = np.asarray(value)
@@ -85,7 +85,7 @@ def _array(found: Whole, shape: tuple[int, ...]) -> Array:
 
 
 class _Part:
-    """A part of a formula, and how its value follows from those of its own parts."""
+    """A part of a formula, and its value as a function of its own parts."""
 
     __slots__ = ("_value", "index", "names", "parts", "shared")
 
@@ -125,7 +125,7 @@ _COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
 
 
 class _Condition:
-    """When a branch applies; `parts` are what that depends on."""
+    """The condition of a branch; `parts` are what it depends on."""
 
     def __init__(self, met: Callable[[Frame], Truth], parts: Sequence[Node]) -> None:
         self.met, self.parts = met, parts
@@ -133,19 +133,19 @@ class _Condition:
 
 
 class _Compiler:
-    """Parts of one formula; what stands in it twice is one part. `_indices` are those of the sums around, outermost first."""
+    """Compiles one formula; equal parts are shared. `_indices` are those of the surrounding sums, outermost first."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[Any, ...], Node] = {}
         self._indices: tuple[str, ...] = ()
 
     def node(self, expr: Any) -> Node:
-        """The function of one expression. Raises `TypeError` for anything that has no exact rule here."""
+        """Compile one expression. Raises `TypeError` for anything without an exact rule."""
         names = frozenset(map(str, free_symbols(expr)))
         return self._once((expr, *(index for index in self._indices if index in names)), lambda: self._new(expr))
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], Node]) -> Node:
-        """The part of this key: one that is asked for twice is shared."""
+        """Return the part of this key, shared by all users."""
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = make()
@@ -178,7 +178,7 @@ class _Compiler:
         raise TypeError(f"cannot evaluate {kind.__name__} exactly: {expr}")
 
     def _folded(self, fold: Callable[[Ratio, Ratio], Ratio], parts: Sequence[Node]) -> Node:
-        """In the order in which the indices change it: what does not change with an inner one is a part of its own."""
+        """Fold operands in the order of the indices they vary with, so that invariant parts are separate."""
         if len(parts) == 1:
             return parts[0]
         for depth in range(len(self._indices)):
@@ -203,7 +203,7 @@ class _Compiler:
         return _Part(power, (inner,))
 
     def _piecewise(self, expr: Any) -> Node:
-        """The first branch whose condition holds, evaluated only where it does: others may divide by zero there."""
+        """Evaluate the first branch whose condition holds, only where it does; others may divide by zero."""
         branches = [(self.node(value), self._condition(condition)) for value, condition in map(arguments, arguments(expr))]
 
         def choose(frame: Frame) -> Ratio:
@@ -246,7 +246,7 @@ class _Compiler:
         raise TypeError(f"cannot decide {type(condition).__name__} exactly: {condition}")
 
     def _sum(self, expr: Any) -> Node:
-        """A sum over an integer index, all terms of many points at once; an upper limit below the lower one gives 0."""
+        """Sum over an integer index at many points; an empty range gives 0."""
         body, *limits = arguments(expr)
         return self._summed(body, limits)
 

@@ -1,7 +1,8 @@
-"""Many points at once: each part of a formula is computed where it varies, and once for all that ask for it.
+"""Evaluation frames: each part of a formula is computed once per set of points it varies over.
 
-A frame is a set of points: those that a formula is wanted at, the terms of a sum over them, or those that a branch is for. What
-does not change with a sum's index is computed in the frame around the sum and repeated for its terms.
+A frame is a set of points: the requested ones, the terms of a sum over them, or those of a branch. Parts that do not
+vary
+with a sum's index are computed in the surrounding frame and repeated for the terms.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from ioaware.analysis.formulas.exact_ratio import Array, Ratio, Whole
 
 
 class Node(Protocol):
-    """A part of a formula: the symbols it depends on, the index that it sums over (or none), the parts it is made of, and
-    whether several others are made of it."""
+    """A part of a formula: its symbols, the index it sums over (or none), its parts, and whether it is shared."""
 
     names: frozenset[str]
     index: str | None
@@ -22,12 +22,12 @@ class Node(Protocol):
     shared: bool
 
     def compute(self, frame: Frame) -> Ratio:
-        """Its value in a frame, from those of its parts."""
+        """Compute the value in a frame from those of its parts."""
         ...
 
 
 class Frame:
-    """Points with the values of the symbols: `size` of them, or None for one point of plain ints."""
+    """Points with symbol values: `size` of them, or None for one point of plain ints."""
 
     __slots__ = ("_around", "_at", "_found", "_own", "size")
 
@@ -38,7 +38,7 @@ class Frame:
         self._found: dict[Node, Ratio] = {}
 
     def of(self, node: Node) -> Ratio:
-        """The value of a node, computed around the frame where nothing of the frame's own is in it."""
+        """Return the value of a node, computed in the outermost frame that it varies in."""
         around = self._around
         if around is None or not node.parts or not node.names.isdisjoint(self._own):
             return self._here(node)
@@ -60,14 +60,14 @@ class Frame:
         return found
 
     def kept(self, node: Node) -> Ratio:
-        """`of`, and remembered: for what each chunk of a sum's terms asks for again."""
+        """Return `of`, memoised: each chunk of a sum's terms asks again."""
         found = self._found.get(node)
         if found is None:
             found = self._found[node] = self.of(node)
         return found
 
     def symbol(self, name: str) -> Whole:
-        """The values of a symbol."""
+        """Return the values of a symbol."""
         if name in self._own or self._around is None:
             return self._own[name]
         return self._taken(self._around.symbol(name))
@@ -76,7 +76,7 @@ class Frame:
         return value if isinstance(value, int) or self._at is None else value.taken(self._at)
 
     def part(self, at: Array, names: Iterable[str]) -> Frame:
-        """Some of the points with the values of these symbols; what is asked for there is computed for no other point."""
+        """Return a frame of some of the points, with the values of these symbols."""
         values = {name: self.symbol(name) for name in names}
         own = {name: value if isinstance(value, int) else value.taken(at) for name, value in values.items()}
         return Frame(len(at), own)

@@ -1,7 +1,7 @@
-"""Exact ratios of integers, one point or many: Python ints, or columns of int64 that widen before they could overflow.
+"""Exact ratios of integers at one point or many, in int64 that widens before it could overflow.
 
-A column knows between which bounds its values lie. What follows from bounds alone is not computed: whether a sum could
-overflow, which of two is the larger one, whether a divisor may be 0.
+A column knows bounds of its values. What follows from bounds alone is not computed: whether a sum could overflow,
+which of two values is larger, whether a divisor may be 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INT64_MAX = 2**63 - 1
 
 
 class Column:
-    """The integers of many points: int64, or Python's own where they do not fit, none below `low` and none above `high`."""
+    """Integers of many points: int64, or Python ints where they do not fit; all in `low` .. `high`."""
 
     __slots__ = ("high", "low", "values")
 
@@ -27,7 +27,7 @@ class Column:
         self.values, self.low, self.high = values, low, high
 
     def taken(self, at: Array) -> Column:
-        """Those at some places."""
+        """Return the integers at some places."""
         return Column(self.values[at], self.low, self.high)
 
 
@@ -37,7 +37,7 @@ Truth: TypeAlias = bool | Array
 
 
 def column(values: Array) -> Column:
-    """Integers as a column, in 64 bits where they fit."""
+    """Return integers as a column, in 64 bits where they fit."""
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     fits = low >= -INT64_MAX and high <= INT64_MAX
     return Column(values.astype(np.int64 if fits else object, copy=False), low, high)
@@ -48,7 +48,7 @@ def _bounds(x: Whole) -> tuple[int, int]:
 
 
 def _numpy(x: Whole) -> Any:
-    """As numpy computes with it exactly: it would round 2**63 to a float without a word."""
+    """Return an operand that numpy computes with exactly; it would round 2**63 to a float."""
     if not isinstance(x, int):
         return x.values
     return x if abs(x) <= INT64_MAX else np.asarray(x, object)
@@ -63,7 +63,7 @@ def _wide(x: Whole) -> Whole:
 
 
 def _combined(x: Whole, y: Whole, what: Callable[[Any, Any], Any], bounds: Callable[[Whole, Whole], tuple[int, int]]) -> Column:
-    """An operation whose results lie within `bounds`: in 64 bits if these fit, else once the operands are known exactly."""
+    """Apply an operation with results in `bounds`: in 64 bits if these fit, else in Python ints."""
     low, high = bounds(x, y)
     if low < -INT64_MAX or high > INT64_MAX:
         x, y = _tight(x), _tight(y)
@@ -85,7 +85,7 @@ def _of_sum(x: Whole, y: Whole) -> tuple[int, int]:
 
 
 def times(x: Whole, y: Whole) -> Whole:
-    """The product."""
+    """Return the product."""
     if isinstance(x, int):
         if isinstance(y, int):
             return x * y
@@ -97,7 +97,7 @@ def times(x: Whole, y: Whole) -> Whole:
 
 
 def plus(x: Whole, y: Whole) -> Whole:
-    """The sum."""
+    """Return the sum."""
     if isinstance(x, int):
         if isinstance(y, int):
             return x + y
@@ -113,7 +113,7 @@ def _negative(x: Whole) -> Whole:
 
 
 def _floor_divide(x: Whole, y: Whole) -> Whole:
-    """floor(x / y), y > 0."""
+    """Return floor(x / y), y > 0."""
     if isinstance(y, int):
         if isinstance(x, int):
             return x // y
@@ -131,7 +131,7 @@ def _floor_divide(x: Whole, y: Whole) -> Whole:
 
 
 def integer(ratio: Ratio, what: object) -> Whole:
-    """The value of a ratio that divides exactly. Raises `ValueError` otherwise."""
+    """Return the value of a ratio that divides exactly. Raises `ValueError` otherwise."""
     numerator, denominator = ratio
     if isinstance(denominator, int) and denominator == 1:
         return numerator
@@ -181,26 +181,26 @@ def ceiling(x: Ratio) -> Ratio:
 
 
 def mod(x: Ratio, y: Ratio) -> Ratio:
-    """x - y floor(x/y): the sign of y, as in Python and sympy."""
+    """Return x - y floor(x/y): the sign of y, as in Python and sympy."""
     quotient, one = floor(multiply(x, invert(y)))
     return add(x, multiply(y, (times(-1, quotient), one)))
 
 
 def _cross(x: Ratio, y: Ratio) -> tuple[Whole, Whole]:
-    """Two numbers ordered as the ratios are: denominators are positive."""
+    """Return two numbers ordered as the ratios are; denominators are positive."""
     (a, b), (c, d) = x, y
     return (a, c) if _same(b, d) else (times(a, d), times(c, b))
 
 
 def compare(x: Ratio, y: Ratio, how: Callable[[Any, Any], Any]) -> Truth:
-    """`how` of two numbers that are ordered as the ratios are."""
+    """Apply `how` to two numbers that are ordered as the ratios are."""
     left, right = _cross(x, y)
     found = how(_numpy(left), _numpy(right))
     return bool(found) if isinstance(left, int) and isinstance(right, int) else found
 
 
 def holds(x: Ratio) -> Ratio:
-    """1 where the ratio is not negative, else 0."""
+    """Return 1 where the ratio is not negative, else 0."""
     numerator = x[0]
     low, high = _bounds(numerator)
     if low >= 0 or high < 0:

@@ -1,4 +1,4 @@
-"""The functions that formulas are written with, beyond + and *: sympy's, under the names and types used here."""
+"""Functions of formulas beyond + and *: sympy's, with the names and types used here."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ _sympy: Any = sympy  # its functions are untyped; their types are given below
 
 
 def arguments(expr: Any) -> tuple[Any, ...]:
-    """What an expression is made of, without sympy's types."""
+    """Return the arguments of an expression, untyped."""
     return tuple(expr.args)
 
 
 @lru_cache(maxsize=16384)
 def free_symbols(expr: Any) -> frozenset[Any]:
-    """What an expression needs values for, as sympy's own `free_symbols`, which simplifies every sum to find that out."""
+    """Return the symbols that an expression needs values for.
+
+    Why not sympy's `free_symbols`: it simplifies every sum first.
+    """
     if isinstance(expr, sympy.Symbol):
         return frozenset({cast(Any, expr)})
     if not isinstance(expr, sympy.Sum):
@@ -32,7 +35,7 @@ def free_symbols(expr: Any) -> frozenset[Any]:
 
 
 class Holds(sympy.Function):
-    """[x >= 0]: 1 where x is not negative, else 0. Unlike a Piecewise it may stand inside a sum: sympy leaves it alone."""
+    """[x >= 0]: 1 where x is not negative, else 0. Unlike a Piecewise it may stand inside a sum."""
 
     nargs = 1
     is_integer = True
@@ -40,18 +43,17 @@ class Holds(sympy.Function):
 
     @classmethod
     def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Decided where sympy can tell the sign."""
+        """Resolve the bracket where sympy knows the sign."""
         if x.is_nonnegative:
             return sympy.S.One
         return sympy.S.Zero if x.is_negative else None
 
 
 class Series(sympy.Sum):
-    """A sum that is made as it is given: sympy's own looks through all of its term for cases to bring out of it, again whenever
-    something around it is exchanged."""
+    """A sum kept as given; sympy's own searches its term for cases whenever anything around it changes."""
 
     def __new__(cls, term: Any, *limits: Any) -> Any:
-        """`limits` are (index, low, high), the innermost first; the sum of a sum is one sum."""
+        """Build a sum; `limits` are (index, low, high), innermost first; a sum of a sum is one sum."""
         made: Any = sympy.Expr.__new__(cls)
         inner: tuple[Any, ...] = term.args[1:] if isinstance(term, Series) else ()
         made._args = (term.args[0] if inner else term, *inner, *(_sympy.Tuple(*limit) for limit in limits))
@@ -60,17 +62,17 @@ class Series(sympy.Sum):
 
     @property
     def free_symbols(self) -> set[Any]:
-        """What is left when the indices are not."""
+        """Return the symbols that are not indices."""
         return set(free_symbols(self))
 
 
 def positive_symbols(names: str) -> tuple[Symbol, ...]:
-    """Positive integers, so that sympy may simplify ceilings and maxima of them."""
+    """Return positive integer symbols, so that sympy may simplify their ceilings and maxima."""
     return tuple(_sympy.symbols(names, integer=True, positive=True, seq=True))
 
 
 def index(name: str) -> Symbol:
-    """An index that counts from 0."""
+    """Return an index that counts from 0."""
     return _sympy.Symbol(name, integer=True, nonnegative=True)
 
 
@@ -91,10 +93,10 @@ def smallest(*terms: Expr | int) -> Expr:
 
 
 def square_root(x: Expr) -> Expr:
-    """Not for exact evaluation: leading terms of bounds are the only formulas that hold one."""
+    """Return a square root, for leading terms of bounds only; it has no exact evaluation."""
     return _sympy.sqrt(x)
 
 
 def series(term: Expr, over: Symbol, count: Expr) -> Expr:
-    """The sum of `term` for `over` = 0 .. count - 1."""
+    """Return the sum of `term` for `over` = 0 .. count - 1."""
     return _sympy.Sum(term, (over, 0, count - 1))

@@ -1,6 +1,7 @@
-"""Sums of floors over all remainders, which persistent kernels share their tiles out by: Hermite's identity closes them.
+"""Hermite's identity: closed sums of floors over all remainders, as persistent kernels have them.
 
-sum over i in range(P) of floor((x + i)/P) = x, for every integer x and P >= 1 (Graham, Knuth, Patashnik, Concrete Mathematics,
+sum over i in range(P) of floor((x + i)/P) = x, for every integer x and P >= 1 (Graham, Knuth, Patashnik, Concrete
+Mathematics,
 2nd ed., 3.26). With -i, substitute P - 1 - i for i.
 """
 
@@ -16,8 +17,8 @@ from ioaware.analysis.formulas.functions import Series
 _sympy: Any = sympy
 
 
-def closed(expr: Expr) -> Expr:
-    """The formula with the sums closed that the identity is of; what else such a sum holds stays summed."""
+def close_floor_sums(expr: Expr) -> Expr:
+    """Close the sums that the identity applies to; the rest of such a sum stays summed."""
     whole: Any = expr
     if not whole.has(sympy.Sum):
         return expr
@@ -49,7 +50,7 @@ def _closed(node: Any) -> Any:
 
 
 def _term(term: Any, index: Any, count: Any) -> Any:
-    """The sum of one term, where it is a floor or a ceiling of (x +- i)/P."""
+    """Return the sum of one term that is a floor or ceiling of (x +- i)/P."""
     roundings = [factor for factor in _sympy.Mul.make_args(term) if isinstance(factor, (sympy.floor, sympy.ceiling))]
     moving: list[Any] = [factor for factor in roundings if factor.has(index)]  # pyright: ignore[reportUnknownMemberType]
     if len(moving) != 1:

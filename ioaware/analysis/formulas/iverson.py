@@ -1,4 +1,4 @@
-"""Truth values in formulas as people read them: `[n >= m + 3]`, and `[n == 5]` for a product of two of them."""
+"""Iverson brackets: truth values in formulas as `[n >= m + 3]` and `[n == 5]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MATHML = {">=": "\u2265", "<=": "\u2264", "==": "="}
 
 
 class Bracket(sympy.Function):
-    """[x >= 0], or [x == 0] where the second argument is 1. For reading: no formula that is evaluated holds one."""
+    """[x >= 0], or [x == 0] where the second argument is 1. For display: evaluation has no rule for it."""
 
     nargs = 2
     is_integer = True
@@ -42,7 +42,7 @@ class Bracket(sympy.Function):
 
 
 def relation(bracket: Any) -> tuple[Any, str, Any]:
-    """What a bracket says, nothing negative on either side, and a number alone on the right."""
+    """Return the relation of a bracket: no minus sign on either side, a number alone on the right."""
     value, equal = bracket.args
     constant, rest = value.as_coeff_Add()
     terms = _sympy.Add.make_args(rest)
@@ -55,14 +55,14 @@ def relation(bracket: Any) -> tuple[Any, str, Any]:
     return left + max(constant, 0), "==" if equal else ">=", right + max(-constant, 0)
 
 
-def readable(expr: Expr) -> Expr:
-    """With brackets for truth values, and one that is an equation for [x >= 0] [-x >= 0]."""
+def with_brackets(expr: Expr) -> Expr:
+    """Write truth values as brackets, and [x >= 0] [-x >= 0] as [x == 0]."""
     found: Any = expr
     if not found.has(Holds):
         return expr
     products = {node: _with_equations(node) for node in found.atoms(sympy.Mul) if len(node.args) > 1}
     found = found.xreplace({node: other for node, other in products.items() if other is not node})
-    return found.xreplace({holds: Bracket(readable(holds.args[0]), 0) for holds in found.atoms(Holds)})
+    return found.xreplace({holds: Bracket(with_brackets(holds.args[0]), 0) for holds in found.atoms(Holds)})
 
 
 def _with_equations(product: Any) -> Any:

@@ -1,8 +1,9 @@
-"""The leading term of an exact count: what is left of it when every symbol grows alike, lower orders dropped.
+"""Leading term of an exact count: its limit when every symbol grows at the same rate.
 
-With every symbol times L, a count is L^k h + o(L^k) for L to infinity: k is its degree and h, which is homogeneous, the leading
-term. Roundings of what grows drop out; a minimum of what grows at different rates is the slower one; a sum over a range that
-grows becomes an integral, over one that does not the sum it is. Each step is a limit, none is a fit.
+With every symbol times L, a count is L^k h + o(L^k) for L to infinity. k is its degree, and the homogeneous h the
+leading
+term. Roundings of growing terms vanish. A minimum of terms of different growth is the slower one. A sum over a growing
+range becomes an integral, over a fixed range it stays a sum. Each step is a limit, none is a fit.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ _sympy: Any = sympy
 MOST_NODES = 3000
 MOST_ITERATIONS = 2048
 LENGTHS = (4352, 3328, 5376, 2304, 6400)
-"""Multiples of whole sectors and tiles, where a formula may hold only for these."""
+"""Multiples at which a formula that holds for whole sectors and tiles alone has a value."""
 LARGEST_NEST = 3
 UNDECIDED = (_sympy.Min, _sympy.Max, _sympy.Mod, _sympy.Piecewise, Holds)
 
 
 class NoLeadingTermError(Exception):
-    """Why there is none, as a clause that can follow "no leading term:"."""
+    """No leading term; the message is a clause that can follow "no leading term:"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """`term`, or why there is none. `where` is what the lengths have to be multiples of for it, if anything."""
+    """`term`, or the reason why there is none. `where` is the divisibility of lengths that it needs, if any."""
 
     term: Expr | None
     why: str = ""
@@ -43,22 +44,22 @@ class Leading:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """L^degree part, plus less. A part of 0 is nothing at all."""
+    """A term L^degree part + o(L^degree). A part of 0 is the zero term."""
 
     degree: int
     part: Any
 
 
 def leading_term(expr: Expr) -> Expr | None:
-    """The leading term where there is one; see `leading`."""
+    """Return the leading term; see `leading`."""
     return leading(expr).term
 
 
 @lru_cache(maxsize=1024)
 def leading(expr: Expr) -> Leading:
-    """The leading term of a formula, exact as a limit where every symbol grows at the same rate.
+    """Return the leading term of a formula, exact as a limit where every symbol grows at the same rate.
 
-    Of a formula that is another one for lengths of whole sectors, that one's.
+    A formula with a case for aligned lengths gives the leading term of that case.
     """
     whole: Any = expr
     if sum(1 for _ in islice(_sympy.preorder_traversal(whole), MOST_NODES)) == MOST_NODES:
@@ -81,8 +82,10 @@ def leading(expr: Expr) -> Leading:
 
 
 def _confirmed(expr: Any, term: Any) -> bool:
-    """Whether the term is of the formula's size at lengths of some thousands: a part may be nothing wherever it is summed, and
-    its form does not show that."""
+    """Return whether the term has the formula's size at lengths of some thousands.
+
+    Why: a part may vanish wherever it is summed, and its form does not show that.
+    """
     if not expr.has(sympy.Sum):
         return True
     sums = [node for node in expr.atoms(sympy.Sum) if len(node.args) > LARGEST_NEST or node.args[0].has(sympy.Sum)]
@@ -103,7 +106,7 @@ def _first_value(case: Any, *_: Any) -> Any:
 
 
 def _of_whole_sectors(condition: Any) -> bool:
-    """Whether lengths are multiples of numbers."""
+    """Return whether lengths are multiples of numbers."""
     parts: Any = condition.args if isinstance(condition, sympy.And) else (condition,)
     for part in parts:
         if not isinstance(part, sympy.Eq) or part.args[1] != 0 or not isinstance(part.args[0], sympy.Mod):
@@ -112,13 +115,15 @@ def _of_whole_sectors(condition: Any) -> bool:
 
 
 def _is_data(symbol: Any) -> bool:
-    """Whether it is the name of what memory holds, which has a line in it: that does not grow with the lengths."""
+    """Return whether it is the name of an unknown (with a source line), which does not grow with lengths."""
     return "@" in str(symbol)
 
 
 def _of_polynomial(expr: Any) -> Expr | None:
-    """Of a polynomial in symbols and roundings of them, each of which is off by less than 1. None where that matters: where
-    terms cancel, of what is left as much is due to roundings."""
+    """Return the order of a polynomial in symbols and their roundings, each off by less than 1.
+
+    None where terms cancel and roundings contribute as much as the rest.
+    """
     smooth = expr
     for rounding in (_sympy.ceiling, _sympy.floor):
         smooth = smooth.replace(rounding, _off_by_one)
@@ -204,7 +209,7 @@ def _rounding(expr: Any, fixed: Mapping[Any, _Order]) -> _Order:
 
 
 def _extreme(expr: Any, fixed: Mapping[Any, _Order]) -> _Order:
-    """Of the parts that grow fastest, and of nothing where others are; of the others where those are all on the far side."""
+    """Return the order of a minimum or maximum from its fastest or slowest parts."""
     kind, far = (_sympy.Min, 1) if isinstance(expr, sympy.Min) else (_sympy.Max, -1)
     parts = [_order(arg, fixed) for arg in expr.args]
     while True:
@@ -224,7 +229,7 @@ def _sign_if_known(value: Any) -> int:
 
 
 def _sign(value: Any) -> int:
-    """1 or -1; lengths are positive. Raises where it depends on them."""
+    """Return 1 or -1 for positive lengths. Raises where the sign depends on them."""
     if value.is_positive or value.is_nonnegative:
         return 1
     if value.is_negative or value.is_nonpositive:
@@ -257,7 +262,7 @@ def _series(expr: Any, fixed: Mapping[Any, _Order]) -> _Order:
 
 
 def _over(body: Any, limits: Sequence[Any], fixed: Mapping[Any, _Order]) -> _Order:
-    """The sum over the indices of these limits, the outermost last."""
+    """Return the sum over the indices of these limits, outermost last."""
     if not limits:
         return _order(body, fixed)
     *inside, (index, low, high) = limits
@@ -276,7 +281,7 @@ def _over(body: Any, limits: Sequence[Any], fixed: Mapping[Any, _Order]) -> _Ord
 
 
 def _integral(body: Any, place: Any, low: Any, high: Any) -> Any:
-    """Of a polynomial, or of minima and maxima of what is linear in the place, cut where they cross."""
+    """Integrate a polynomial, or minima and maxima of linear functions, cut where they cross."""
     body = _sympy.expand(body)
     corners = [node for node in body.atoms(sympy.Min, sympy.Max) if node.has(place)]
     corner = min(corners, key=lambda node: (node.count_ops(), str(node)), default=None)  # what is inside of others first
@@ -296,7 +301,7 @@ def _integral(body: Any, place: Any, low: Any, high: Any) -> Any:
 
 
 def _tidy(value: Any) -> Any:
-    """Multiplied out; nothing bounded may be left of it, such as a remainder."""
+    """Expand; raise where a bounded term such as a remainder is left."""
     found = _sympy.expand(value.replace(sympy.Min, _least).replace(sympy.Max, _greatest))
     if found.atoms(_sympy.Dummy):
         raise NoLeadingTermError("a remainder is all that is left")
@@ -312,7 +317,7 @@ def _greatest(*args: Any) -> Any:
 
 
 def _without_common_factor(kind: Any, args: Sequence[Any]) -> Any:
-    """min(K/64, N/64) as min(K, N)/64."""
+    """Return min(K/64, N/64) as min(K, N)/64."""
     divisors = [_sympy.fraction(_sympy.together(arg))[1] for arg in args]
     if not all(divisor.is_Integer for divisor in divisors):
         return kind(*args)

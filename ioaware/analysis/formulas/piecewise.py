@@ -1,4 +1,4 @@
-"""Case distinctions inside each other: a case that was asked about already is not asked about again."""
+"""Nested case distinctions, flattened: a condition that an outer case decides is resolved."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sympy import Expr
 _sympy: Any = sympy
 
 
-def flattened(expr: Expr) -> Expr:
-    """The formula with every Piecewise whose outcome an outer one settles replaced by that outcome."""
+def flatten(expr: Expr) -> Expr:
+    """Replace every Piecewise that an outer one decides by its outcome."""
     whole: Any = expr
     nodes = sorted(whole.atoms(sympy.Piecewise), key=lambda node: -node.count_ops())
     outcomes = {node: found for node in nodes if (found := _flat(node)) != node}
@@ -21,7 +21,7 @@ def flattened(expr: Expr) -> Expr:
 
 
 def _flat(node: Any) -> Any:
-    """The cases of one Piecewise, each in the knowledge that its own condition holds and those before it do not."""
+    """Flatten the cases of one Piecewise: each knows that its condition holds and earlier ones do not."""
     cases: list[tuple[Any, Any]] = []
     before: dict[Any, Any] = {}
     for value, condition in node.args:
@@ -34,7 +34,7 @@ def _flat(node: Any) -> Any:
 
 
 def _settled(value: Any, known: dict[Any, Any]) -> Any:
-    """A case's value, in which conditions are known to hold or not."""
+    """Return a case's value with the conditions known to hold or fail resolved."""
     inner = sorted(value.atoms(sympy.Piecewise), key=lambda node: node.count_ops())
     for node in inner:
         kept = [(one, known.get(condition, condition)) for one, condition in node.args]

@@ -1,4 +1,4 @@
-"""Formulas as people read them: `e*(N*d + 2*N_k*d*ceil(N/B_r))`, in Python's notation, with `ceil` and `floor`."""
+"""Formulas as text, in Python's notation: `e*(N*d + 2*N_k*d*ceil(N/B_r))`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import sympy
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
-from ioaware.analysis.formulas.iverson import Bracket, readable, relation
+from ioaware.analysis.formulas.iverson import Bracket, relation, with_brackets
 
 _sympy: Any = sympy
 
 
 class _Printer(StrPrinter):
-    """sympy's own printer with Python's names; only what formulas of this project contain needs to be said."""
+    """sympy's printer with Python's names for the functions of formulas."""
 
     def __init__(self) -> None:
         inherited: Any = super()
@@ -25,7 +25,7 @@ class _Printer(StrPrinter):
         self._printed: dict[Any, str] = {}
 
     def _print(self, expr: Any, **kwargs: Any) -> str:
-        """What stands in a formula more than once is put into words once."""
+        """Print each repeated subexpression once."""
         inherited: Any = super()
         if kwargs:
             return str(inherited._print(expr, **kwargs))
@@ -35,7 +35,7 @@ class _Printer(StrPrinter):
         return text
 
     def _as_ordered_terms(self, expr: Any, order: Any = None) -> Sequence[Any]:
-        """Negative terms after the others: N - B_r, not -B_r + N."""
+        """Order negative terms after the others: N - B_r, not -B_r + N."""
         inherited: Any = super()
         terms: Sequence[Any] = inherited._as_ordered_terms(expr, order=order)
         return sorted(terms, key=lambda term: bool(term.could_extract_minus_sign()))
@@ -92,7 +92,7 @@ class _Printer(StrPrinter):
 
 
 def _over_one_divisor(value: Any) -> Any:
-    """(N + 31)/48, not N/48 + 31/48."""
+    """Return (N + 31)/48 for N/48 + 31/48."""
     if not isinstance(value, sympy.Add):
         return value
     terms: Any = value.args
@@ -103,5 +103,5 @@ def _over_one_divisor(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def show(expr: Expr) -> str:
-    """The formula as text. It is for reading: nothing in ioaware parses a formula."""
-    return str(_Printer().doprint(readable(expr)))  # pyright: ignore[reportUnknownMemberType]
+    """Return the formula as text, for reading only: nothing in ioaware parses a formula."""
+    return str(_Printer().doprint(with_brackets(expr)))  # pyright: ignore[reportUnknownMemberType]

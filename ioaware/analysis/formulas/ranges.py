@@ -1,4 +1,4 @@
-"""Formulas that need hold only for some values of their symbols: a minimum or maximum that those values decide is dropped."""
+"""Simplification within symbol ranges: resolve minima and maxima that ranges decide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Range: TypeAlias = tuple[int | None, int | None]
 
 
 def ranges(relations: Iterable[Any]) -> dict[Symbol, Range]:
-    """What relations that are linear in one integer symbol leave of it; others are passed over. Symbols are at least 1."""
+    """Return the range of each symbol from relations linear in one integer symbol; others are skipped.
+
+    Symbols are at least 1.
+    """
     found: dict[Symbol, Range] = {}
     for relation in relations:
         for symbol, (low, high) in _solved(relation):
@@ -44,7 +47,7 @@ def _solved(relation: Any) -> Iterable[tuple[Symbol, Range]]:
 
 
 def _line(expr: Any) -> tuple[Any, Symbol, Any] | None:
-    """(a, x, b) of a*x + b with rational a and b; None for anything else."""
+    """Return (a, x, b) of a*x + b with rational a and b; None for anything else."""
     names = expr.free_symbols
     if len(names) != 1:
         return None
@@ -57,16 +60,16 @@ def _line(expr: Any) -> tuple[Any, Symbol, Any] | None:
     return (slope, symbol, constant) if slope.is_Rational and constant.is_Rational else None
 
 
-def follows(relation: Any, known: Mapping[Symbol, Range]) -> bool:
-    """Whether a relation is so for all values in the ranges; False where one symbol's range does not tell."""
+def implied(relation: Any, known: Mapping[Symbol, Range]) -> bool:
+    """Return whether a relation holds for all values in the ranges; False where that is unknown."""
     if relation in (sympy.true, sympy.false) or not isinstance(relation, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)):
         return relation == sympy.true
     small, large = arguments(relation) if isinstance(relation, (sympy.Lt, sympy.Le)) else arguments(relation)[::-1]
     return _at_most(small + 1 if isinstance(relation, (sympy.Lt, sympy.Gt)) else small, large, known)
 
 
-def within(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
-    """The formula for symbols in these ranges: Min, Max and [x >= 0] decided where the ranges decide them."""
+def restrict(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
+    """Return the formula for symbols in these ranges: Min, Max and [x >= 0] resolved where possible."""
     if not known:
         return expr
     whole: Any = expr
@@ -80,7 +83,7 @@ def within(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
 
 
 def _decided(node: Any, known: Mapping[Symbol, Range]) -> Any:
-    """A minimum or maximum without the arguments that never are it, [x >= 0] as 0 or 1; itself where nobody can tell."""
+    """Return a Min or Max without useless arguments, [x >= 0] as 0 or 1; unchanged where unknown."""
     if isinstance(node, Holds):
         (value,) = node.args
         if _at_most(sympy.S.Zero, value, known):
@@ -101,13 +104,13 @@ def _decided(node: Any, known: Mapping[Symbol, Range]) -> Any:
 
 
 def _at_most(one: Any, other: Any, known: Mapping[Symbol, Range]) -> bool:
-    """Whether one <= other for all values in the ranges."""
+    """Return whether one <= other for all values in the ranges."""
     high = _interval(_without_ceilings(one - other), known)[1]
     return high is not None and bool(high <= 0)
 
 
 def _without_ceilings(difference: Any) -> Any:
-    """ceil(a) - ceil(b) + n as a - b + n: for an integer n, the second is at most 0 only where the first is."""
+    """Return a - b + n for ceil(a) - ceil(b) + n, n integer: if it is <= 0, so is the original."""
     terms = _sympy.Add.make_args(difference)
     ups = [term for term in terms if isinstance(term, sympy.ceiling)]
     downs = [-term for term in terms if isinstance(-term, sympy.ceiling)]
@@ -118,7 +121,7 @@ def _without_ceilings(difference: Any) -> Any:
 
 
 def _interval(expr: Any, known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
-    """Smallest and largest value that the parts of an expression leave to it; None where they leave no end."""
+    """Return the smallest and largest value of an expression by interval arithmetic; None for no end."""
     if expr.is_Rational:
         return expr, expr
     if isinstance(expr, Symbol):
@@ -137,7 +140,7 @@ def _interval(expr: Any, known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
 
 
 def _product(expr: Any, parts: list[tuple[Any, Any]], known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
-    """Of a number and the rest, or of factors that are not negative."""
+    """Return the interval of a number times the rest, or of non-negative factors."""
     factor, rest = expr.as_coeff_Mul()
     if factor != 1:
         low, high = (None if end is None else factor * end for end in _interval(rest, known))

@@ -1,6 +1,6 @@
-"""Formulas as plain data and back, exactly: a list of nodes, each of a kind that formulas are made of, children before parents.
+"""Exact serialisation of formulas: a list of nodes, children before parents.
 
-For files that nobody has to trust: a node's kind is looked up in a table, and nothing is parsed, evaluated or simplified.
+Safe for untrusted files: a node's kind is looked up in a table; nothing is parsed, evaluated or simplified.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ AS_GIVEN = frozenset({"Tuple", "ExprCondPair", "Sum", "Series"})
 
 
 class UnknownKindError(ValueError):
-    """A formula holds something that has no place in the table, or data is no formula."""
+    """A node kind outside the table, or data that is not a formula."""
 
 
 def to_nodes(exprs: Iterable[Expr]) -> tuple[list[list[Any]], list[int]]:
-    """The nodes of all formulas, each once, and which of them the formulas are. Raises `UnknownKindError`."""
+    """Return the distinct nodes of all formulas and the node of each formula. Raises `UnknownKindError`."""
     nodes: list[list[Any]] = []
     places: dict[Any, int] = {}
 
@@ -79,7 +79,7 @@ def _node(expr: Any, place: Any) -> list[Any]:
 
 
 def from_nodes(nodes: Sequence[Any]) -> list[Any]:
-    """The formula of each node. Raises `UnknownKindError` for data that `to_nodes` does not make."""
+    """Return the formula of each node. Raises `UnknownKindError` for data that `to_nodes` does not make."""
     made: list[Any] = []
     for node in nodes:
         try:

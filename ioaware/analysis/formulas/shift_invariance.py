@@ -1,7 +1,7 @@
-"""Terms of a sum that depend on a symbol and on the index only as `symbol - step index`: such as rows left of a length.
+"""Shift invariance: terms that depend on a symbol and the index as `symbol - step index` alone.
 
-The sums of many lengths are then differences of one table of cumulative sums. That a term is of this form is proven: it stays
-what it is where the index is one more and the symbol `step` more.
+The sums of many lengths are then differences of one table of cumulative sums. The form is proven: the term is unchanged
+where the index grows by one and the symbol by `step`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sympy
 
 
 def shift(term: Any, index: str) -> tuple[str, int] | None:
-    """The symbol and the step, at least 1, by name; None where the term is not known to be of this form."""
+    """Return the symbol's name and the step, at least 1; None where the form is not proven."""
     for symbol, step in dict.fromkeys(_candidates(term, index)):
         if _change(term, {index: 1, symbol: step}) == 0:
             return symbol, step
@@ -22,7 +22,7 @@ def shift(term: Any, index: str) -> tuple[str, int] | None:
 
 
 def _candidates(expr: Any, index: str) -> Iterator[tuple[str, int]]:
-    """From the sums in which both stand, roundings apart."""
+    """Yield (symbol, step) from the sums in which index and symbol stand, roundings ignored."""
     if isinstance(expr, sympy.Add):
         slopes = _slopes(expr)
         moving = slopes.pop(index, Fraction(0))
@@ -35,7 +35,7 @@ def _candidates(expr: Any, index: str) -> Iterator[tuple[str, int]]:
 
 
 def _slopes(expr: Any) -> dict[str, Fraction]:
-    """The numbers before symbols, inside of roundings, too."""
+    """Return the coefficients of symbols, including those inside roundings."""
     match expr:
         case sympy.Symbol():
             return {str(expr): Fraction(1)}
@@ -55,7 +55,7 @@ def _slopes(expr: Any) -> dict[str, Fraction]:
 
 
 def _change(expr: Any, by: Mapping[str, int]) -> Fraction | None:
-    """By how much an expression grows where symbols grow by so much, whatever their values are; None where that depends."""
+    """Return the growth of an expression where symbols grow by `by`; None where it depends on their values."""
     if isinstance(expr, sympy.Symbol):
         return Fraction(by.get(str(expr), 0))
     changes = [_change(part, by) for part in expr.args]
@@ -84,6 +84,6 @@ def _change(expr: Any, by: Mapping[str, int]) -> Fraction | None:
 
 
 def _times(expr: Any) -> tuple[Fraction, Any]:
-    """A number and what it stands before."""
+    """Split into a number and the factor behind it."""
     factor, rest = expr.as_coeff_Mul()
     return Fraction(int(factor.p), int(factor.q)), rest

@@ -1,4 +1,7 @@
-"""Triton IR to formulas: the exact traffic of a kernel from its compiled text, without a GPU, Triton or torch."""
+"""Triton IR to formulas: exact traffic of a kernel from its compiled text.
+
+Needs no GPU, no Triton and no torch.
+"""
 
 from ioaware.analysis.ir.accesses.kernel_traffic import Access, Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar
 from ioaware.analysis.ir.kernel_analysis import analyse

@@ -1,4 +1,4 @@
-"""What keeps a count from being exact, or sectors from being known: said of one instruction, and of many at once."""
+"""Caveats: why a count is not exact or sectors are unknown, one sentence for many lines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """`{of}{operation} at {line} {one} {rest}`, with `many` for `one` where it is said of several instructions."""
+class Caveat:
+    """`{of}{operation} at {line} {one} {rest}`; `many` replaces `one` for several instructions."""
 
     operation: str
     line: str
@@ -18,11 +18,14 @@ class Doubt:
     of: str = ""
 
     def __str__(self) -> str:
-        return said([self])[0]
+        return sentences([self])[0]
 
 
-def said(doubts: Iterable[Doubt]) -> list[str]:
-    """The doubts as sentences, those alike as one: `tt.load at a.py:7, 9 and tt.store at a.py:12 count in terms of n`."""
+def sentences(doubts: Iterable[Caveat]) -> list[str]:
+    """Return the caveats as sentences, equal ones merged.
+
+    Example: `tt.load at a.py:7, 9 and tt.store at a.py:12 count in terms of n`.
+    """
     alike: dict[tuple[str, str, str, str], dict[str, dict[str, None]]] = {}
     for doubt in doubts:
         lines = alike.setdefault((doubt.of, doubt.one, doubt.many, doubt.rest), {}).setdefault(doubt.operation, {})
@@ -35,7 +38,7 @@ def said(doubts: Iterable[Doubt]) -> list[str]:
 
 
 def _listed(operations: dict[str, dict[str, None]]) -> str:
-    """Every operation with its lines, the file said once where it stays the same."""
+    """List every operation with its lines; a file is named once while it stays the same."""
     parts: list[str] = []
     for operation, lines in operations.items():
         told: list[str] = []

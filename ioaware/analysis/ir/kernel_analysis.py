@@ -1,4 +1,4 @@
-"""`analyse`: the traffic of one launch as formulas, from the text of its kernel's IR, its arguments and its grid."""
+"""`analyse`: formulas for the traffic of one launch from its IR text, arguments and grid."""
 
 from __future__ import annotations
 
@@ -20,41 +20,50 @@ from ioaware.analysis.ir.accesses.kernel_traffic import (
 )
 from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
-from ioaware.analysis.ir.algebra.predicates import decided
+from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy, to_sympy
-from ioaware.analysis.ir.caveats import Doubt, said
+from ioaware.analysis.ir.caveats import Caveat, sentences
 from ioaware.analysis.ir.interpreter import control_flow, inline_asm, memory_ops, pure_ops, ttg_ops
 from ioaware.analysis.ir.interpreter.interpreter import Interpreter, function_parameters
-from ioaware.analysis.ir.loops.access_totals import Counted, Programs, active_lanes, at_most, over_all, repeated, unknowns
+from ioaware.analysis.ir.loops.access_totals import (
+    Counted,
+    Programs,
+    active_lanes,
+    repeat_in_scopes,
+    total_count,
+    unknowns,
+    upper_bound,
+)
 from ioaware.analysis.ir.loops.grid import Grid
-from ioaware.analysis.ir.loops.index_set_splitting import put_together
-from ioaware.analysis.ir.loops.persistent_loops import placed
+from ioaware.analysis.ir.loops.index_set_splitting import split_and_merge
+from ioaware.analysis.ir.loops.persistent_loops import merge_persistent_loop
 from ioaware.analysis.ir.loops.substitution import Placed
 from ioaware.analysis.ir.mlir.parser import Operation, parse
 from ioaware.analysis.ir.sectors.enumeration import repetitions, totals
-from ioaware.analysis.ir.sectors.sector_totals import SectorTotal, sector_total, sectors_together
+from ioaware.analysis.ir.sectors.sector_totals import SectorTotal, combined_sectors, sector_total
 from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
 
-EVERYWHERE = ", taken to be the same wherever it is"
+SAME_EVERYWHERE = ", taken to be the same wherever it is"
 """What a formula in a name makes of what may change from program to program."""
 
 HANDLERS = {**pure_ops.HANDLERS, **inline_asm.HANDLERS, **memory_ops.HANDLERS, **control_flow.HANDLERS, **ttg_ops.HANDLERS}
 
 
 def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> KernelTraffic:
-    """What the kernel requests over all programs of the grid, in the symbols of `arguments` and `grid`.
+    """Return the traffic of all programs of the grid, in the symbols of `arguments` and `grid`.
 
-    `ir_text` is TTIR as Triton prints it, or TTGIR of a Gluon kernel; `arguments` are those of its public function, in order,
-    constexprs left out. Symbols are integers and must say `positive=True` where they are. Raises `UsageError` for an operation
-    or an argument that cannot be counted, `DataError` for text that is not IR.
+    `ir_text` is TTIR as Triton prints it, or TTGIR of a Gluon kernel. `arguments` are those of its public function, in
+    order,
+    without constexprs. Symbols are integers; positive ones must be declared with `positive=True`.
+    Raises `UsageError` for an operation or argument without a rule, `DataError` for text that is not IR.
     """
     name, walk, launched = _walked(ir_text, arguments, grid)
     return _Counting(walk, launched, {a.name: a for a in arguments}).traffic(name)
 
 
 def touches(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[list[Touch], Programs]:
-    """The instructions that touch memory, with the grid they run in, as `analyse` counts them. Raises as it does."""
+    """Return the memory instructions of a launch and its grid. Raises as `analyse` does."""
     _, walk, launched = _walked(ir_text, arguments, grid)
     return walk.record.touches, launched.programs
 
@@ -78,7 +87,10 @@ def _symbols(argument: Argument) -> set[object]:
 
 
 def _given(kernel: str, function: Operation, arguments: Sequence[Argument], grid: Grid) -> list[Value]:
-    """A value for each parameter of the function; a descriptor made on the host has its sizes as parameters behind it."""
+    """Return a value for each parameter of the function.
+
+    The sizes and strides of a host-made descriptor follow it as parameters of their own.
+    """
     parameters = function_parameters(function)
     values: list[Value] = []
     for argument in arguments:
@@ -113,7 +125,7 @@ def _number(argument: Scalar) -> Poly:
 
 
 class _Counting:
-    """Turns the records of one walk into formulas."""
+    """Formulas from the log of one interpreted kernel."""
 
     def __init__(self, walk: Interpreter, grid: Grid, arguments: dict[str, Argument]) -> None:
         self.walk, self.grid, self.arguments = walk, grid, arguments
@@ -122,12 +134,12 @@ class _Counting:
 
     def traffic(self, kernel: str) -> KernelTraffic:
         accesses: list[Access] = []
-        doubts: list[Doubt] = []
+        doubts: list[Caveat] = []
         counted: dict[AccessKind, list[Counted]] = {"read": [], "write": [], "atomic": []}
         sectors: dict[AccessKind, list[SectorTotal | None]] = {"read": [], "write": [], "atomic": []}
         for touch in self.walk.record.touches:
             scopes, undecided = self.scopes(touch.scopes)
-            mask, data = at_most(decided(touch.mask))
+            mask, data = upper_bound(resolve_tests(touch.mask))
             lanes: list[Counted] = []
             executions: list[Counted] = []
             touched: list[SectorTotal | None] = []
@@ -136,13 +148,13 @@ class _Counting:
                 lanes, executions = [self.once(known.lanes)], [self.once(known.executions)]
                 counted[touch.kind].append(self.once(known.lanes * touch.element_bytes))
                 touched = [] if touch.kind == "atomic" else [SectorTotal(poly(known.sectors), poly(known.sectors), {}, ())]
-            for where in self.placed((mask,), scopes) if known is None else ():
+            for where in self.merged_loops((mask,), scopes) if known is None else ():
                 active = active_lanes(where.values[0], touch.shape)
-                lanes.append((repeated(active, where.scopes), (), where.programs))
+                lanes.append((repeat_in_scopes(active, where.scopes), (), where.programs))
                 executions.append((ONE, where.scopes, where.programs))
                 counted[touch.kind].append((active * touch.element_bytes, where.scopes, where.programs))
             asked = known is None and touch.kind != "atomic"
-            for where in self.placed((mask, touch.target.offset), scopes) if asked else ():
+            for where in self.merged_loops((mask, touch.target.offset), scopes) if asked else ():
                 swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
                 touched.append(sector_total(swept, where.scopes, where.programs))
             of_lanes = self.doubts(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
@@ -156,9 +168,9 @@ class _Counting:
             times = None if undecided else repetitions(scopes, self.grid.programs)
             if times is not None:
                 products.append(self.once(product.flops * times))
-            for where in self.placed((poly(product.flops),), scopes) if times is None else ():
+            for where in self.merged_loops((poly(product.flops),), scopes) if times is None else ():
                 products.append((where.values[0], where.scopes, where.programs))
-        reads, writes = (_counted(sectors_together(sectors[kind], SECTOR_BYTES)) for kind in ("read", "write"))
+        reads, writes = (_counted(combined_sectors(sectors[kind], SECTOR_BYTES)) for kind in ("read", "write"))
         exact, assumed = self.exact and all(access.exact for access in accesses), self.walk.record.assumptions
         return KernelTraffic(
             kernel,
@@ -171,16 +183,16 @@ class _Counting:
             over_grid(products),
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
-            notes=tuple(dict.fromkeys([*assumed, *self.notes, *said(doubts)])),
+            notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(doubts)])),
         )
 
     def once(self, count: int) -> Counted:
-        """So much over all programs."""
+        """Return a count that is already summed over all programs."""
         return poly(count), (), Programs(self.grid.programs.indices, (ONE, ONE, ONE))
 
-    def placed(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> tuple[Placed, ...]:
-        """What is summed over which loops and programs, in the parameters alone."""
-        return put_together(placed(values, scopes, self.grid.programs).rewritten(self.grid.sizes))
+    def merged_loops(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> tuple[Placed, ...]:
+        """Return the values with their loops and programs, persistent loops merged and grid names resolved."""
+        return split_and_merge(merge_persistent_loop(values, scopes, self.grid.programs).rewritten(self.grid.sizes))
 
     def access(
         self,
@@ -188,10 +200,10 @@ class _Counting:
         lanes: Sequence[Counted],
         executions: Sequence[Counted],
         touched: Sequence[SectorTotal | None],
-        of_lanes: Sequence[Doubt],
-        of_sectors: Sequence[Doubt],
+        of_lanes: Sequence[Caveat],
+        of_sectors: Sequence[Caveat],
     ) -> Access:
-        """The access with its totals over all programs."""
+        """Return the access with its totals over all programs."""
         argument = self.arguments.get(touch.target.argument)
         return Access(
             kind=touch.kind,
@@ -200,7 +212,7 @@ class _Counting:
             elements=over_grid(lanes),
             element_bytes=touch.element_bytes,
             executions=over_grid(executions),
-            sectors=None if touch.kind == "atomic" else _counted(sectors_together(touched)),
+            sectors=None if touch.kind == "atomic" else _counted(combined_sectors(touched)),
             frames=touch.frames,
             exact=not of_lanes,
             sectors_exact=not of_lanes and not of_sectors,
@@ -208,12 +220,12 @@ class _Counting:
         )
 
     def scopes(self, scopes: Sequence[Scope]) -> tuple[list[Scope], list[Unknown]]:
-        """With conditions that data decide taken as met."""
+        """Return the scopes with data-dependent conditions taken as true, and the unknowns dropped."""
         kept: list[Scope] = []
         data: list[Unknown] = []
         for scope in scopes:
             if isinstance(scope, Condition):
-                truth, found = at_most(decided(scope.truth))
+                truth, found = upper_bound(resolve_tests(scope.truth))
                 data += found
                 kept.append(Condition(truth))
             else:
@@ -221,25 +233,25 @@ class _Counting:
         return kept, data
 
     @staticmethod
-    def doubts(touch: Touch, dropped: Sequence[Unknown], named: Sequence[Unknown]) -> tuple[Doubt, ...]:
-        """One for each unknown that keeps a count from being exact."""
+    def doubts(touch: Touch, dropped: Sequence[Unknown], named: Sequence[Unknown]) -> tuple[Caveat, ...]:
+        """Return a caveat for each unknown that keeps a count from being exact."""
 
-        def doubt(rest: str) -> Doubt:
-            return Doubt(touch.operation, _line(touch), "counts", "count", rest)
+        def doubt(rest: str) -> Caveat:
+            return Caveat(touch.operation, _line(touch), "counts", "count", rest)
 
         found = [doubt(f"at most: {u.name} decides the lanes and {u.why}") for u in dropped]
-        found += [doubt(f"in terms of {u.name}: {u.why}{EVERYWHERE if u.over else ''}") for u in named]
+        found += [doubt(f"in terms of {u.name}: {u.why}{SAME_EVERYWHERE if u.over else ''}") for u in named]
         return tuple(dict.fromkeys(found))
 
     @staticmethod
-    def sector_doubts(touch: Touch, touched: Sequence[SectorTotal | None]) -> tuple[Doubt, ...]:
-        """What keeps the sectors of an access from being known."""
+    def sector_doubts(touch: Touch, touched: Sequence[SectorTotal | None]) -> tuple[Caveat, ...]:
+        """Return the caveats that keep the sectors of an access from being known."""
         of, line = "sectors of ", _line(touch)
         if None in touched:
             unknown = "not known: their addresses are not affine in the lanes"
-            return (Doubt(touch.operation, line, "are", "are", unknown, of),)
+            return (Caveat(touch.operation, line, "are", "are", unknown, of),)
         found = dict.fromkeys(doubt for sector in touched if sector for doubt in sector.doubts)
-        return tuple(Doubt(touch.operation, line, "at most:", "at most:", doubt, of) for doubt in found)
+        return tuple(Caveat(touch.operation, line, "at most:", "at most:", doubt, of) for doubt in found)
 
 
 def _line(touch: Touch) -> str:
@@ -251,5 +263,5 @@ def _counted(formula: Expr | None) -> Count | None:
 
 
 def over_grid(counted: Sequence[Counted]) -> Count:
-    """The sum over all programs."""
-    return Count(to_sympy(over_all(counted)))
+    """Return the sum over all programs."""
+    return Count(to_sympy(total_count(counted)))

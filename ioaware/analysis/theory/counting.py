@@ -1,4 +1,4 @@
-"""Counts: exact numbers of elements an algorithm moves per head, as sympy expressions, kept apart by element width."""
+"""Exact counts of elements that an algorithm moves per head, separated by element width."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FP32_BYTES = 4
 
 @dataclass(frozen=True)
 class Elements:
-    """A number of elements: `inputs` of them in the inputs' dtype (e bytes each), `fp32` in single precision."""
+    """A number of elements: `inputs` in the inputs' dtype (e bytes each), `fp32` in single precision."""
 
     inputs: Expr = ZERO
     fp32: Expr = ZERO
@@ -38,18 +38,18 @@ class Elements:
 
     @property
     def count(self) -> Expr:
-        """How many elements, of whatever width: what the papers count."""
+        """Return the number of elements of any width, as the papers count."""
         return self.inputs + self.fp32
 
     @property
     def bytes(self) -> Expr:
-        """How many bytes, with `e` the bytes of an input element."""
+        """Return the bytes, with `e` the bytes of an input element."""
         return e * self.inputs + FP32_BYTES * self.fp32
 
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel, or one line of the algorithm: what a head reads and writes in it, and its FLOPs (FMA = 2)."""
+    """One kernel, or one line of the algorithm: its reads and writes per head, and its FLOPs (FMA = 2)."""
 
     name: str
     reads: Elements
@@ -84,5 +84,5 @@ class Counts:
         return sum((step.flops for step in self.steps), ZERO)
 
     def total_elements(self, values: Mapping[str, int]) -> int:
-        """Elements read and written per head at these values of the symbols, exactly."""
+        """Return the elements read and written per head at these values of the symbols."""
         return evaluate(self.reads.count + self.writes.count, values)

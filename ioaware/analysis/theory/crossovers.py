@@ -1,7 +1,7 @@
 """Crossovers: when FlashAttention moves fewer elements than standard attention, exactly and as N grows.
 
-Against the idealised Algorithm 0, 4 N^2 + 4 N d elements, each condition holds exactly when the counts say so: no
-constant is left out. N_k = N and no mask throughout.
+Each condition compares exact counts with the idealised Algorithm 0, 4 N^2 + 4 N d elements; no constant is left out.
+N_k = N and no mask throughout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLASH1_BACKWARD_MEMORY = (20 * d**2 + 8 * d) / 7
 
 
 def flash1_beats_standard(seq_len: int, head_dim: int, column_blocks: int) -> bool:
-    """Algorithm 1 with T_c = `column_blocks` against Algorithm 0: T_c (3 d + 4) < 4 N + d - 2.
+    """Compare Algorithm 1 with T_c = `column_blocks` to Algorithm 0: T_c (3 d + 4) < 4 N + d - 2.
 
     One pass (T_c = 1) wins if N > (d + 3) / 2: for shorter sequences standard attention wins at any M.
     """
@@ -27,12 +27,15 @@ def flash1_beats_standard(seq_len: int, head_dim: int, column_blocks: int) -> bo
 
 
 def flash2_beats_standard(seq_len: int, head_dim: int, row_blocks: int) -> bool:
-    """FlashAttention-2 with T_r = `row_blocks` against Algorithm 0: 2 d T_r < 4 N + 2 d - 1. One pass always wins."""
+    """Compare FlashAttention-2 with T_r = `row_blocks` to Algorithm 0: 2 d T_r < 4 N + 2 d - 1.
+
+    One pass always wins.
+    """
     return 2 * head_dim * row_blocks < 4 * seq_len + 2 * head_dim - 1
 
 
 def flash1_backward_beats_standard(seq_len: int, head_dim: int, column_blocks: int) -> bool:
-    """Algorithm 4 with T_c = `column_blocks` against Algorithm 3: T_c (5 d + 2) < 7 N + d."""
+    """Compare Algorithm 4 with T_c = `column_blocks` to Algorithm 3: T_c (5 d + 2) < 7 N + d."""
     return column_blocks * (5 * head_dim + 2) < 7 * seq_len + head_dim
 
 
@@ -46,9 +49,9 @@ def flash1_beats_standard_bytes(
     score_bytes: int,
     probability_bytes: int,
 ) -> bool:
-    """The first condition in bytes, l and m being fp32: Q, K, V of `input_bytes`, O of `output_bytes` in both, S and P.
+    """Compare Algorithm 1 to Algorithm 0 in bytes; l and m are fp32, Q, K, V of `input_bytes`.
 
-    T_c (b d + 2 b_o d + 16) + b_o d + 8 + 2 b d < 2 N (b_S + b_P) + 3 b d + b_o d.
+    O has `output_bytes` in both. T_c (b d + 2 b_o d + 16) + b_o d + 8 + 2 b d < 2 N (b_S + b_P) + 3 b d + b_o d.
     """
     statistics = 16  # l and m read and written, 4 bytes each
     flash1 = column_blocks * ((input_bytes + 2 * output_bytes) * head_dim + statistics)
@@ -58,19 +61,19 @@ def flash1_beats_standard_bytes(
 
 
 def first_flash1_memory(seq_len: int, head_dim: int) -> int | None:
-    """The smallest M whose block B_c = ceil(M / 4d) makes Algorithm 1 win, in elements; None where none does."""
+    """Return the smallest M in elements whose block B_c = ceil(M / 4d) makes Algorithm 1 win; None for none."""
     passes = (4 * seq_len + head_dim - 3) // (3 * head_dim + 4)  # the most column blocks that still win
     return _first_memory(seq_len, head_dim, passes)
 
 
 def first_flash2_memory(seq_len: int, head_dim: int) -> int | None:
-    """The smallest M whose block B_r = ceil(M / 4d) makes FlashAttention-2 win, in elements."""
+    """Return the smallest M in elements whose block B_r = ceil(M / 4d) makes FlashAttention-2 win."""
     passes = (4 * seq_len + 2 * head_dim - 2) // (2 * head_dim)
     return _first_memory(seq_len, head_dim, passes)
 
 
 def _first_memory(seq_len: int, head_dim: int, passes: int) -> int | None:
-    """The smallest M with ceil(N / ceil(M / 4d)) <= passes."""
+    """Return the smallest M with ceil(N / ceil(M / 4d)) <= passes."""
     if passes < 1:
         return None
     block = -(-seq_len // passes)

@@ -1,7 +1,7 @@
-"""Lower bounds on the traffic of exact attention, per head, in elements; each with the condition it needs and its source.
+"""Lower bounds on the traffic of exact attention per head, in elements, with condition and source.
 
-Two kinds, kept apart: bounds with their constants, which no execution may undercut (`compulsory`, `EXPLICIT`), and
-leading terms, which say how traffic grows and leave the constant out (`THEOREM2_FLASH`, `SAHA_YE`).
+Two kinds: bounds with their constants, which no execution may undercut (`compulsory`, `EXPLICIT`), and
+leading terms, which describe growth without the constant (`THEOREM2_FLASH`, `SAHA_YE`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ioaware.analysis.theory.counting import Elements, M, N, N_k, Step, d
 
 @dataclass(frozen=True)
 class Bound:
-    """One statement: `elements` moved per head, when it holds, who says so, and whether its constant is meant."""
+    """A bound: `elements` moved per head, its condition and source, and whether its constant counts."""
 
     name: str
     elements: Expr
@@ -30,7 +30,7 @@ class Bound:
 
 @cache
 def compulsory(causal: bool = False) -> Step:
-    """What must move whatever the algorithm and M: every input element that the output depends on, and the output.
+    """Return the traffic that no algorithm avoids: every input element that the output needs, and the output.
 
     With a causal mask and N > N_k the first N - N_k rows of Q see no key, and their Q is not needed.
     """
@@ -39,7 +39,7 @@ def compulsory(causal: bool = False) -> Step:
 
 
 def visible_pairs(causal: bool = False) -> Expr:
-    """Pairs of a query and a key it sees: the dot products that must be computed."""
+    """Return the pairs of a query and a key it sees: the dot products that must be computed."""
     if not causal:
         return N * N_k
     seeing = smallest(N, N_k)  # queries that see a key: the last of them sees all N_k, the one before N_k - 1, ...
@@ -100,20 +100,20 @@ BOUNDS = (EXPLICIT, THEOREM2_FLASH, THEOREM2_STANDARD, SAHA_YE, SAHA_YE_SMALL, S
 
 
 def saha_ye(memory: int, head_dim: int) -> Bound:
-    """The regime that M is in: N^2 d / sqrt(M) below d^2, N^2 d^2 / M from there on."""
+    """Return the bound for M: N^2 d / sqrt(M) below d^2, N^2 d^2 / M from there on."""
     return SAHA_YE_SMALL if memory < head_dim**2 else SAHA_YE_LARGE
 
 
 def leading_term(bound: Bound, values: Mapping[str, int]) -> float:
-    """The number of a bound at these values of N, N_k, d, M, as a float: leading terms hold square roots."""
+    """Return the value of a bound at N, N_k, d, M, as a float: leading terms hold square roots."""
     # Symbols as keys, because sympy would parse a string.
     return float(bound.elements.subs({symbol: values[str(symbol)] for symbol in bound.elements.free_symbols}))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def lower_bound_elements(values: Mapping[str, int], *, causal: bool = False, heads: int = 1, processors: int = 1) -> int:
-    """max(4 N d, N^2 d^2 / (M + 4 d^2) - M), rounded up: elements that must move for `heads` heads at N, N_k, d, M.
+    """Return max(4 N d, N^2 d^2 / (M + 4 d^2) - M), rounded up, for `heads` heads at N, N_k, d, M.
 
-    `processors` fast memories of M elements each share the work (the SMs of a GPU): each may end with a part that has
+    `processors` fast memories of M elements each share the work (the SMs of a GPU). Each may end with a part that has
     not cost its M moves, so M is subtracted once per processor. With a causal mask only visible pairs count.
     """
     return evaluate(_lower_bound(causal), {**values, "heads": heads, "processors": processors})
@@ -121,7 +121,7 @@ def lower_bound_elements(values: Mapping[str, int], *, causal: bool = False, hea
 
 @cache
 def _lower_bound(causal: bool) -> Expr:
-    """The formula, built once: sympy takes longer to write it down than to evaluate it."""
+    """Return the formula, cached: building it in sympy is slower than evaluating it."""
     heads, processors = positive_symbols("heads processors")
     must_touch = compulsory(causal)
     pairs = ceil_div(heads * visible_pairs(causal) * d**2, M + 4 * d**2) - processors * M
@@ -129,5 +129,5 @@ def _lower_bound(causal: bool) -> Expr:
 
 
 def lower_bound_bytes(values: Mapping[str, int], *, causal: bool = False, heads: int = 1, processors: int = 1) -> int:
-    """The same in bytes, elements being `e` bytes wide."""
+    """Return the same in bytes, elements being `e` bytes wide."""
     return values["e"] * lower_bound_elements(values, causal=causal, heads=heads, processors=processors)

@@ -27,7 +27,7 @@ class Exponent:
     high: float
 
     def contains(self, exponent: float) -> bool:
-        """Whether the data are compatible with this exponent; False for NaN."""
+        """Return whether the data are compatible with this exponent; False for NaN."""
         return self.low <= exponent <= self.high
 
 
@@ -43,12 +43,12 @@ class PowerLaw:
 
 
 def fit_power_law(variables: Mapping[str, Sequence[float]], measured: Sequence[float], *, confidence: float = 0.95) -> PowerLaw:
-    """Fits all exponents at once to `measured`, one value of each variable per point.
+    """Fit all exponents at once to `measured`, one value of each variable per point.
 
     The interval is that of ordinary least squares with independent errors of equal variance in log y, with
-    points - variables - 1 degrees of freedom. Raises `ValueError` for what cannot be fitted: lengths that differ, values
-    that are not positive and finite, fewer points than variables + 2, a variable that does not vary, variables that
-    vary together.
+    points - variables - 1 degrees of freedom. Raises `ValueError` for lengths that differ, values that are not positive
+    and
+    finite, fewer points than variables + 2, a variable that does not vary, or variables that vary together.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
@@ -88,7 +88,7 @@ def _logarithms(name: str, values: Sequence[float], points: int) -> Floats:
 
 
 def _gram_inverse(centred: Floats, names: tuple[str, ...]) -> Floats:
-    """The inverse of X^T X, which slopes and their variances need. Columns are scaled first so that rank is meaningful."""
+    """Return the inverse of X^T X, for slopes and variances; columns are scaled so that rank is meaningful."""
     spread = np.sqrt(np.sum(centred**2, axis=0))
     for name, width in zip(names, spread, strict=True):
         if width <= ROUNDING * len(centred):
@@ -101,7 +101,7 @@ def _gram_inverse(centred: Floats, names: tuple[str, ...]) -> Floats:
 
 
 def _r_squared(residual: float, total: float, points: int) -> float:
-    """1 - residual / total; a constant that is met exactly has nothing left to explain, which is 1."""
+    """Return 1 - residual / total; 1 for a constant that is met exactly."""
     return 1.0 if residual <= points * ROUNDING**2 else 1 - residual / total
 
 
@@ -114,7 +114,7 @@ def _exponential(logarithm: float) -> float:
 
 @lru_cache(maxsize=256)
 def student_t(confidence: float, degrees: int) -> float:
-    """The two-sided quantile: |t| stays below it with probability `confidence` at these degrees of freedom."""
+    """Return the two-sided quantile: |t| stays below it with probability `confidence`."""
     import mpmath
 
     special: Any = mpmath

@@ -9,7 +9,7 @@ import sympy
 
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.formulas.functions import index, positive_symbols
-from ioaware.analysis.formulas.hermite import closed
+from ioaware.analysis.formulas.hermite import close_floor_sums
 
 n, m, p = positive_symbols("n m p")
 i = index("i")
@@ -27,7 +27,7 @@ P = sympy.Min(132, n * m)
     ],
 )
 def test_closed_as_known(body: sympy.Expr, count: sympy.Expr, value: sympy.Expr) -> None:
-    found = closed(sympy.Sum(body, (i, 0, count - 1)))
+    found = close_floor_sums(sympy.Sum(body, (i, 0, count - 1)))
     assert sympy.expand(found - value) == 0
 
 
@@ -41,7 +41,7 @@ def test_random_sums_keep_their_value() -> None:
         divisor = draw.choice([count, count, m])
         body = draw.choice([1, m, n]) * rounding((start + draw.choice([i, -i, 2 * i])) / divisor) + draw.choice([0, m, i])
         expr = sympy.Sum(body, (i, 0, count - 1))
-        simple = closed(expr)
+        simple = close_floor_sums(expr)
         done += not simple.has(sympy.floor, sympy.ceiling)
         for _ in range(4):
             values = {name: draw.randint(1, 12) for name in ("n", "m", "p")}

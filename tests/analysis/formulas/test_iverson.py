@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from ioaware.analysis.formulas.functions import Holds, positive_symbols
-from ioaware.analysis.formulas.iverson import readable
+from ioaware.analysis.formulas.iverson import with_brackets
 from ioaware.analysis.formulas.printing import show
 from ioaware.cli.formula_tables import latex
 from ioaware.display.mathml import mathml
@@ -38,10 +38,10 @@ def test_text(expr: sympy.Expr, text: str) -> None:
 def test_a_pair_is_an_equation_everywhere() -> None:
     pair = Holds(N - 4) * Holds(4 - N)
     assert latex(pair) == r"\left[\mathrm{n} = 4\right]"
-    assert "<mo>[</mo><mi>n</mi><mo>=</mo><mn>4</mn><mo>]</mo>" in mathml(readable(pair))
+    assert "<mo>[</mo><mi>n</mi><mo>=</mo><mn>4</mn><mo>]</mo>" in mathml(with_brackets(pair))
     assert latex(Holds(N - 4)) == r"\left[\mathrm{n} \geq 4\right]"
-    assert "&#8805;" in mathml(readable(Holds(N - 4)))
+    assert "&#8805;" in mathml(with_brackets(Holds(N - 4)))
 
 
 def test_what_has_no_truth_value_is_left_alone() -> None:
-    assert readable(N + 1) == N + 1
+    assert with_brackets(N + 1) == N + 1

@@ -8,7 +8,7 @@ import sympy
 
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.formulas.functions import index, positive_symbols
-from ioaware.analysis.formulas.piecewise import flattened
+from ioaware.analysis.formulas.piecewise import flatten
 from ioaware.analysis.formulas.printing import show
 
 n, m = positive_symbols("n m")
@@ -19,7 +19,7 @@ EVEN, SMALL = sympy.Eq(sympy.Mod(n, 8), 0), sympy.Lt(m, 5)
 def test_a_case_that_is_settled_goes() -> None:
     inner = sympy.Piecewise((n / 8, EVEN), (sympy.Sum(sympy.floor(n * i / 8), (i, 0, m)), True))
     outer = sympy.Piecewise((4 * n + inner, EVEN), (m + 32 * inner, True), evaluate=False)
-    assert show(flattened(outer)) == "(33*n/8 if n % 8 == 0 else m + 32*sum(floor(i*n/8) for i in range(m + 1)))"
+    assert show(flatten(outer)) == "(33*n/8 if n % 8 == 0 else m + 32*sum(floor(i*n/8) for i in range(m + 1)))"
 
 
 def test_values_stay() -> None:
@@ -36,7 +36,7 @@ def test_values_stay() -> None:
     changed = 0
     for _ in range(150):
         expr = term(4)
-        simple = flattened(expr)
+        simple = flatten(expr)
         changed += simple != expr
         for _ in range(6):
             values = {"n": draw.choice([8, 16, draw.randint(1, 40)]), "m": draw.randint(1, 9)}

@@ -10,7 +10,7 @@ import sympy
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.formulas.functions import Holds, index, positive_symbols
 from ioaware.analysis.formulas.printing import show
-from ioaware.analysis.formulas.ranges import follows, ranges, within
+from ioaware.analysis.formulas.ranges import implied, ranges, restrict
 
 n, m = positive_symbols("n m")
 i = index("i")
@@ -44,16 +44,16 @@ def test_what_relations_leave_of_a_symbol(relations, low: int, high: int) -> Non
     ],
 )
 def test_what_the_range_decides_goes(expr: sympy.Expr, shown: str) -> None:
-    assert show(within(expr, {n: (513, 1024)})) == shown
+    assert show(restrict(expr, {n: (513, 1024)})) == shown
 
 
 def test_what_follows() -> None:
     known = ranges([n > 512, n <= 1024])
-    assert follows(n <= 1024, known)
-    assert follows(n > 512, known)
-    assert not follows(n > 513, known)
-    assert not follows(n < 1024, known)
-    assert not follows(m < 5, known)
+    assert implied(n <= 1024, known)
+    assert implied(n > 512, known)
+    assert not implied(n > 513, known)
+    assert not implied(n < 1024, known)
+    assert not implied(m < 5, known)
 
 
 def test_random_formulas_keep_their_values() -> None:
@@ -75,7 +75,7 @@ def test_random_formulas_keep_their_values() -> None:
         expr = term(draw.randint(1, 3))
         lows = [draw.randint(1, 20) for _ in range(2)]
         known = {symbol: (low, low + draw.randint(0, 15)) for symbol, low in zip((n, m), lows, strict=True)}
-        simple = within(expr, known)
+        simple = restrict(expr, known)
         changed += simple != expr
         for _ in range(12):
             values = {str(symbol): draw.randint(*ends) for symbol, ends in known.items()}

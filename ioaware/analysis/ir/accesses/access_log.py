@@ -1,4 +1,4 @@
-"""What interpreting a kernel leaves behind: accesses and products of matrices, with the loops and conditions around them."""
+"""Log of one interpreted kernel: accesses and matrix products with the loops around them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ioaware.analysis.ir.algebra.poly import ZERO, Poly, Symbol
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The index runs from `low` up to `high`, exclusive. `source` is what the code says: start, stop and step."""
+    """A loop over `index` from `low` to `high`, exclusive. `source` is (start, stop, step) of the code."""
 
     index: Symbol
     low: Poly
@@ -24,7 +24,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is inside happens where `truth` is 1."""
+    """A branch that is taken where `truth` is 1."""
 
     truth: Poly
 
@@ -34,7 +34,7 @@ Scope: TypeAlias = Loop | Condition
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One instruction that touches memory: lanes of `shape` under `mask`, all in lane symbols."""
+    """One memory instruction: lanes of `shape` under `mask`, in lane symbols."""
 
     kind: AccessKind
     operation: str
@@ -48,7 +48,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One `tt.dot` of so many FLOPs."""
+    """One `tt.dot` with its FLOPs."""
 
     flops: int
     scopes: tuple[Scope, ...]
@@ -57,7 +57,7 @@ class Product:
 
 @dataclass
 class Recorder:
-    """Collects touches and products in program order, unless it only rehearses."""
+    """Collects accesses and products in program order; a dry run records nothing."""
 
     touches: list[Touch] = field(default_factory=list[Touch])
     products: list[Product] = field(default_factory=list[Product])
@@ -68,7 +68,7 @@ class Recorder:
 
     @contextmanager
     def inside(self, scope: Scope) -> Generator[None]:
-        """What is recorded in the block happens inside `scope`."""
+        """Put what the block records inside `scope`."""
         before = self.scopes
         self.scopes = (*before, scope)
         try:
@@ -78,7 +78,7 @@ class Recorder:
 
     @contextmanager
     def rehearsal(self) -> Generator[None]:
-        """Nothing is recorded in the block."""
+        """Record nothing in the block."""
         self.rehearsing += 1
         try:
             yield
@@ -87,7 +87,7 @@ class Recorder:
 
     @property
     def unreachable(self) -> bool:
-        """Whether a condition around is certainly false."""
+        """Return whether a surrounding condition is always false."""
         return any(isinstance(scope, Condition) and scope.truth == ZERO for scope in self.scopes)
 
     def touch(
@@ -108,11 +108,11 @@ class Recorder:
             self.products.append(Product(flops, self.scopes, frames))
 
     def assume(self, text: str) -> None:
-        """What counts are exact under."""
+        """Add an assumption that counts are exact under."""
         if not self.rehearsing:
             self.assumptions[text] = None
 
     def note(self, text: str) -> None:
-        """What keeps counts from being exact."""
+        """Add a reason why counts are not exact."""
         if not self.rehearsing:
             self.notes[text] = None

@@ -1,4 +1,4 @@
-"""What the engine is told about a launch, and what it says: each access of the kernel, its formulas and where it stands."""
+"""Inputs and results of the analysis: launch arguments, and each access with its formulas and source line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number argument, in the caller's symbols. A symbol that cannot be 0 must say so: `positive=True`."""
+    """A number argument, in the caller's symbols. Declare `positive=True` on a symbol that is never 0."""
 
     name: str
     value: Expr | int | float | bool
@@ -49,22 +49,25 @@ AccessKind: TypeAlias = Literal["read", "write", "atomic"]
 
 @dataclass(frozen=True)
 class Count:
-    """A number as a formula. Equal formulas are equal counts; `closed` is False where a sum stays unevaluated."""
+    """A number as a formula. Equal formulas are equal counts."""
 
     expr: Expr
 
     @property
     def closed(self) -> bool:
-        """Whether it is free of sums that no rule could close."""
+        """Return whether no sum is left unevaluated."""
         return not self.expr.has(sympy.Sum)  # pyright: ignore[reportUnknownMemberType]
 
     @property
     def symbols(self) -> frozenset[str]:
-        """Names that `evaluate` needs, among them the unknowns that only memory could tell."""
+        """Return the names that `evaluate` needs, including unknowns that data decide."""
         return frozenset(map(str, free_symbols(self.expr)))
 
     def evaluate(self, values: Mapping[str, Number]) -> Number:
-        """The exact value, at one point of ints or at many points of int64 arrays. Raises as `compile_expression` does."""
+        """Return the exact value, at one point of ints or at many points of int64 arrays.
+
+        Raises as `compile_expression` does.
+        """
         return compile_expression(self.expr)(values)
 
     def __add__(self, other: Count) -> Count:
@@ -76,11 +79,13 @@ class Count:
 
 @dataclass(frozen=True)
 class Access:
-    """One instruction that touches memory, over all programs of the launch.
+    """One memory instruction, over all programs of the launch.
 
-    `elements` counts active lanes, `sectors` the 32-byte sectors of each execution of it (None for atomics, and where only
-    memory could tell). `executions` is how often the launch runs it. `frames` are `file:line`, the instruction's own line
-    first, its callers after it.
+    `elements` counts active lanes. `sectors` counts the 32-byte sectors of each execution; None for atomics and where
+    data
+    decide. `executions` is how often the launch runs it. `frames` are `file:line`, the instruction's own line first,
+    then its
+    callers.
     """
 
     kind: AccessKind
@@ -97,18 +102,18 @@ class Access:
 
     @cached_property
     def bytes(self) -> Count:
-        """Bytes of the active lanes."""
+        """Return the bytes of the active lanes."""
         return Count(self.element_bytes * self.elements.expr)
 
     @property
     def source(self) -> str:
-        """The line of the instruction, as `file:line`; empty where the compiler left none."""
+        """Return `file:line` of the instruction; empty where the compiler left none."""
         return self.frames[0] if self.frames else ""
 
 
 @dataclass(frozen=True)
 class KernelTraffic:
-    """What one launch requests. `exact` is False where a count depends on data in memory: the notes say which and why."""
+    """What one launch requests. `exact` is False where data decide a count; the notes say why."""
 
     kernel: str
     accesses: tuple[Access, ...]

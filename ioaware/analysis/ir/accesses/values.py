@@ -1,7 +1,7 @@
-"""What a value of the IR stands for: an expression in the indices of its lanes, or where pointers point.
+"""Values of the IR as expressions in lane indices: integers, truth values and pointer targets.
 
-Lane indices are symbols named by dimension and size, so that one expression serves all elements of a tensor, and a tensor
-that varies along one dimension only says so by the symbols it has.
+A lane index is a symbol named by dimension and size: one expression serves all elements of a tensor.
+A tensor that varies along one dimension only has that dimension's symbol alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ioaware.analysis.ir.mlir.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a pointer points when `condition` is 1: so many bytes after the start of an argument."""
+    """Where a pointer points when `condition` is 1: `offset` bytes after the start of an argument."""
 
     argument: str
     offset: Poly
@@ -46,7 +46,7 @@ class Value:
     descriptor: TensorDescriptor | None = None
 
     def mapped(self, kind: Type, change: Callable[[Poly], Poly]) -> Value:
-        """Of another type, with every expression changed."""
+        """Return a value of type `kind` with every expression changed."""
         return Value(
             kind,
             None if self.number is None else change(self.number),
@@ -57,22 +57,25 @@ class Value:
 
 @lru_cache(maxsize=256)
 def lane_symbol(dimension: int, size: int) -> Symbol:
-    """The index along a dimension of a tensor."""
+    """Return the index along a dimension of a tensor."""
     return Symbol(f"lane{dimension}", ZERO, poly(size - 1))
 
 
 def lane(dimension: int, size: int) -> Poly:
-    """The index along a dimension, which is 0 where there is one lane."""
+    """Return the index along a dimension, 0 where it has one lane."""
     return ZERO if size == 1 else poly(lane_symbol(dimension, size))
 
 
 def lanes(shape: Sequence[int]) -> list[Poly]:
-    """The indices of a tensor of this shape."""
+    """Return the indices of a tensor of this shape."""
     return [lane(dimension, size) for dimension, size in enumerate(shape)]
 
 
-def relabelled(value: Value, kind: Type, indices: Sequence[Poly]) -> Value:
-    """The tensor of type `kind` whose element is the one of `value` at `indices`, one for each dimension of `value`."""
+def relabel(value: Value, kind: Type, indices: Sequence[Poly]) -> Value:
+    """Return the tensor of type `kind` whose elements are those of `value` at `indices`.
+
+    `indices` holds one expression for each dimension of `value`.
+    """
     by = {
         lane_symbol(dimension, size).key: index
         for dimension, (size, index) in enumerate(zip(value.type.shape, indices, strict=True))
@@ -81,8 +84,8 @@ def relabelled(value: Value, kind: Type, indices: Sequence[Poly]) -> Value:
     return value.mapped(kind, lambda expression: substitute(expression, by))
 
 
-def reshaped(value: Value, kind: Type) -> Value:
-    """The same elements in row-major order under another shape."""
+def reshape(value: Value, kind: Type) -> Value:
+    """Return the same elements in row-major order under another shape."""
     flat = ZERO
     for size, index in zip(kind.shape, lanes(kind.shape), strict=True):
         flat = flat * size + index
@@ -90,11 +93,11 @@ def reshaped(value: Value, kind: Type) -> Value:
     for dimension in range(len(value.type.shape)):
         inner = prod(value.type.shape[dimension + 1 :])
         indices.append(mod(floor_div(flat, poly(inner)), poly(value.type.shape[dimension])))
-    return relabelled(value, kind, indices)
+    return relabel(value, kind, indices)
 
 
-def chosen(condition: Poly, then: Value, other: Value) -> Value:
-    """`then` where the condition is 1."""
+def select(condition: Poly, then: Value, other: Value) -> Value:
+    """Return `then` where the condition is 1, else `other`."""
     number = None
     if then.number is not None and other.number is not None:
         number = choice(condition, then.number, other.number)

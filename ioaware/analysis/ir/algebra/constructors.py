@@ -1,4 +1,4 @@
-"""Constructors that simplify: floors, minima, tests and choices come out in the form that later rules look for."""
+"""Simplifying constructors: floors, minima, tests and choices in the normal form of later rules."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ioaware.analysis.ir.algebra.poly import (
     poly,
     total,
 )
-from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, decided, is_zero
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, resolve_tests
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 
 PATIENT = 7  # how deep the proof of a sign may go that many later rules depend on
 
 
 def floor_div(a: Poly, b: Poly) -> Poly:
-    """floor(a / b), b not 0."""
+    """Return floor(a / b), b not 0."""
     divisor = b.constant
     if divisor is not None:
         return _floor_by_constant(a, int(divisor))
@@ -48,7 +48,7 @@ def floor_div(a: Poly, b: Poly) -> Poly:
 
 
 def _floor_by_symbols(a: Poly, b: Poly) -> Poly | None:
-    """floor((c x + r) / (c k)) is floor(x / k) for a rest r of 0 .. c - 1, and floor((x - 1) / k) for one of -c .. -1."""
+    """Return floor((c x + r) / (c k)) as floor(x / k) for r in 0 .. c - 1; for r in -c .. -1 as floor((x - 1) / k)."""
     if len(b.terms) != 1:
         return None
     ((factors, scale),) = b.terms.items()
@@ -66,7 +66,7 @@ def _floor_by_symbols(a: Poly, b: Poly) -> Poly | None:
 
 
 def _floor(numerator: Poly, denominator: Poly) -> Poly:
-    """The atom, as floor(-x/d) = -floor((x + d - 1)/d): the one whose numerator is not negative, or has fewer minus signs."""
+    """Return the atom, or -floor((x + d - 1)/d) for floor(-x/d) where that has fewer minus signs."""
     signs = sum(1 if c > 0 else -1 for factors, c in numerator.terms.items() if factors)
     if (signs < 0 or (signs == 0 and _leads_negative(numerator))) and not nonnegative(numerator):
         whole = all(isinstance(c, int) for c in numerator.terms.values())
@@ -116,7 +116,7 @@ def _floor_of_rest(rest: Poly, b: int) -> Poly:
 
 
 def _floor_of_distributed(rest: Poly, b: Poly) -> Poly | None:
-    """floor is monotone, so it goes inside a minimum, a maximum and a choice; and floors of floors are one floor."""
+    """Distribute a floor over a minimum, maximum or choice; merge a floor of a floor."""
     for monomial, coefficient in rest.terms.items():
         if len(monomial) != 1 or coefficient != 1:
             continue
@@ -131,12 +131,15 @@ def _floor_of_distributed(rest: Poly, b: Poly) -> Poly | None:
 
 
 def mod(a: Poly, b: Poly) -> Poly:
-    """a - b floor(a / b)."""
+    """Return a - b floor(a / b)."""
     return a - b * floor_div(a, b)
 
 
 def truncated_div(a: Poly, b: Poly) -> Poly:
-    """a / b rounded towards zero, as C and the IR have it. The signs are worth a long proof: without them all is a choice."""
+    """Return a / b rounded towards zero, as C and the IR define it.
+
+    Why long proofs of the signs: without them the result is a choice.
+    """
     if nonnegative(b, PATIENT):
         if nonnegative(a, PATIENT):
             return floor_div(a, b)
@@ -153,15 +156,17 @@ def truncated_div(a: Poly, b: Poly) -> Poly:
 
 
 def least(*args: Poly) -> Poly:
+    """Return the minimum."""
     return _extreme(True, args)
 
 
 def greatest(*args: Poly) -> Poly:
+    """Return the maximum."""
     return _extreme(False, args)
 
 
 def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
-    """The least or greatest, without the arguments that another one always beats."""
+    """Return the minimum or maximum without the arguments that another one always beats."""
     flat: dict[Poly, None] = {}
     for arg in args:
         flat.update(dict.fromkeys(_flattened(_absorbed(arg), is_least)))
@@ -182,7 +187,7 @@ def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
 
 
 def _clipped(args: Sequence[Poly]) -> Poly | None:
-    """min(c max(0, a), b) as max(0, min(c a, b)) for b not negative: the form of a clip that sums over tiles know."""
+    """Return min(c max(0, a), b) as max(0, min(c a, b)) for b >= 0, the form that tile sums recognise."""
     for at, arg in enumerate(args):
         ((factors, scale),) = arg.terms.items() if len(arg.terms) == 1 else (((), 0),)
         atom = factors[0] if len(factors) == 1 and scale > 0 else None
@@ -194,7 +199,7 @@ def _clipped(args: Sequence[Poly]) -> Poly | None:
 
 
 def _clipped_once(arg: Poly) -> Poly:
-    """min(c max(0, a), b) as min(c a, b), c > 0: what stands beside a 0 in a maximum need not be clipped at 0 before."""
+    """Return min(c max(0, a), b) as min(c a, b), c > 0, inside a maximum that holds 0."""
     atom = arg.atom
     if not isinstance(atom, Extreme) or not atom.least:
         return arg
@@ -209,7 +214,7 @@ def _clipped_once(arg: Poly) -> Poly:
 
 
 def _absorbed(arg: Poly) -> Poly:
-    """min(a, b) + x as min(a + x, b + x), for as much of x as one of the arguments cancels."""
+    """Return min(a, b) + x as min(a + x, b + x) for the part of x that an argument cancels."""
     for factors, coefficient in arg.terms.items():
         atom = factors[0] if len(factors) == 1 else None
         if not isinstance(atom, Extreme) or coefficient != 1:
@@ -222,7 +227,7 @@ def _absorbed(arg: Poly) -> Poly:
 
 
 def _flattened(arg: Poly, is_least: bool) -> list[Poly]:
-    """c min(a, b) + x inside a minimum, c > 0, as c a + x and c b + x."""
+    """Return c min(a, b) + x inside a minimum, c > 0, as the arguments c a + x and c b + x."""
     for factors, coefficient in arg.terms.items():
         atom = factors[0] if len(factors) == 1 else None
         if isinstance(atom, Extreme) and atom.least == is_least and coefficient > 0:
@@ -233,7 +238,7 @@ def _flattened(arg: Poly, is_least: bool) -> list[Poly]:
 
 
 def _common_factor(args: Iterable[Poly]) -> Poly:
-    """The symbols, never negative, that every term of every argument has as factors."""
+    """Return the non-negative symbols that divide every term of every argument."""
     monomials = [factors for arg in args if arg.terms for factors in arg.terms]
     shared: list[Atom] = []
     for atom in dict.fromkeys(monomials[0] if len(monomials) > 1 else ()):
@@ -243,7 +248,7 @@ def _common_factor(args: Iterable[Poly]) -> Poly:
 
 
 def common_coefficient(args: Iterable[Poly]) -> int:
-    """The integer that every coefficient is a multiple of: with 0 among the arguments what is left of one is a clip again."""
+    """Return the greatest common divisor of all coefficients."""
     coefficients = [c for arg in args for c in arg.terms.values()]
     return gcd(*(c if isinstance(c, int) else 1 for c in coefficients)) if coefficients else 1
 
@@ -253,7 +258,7 @@ def _beats(a: Poly, b: Poly, is_least: bool) -> bool:
 
 
 def substitute(value: Poly, by: Mapping[str, Poly]) -> Poly:
-    """With the symbols of these keys replaced, rebuilt by the constructors above."""
+    """Replace the symbols of these keys and rebuild the expression by the constructors above."""
 
     def leaf(atom: Atom) -> Poly | None:
         if isinstance(atom, Unknown):
@@ -265,12 +270,12 @@ def substitute(value: Poly, by: Mapping[str, Poly]) -> Poly:
 
 
 def rebuild(value: Poly, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None = None) -> Poly:
-    """Every atom for which `leaf` gives something replaced by it; atoms without the symbols `free` are left alone."""
+    """Replace every atom for which `leaf` returns a value; leave atoms without the symbols `free` as they are."""
     return _rebuild(value, leaf, free, {})
 
 
 def _rebuild(value: Poly, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None, done: dict[Atom, Poly]) -> Poly:
-    """`rebuild`, which does each atom once however often it stands in the value."""
+    """Rebuild as `rebuild` does, each atom once."""
     if free is not None and value.free.isdisjoint(free):
         return value
     result = list[Poly]()
@@ -302,7 +307,7 @@ def _rebuild_atom(atom: Atom, leaf: Callable[[Atom], Poly | None], free: frozens
             value = again(atom.value)
             return is_zero(value) if atom.equal else at_least_zero(value)
         case Choice():
-            return choice(decided(again(atom.condition)), again(atom.then), again(atom.other))
+            return choice(resolve_tests(again(atom.condition)), again(atom.then), again(atom.other))
         case Sum():
             return poly(Sum(again(atom.body), atom.index, again(atom.low), again(atom.high)))
         case Symbol() | Unknown():

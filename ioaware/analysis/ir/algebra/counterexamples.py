@@ -1,7 +1,7 @@
-"""Numbers that speak against a claim: what is negative at some sizes and indices needs no search for a proof.
+"""Counterexamples: sample values at which an expression is negative.
 
-A sample gives every symbol a value within its bounds, the same one wherever it stands. Most claims that a derivation asks
-about are false, and a proof's every step makes a stronger one: this ends nearly all of them.
+A sample gives every symbol one value within its bounds. Most claims of a derivation are false, and a proof search for a
+false claim is long: a counterexample ends it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ LENGTHS = (1, 2, 3, 7, 16, 33, 64, 100, 127, 256, 500, 1023, 4096)
 
 
 class NoValueError(Exception):
-    """The sample says nothing: an index has nowhere to be, a divisor is 0, or a sum stands in the expression."""
+    """A sample gives no value: an empty index range, a division by 0, or a sum."""
 
 
-def refuted(value: Poly) -> bool:
-    """Whether `value` is negative in one of the samples."""
+def has_counterexample(value: Poly) -> bool:
+    """Return whether `value` is negative in one of the samples."""
     return any(_negative(value, sample) for sample in range(SAMPLES))
 
 
@@ -76,7 +76,7 @@ def _of(atom: Atom, sample: int) -> Coefficient:
 
 
 def _place(symbol: Symbol, sample: int) -> Coefficient:
-    """A length from a list; an index at either end of its range or between."""
+    """Return a length from a list, or an index at either end of its range or between."""
     drawn = _drawn(symbol.key, sample)
     low = _number(symbol.lower, sample) if symbol.lower is not None else -(drawn % 50)
     if symbol.upper is None:
@@ -88,5 +88,5 @@ def _place(symbol: Symbol, sample: int) -> Coefficient:
 
 
 def _drawn(key: str, sample: int) -> int:
-    """The same number in every run."""
+    """Return a pseudo-random number, the same in every run."""
     return crc32(f"{sample}:{key}".encode())

@@ -16,7 +16,7 @@ def divide(a: Poly, b: Poly) -> tuple[Poly, Poly]:
     quotient: dict[Monomial, Coefficient] = {}
     rest: dict[Monomial, Coefficient] = {}
     for monomial, coefficient in a.terms.items():
-        left = without(monomial, factors)
+        left = monomial_quotient(monomial, factors)
         if left is not None and isinstance(coefficient, int) and coefficient % scale == 0:
             quotient[left] = int(coefficient // scale)
         else:
@@ -24,7 +24,7 @@ def divide(a: Poly, b: Poly) -> tuple[Poly, Poly]:
     return Poly(quotient), Poly(rest)
 
 
-def without(monomial: Monomial, factors: Monomial) -> Monomial | None:
+def monomial_quotient(monomial: Monomial, factors: Monomial) -> Monomial | None:
     """Return the monomial divided by these factors; None where one is missing."""
     left = list(monomial)
     for factor in factors:

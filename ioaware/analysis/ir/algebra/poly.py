@@ -1,7 +1,8 @@
-"""Integer expressions in normal form: polynomials over atoms (symbols, floors, minima, tests), equal where their text is.
+"""Integer expressions in normal form: polynomials over atoms (symbols, floors, minima, tests).
 
-sympy's own constructors ask what is known about every node they build; an IR of a thousand operations cannot wait for that.
-Truth values are polynomials too, 1 or 0: `and` is a product, `not a` is 1 - a. A division is a floor, exact in integers.
+Truth values are polynomials too, 1 or 0: `and` is a product, `not a` is 1 - a. A division is a floor, exact in
+integers.
+Why not sympy: its constructors query assumptions at every node, too slow for an IR of a thousand operations.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ A = TypeVar("A", bound="Atom")
 
 
 class _OneOfEach(type):
-    """Makes no second atom of a key while the first is in use: equal atoms are one object, which dictionaries find fastest."""
+    """Interns atoms by key: equal atoms are one object, which dictionaries look up fastest."""
 
     def __call__(cls: type[A], *args: Any, **kwargs: Any) -> A:  # pyright: ignore[reportGeneralTypeIssues]
         made: Any = type.__call__(cls, *args, **kwargs)
@@ -26,7 +27,7 @@ class _OneOfEach(type):
 
 
 class Atom(metaclass=_OneOfEach):
-    """What a polynomial treats as a variable. `key` says it completely; `free` are the keys of symbols inside."""
+    """A variable of a polynomial. `key` identifies it; `free` are the keys of symbols inside."""
 
     __slots__ = ("__weakref__", "free", "idempotent", "key")
     key: str
@@ -58,14 +59,14 @@ class Poly:
 
     @property
     def free(self) -> frozenset[str]:
-        """The keys of the symbols inside."""
+        """Return the keys of the symbols inside."""
         if self._free is None:
             self._free = frozenset[str]().union(*[atom.free for monomial in self.terms for atom in monomial])
         return self._free
 
     @property
     def key(self) -> str:
-        """The normal form as text."""
+        """Return the normal form as text."""
         if self._key is None:
             parts = ["*".join([str(c), *[atom.key for atom in monomial]]) for monomial, c in self.terms.items()]
             self._key = "+".join(sorted(parts)) or "0"
@@ -82,14 +83,14 @@ class Poly:
 
     @property
     def constant(self) -> Coefficient | None:
-        """Its value where it has no atoms."""
+        """Return its value where it has no atoms."""
         if not self.terms:
             return 0
         return self.terms.get(()) if len(self.terms) == 1 else None
 
     @property
     def atom(self) -> Atom | None:
-        """The atom that it is, if it is one."""
+        """Return the atom that it consists of, if it is one."""
         if len(self.terms) != 1:
             return None
         ((monomial, coefficient),) = self.terms.items()
@@ -97,7 +98,7 @@ class Poly:
 
     @property
     def atoms(self) -> frozenset[Atom]:
-        """Atoms of its monomials, not those inside them."""
+        """Return the atoms of its monomials, without those inside them."""
         if self._atoms is None:
             self._atoms = frozenset([atom for monomial in self.terms for atom in monomial])
         return self._atoms
@@ -134,7 +135,7 @@ class Poly:
 
 
 def whole(value: Coefficient) -> Coefficient:
-    """A fraction that is an integer as one."""
+    """Return a fraction with denominator 1 as an int."""
     return value if isinstance(value, int) or value.denominator != 1 else value.numerator
 
 
@@ -158,7 +159,7 @@ ONE = Poly({(): 1})
 
 
 def poly(value: Poly | Atom | Coefficient) -> Poly:
-    """A number or an atom as a polynomial."""
+    """Return a number or an atom as a polynomial."""
     if isinstance(value, Poly):
         return value
     if isinstance(value, Atom):
@@ -167,7 +168,7 @@ def poly(value: Poly | Atom | Coefficient) -> Poly:
 
 
 def total(parts: Iterable[Poly]) -> Poly:
-    """The sum of many."""
+    """Return the sum of many polynomials."""
     terms: dict[Monomial, Coefficient] = {}
     for part in parts:
         for monomial, coefficient in part.terms.items():
@@ -176,12 +177,12 @@ def total(parts: Iterable[Poly]) -> Poly:
 
 
 def monomial(atoms: Monomial, coefficient: Coefficient = 1) -> Poly:
-    """One term."""
+    """Return a polynomial of one term."""
     return Poly({atoms: coefficient})
 
 
 class Symbol(Atom):
-    """A parameter, or an index with inclusive bounds, which are part of what it is."""
+    """A parameter, or an index with inclusive bounds; bounds are part of its key."""
 
     __slots__ = ("lower", "name", "upper")
 
@@ -236,7 +237,7 @@ class Choice(Atom):
 
 
 class Sum(Atom):
-    """The sum of `body` for `index` from `low` up to `high`, exclusive; 0 where there is none."""
+    """The sum of `body` for `index` from `low` to `high`, exclusive; 0 for an empty range."""
 
     __slots__ = ("body", "high", "index", "low")
 
@@ -247,7 +248,7 @@ class Sum(Atom):
 
 
 class Unknown(Atom):
-    """A value that only memory tells, or that the engine does not follow. `over` are symbols that it may change with."""
+    """A value that data decide or that the engine does not follow. It may vary with the symbols `over`."""
 
     __slots__ = ("name", "over", "why")
 
@@ -257,7 +258,7 @@ class Unknown(Atom):
 
 
 def parts(atom: Atom) -> list[Poly]:
-    """The polynomials inside an atom."""
+    """Return the polynomials inside an atom."""
     match atom:
         case Floor():
             return [atom.numerator, atom.denominator]

@@ -1,4 +1,4 @@
-"""Truth values, which are 1 or 0: tests of expressions, their opposites, what is certain of them, and what they choose."""
+"""Truth values (1 or 0): tests, negation, disjunction, and choices between expressions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 
 
 def at_least_zero(value: Poly) -> Poly:
-    """[value >= 0]."""
+    """Return [value >= 0]."""
     constant = value.constant
     if constant is not None:
         return ONE if constant >= 0 else ZERO
@@ -23,7 +23,7 @@ def at_least_zero(value: Poly) -> Poly:
 
 
 def is_zero(value: Poly) -> Poly:
-    """[value == 0]."""
+    """Return [value == 0]."""
     constant = value.constant
     if constant is not None:
         return ONE if constant == 0 else ZERO
@@ -31,8 +31,8 @@ def is_zero(value: Poly) -> Poly:
     return poly(Test(value if value.terms[first] > 0 else -value, equal=True))
 
 
-def negated(truth: Poly) -> Poly:
-    """1 - truth; one inequality turns around."""
+def negation(truth: Poly) -> Poly:
+    """Return 1 - truth; a single inequality is reversed."""
     atom = truth.atom
     if isinstance(atom, Test) and not atom.equal:
         return at_least_zero(-atom.value - 1)
@@ -41,24 +41,24 @@ def negated(truth: Poly) -> Poly:
     return 1 - truth
 
 
-def either(a: Poly, b: Poly) -> Poly:
-    """One of two conditions that exclude each other; a test and its opposite together are certain."""
+def disjoint_or(a: Poly, b: Poly) -> Poly:
+    """Return the disjunction of two exclusive conditions; a test and its negation merge."""
     both = a + b
     for factors, coefficient in both.terms.items():
         for atom in factors:
-            opposite = negated(poly(atom)).atom if isinstance(atom, Test) else None
+            opposite = negation(poly(atom)).atom if isinstance(atom, Test) else None
             if opposite is None:
                 continue
             rest = tuple(other for other in factors if other != atom)
             partner = tuple(sorted((*rest, opposite), key=lambda other: other.key))
             if both.terms.get(partner) == coefficient:
                 left = Poly({m: c for m, c in both.terms.items() if m not in (factors, partner)})
-                return either(left, Poly({rest: coefficient}))
+                return disjoint_or(left, Poly({rest: coefficient}))
     return both
 
 
-def decided(truth: Poly) -> Poly:
-    """With every test that is certain replaced by its outcome."""
+def resolve_tests(truth: Poly) -> Poly:
+    """Replace every test whose outcome is proven by 1 or 0."""
     for atom in truth.atoms:
         if isinstance(atom, Test):
             if atom.equal:
@@ -68,12 +68,12 @@ def decided(truth: Poly) -> Poly:
             if outcome is not None:
                 kept = Poly({m: c for m, c in truth.terms.items() if atom not in m})
                 moved = Poly({tuple(a for a in m if a != atom): c for m, c in truth.terms.items() if atom in m})
-                return decided(kept + moved * outcome)
+                return resolve_tests(kept + moved * outcome)
     return truth
 
 
 def choice(condition: Poly, then: Poly, other: Poly) -> Poly:
-    """`then` where the condition is 1."""
+    """Return `then` where the condition is 1, else `other`."""
     constant = condition.constant
     if constant is not None:
         return then if constant else other
@@ -82,10 +82,10 @@ def choice(condition: Poly, then: Poly, other: Poly) -> Poly:
     if then == ONE and other == ZERO:
         return condition
     if then == ZERO and other == ONE:
-        return negated(condition)
+        return negation(condition)
     atom = condition.atom
     if atom is None:  # of a condition and its negation the one that is a test
-        opposite = negated(condition)
+        opposite = negation(condition)
         if opposite.atom is not None:
             return choice(opposite, other, then)
     return poly(Choice(condition, then, other))

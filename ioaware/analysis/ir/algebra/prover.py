@@ -1,7 +1,7 @@
-"""What can be proven of an expression from the bounds of its symbols: that it is never negative, or which of two is less.
+"""Prove inequalities from the bounds of symbols: that an expression is never negative.
 
-A proof replaces one atom after another by a bound that makes the whole smaller, and ends where only non-negative terms
-are left. No proof means "not known", never "false".
+A proof replaces one atom after another by a bound that makes the whole smaller. It ends where only non-negative terms
+are left. No proof means "unknown", never "false".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ioaware.analysis.ir.algebra.constant_bounds import atom_lower_bound, constant_lower_bound
-from ioaware.analysis.ir.algebra.counterexamples import refuted
+from ioaware.analysis.ir.algebra.counterexamples import has_counterexample
 from ioaware.analysis.ir.algebra.division import plain_floor_div
 from ioaware.analysis.ir.algebra.poly import (
     Atom,
@@ -34,12 +34,12 @@ _allowed: ContextVar[int] = ContextVar("_allowed", default=100)
 
 
 def nonnegative(value: Poly, depth: int = DEPTH) -> bool:
-    """Whether `value` >= 0 is certain; `depth` says after how many replacements to give up."""
+    """Prove `value` >= 0 with at most `depth` replacements; False means not proven."""
     return _prove(value, min(depth, _allowed.get()))
 
 
 def positive(value: Poly) -> bool:
-    """Whether the integer `value` is at least 1 for certain."""
+    """Prove that the integer `value` is at least 1; False means not proven."""
     return nonnegative(value - 1)
 
 
@@ -51,7 +51,7 @@ def _prove(value: Poly, depth: int) -> bool:
     low = constant_lower_bound(value)
     if low is not None and low >= 0:
         return True
-    if depth == 0 or len(value.terms) > 24 or refuted(value):
+    if depth == 0 or len(value.terms) > 24 or has_counterexample(value):
         return False
     token = _allowed.set(max(1, depth - 2))
     try:
@@ -64,7 +64,7 @@ def _prove(value: Poly, depth: int) -> bool:
 
 
 def _rank(atom: Atom) -> tuple[int, str]:
-    """Branching last; indices before the floors that bound them."""
+    """Order atoms for replacement: indices before the floors that bound them, choices last."""
     return _ORDER.get(type(atom), 4), atom.key
 
 
@@ -72,7 +72,7 @@ _ORDER: Mapping[type[Atom], int] = {Symbol: 0, Extreme: 1, Floor: 2, Choice: 3}
 
 
 def _without_ordered_floors(value: Poly) -> Poly:
-    """Drops c (floor(x/d) - floor(y/d)) where x >= y and c >= 0."""
+    """Drop c (floor(x/d) - floor(y/d)) where x >= y and c >= 0."""
     floors = [(atom, value.terms[(atom,)]) for (atom,) in (m for m in value.terms if len(m) == 1) if isinstance(atom, Floor)]
     for upper, c in floors:
         for lower, negative in floors:
@@ -89,7 +89,7 @@ def _without_ordered_floors(value: Poly) -> Poly:
 
 
 def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
-    """Tries to prove `value` >= 0 by replacing `atom` by a bound of its own."""
+    """Prove `value` >= 0 by replacing `atom` by a bound of its own."""
     sign = _sign_of_factor(value, atom)
     if sign is None:
         return False
@@ -125,7 +125,7 @@ def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
 
 
 def _prove_floor_alone(value: Poly, atom: Floor, depth: int) -> bool:
-    """c floor(n / d) + k >= 0 says floor(n / d) >= m, m = ceil(-k / c), which for integers is n >= m d."""
+    """Prove c floor(n / d) + k >= 0 as n >= m d with m = ceil(-k / c)."""
     constant, coefficient = value.terms.get((), 0), value.terms.get((atom,), 0)
     if coefficient <= 0 or len(value.terms) > (2 if constant else 1):
         return False
@@ -134,7 +134,7 @@ def _prove_floor_alone(value: Poly, atom: Floor, depth: int) -> bool:
 
 
 def _prove_floor_below(value: Poly, atom: Floor, depth: int) -> bool:
-    """r - c floor(n / d) >= 0 says floor(n / d) <= m, m = floor(r / c), which for integers is n <= (m + 1) d - 1."""
+    """Prove r - c floor(n / d) >= 0 as n <= (m + 1) d - 1 with m = floor(r / c)."""
     coefficient = -value.terms.get((atom,), 0)
     rest = value + poly(atom) * coefficient
     whole = all(isinstance(c, int) for c in value.terms.values())
@@ -145,7 +145,7 @@ def _prove_floor_below(value: Poly, atom: Floor, depth: int) -> bool:
 
 
 def _prove_by_finer_floor(value: Poly, atom: Floor, divisor: int, sign: int, depth: int) -> bool:
-    """floor(n / (k d)) is floor(floor(n / d) / k): a bound that keeps the floor by d which stands beside it."""
+    """Bound floor(n / (k d)) by floor(floor(n / d) / k), keeping a floor by d beside it."""
     for other in value.atoms:
         finer = other.denominator.constant if isinstance(other, Floor) else None
         if finer is not None and 1 < finer < divisor and divisor % finer == 0:
@@ -156,7 +156,7 @@ def _prove_by_finer_floor(value: Poly, atom: Floor, divisor: int, sign: int, dep
 
 
 def _prove_by_range(value: Poly, atom: Floor, depth: int) -> bool:
-    """floor is monotone: an index in the numerator is replaced by its own upper bound."""
+    """Bound a floor by replacing an index of its numerator by the index's upper bound."""
     for index in atom.numerator.atoms:
         if isinstance(index, Symbol) and index.upper is not None and atom.numerator.terms.get((index,), 0) > 0:
             if any(index in factors for factors in atom.numerator.terms if factors != (index,)):
@@ -167,7 +167,7 @@ def _prove_by_range(value: Poly, atom: Floor, depth: int) -> bool:
 
 
 def _prove_by_product(value: Poly, atom: Floor, sign: int, depth: int) -> bool:
-    """x - d floor(x/d) is between 0 and d - 1, for a divisor d that is one atom."""
+    """Bound x - d floor(x/d) by 0 .. d - 1, for a divisor d of one term."""
     divisor = atom.denominator
     if len(divisor.terms) != 1 or not positive(divisor):
         return False
@@ -182,7 +182,7 @@ def _prove_by_product(value: Poly, atom: Floor, sign: int, depth: int) -> bool:
 
 
 def _sign_of_factor(value: Poly, atom: Atom) -> int | None:
-    """The sign of what multiplies `atom`, where all its terms agree and their other factors are not negative."""
+    """Return the sign of the factor of `atom`, where its terms agree and their other factors are never negative."""
     signs: set[int] = set()
     for monomial, coefficient in value.terms.items():
         if atom in monomial:
@@ -201,7 +201,7 @@ def _never_negative(atom: Atom) -> bool:
 
 
 def replace_atom(value: Poly, atom: Atom, by: Poly) -> Poly:
-    """`value` with the factor `atom`, which appears to the first power, replaced."""
+    """Replace the factor `atom`, which appears to the first power."""
     kept = Poly({m: c for m, c in value.terms.items() if atom not in m})
     moved = Poly({tuple(a for a in m if a != atom): c for m, c in value.terms.items() if atom in m})
     return kept + moved * by

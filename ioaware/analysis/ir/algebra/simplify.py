@@ -1,4 +1,4 @@
-"""Expressions as a reader wants them: fewer terms, and how many parts there are to take in."""
+"""Simplification for readers: merge minima and halved floors; measure the size of a formula."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import permutations
 
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least
+from ioaware.analysis.ir.algebra.division import monomial_quotient
 from ioaware.analysis.ir.algebra.poly import (
     ZERO,
     Atom,
@@ -25,7 +26,7 @@ from ioaware.analysis.ir.algebra.prover import nonnegative
 
 
 def size(value: Poly) -> int:
-    """How many parts a reader has to take in."""
+    """Return the number of parts of an expression."""
     return sum(1 + sum(_atom_size(atom) for atom in factors) for factors in value.terms)
 
 
@@ -35,15 +36,16 @@ def _atom_size(atom: Atom) -> int:
 
 
 @lru_cache(maxsize=8192)
-def simplified(value: Poly) -> Poly:
-    """c min(a, b) + c x as c min(a + x, b + x) for the terms x that cancel others; two clips that meet as one, two halves."""
+def simplify(value: Poly) -> Poly:
+    """Merge minima with the terms they cancel, adjacent clips into one, and two halved floors into one."""
     value = _halves(value)
     for factors, coefficient in value.terms.items():
         for atom in factors:
             others = tuple(a for a in factors if a != atom)
             if not isinstance(atom, Extreme) or len(others) != len(factors) - 1:
                 continue
-            beside = {left: value.terms[m] for m in value.terms if m != factors and (left := divided(m, others)) is not None}
+            quotients = {m: monomial_quotient(m, others) for m in value.terms if m != factors}
+            beside = {left: value.terms[m] for m, left in quotients.items() if left is not None}
             scaled = {m: whole(Fraction(c) / coefficient) for m, c in beside.items() if atom not in m}
             merged = _with_shared(atom, scaled) or _with_next(atom, scaled)
             if merged is None:
@@ -52,12 +54,12 @@ def simplified(value: Poly) -> Poly:
             kept = Poly({m: c for m, c in value.terms.items() if m != factors})
             candidate = kept + monomial(others, coefficient) * (found - used)
             if len(candidate.key) < len(value.key):
-                return simplified(candidate)
+                return simplify(candidate)
     return value
 
 
 def _halves(value: Poly) -> Poly:
-    """floor(y/2d) + floor((y + d)/2d) is floor(y/d), Hermite's identity (see `residues`): two of the three tell the third."""
+    """Apply Hermite's identity: floor(y/2d) + floor((y + d)/2d) = floor(y/d), any two give the third."""
     found = {atom for atom in value.atoms if isinstance(atom, Floor) and (atom.denominator.constant or 1) % 2 == 0}
     for lower in sorted(found, key=lambda atom: atom.key):
         double = int(lower.denominator.constant or 0)
@@ -73,7 +75,7 @@ def _halves(value: Poly) -> Poly:
 
 
 def _exchanged(value: Poly, atom: Atom, by: Poly) -> Poly:
-    """With a factor replaced, to whatever power it stands."""
+    """Replace a factor, to whatever power it stands."""
     result = ZERO
     for factors, coefficient in value.terms.items():
         term = monomial(tuple(factor for factor in factors if factor != atom), coefficient)
@@ -84,15 +86,15 @@ def _exchanged(value: Poly, atom: Atom, by: Poly) -> Poly:
 
 
 def _with_shared(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple[Poly, Poly] | None:
-    """min(a + x, b + x), and x: what of the terms beside min(a, b) an argument cancels."""
+    """Return min(a + x, b + x) and x, for the terms x beside min(a, b) that an argument cancels."""
     shared = Poly({m: c for m, c in beside.items() if isinstance(c, int) and _cancels(atom, m, c)})
     if not shared.terms:
         return None
-    return (least if atom.least else greatest)(*(simplified(arg + shared) for arg in atom.args)), shared
+    return (least if atom.least else greatest)(*(simplify(arg + shared) for arg in atom.args)), shared
 
 
 def _cancels(atom: Extreme, term: Monomial, coefficient: Coefficient) -> bool:
-    """Whether adding the term removes one from an argument, or from one of a minimum or maximum inside."""
+    """Return whether adding the term removes one from an argument, or from a minimum or maximum inside."""
     inner = [arg.atom for arg in atom.args]
     return any(arg.terms.get(term) == -coefficient for arg in atom.args) or any(
         isinstance(other, Extreme) and _cancels(other, term, coefficient) for other in inner
@@ -100,8 +102,10 @@ def _cancels(atom: Extreme, term: Monomial, coefficient: Coefficient) -> bool:
 
 
 def _with_next(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple[Poly, Poly] | None:
-    """min(a, x) + max(0, min(b, x - a)) is min(a + b, x), for a and b not negative; clipped at 0 if the first is. And the
-    second of them."""
+    """Return min(a + b, x) for min(a, x) + max(0, min(b, x - a)), a and b >= 0, and its second term.
+
+    Where the first is clipped at 0 the result is too.
+    """
     first = _clip(atom)
     bare = first is None and atom.least and len(atom.args) == 2
     if bare:
@@ -120,16 +124,7 @@ def _with_next(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple[P
 
 
 def _clip(atom: Extreme) -> tuple[Poly, Poly] | None:
-    """a and x of max(0, min(a, x))."""
+    """Return a and x of max(0, min(a, x)); None for another form."""
     inner = [arg for arg in atom.args if arg != ZERO]
     low = inner[0].atom if not atom.least and len(inner) == 1 < len(atom.args) else None
     return (low.args[0], low.args[1]) if isinstance(low, Extreme) and low.least and len(low.args) == 2 else None
-
-
-def divided(factors: Monomial, by: Monomial) -> Monomial | None:
-    left = list(factors)
-    for atom in by:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)

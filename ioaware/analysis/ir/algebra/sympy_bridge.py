@@ -1,4 +1,4 @@
-"""Between sympy, which formulas are exchanged in, and the engine's polynomials."""
+"""Conversion between sympy expressions and the engine's polynomials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sympy import Expr
 from ioaware.analysis.formulas.functions import Holds, Series
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Choice, Extreme, Floor, Poly, Sum, Symbol, Test, Unknown, poly
-from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, decided, is_zero
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, resolve_tests
 from ioaware.errors import UsageError
 
 _sympy: Any = sympy
@@ -20,7 +20,7 @@ _holds: Any = Holds
 
 
 def from_sympy(expr: Any) -> Poly:
-    """Raises `UsageError` for a function that integer formulas do not have."""
+    """Convert a sympy expression. Raises `UsageError` for a function that integer formulas do not have."""
     expr = _sympy.sympify(expr) if isinstance(expr, (int, bool)) else expr
     whole = not isinstance(expr, (_sympy.Piecewise, _sympy.floor, _sympy.ceiling, _sympy.Pow))
     args = tuple(from_sympy(arg) for arg in expr.args) if whole else ()
@@ -68,7 +68,7 @@ def _rounded(expr: Any, *, up: bool) -> Poly:
 
 
 def from_sympy_truth(condition: Any) -> Poly:
-    """A sympy condition as a truth value."""
+    """Convert a sympy condition to a truth value."""
     if condition in (_sympy.true, True):
         return ONE
     if condition in (_sympy.false, False):
@@ -97,23 +97,27 @@ def from_sympy_truth(condition: Any) -> Poly:
             raise UsageError(f"{type(condition).__name__} is not a condition of an integer formula: {condition}")
 
 
-def certain(condition: Any, smallest: int) -> bool:
-    """Whether a condition holds for all integers from `smallest` on in the place of its symbols. False: not known.
+def always_holds(condition: Any, smallest: int) -> bool:
+    """Prove a condition for all integers from `smallest` on; False means not proven.
 
-    Raises `UsageError` for a function that integer formulas do not have."""
+    Raises `UsageError` for a function that integer formulas do not have.
+    """
     truth = from_sympy_truth(condition)
     atoms = [from_sympy(symbol).atom for symbol in condition.free_symbols]
     lifted = {atom.key: poly(Symbol(atom.name, poly(smallest))) for atom in atoms if isinstance(atom, Symbol)}
-    return decided(substitute(truth, lifted)) == ONE
+    return resolve_tests(substitute(truth, lifted)) == ONE
 
 
 def to_sympy(value: Poly) -> Expr:
-    """Parameters keep their sign; a choice is a Piecewise, except inside sums, where sympy would rewrite it."""
+    """Convert to sympy. Parameters keep their sign; a choice is a Piecewise, except inside sums.
+
+    Why: sympy rewrites a sum around a Piecewise.
+    """
     return _to_sympy(value, inside=False)
 
 
 def only_where(condition: Poly, value: Poly) -> Expr:
-    """The value where the condition is 1; a formula without a value anywhere else."""
+    """Return a formula that has a value only where the condition is 1."""
     found: Any = _sympy.Piecewise((to_sympy(value), _truth(condition)), evaluate=False)
     return found
 
@@ -163,7 +167,7 @@ def _atom_to_sympy(atom: Atom, inside: bool) -> Any:
 
 
 def _truth(truth: Poly) -> Any:
-    """A condition: that lengths are multiples, or else that the truth value is 1."""
+    """Convert a truth value to a relation: divisibility of lengths, or value >= 1."""
     ((factors, _),) = truth.terms.items() if len(truth.terms) == 1 else (((), 0),)
     divisible = [_divisibility(atom.value) for atom in factors if isinstance(atom, Test) and atom.equal]
     if factors and len(divisible) == len(factors) and all(condition is not None for condition in divisible):
@@ -173,7 +177,7 @@ def _truth(truth: Poly) -> Any:
 
 
 def _divisibility(value: Poly) -> Any:
-    """x - d floor(x / d) == 0 as x mod d == 0; None for another equation."""
+    """Return x - d floor(x / d) == 0 as x mod d == 0; None for another equation."""
     for floor in value.atoms:
         rest = floor.numerator - floor.denominator * poly(floor) if isinstance(floor, Floor) else ZERO
         if isinstance(floor, Floor) and value in (rest, -rest):
@@ -183,7 +187,7 @@ def _divisibility(value: Poly) -> Any:
 
 
 def _floor_to_sympy(atom: Floor, inside: bool) -> Any:
-    """ceiling(x / d) where the numerator is x + d - 1."""
+    """Convert a floor; a numerator of x + d - 1 gives ceiling(x / d)."""
     divisor = atom.denominator.constant
     if divisor is not None and atom.numerator.terms.get((), 0) == divisor - 1:
         return _sympy.ceiling(_over(atom.numerator - (divisor - 1), atom.denominator, inside), evaluate=False)

@@ -1,4 +1,7 @@
-"""Integer and truth-value operations of the `arith` dialect on expressions. Overflow is not modelled: indices do not wrap."""
+"""Rules for integer and truth-value operations of the `arith` dialect.
+
+Overflow is not modelled: indices do not wrap.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TypeAlias
 
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, truncated_div
 from ioaware.analysis.ir.algebra.poly import ZERO, Floor, Poly, Unknown, poly
-from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, decided, is_zero, negated
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negation, resolve_tests
 from ioaware.analysis.ir.algebra.prover import nonnegative
 
 INDEX_BITS = 32
@@ -15,7 +18,7 @@ Rule: TypeAlias = Callable[[Poly, Poly], Poly | None]
 
 COMPARISONS: Mapping[str, Callable[[Poly, Poly], Poly]] = {
     "eq": lambda a, b: is_zero(a - b),
-    "ne": lambda a, b: negated(is_zero(a - b)),
+    "ne": lambda a, b: negation(is_zero(a - b)),
     "lt": lambda a, b: at_least_zero(b - a - 1),
     "le": lambda a, b: at_least_zero(b - a),
     "gt": lambda a, b: at_least_zero(a - b - 1),
@@ -32,12 +35,12 @@ def _shift_right(a: Poly, b: Poly) -> Poly | None:
 
 
 def _unsigned(rule: Rule) -> Rule:
-    """Signed and unsigned agree where nothing is negative."""
+    """Apply a signed rule to unsigned operands, where neither is negative."""
     return lambda a, b: rule(a, b) if nonnegative(a) and nonnegative(b) else None
 
 
 def _and(a: Poly, b: Poly) -> Poly | None:
-    """Bits of one side, where the other is a number: those below 2**h without those below 2**l for each run of ones in it."""
+    """Mask with a constant: bits below 2**h without those below 2**l, for each run of ones."""
     value, mask = (a, b.constant) if b.constant is not None else (b, a.constant)
     if mask is None:
         return None
@@ -87,32 +90,32 @@ LOGICAL: Mapping[str, Rule] = {
     "andi": lambda a, b: a * b,
     "muli": lambda a, b: a * b,
     "minui": lambda a, b: a * b,
-    "ori": lambda a, b: negated(negated(a) * negated(b)),
-    "maxui": lambda a, b: negated(negated(a) * negated(b)),
-    "xori": lambda a, b: negated(b) if a.constant == 1 else negated(a) if b.constant == 1 else a + b - 2 * (a * b),
+    "ori": lambda a, b: negation(negation(a) * negation(b)),
+    "maxui": lambda a, b: negation(negation(a) * negation(b)),
+    "xori": lambda a, b: negation(b) if a.constant == 1 else negation(a) if b.constant == 1 else a + b - 2 * (a * b),
     "addi": lambda a, b: a + b - 2 * (a * b),
     "subi": lambda a, b: a + b - 2 * (a * b),
 }
 """The same operations on truth values, which are 1 or 0."""
 
 
-def narrowed(a: Poly, bits: int) -> Poly:
-    """`trunci` to fewer bits than an index has: what does not fit comes round from the other end."""
+def truncate(a: Poly, bits: int) -> Poly:
+    """Apply `trunci` to fewer bits than an index has, wrapping around."""
     half = 2 ** (bits - 1)
     if bits >= INDEX_BITS or (nonnegative(a + half) and nonnegative(half - 1 - a)):
         return a
     return mod(a + half, poly(2 * half)) - half
 
 
-def widened(a: Poly, bits: int) -> Poly:
-    """`extui`: what is negative in so many bits is beyond all that is not. What was loaded is what its name stands for."""
+def zero_extend(a: Poly, bits: int) -> Poly:
+    """Apply `extui`: a negative value gains 2**bits. An unknown stands for its loaded value."""
     if any(isinstance(atom, Unknown) for atom in a.atoms):
         return a
-    return a + 2**bits * decided(at_least_zero(-a - 1))
+    return a + 2**bits * resolve_tests(at_least_zero(-a - 1))
 
 
 def compare(predicate: str, a: Poly, b: Poly) -> Poly | None:
-    """`slt`, `uge`, `eq`; an unsigned comparison of what may be negative has no rule."""
+    """Apply `slt`, `uge`, `eq` and so on; None for an unsigned comparison of possibly negative values."""
     if predicate in ("eq", "ne"):
         return COMPARISONS[predicate](a, b)
     if predicate.startswith("u") and not (nonnegative(a) and nonnegative(b)):
@@ -121,10 +124,10 @@ def compare(predicate: str, a: Poly, b: Poly) -> Poly | None:
 
 
 def high_product(a: Poly, b: Poly) -> Poly | None:
-    """`mulhiui` of 32 bits, floor(a b / 2^32) of what is not negative.
+    """Apply 32-bit `mulhiui`: floor(a b / 2^32) of non-negative values.
 
-    Where a is 4 n and b an inverse, floor((2^30 - 1) / d) + 1, that is floor(n / d): how kernels divide by a number that stays
-    the same. It holds for n from 0 on while n (d - 1) < 2^30, which such a kernel has to see to itself.
+    Where a is 4 n and b the inverse floor((2^30 - 1) / d) + 1, the result is floor(n / d): division by an invariant.
+    It holds for n >= 0 while n (d - 1) < 2^30, which the kernel has to ensure.
     """
     divisor = _divisor_of_inverse(b)
     if divisor is not None and all(coefficient % 4 == 0 for coefficient in a.terms.values()):
@@ -133,7 +136,7 @@ def high_product(a: Poly, b: Poly) -> Poly | None:
 
 
 def _divisor_of_inverse(inverse: Poly) -> Poly | None:
-    """d of floor((2^30 - 1) / d) + 1."""
+    """Return d of floor((2^30 - 1) / d) + 1; None for another expression."""
     if inverse.constant is not None:
         number = int(inverse.constant)
         divisor = -(-(2**30) // number) if number > 0 else 0
@@ -142,4 +145,4 @@ def _divisor_of_inverse(inverse: Poly) -> Poly | None:
     return floor.denominator if isinstance(floor, Floor) and floor.numerator.constant == 2**30 - 1 else None
 
 
-__all__ = ["BINARY", "LOGICAL", "choice", "compare", "high_product", "narrowed", "widened"]
+__all__ = ["BINARY", "LOGICAL", "choice", "compare", "high_product", "truncate", "zero_extend"]

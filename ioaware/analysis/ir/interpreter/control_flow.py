@@ -1,6 +1,6 @@
-"""Loops and branches: how often what is inside happens, and what the values carried around have become by then.
+"""Loops and branches: trip counts, and loop-carried values as functions of the iteration.
 
-A carried value is followed by induction: run the body once with a symbol for it and look at what comes out.
+A carried value is followed by induction: interpret the body once with a symbol for it and solve the recurrence.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from math import gcd
 from typing import TypeAlias
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Loop
-from ioaware.analysis.ir.accesses.values import Value, chosen
+from ioaware.analysis.ir.accesses.values import Value, select
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Poly, Symbol, Test, Unknown, poly
-from ioaware.analysis.ir.algebra.predicates import choice, decided, is_zero, negated
+from ioaware.analysis.ir.algebra.predicates import choice, is_zero, negation, resolve_tests
 from ioaware.analysis.ir.algebra.prover import positive
 from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
@@ -28,7 +28,7 @@ _FOR = re.compile(r"(?:unsigned )?(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) ste
 
 
 def _for(walk: Interpreter, operation: Operation) -> None:
-    """`scf.for %i = %low to %high step %step iter_args(%a = %init)`; the step is positive."""
+    """Interpret `scf.for %i = %low to %high step %step iter_args(%a = %init)`; the step is positive."""
     found = _FOR.match(operation.text)
     if not found:
         raise walk.unsupported(operation, "its header")
@@ -59,7 +59,7 @@ def _for(walk: Interpreter, operation: Operation) -> None:
 
 
 def substitute_index(values: Sequence[Value], index: Symbol, by: Poly) -> list[Value]:
-    """The values at one iteration."""
+    """Return the values at one iteration."""
     return [value.mapped(value.type, lambda e: substitute(e, {index.key: by})) for value in values]
 
 
@@ -79,7 +79,7 @@ def carried_values(
     index: Symbol,
     count: Poly,
 ) -> list[Value]:
-    """What the carried values are at the start of iteration `count`, as expressions of the loop's index."""
+    """Return the carried values at the start of iteration `count`, as expressions of the loop's index."""
     followed = [at for at, value in enumerate(init) if value.number is not None or len(value.targets) == 1]
     if not followed:
         return list(init)
@@ -119,7 +119,7 @@ def carried_values(
 
 
 def _rehearsed(walk: Interpreter, body: Body, entering: Sequence[Value]) -> list[Value]:
-    """What the body makes of these values, with nothing recorded and no name taken."""
+    """Interpret the body with these values, recording nothing and reserving no name."""
     names = set(walk.names)
     with walk.record.rehearsal():
         leaving = body(entering)
@@ -129,7 +129,7 @@ def _rehearsed(walk: Interpreter, body: Body, entering: Sequence[Value]) -> list
 
 
 def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol], index: Symbol, count: Poly) -> Poly | None:
-    """The value after `count` iterations of mark -> after, or None where no rule gives it."""
+    """Solve mark -> after for its value after `count` iterations; None where no rule applies."""
     others = {other.key for other in waiting.values()} - {mark.key}
     if after.free & others:
         return None
@@ -155,7 +155,7 @@ def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol
 
 
 def _period(start: Poly, after: Poly, mark: Symbol) -> Poly | None:
-    """After how many iterations a value that counts up by one begins anew: `i += 1; if i == end: i = start`."""
+    """Return the period of a counter that restarts: `i += 1; if i == end: i = start`."""
     turn = after.atom
     test = turn.condition.atom if isinstance(turn, Choice) else None
     if not isinstance(turn, Choice) or not isinstance(test, Test) or not test.equal:
@@ -169,7 +169,7 @@ def _period(start: Poly, after: Poly, mark: Symbol) -> Poly | None:
 
 
 def _step(after: Poly, mark: Symbol) -> int:
-    """A number of which all that may be added to the mark is a multiple: what is carried stays as aligned as it was."""
+    """Return a common divisor of all increments of the mark, which preserves its alignment."""
     turn = after.atom
     if isinstance(turn, Choice):
         return gcd(_step(turn.then, mark), _step(turn.other, mark))
@@ -196,24 +196,24 @@ def _same_base(before: Value, after: Value) -> bool:
 
 
 def _if(walk: Interpreter, operation: Operation) -> None:
-    """Both branches, each under its condition; one only where the condition is certain."""
-    condition = decided(_number(walk, operation, operation.operands[0]))
+    """Interpret both branches under their conditions, or one where the condition is certain."""
+    condition = resolve_tests(_number(walk, operation, operation.operands[0]))
     if condition.constant is not None:
         results = walk.run_region(operation, 0 if condition.constant else 1)
         walk.bind(operation.results, results)
         return
     with walk.record.inside(Condition(condition)):
         then = walk.run_region(operation, 0)
-    with walk.record.inside(Condition(negated(condition))):
+    with walk.record.inside(Condition(negation(condition))):
         other = walk.run_region(operation, 1)
-    walk.bind(operation.results, [chosen(condition, a, b) for a, b in zip(then, other, strict=True)])
+    walk.bind(operation.results, [select(condition, a, b) for a, b in zip(then, other, strict=True)])
 
 
 _WHILE = re.compile(r"\((.*?)\) : ")
 
 
 def _while(walk: Interpreter, operation: Operation) -> None:
-    """A loop whose trip count follows from an inequality in what it carries; else the count is a named unknown."""
+    """Interpret a loop; its trip count follows from an inequality in carried values, or is an unknown."""
     found = _WHILE.match(operation.text)
     pairs = [part.split(" = ") for part in split_top(found[1])] if found else []
     names, init = [name for name, _ in pairs], [walk.value(value.strip()) for _, value in pairs]
@@ -246,7 +246,7 @@ def _while(walk: Interpreter, operation: Operation) -> None:
 
 
 def _trips(condition: Poly, index: Symbol) -> Poly | None:
-    """How many iterations pass before `condition` fails: every factor must fail for good at some index."""
+    """Return the iterations before `condition` fails; every factor must fail for good at some index."""
     if condition == ZERO:
         return ZERO
     if len(condition.terms) != 1 or next(iter(condition.terms.values())) != 1:

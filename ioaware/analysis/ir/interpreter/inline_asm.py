@@ -1,4 +1,4 @@
-"""Inline assembly that touches global memory, counted by its one instruction on it: `red.global.add.v4.f32 [$4], {...}`."""
+"""Inline assembly: one PTX instruction on global memory, such as `red.global.add.v4.f32 [$4], {...}`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ioaware.analysis.ir.accesses.kernel_traffic import AccessKind
 from ioaware.analysis.ir.accesses.values import Target
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO
 from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
-from ioaware.analysis.ir.interpreter.pure_ops import computed
+from ioaware.analysis.ir.interpreter.pure_ops import define_unknown
 from ioaware.analysis.ir.mlir.parser import Operation
 
 KINDS: Mapping[str, AccessKind] = {"ld": "read", "st": "write", "red": "atomic", "atom": "atomic"}
@@ -19,8 +19,11 @@ INSTRUCTION = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248
 
 
 def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
-    """What it computes is not followed. Global memory it may touch with one instruction that covers all elements it is given
-    at a time, at addresses that are its first operand: pointers or, for atomics, whose sectors nobody asks for, integers."""
+    """Record the access of inline assembly; its results are not followed.
+
+    One instruction on global memory must cover all elements that it takes at a time. Its first operand is the address:
+    pointers, or integers for atomics, which have no sector count.
+    """
     text = re.sub(r"\\[0-9A-Fa-f]{2}", " ", operation.text)  # a line's end is printed as \0A
     found = [one for one in INSTRUCTION.findall(text) if "shared" not in one[1]]
     if found:
@@ -34,7 +37,7 @@ def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
             frames = walk.frames(operation)
             walk.record.touch(KINDS[name], operation.name, target, address.type.shape, int(bits) // 8, ONE, frames)
     typed = operation if operation.types else replace(operation, text=operation.text.replace("} ->", "} : ->"))  # no operands
-    computed(walk, typed)
+    define_unknown(walk, typed)
 
 
 HANDLERS: Mapping[str, Handler] = {"tt.elementwise_inline_asm": _inline_assembly}

@@ -1,4 +1,7 @@
-"""Walks a kernel once, every program and iteration at the same time: values become expressions, accesses become records."""
+"""Symbolic interpreter: walks a kernel once for all programs and iterations.
+
+Values become expressions, memory accesses become log entries.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Recorder
-from ioaware.analysis.ir.accesses.values import Target, Value, chosen
+from ioaware.analysis.ir.accesses.values import Target, Value, select
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
-from ioaware.analysis.ir.algebra.predicates import either, negated
-from ioaware.analysis.ir.mlir.liveness import unneeded
+from ioaware.analysis.ir.algebra.predicates import disjoint_or, negation
+from ioaware.analysis.ir.mlir.liveness import dead_operations
 from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, arguments, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type
@@ -22,7 +25,7 @@ Handler = Callable[["Interpreter", Operation], None]
 
 @dataclass
 class Interpreter:
-    """The state of one walk. `handlers` says what each operation does, by its name or by its dialect and a dot."""
+    """State of one walk. `handlers` maps an operation's name, or its dialect and a dot, to its rule."""
 
     module: Module
     grid: tuple[Poly, Poly, Poly]
@@ -36,7 +39,7 @@ class Interpreter:
     unused: frozenset[int] = frozenset()  # operations of the function that runs on whose results no access can depend
 
     def value(self, name: str) -> Value:
-        """The value of an operand."""
+        """Return the value of an operand."""
         found = self.values.get(name)
         if found is None and "#" not in name:
             found = self.values.get(f"{name}#0")
@@ -54,7 +57,7 @@ class Interpreter:
         return frames(operation.location, self.module.aliases)
 
     def where(self, operation: Operation) -> str:
-        """The operation's line, for a sentence."""
+        """Return the operation's line, for a sentence."""
         found = self.frames(operation)
         return found[0] if found else "a line that the compiler does not name"
 
@@ -65,7 +68,7 @@ class Interpreter:
         )
 
     def fresh(self, name: str, lower: Poly | None = None, upper: Poly | None = None) -> Symbol:
-        """An index whose name nothing else has."""
+        """Return an index with an unused name."""
         base = "".join(c for c in name.lstrip("%") if c.isalnum() or c == "_") or "i"
         base = f"i_{base}" if base[0].isdigit() else base if base.strip("_") else "i"
         candidate, count = base, 1
@@ -76,7 +79,7 @@ class Interpreter:
         return Symbol(candidate, lower, upper)
 
     def unknown(self, operation: Operation, kind: Type, why: str, over: Sequence[Value] = ()) -> Value:
-        """A value of this type that the engine does not follow; integers keep a name, so that a count can say so."""
+        """Return a value that the engine does not follow; an integer keeps a name for formulas."""
         if not kind.is_integer and not kind.is_pointer:
             return Value(kind)
         symbols = frozenset[str]().union(
@@ -89,7 +92,7 @@ class Interpreter:
         return Value(kind, poly(atom))
 
     def run_function(self, name: str, given: Sequence[Value]) -> list[Value]:
-        """Calls a function of the module."""
+        """Call a function of the module."""
         function = self.module.functions.get(name)
         if function is None:
             raise UsageError(
@@ -99,7 +102,7 @@ class Interpreter:
             raise UsageError(f"{name} calls itself without end", "Triton kernels cannot recurse.")
         parameters = [p for p, _ in function_parameters(function)]
         outer, self.values = (self.values, self.unused), dict(zip(parameters, given, strict=True))
-        self.unused = unneeded(function)
+        self.unused = dead_operations(function)
         self.depth += 1
         try:
             return self.run_blocks(function.regions[0])
@@ -108,7 +111,7 @@ class Interpreter:
             self.values, self.unused = outer
 
     def run_blocks(self, blocks: Sequence[Block]) -> list[Value]:
-        """Runs blocks without cycles; returns what the terminators return, chosen by the path taken."""
+        """Run acyclic blocks; return the values of their terminators, selected by the path taken."""
         reached: dict[str, Poly] = {blocks[0].label: ONE}
         incoming: dict[str, list[Value]] = {}
         returned: list[Value] = []
@@ -124,12 +127,12 @@ class Interpreter:
                 if label is None:
                     returned = _merged(taken * condition, passed, returned)
                 else:
-                    reached[label] = either(reached.get(label, ZERO), taken * condition)
+                    reached[label] = disjoint_or(reached.get(label, ZERO), taken * condition)
                     incoming[label] = _merged(taken * condition, passed, incoming.get(label, []))
         return returned
 
     def _in_order(self, blocks: Sequence[Block]) -> list[Block]:
-        """Every block after those that jump to it."""
+        """Sort blocks topologically: every block after its predecessors."""
         if len(blocks) == 1:
             return list(blocks)
         waiting, done = list(blocks), list[Block]()
@@ -143,7 +146,7 @@ class Interpreter:
         return done
 
     def _run_block(self, block: Block) -> list[tuple[str | None, Poly, list[Value]]]:
-        """Runs a block; where it goes, under which condition, and with which values. No label: out of the region."""
+        """Run a block; return (label, condition, values) for each exit, label None for leaving the region."""
         for operation in block.operations:
             if operation.name == "cf.br":
                 label, passed = self._edge(operation.head)
@@ -153,7 +156,7 @@ class Interpreter:
                 condition = self.value(truth).number
                 if condition is None:
                     raise self.unsupported(operation, "a condition that is no truth value")
-                conditions = (condition, negated(condition))
+                conditions = (condition, negation(condition))
                 pairs = zip(map(self._edge, edges), conditions, strict=True)
                 return [(label, taken, passed) for (label, passed), taken in pairs]
             if operation.name in TERMINATORS:
@@ -163,13 +166,13 @@ class Interpreter:
         return [(None, ONE, [])]
 
     def _edge(self, text: str) -> tuple[str, list[Value]]:
-        """`^bb3(%a, %b : i32, i32)`."""
+        """Parse `^bb3(%a, %b : i32, i32)`."""
         label, _, rest = text.strip().lstrip("^").partition("(")
         names = [part.strip() for part in rest.split(":")[0].split(",") if part.strip().startswith("%")]
         return label.strip(), [self.value(name) for name in names]
 
     def step(self, operation: Operation) -> None:
-        """Runs one operation."""
+        """Run one operation."""
         name = operation.name
         dialect, unnumbered = name.split(".")[0] + ".", name.rstrip("0123456789")
         handler = self.handlers.get(name) or self.handlers.get(dialect) or self.handlers.get(unnumbered)
@@ -178,7 +181,7 @@ class Interpreter:
         handler(self, operation)
 
     def run_region(self, operation: Operation, region: int) -> list[Value]:
-        """Runs a region of an operation and returns what it yields."""
+        """Run a region of an operation and return the values it yields."""
         return self.run_blocks(operation.regions[region]) if region < len(operation.regions) else []
 
 
@@ -199,7 +202,7 @@ def _successors(block: Block) -> list[str]:
 
 
 def _merged(condition: Poly, then: list[Value], other: list[Value]) -> list[Value]:
-    return [chosen(condition, a, b) for a, b in zip(then, other, strict=True)] if other else then
+    return [select(condition, a, b) for a, b in zip(then, other, strict=True)] if other else then
 
 
 def _short(place: str) -> str:
@@ -207,7 +210,7 @@ def _short(place: str) -> str:
 
 
 def function_parameters(function: Operation) -> list[tuple[str, Type]]:
-    """Names and types of a function's parameters."""
+    """Return names and types of a function's parameters."""
     text = function.text
     name = re.search(r"@([\w.$-]+|\"[^\"]*\")", text)  # quoted, it may hold brackets
     start = text.index("(", name.end() if name else 0)

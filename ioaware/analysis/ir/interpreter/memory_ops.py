@@ -1,4 +1,4 @@
-"""Operations that touch memory, through pointers and through tensor descriptors, and products of matrices."""
+"""Memory operations through pointers and tensor descriptors, and matrix products."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_FOLLOWED = "it is computed in a way that is not followed"
 
 
 def touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Value, mask: Value | None) -> None:
-    """Records an access through pointers."""
+    """Record an access through pointers."""
     number = ONE if mask is None else mask.number
     if number is None:
         number = poly(
@@ -34,13 +34,13 @@ def touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Va
 
 
 def _loaded(walk: Interpreter, operation: Operation, pointer: Value) -> None:
-    """The result of reading memory: integers become named unknowns that change with whatever the address changes with."""
+    """Bind the result of reading memory; integers become unknowns that vary with the address."""
     kind = pointer.type.of(pointer.type.pointee)
     walk.bind(operation.results, [_from_memory(walk, operation, kind, pointer)] if operation.results else [])
 
 
 def _from_memory(walk: Interpreter, operation: Operation, kind: Type, pointer: Value) -> Value:
-    """The unknown has the name of what it was loaded from and the line."""
+    """Return an unknown named by the tensor it is loaded from and the line."""
     if not kind.is_integer and not kind.is_pointer:
         return Value(kind)
     free = frozenset[str]().union(*(t.offset.free for t in pointer.targets))
@@ -70,7 +70,7 @@ def _store(walk: Interpreter, operation: Operation) -> None:
 
 
 def _atomic(walk: Interpreter, operation: Operation) -> None:
-    """`atomic_rmw pointer, value[, mask]` and the atomics of Triton 3.9, whose mask is the operand of truth values."""
+    """Record `atomic_rmw pointer, value[, mask]` and the atomics of Triton 3.9, whose mask is the i1 operand."""
     pointer, *rest = walk.operands(operation)
     masks = [value for value in rest if value.type.element == "i1"]
     touch(walk, operation, "atomic", pointer, masks[-1] if masks else None)
@@ -84,7 +84,7 @@ def _compare_and_swap(walk: Interpreter, operation: Operation) -> None:
 
 
 def _make_descriptor(walk: Interpreter, operation: Operation) -> None:
-    """`%base, [shape], [strides] : <f32>, <tensor<16x16xf32>>`."""
+    """Interpret `%base, [shape], [strides] : <f32>, <tensor<16x16xf32>>`."""
     pointer, shape, strides = split_top(operation.head)[:3]
     sizes = [_numbers(walk, operation, text) for text in (shape, strides)]
     block = parse_type(split_top(operation.types)[-1].removeprefix("!tt.tensordesc"))
@@ -101,7 +101,7 @@ def _numbers(walk: Interpreter, operation: Operation, text: str) -> list[Poly]:
 
 
 def descriptor_access(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
-    """A block at `%descriptor[%i, %j]`: lanes outside the tensor are neither read nor written."""
+    """Record a block at `%descriptor[%i, %j]`; lanes outside the tensor are not accessed."""
     found = re.search(r"(%[\w.$#-]+)\[(.*?)\]", operation.head)
     descriptor = walk.value(found[1]).descriptor if found else None
     if found is None or descriptor is None:
@@ -133,7 +133,7 @@ def _touch_block(
 
 
 def descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
-    """Gather and scatter: rows named by a tensor of indices, taken to lie inside, and a block of columns."""
+    """Record a gather or scatter: rows from an index tensor, assumed inside, and a block of columns."""
     found = re.search(r"(%[\w.$#-]+)\[(%[\w.$#-]+), (%[\w.$#-]+)\]", operation.head)
     descriptor = walk.value(found[1]).descriptor if found else None
     if found is None or descriptor is None:
@@ -155,7 +155,7 @@ def descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -
 
 
 def _dot(walk: Interpreter, operation: Operation) -> None:
-    """2 m n k for each matrix of the batch; an operand of 4-bit floats packs two of k into a byte."""
+    """Record 2 m n k FLOPs for each matrix of the batch; 4-bit operands pack two of k into a byte."""
     first = walk.operands(operation)[0]
     result = result_types(operation.types)[0]
     packed = 2 if "lhs = e2m1" in operation.text and "lhs_k_pack = false" not in operation.text else 1

@@ -1,4 +1,7 @@
-"""Operations without side effects: shapes, indices and integer arithmetic; floats are values that no count depends on."""
+"""Operations without side effects: shapes, indices and integer arithmetic.
+
+Floats have no expression: no count depends on them except through an unknown.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from dataclasses import replace
 from math import prod
 
 from ioaware.analysis.ir.accesses.access_log import Loop
-from ioaware.analysis.ir.accesses.values import Value, chosen, lane, lane_symbol, lanes, relabelled, reshaped
+from ioaware.analysis.ir.accesses.values import Value, lane, lane_symbol, lanes, relabel, reshape, select
 from ioaware.analysis.ir.algebra.constructors import greatest, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
-from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negated
-from ioaware.analysis.ir.interpreter.arith import BINARY, LOGICAL, compare, high_product, narrowed, widened
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negation
+from ioaware.analysis.ir.interpreter.arith import BINARY, LOGICAL, compare, high_product, truncate, zero_extend
 from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
@@ -21,8 +24,8 @@ FROM_FLOATS = "it is computed from floating-point numbers"
 NO_RULE = "it is computed by an operation that has no formula"
 
 
-def computed(walk: Interpreter, operation: Operation, why: str = NO_RULE) -> None:
-    """Results that the engine does not follow."""
+def define_unknown(walk: Interpreter, operation: Operation, why: str = NO_RULE) -> None:
+    """Bind the results as unknowns."""
     inputs = [walk.values[name] for name in operation.operands if name in walk.values]
     kinds = result_types(operation.types)
     for name, kind in zip(operation.results, kinds, strict=True):
@@ -43,7 +46,7 @@ def _constant(walk: Interpreter, operation: Operation) -> None:
 
 
 def _arith(walk: Interpreter, operation: Operation) -> None:
-    """`arith` and `math`: by rule where all operands are followed, else a value that is not."""
+    """Interpret `arith` and `math` by rule where all operands are followed; else bind an unknown."""
     name = operation.name.split(".")[1]
     kinds = result_types(operation.types)
     kind = kinds[0]
@@ -56,7 +59,7 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
     operands = walk.operands(operation)
     numbers = [value.number for value in operands]
     if len(operation.results) != 1 or any(number is None for number in numbers):
-        computed(walk, operation, FROM_FLOATS)
+        define_unknown(walk, operation, FROM_FLOATS)
         return
     a, b = [*(n for n in numbers if n is not None), ZERO][:2]
     truth = kind.element == "i1"
@@ -67,13 +70,13 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
     rule = (LOGICAL if truth else BINARY).get(name)
     result = rule(a, b) if rule else _cast(name, a, operands[0].type, kind)
     if result is None:
-        computed(walk, operation)
+        define_unknown(walk, operation)
     else:
         walk.values[operation.results[0]] = Value(kind, result)
 
 
 def _counts_rounds(walk: Interpreter, a: Poly, b: Poly) -> bool:
-    """Whether these are the bits from 2^30 on of what loops carry: kernels make a 0 of them that the compiler does not know."""
+    """Return whether these are bits from 2^30 on of a loop counter: kernels make an opaque 0 of them."""
     around = {scope.index.key for scope in walk.record.scopes if isinstance(scope, Loop)}
     return b.constant == 30 and bool(a.free & around)
 
@@ -84,9 +87,9 @@ def _cast(name: str, a: Poly, source: Type, kind: Type) -> Poly | None:
     if name == "trunci" and kind.element == "i1":
         return is_zero(mod(a, poly(2)) - 1)
     if name == "trunci":
-        return narrowed(a, 8 * kind.element_bytes)
+        return truncate(a, 8 * kind.element_bytes)
     if name == "extui" and source.element != "i1":
-        return widened(a, 8 * source.element_bytes)
+        return zero_extend(a, 8 * source.element_bytes)
     return a if name in ("extui", "index_cast", "index_castui", "bitcast") else None
 
 
@@ -114,10 +117,10 @@ def _select(walk: Interpreter, operation: Operation) -> None:
         c = condition.number
         result = c * then.number if other.number == ZERO else choice(c, then.number, other.number)
         if then.number == ONE:
-            result = negated(negated(c) * negated(other.number))
+            result = negation(negation(c) * negation(other.number))
         walk.values[operation.results[0]] = Value(then.type, result)
     else:
-        walk.values[operation.results[0]] = chosen(condition.number, then, other)
+        walk.values[operation.results[0]] = select(condition.number, then, other)
 
 
 def _program_id(walk: Interpreter, operation: Operation) -> None:
@@ -143,13 +146,13 @@ def _range(walk: Interpreter, operation: Operation) -> None:
 
 
 def _same_elements(walk: Interpreter, operation: Operation) -> None:
-    """`splat`, `broadcast`, `bitcast` and conversions of layouts: an expression does not change with the type."""
+    """Interpret `splat`, `broadcast`, `bitcast` and layout conversions, which keep the expression."""
     (value,) = walk.operands(operation)
     kind = result_types(operation.types)[0]
     if kind.is_pointer or kind.is_integer == value.type.is_integer:
         walk.values[operation.results[0]] = value.mapped(kind, lambda e: e)
     else:
-        computed(walk, operation, FROM_FLOATS)
+        define_unknown(walk, operation, FROM_FLOATS)
 
 
 def _expand_dims(walk: Interpreter, operation: Operation) -> None:
@@ -157,7 +160,7 @@ def _expand_dims(walk: Interpreter, operation: Operation) -> None:
     kind = result_types(operation.types)[0]
     axis = _attribute(operation, "axis")
     indices = [index for at, index in enumerate(lanes(kind.shape)) if at != axis]
-    walk.values[operation.results[0]] = relabelled(value, kind, indices)
+    walk.values[operation.results[0]] = relabel(value, kind, indices)
 
 
 def _transpose(walk: Interpreter, operation: Operation) -> None:
@@ -168,7 +171,7 @@ def _transpose(walk: Interpreter, operation: Operation) -> None:
         raise walk.unsupported(operation, "its order")
     places = [int(text) for text in order[1].split(",")]
     new = lanes(kind.shape)
-    walk.values[operation.results[0]] = relabelled(value, kind, [new[places.index(d)] for d in range(len(places))])
+    walk.values[operation.results[0]] = relabel(value, kind, [new[places.index(d)] for d in range(len(places))])
 
 
 def _reshape(walk: Interpreter, operation: Operation) -> None:
@@ -176,9 +179,9 @@ def _reshape(walk: Interpreter, operation: Operation) -> None:
     kind = result_types(operation.types)[0]
     followed = value.number is not None or value.targets
     if followed and "allow_reorder" in operation.text and prod(kind.shape) > 1 and _varies(value):
-        computed(walk, operation, "its lanes come in no particular order")
+        define_unknown(walk, operation, "its lanes come in no particular order")
         return
-    walk.values[operation.results[0]] = reshaped(value, kind) if followed else Value(kind)
+    walk.values[operation.results[0]] = reshape(value, kind) if followed else Value(kind)
 
 
 def _varies(value: Value) -> bool:
@@ -190,7 +193,7 @@ def _join(walk: Interpreter, operation: Operation) -> None:
     a, b = walk.operands(operation)
     kind = result_types(operation.types)[0]
     first = is_zero(lane(len(kind.shape) - 1, 2))
-    walk.values[operation.results[0]] = chosen(first, a.mapped(kind, lambda e: e), b.mapped(kind, lambda e: e))
+    walk.values[operation.results[0]] = select(first, a.mapped(kind, lambda e: e), b.mapped(kind, lambda e: e))
 
 
 def _split(walk: Interpreter, operation: Operation) -> None:
@@ -198,7 +201,7 @@ def _split(walk: Interpreter, operation: Operation) -> None:
     kind = value.type.of(value.type.element)
     half = Type(kind.shape[:-1], kind.element)
     for at, name in enumerate(operation.results):
-        walk.values[name] = relabelled(value, half, [*lanes(half.shape), poly(at)])
+        walk.values[name] = relabel(value, half, [*lanes(half.shape), poly(at)])
 
 
 def _cat(walk: Interpreter, operation: Operation) -> None:
@@ -208,7 +211,7 @@ def _cat(walk: Interpreter, operation: Operation) -> None:
     index = lane(0, kind.shape[0])
     by = {lane_symbol(0, size).key: index} if size > 1 else {}
     second = {lane_symbol(0, size).key: index - size} if size > 1 else {}
-    walk.values[operation.results[0]] = chosen(
+    walk.values[operation.results[0]] = select(
         at_least_zero(size - 1 - index),
         a.mapped(kind, lambda e: substitute(e, by)),
         b.mapped(kind, lambda e: substitute(e, second)),
@@ -229,13 +232,13 @@ def _high_product(walk: Interpreter, operation: Operation) -> None:
     kind = result_types(operation.types)[0]
     result = high_product(a, b) if a is not None and b is not None and kind.element == "i32" else None
     if result is None:
-        computed(walk, operation)
+        define_unknown(walk, operation)
     else:
         walk.values[operation.results[0]] = Value(kind, result)
 
 
 def _reduce(walk: Interpreter, operation: Operation) -> None:
-    """Along an axis; an integer that is the same in every lane stays itself under a minimum or maximum."""
+    """Reduce along an axis; a minimum or maximum of equal lanes keeps the value."""
     operands = walk.operands(operation)
     kinds = result_types(operation.types)
     inner = [op.name for op in operation.regions[0][0].operations]
@@ -247,7 +250,7 @@ def _reduce(walk: Interpreter, operation: Operation) -> None:
 
 
 def _nothing(walk: Interpreter, operation: Operation) -> None:
-    """Printing, assertions, barriers and hints."""
+    """Ignore printing, assertions, barriers and hints."""
 
 
 def _poison(walk: Interpreter, operation: Operation) -> None:
@@ -294,5 +297,5 @@ HANDLERS: Mapping[str, Handler] = {
     "llvm.intr.assume": _nothing,
     "nvvm.": _nothing,
     "ub.poison": _poison,
-    **dict.fromkeys(COMPUTED, computed),
+    **dict.fromkeys(COMPUTED, define_unknown),
 }

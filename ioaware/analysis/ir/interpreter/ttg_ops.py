@@ -1,4 +1,4 @@
-"""What Gluon kernels add, whose IR starts at TTGIR: copies between memory and shared memory, partitions of warps, wgmma."""
+"""Gluon operations of TTGIR: shared-memory copies, TMA, warp partitions, wgmma and tcgen05."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FROM_SHARED = "it is loaded from shared memory"
 
 
 def _on_chip(walk: Interpreter, operation: Operation) -> None:
-    """Shared memory, barriers and tokens: nothing that memory sees; integers that come back are not followed."""
+    """Ignore shared memory, barriers and tokens; integers loaded from them are unknowns."""
     kinds = result_types(operation.types)
     for at, name in enumerate(operation.results):
         kind = kinds[at] if at < len(kinds) and operation.name == "ttg.local_load" else Type((), "on-chip")
@@ -27,14 +27,17 @@ def _on_chip(walk: Interpreter, operation: Operation) -> None:
 
 
 def _async_copy(walk: Interpreter, operation: Operation) -> None:
-    """`%pointers, %shared mask %mask other %other`: cp.async reads under its mask."""
+    """Record cp.async, `%pointers, %shared mask %mask other %other`, as a read under its mask."""
     mask = re.search(r" mask (%[\w.$#-]+)", operation.text)
     touch(walk, operation, "read", walk.operands(operation)[0], walk.value(mask[1]) if mask else None)
     _on_chip(walk, operation)
 
 
 def _tma(kind: AccessKind, rows: bool = False) -> Handler:
-    """`%descriptor[%i, %j] %shared, %barrier, %predicate`: a block inside the tensor, where the predicate holds."""
+    """Return the rule of a TMA copy, `%descriptor[%i, %j] %shared, %barrier, %predicate`.
+
+    It accesses a block inside the tensor where the predicate holds.
+    """
 
     def run(walk: Interpreter, operation: Operation) -> None:
         last = walk.operands(operation)[-1]
@@ -46,7 +49,7 @@ def _tma(kind: AccessKind, rows: bool = False) -> Handler:
 
 
 def _warp_group_dot(walk: Interpreter, operation: Operation) -> None:
-    """`%a, %b, %c : A * B -> C`: 2 m n k."""
+    """Record 2 m n k FLOPs of `%a, %b, %c : A * B -> C`."""
     left = parse_type(operation.types.split(" * ")[0])
     result = result_types(operation.types)[0]
     walk.record.product(2 * prod(result.shape) * left.shape[-1], walk.frames(operation))
@@ -54,14 +57,14 @@ def _warp_group_dot(walk: Interpreter, operation: Operation) -> None:
 
 
 def _tensor_core(walk: Interpreter, operation: Operation) -> None:
-    """`%a, %b, %d[%token], .. : A, B, D, ..`: 2 m n k into tensor memory."""
+    """Record 2 m n k FLOPs of `%a, %b, %d[%token], .. : A, B, D, ..` into tensor memory."""
     left, _, result, *_ = (parse_type(part) for part in split_top(operation.types))
     walk.record.product(2 * prod(result.shape) * left.shape[-1], walk.frames(operation))
     _on_chip(walk, operation)
 
 
 def _warp_specialize(walk: Interpreter, operation: Operation) -> None:
-    """What the partitions are given; they stand behind it, each with its region."""
+    """Capture the operands for the partitions, which follow with their regions."""
     walk.captured = walk.operands(operation)
 
 
@@ -70,7 +73,7 @@ def _default(walk: Interpreter, operation: Operation) -> None:
 
 
 def _partition(walk: Interpreter, operation: Operation) -> None:
-    """`partition0(%a: type, %b: type) num_warps(4) { .. }`."""
+    """Run `partition0(%a: type, %b: type) num_warps(4) { .. }`."""
     text = operation.text[1 : operation.text.index(" num_warps(") - 1]
     given = [name for name, _ in arguments(text)]
     walk.bind(given, walk.captured)

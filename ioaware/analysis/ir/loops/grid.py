@@ -1,7 +1,8 @@
-"""The grid of a launch. A number of programs that is a minimum has a name as long as the kernel is followed.
+"""The grid of a launch; a program count that is a minimum gets a name during the analysis.
 
-`min(132, tiles)` programs that share `tiles` are a persistent kernel's. What they do with their number says who has which tile
-as long as it is one number; the minimum would be taken into the minima and floors around it, and nobody would know it again.
+`min(132, tiles)` programs that share `tiles` are a persistent kernel's. Its tile schedule is recognisable while the
+count
+is one symbol. Expanded, the minimum would dissolve into the minima and floors around it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ioaware.analysis.ir.loops.access_totals import Programs
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """`programs` with names for minima; `sizes` says, by their key, what the names stand for."""
+    """`programs` with names for minima; `sizes` maps each name's key to the minimum."""
 
     programs: Programs
     sizes: Mapping[str, Poly]
@@ -27,7 +28,7 @@ class Grid:
 
     @staticmethod
     def of(extents: Sequence[Expr | int]) -> Grid:
-        """The grid as it is launched, up to three extents."""
+        """Build the grid of a launch of up to three extents."""
         sizes = [from_sympy(size) for size in (*extents, 1, 1, 1)[:3]]
         named: dict[Atom, Symbol] = {}
         for axis, size in enumerate(sizes):
@@ -41,7 +42,7 @@ class Grid:
 
     @property
     def here(self) -> tuple[Poly, Poly, Poly]:
-        """What a program is told of its place."""
+        """Return the program ids as a kernel sees them."""
         x, y, z = (
             ZERO if size == ONE else poly(index) for index, size in zip(self.programs.indices, self.programs.sizes, strict=True)
         )
@@ -49,10 +50,10 @@ class Grid:
 
     @property
     def taken(self) -> set[str]:
-        """Names that no index of a loop may have."""
+        """Return the names that no loop index may have."""
         named = {name.atom for name in self.names.values()}
         return {index.name for index in (*self.programs.indices, *named) if isinstance(index, Symbol)}
 
     def named(self, value: Poly) -> Poly:
-        """An argument in the names, as the host may pass the number of programs."""
+        """Return an argument in terms of the names; the host may pass the number of programs."""
         return rebuild(value, self.names.get) if self.names else value

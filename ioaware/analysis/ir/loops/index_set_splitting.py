@@ -1,9 +1,10 @@
-"""Loops taken apart where a choice turns over, and put together again where the pieces do the same.
+"""Index-set splitting: cut loops where a choice switches, and merge pieces with equal bodies.
 
-A kernel under a causal mask may pair the longest row block with the shortest: of pair r first block b - 1 - r, then block r,
-and of an odd number b the middle one with nothing. Taken apart by which of the two it is and by whether there is a second, that
-is a sum over the blocks from b - 1 down to b/2 and one from 0 up to b/2: one over all blocks, and what is done for nothing.
-Every step is an identity of sums for any lengths.
+Example: a causal kernel pairs the longest row block with the shortest. Pair r takes block b - 1 - r, then block r; of
+an
+odd number b the middle one is alone. Split by the two cases this is a sum over the blocks from b - 1 down to b/2 and
+one
+from 0 to b/2, which merge into one over all blocks. Every step is an identity of sums for any lengths.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from ioaware.analysis.ir.accesses.access_log import Loop
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Test, poly
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
-from ioaware.analysis.ir.algebra.simplify import simplified
-from ioaware.analysis.ir.loops.substitution import Placed, Rewriting, everything
-from ioaware.analysis.ir.loops.tile_schedules import settled, tests_of_choices
+from ioaware.analysis.ir.algebra.simplify import simplify
+from ioaware.analysis.ir.loops.substitution import Placed, Rewriting, all_expressions
+from ioaware.analysis.ir.loops.tile_schedules import assume_test, tests_of_choices
 from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.analysis.ir.sums.reindex import floors
 
@@ -28,8 +29,8 @@ MOST = 8  # pieces that are worth looking at
 
 
 @lru_cache(maxsize=256)
-def put_together(plain: Placed) -> tuple[Placed, ...]:
-    """The sum as few sums without choices, if taking it apart leads there; else as it was."""
+def split_and_merge(plain: Placed) -> tuple[Placed, ...]:
+    """Return the sum as few sums without choices, if splitting leads there; else unchanged."""
     parts, apart = list[Placed](), [plain]
     while apart and len(parts) + len(apart) <= MOST:
         part = apart.pop()
@@ -44,14 +45,14 @@ def put_together(plain: Placed) -> tuple[Placed, ...]:
 
 
 def _plainly_named(part: Placed) -> Placed:
-    """Without loops of one iteration, and with the names that loops have in the source: so that the same loops are the same."""
+    """Drop loops of one iteration and restore the source names, so that equal loops compare equal."""
     for at, loop in enumerate(part.scopes):
         if not isinstance(loop, Loop):
             continue
         if loop.high - loop.low == ONE:
             return _plainly_named(_at(part, at, loop, loop.low))
         name = re.sub(r"_\d+$", "", loop.index.name)
-        values = (*everything(part.values, part.scopes), *part.programs.sizes)
+        values = (*all_expressions(part.values, part.scopes), *part.programs.sizes)
         taken = {key.partition("[")[0] for value in values for key in value.free}
         taken |= {scope.index.name for scope in part.scopes if isinstance(scope, Loop)}
         if name not in taken:
@@ -61,8 +62,7 @@ def _plainly_named(part: Placed) -> Placed:
 
 
 def _taken_apart(part: Placed) -> list[Placed] | None:
-    """A loop whose index is asked for the remainder of becomes two; a short one its iterations; another one is cut where the
-    test of a choice turns over."""
+    """Split one loop: by digits, into its few iterations, or where the test of a choice switches."""
     asked = [
         (at, loop, test) for at, loop in enumerate(part.scopes) if isinstance(loop, Loop) for test in _tests(part, at, loop)
     ]
@@ -80,24 +80,27 @@ def _taken_apart(part: Placed) -> list[Placed] | None:
 
 
 def _tests(part: Placed, at: int, loop: Loop) -> list[Test]:
-    """Tests of a loop's index that choices inside it depend on."""
-    return [test for test in tests_of_choices(everything(part.values, part.scopes[at + 1 :])) if loop.index.key in test.free]
+    """Return tests of a loop's index that choices inside it depend on."""
+    return [
+        test for test in tests_of_choices(all_expressions(part.values, part.scopes[at + 1 :])) if loop.index.key in test.free
+    ]
 
 
 def _few(loop: Loop) -> int:
-    """How many iterations it has, if it is a few."""
+    """Return the number of iterations if it is at most FEW, else 0."""
     times = (loop.high - loop.low).constant
     return int(times) if times is not None and 0 < times <= FEW else 0
 
 
 def _at(part: Placed, at: int, loop: Loop, turn: Poly) -> Placed:
+    """Replace the loop by its iteration at index `turn`."""
     rewrite = Rewriting({loop.index.key: turn})
     inner = [rewrite.scope(scope) for scope in part.scopes[at + 1 :]]
     return Placed(tuple(map(rewrite, part.values)), (*part.scopes[:at], *inner), part.programs)
 
 
 def _cut(part: Placed, at: int, loop: Loop, test: Test, slope: Poly, offset: Poly) -> Iterator[Placed]:
-    """Below the index at which the test turns over, and from it on. The bounds that the index is known by stay as they are."""
+    """Yield the part below the switch and the part from it on; the index keeps its known bounds."""
     rises = positive(slope)
     cut, early = (-floor_div(offset, slope), ZERO) if rises else (floor_div(offset, -slope) + 1, ONE)
     middle = least(greatest(loop.low, cut), greatest(loop.low, loop.high))
@@ -106,14 +109,14 @@ def _cut(part: Placed, at: int, loop: Loop, test: Test, slope: Poly, offset: Pol
 
 
 def _with_loop(part: Placed, at: int, loop: Loop, by: dict[str, Poly], known: tuple[Poly, Poly] | None = None) -> Placed:
-    """With another loop in the place of one, and what was in it in its index, where a test is known to come to a truth."""
-    rewrite = Rewriting(by, None if known is None else lambda value: settled(value, *known))
+    """Replace one loop by another, rewriting its body; `known` fixes the outcome of a test."""
+    rewrite = Rewriting(by, None if known is None else lambda value: assume_test(value, *known))
     inner = [rewrite.scope(scope) for scope in part.scopes[at + 1 :]]
     return Placed(tuple(map(rewrite, part.values)), (*part.scopes[:at], loop, *inner), part.programs)
 
 
 def _divisors(test: Test, loop: Loop) -> Iterator[Poly]:
-    """What a test takes the remainder of the index by, if the loop is so many whole turns of it."""
+    """Yield divisors D of index mod D in a test, where the loop is a multiple of D long."""
     for floor in floors(poly(test)):
         turns = floor_div(loop.high, floor.denominator)
         if floor.numerator == poly(loop.index) and not loop.low.terms and turns * floor.denominator == loop.high:
@@ -121,6 +124,7 @@ def _divisors(test: Test, loop: Loop) -> Iterator[Poly]:
 
 
 def _in_digits(part: Placed, at: int, loop: Loop, divisor: Poly) -> Placed:
+    """Replace the loop by two, one over quotients and one over remainders."""
     turns = floor_div(loop.high, divisor)
     tens = Symbol(f"{loop.index.name}_quotient", ZERO, turns - 1)
     ones = Symbol(f"{loop.index.name}_rest", ZERO, divisor - 1)
@@ -131,7 +135,7 @@ def _in_digits(part: Placed, at: int, loop: Loop, divisor: Poly) -> Placed:
 
 
 def _folded(parts: Sequence[Placed]) -> list[Placed]:
-    """With every two pieces that are one sum over neighbouring ranges made one."""
+    """Merge every two pieces that are one sum over adjacent ranges."""
     for one, other in permutations(range(len(parts)), 2):
         joined = _joined(parts[one], parts[other])
         if joined is not None:
@@ -140,7 +144,7 @@ def _folded(parts: Sequence[Placed]) -> list[Placed]:
 
 
 def _joined(first: Placed, second: Placed) -> Placed | None:
-    """`second` behind `first`, or, where it counts down, turned round."""
+    """Append `second` to `first`, reversed where it counts down; None where they do not match."""
     at = next((at for at, (a, b) in enumerate(zip(first.scopes, second.scopes, strict=False)) if a != b), None)
     if at is None or len(first.scopes) != len(second.scopes) or first.programs != second.programs:
         return None
@@ -151,10 +155,10 @@ def _joined(first: Placed, second: Placed) -> Placed | None:
         return None  # ranges that end before they begin do not add up
     # either counted as it is, or from its own beginning
     for first_from, then_from in product(dict.fromkeys((ZERO, one.low)), dict.fromkeys((ZERO, other.low))):
-        low, end = simplified(one.low - first_from), simplified(one.high - first_from)
-        start, stop = simplified(other.low - then_from), simplified(other.high - then_from)
-        top = simplified(end + stop - 1)
-        for high, back in ((stop, False), (simplified(top + 1 - start), True)):
+        low, end = simplify(one.low - first_from), simplify(one.high - first_from)
+        start, stop = simplify(other.low - then_from), simplify(other.high - then_from)
+        top = simplify(end + stop - 1)
+        for high, back in ((stop, False), (simplify(top + 1 - start), True)):
             if not back and start != end:
                 continue
             index = Symbol(one.index.name, low, high - 1)
@@ -166,7 +170,7 @@ def _joined(first: Placed, second: Placed) -> Placed | None:
 
 
 def _narrowed(part: Placed) -> Placed:
-    """With every index known to lie where its loop runs."""
+    """Bound every index by the range of its loop."""
     for at, scope in enumerate(part.scopes):
         if isinstance(scope, Loop) and (scope.index.lower, scope.index.upper) != (scope.low, scope.high - 1):
             index = Symbol(scope.index.name, scope.low, scope.high - 1)

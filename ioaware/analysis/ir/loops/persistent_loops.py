@@ -1,6 +1,6 @@
-"""Persistent kernels: programs that together visit every tile once are one loop over the tiles, whoever visits which.
+"""Persistent kernels: merge the tile loop and its grid axis into one loop over all tiles.
 
-How tiles are dealt is known to `dealing`; a kernel that works on several in a row counts its turns in two digits.
+`tile_schedules` knows how programs share tiles. A kernel that takes several tiles in a row has a two-digit loop.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from ioaware.analysis.ir.accesses.access_log import Loop, Scope
 from ioaware.analysis.ir.algebra.constructors import common_coefficient, floor_div
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, poly
 from ioaware.analysis.ir.loops.access_totals import Programs
-from ioaware.analysis.ir.loops.substitution import Placed, Rewriting, everything
-from ioaware.analysis.ir.loops.tile_schedules import swept
+from ioaware.analysis.ir.loops.substitution import Placed, Rewriting, all_expressions
+from ioaware.analysis.ir.loops.tile_schedules import merge_tile_loop
 from ioaware.analysis.ir.sums.reindex import floors
 
 
-def placed(values: Sequence[Poly], scopes: Sequence[Scope], programs: Programs) -> Placed:
-    """With a persistent loop and its axis of the grid made one loop, where there is one."""
+def merge_persistent_loop(values: Sequence[Poly], scopes: Sequence[Scope], programs: Programs) -> Placed:
+    """Merge a persistent loop with its grid axis, where there is one."""
     for at, scope in enumerate(scopes):
         if isinstance(scope, Loop):
             scope = Loop(_first_of_its_name(scope, values, scopes, programs), scope.low, scope.high, scope.source)
             plain = _renamed(values, scopes, at, scope, programs)
-            return next((found for way in _ways(plain, at, scope) if (found := swept(way, at)) is not None), plain)
+            return next((found for way in _ways(plain, at, scope) if (found := merge_tile_loop(way, at)) is not None), plain)
     return Placed(tuple(values), tuple(scopes), programs)
 
 
 def _first_of_its_name(loop: Loop, values: Sequence[Poly], scopes: Sequence[Scope], programs: Programs) -> Symbol:
-    """The index as its source calls it, where nothing else here does: loops over the same tiles are then the same loop."""
+    """Give the index its source name where that is free, so that loops over the same tiles compare equal."""
     name = re.sub(r"_\d+$", "", loop.index.name)
-    free = frozenset[str]().union(*(e.free for e in (*everything(values, scopes), *programs.sizes)))
+    free = frozenset[str]().union(*(e.free for e in (*all_expressions(values, scopes), *programs.sizes)))
     taken = {key.partition("[")[0] for key in free} | {s.index.name for s in scopes if isinstance(s, Loop)}
     return loop.index if name in taken else Symbol(name, loop.index.lower, loop.index.upper)
 
@@ -45,10 +45,10 @@ def _renamed(values: Sequence[Poly], scopes: Sequence[Scope], at: int, loop: Loo
 
 
 def _ways(plain: Placed, at: int, loop: Loop) -> Iterator[Placed]:
-    """The loop as it stands; and for every D that it runs or is used in steps of, as two loops, one of D iterations inside."""
+    """Yield the loop as it is, then split in two for every D that it runs or is used in steps of."""
     yield plain
     inner = plain.scopes[at + 1 :]
-    asked = [floor for value in everything(plain.values, inner) for floor in floors(value)]
+    asked = [floor for value in all_expressions(plain.values, inner) for floor in floors(value)]
     steps = [poly(common_coefficient([loop.high])), *(f.denominator for f in asked if f.numerator == poly(loop.index))]
     for divisor in dict.fromkeys(step for step in steps if step != ONE):
         times = floor_div(loop.high, divisor)

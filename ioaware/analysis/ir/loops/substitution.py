@@ -1,4 +1,4 @@
-"""Symbols replaced everywhere in what is to be summed: expressions, loops, and the bounds that indices are known by."""
+"""Substitution of symbols in expressions, loops and the bounds of indices at once."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from dataclasses import dataclass
 from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Scope
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.poly import Poly, Symbol, poly
-from ioaware.analysis.ir.algebra.predicates import decided
+from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs
 
 
 class Rewriting:
-    """Replaces symbols; an index that it meets is from then on another one, whose bounds are rewritten too."""
+    """Replaces symbols; an index whose bounds change is replaced everywhere after."""
 
     def __init__(self, by: Mapping[str, Poly], first: Callable[[Poly], Poly] | None = None) -> None:
         self._by, self._first = dict(by), first
 
     def __call__(self, value: Poly) -> Poly:
-        return decided(substitute(self._first(value) if self._first else value, self._by))
+        return resolve_tests(substitute(self._first(value) if self._first else value, self._by))
 
     def index(self, index: Symbol) -> Symbol:
-        """The same index with its bounds rewritten; from now on the one that takes its place."""
+        """Return the index with rewritten bounds, and replace it from now on."""
         low, high = (None if bound is None else self(bound) for bound in (index.lower, index.upper))
         again = Symbol(index.name, low, high)
         self._by[index.key] = poly(again)
         return again
 
     def scope(self, scope: Scope) -> Scope:
-        """A loop or condition rewritten, from the outside in."""
+        """Rewrite a loop or condition; call from the outside in."""
         if isinstance(scope, Condition):
             return Condition(self(scope.truth))
         low, high = self(scope.low), self(scope.high)
         return Loop(self.index(scope.index), low, high)
 
     def programs(self, programs: Programs) -> Programs:
-        """The grid rewritten, before the loops that stand in it."""
+        """Rewrite the grid; call before its loops."""
         sizes, indices = tuple(map(self, programs.sizes)), tuple(map(self.index, programs.indices))
         return Programs((indices[0], indices[1], indices[2]), (sizes[0], sizes[1], sizes[2]))
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Expressions with the loops, conditions and programs that they are to be summed over."""
+    """Expressions with the loops, conditions and programs to sum them over."""
 
     values: tuple[Poly, ...]
     scopes: tuple[Scope, ...]
     programs: Programs
 
     def rewritten(self, by: Mapping[str, Poly]) -> Placed:
-        """With symbols replaced everywhere."""
+        """Replace symbols everywhere."""
         if not by:
             return self
         rewrite = Rewriting(by)
@@ -59,11 +59,11 @@ class Placed:
         return Placed(tuple(map(rewrite, self.values)), scopes, programs)
 
 
-def expressions(scope: Scope) -> list[Poly]:
-    """What a loop or a condition depends on."""
+def scope_expressions(scope: Scope) -> list[Poly]:
+    """Return the expressions of a loop or condition."""
     return [scope.truth] if isinstance(scope, Condition) else [scope.low, scope.high]
 
 
-def everything(values: Sequence[Poly], scopes: Sequence[Scope]) -> list[Poly]:
-    """All expressions of values and of the scopes around them."""
-    return [*values, *(expression for scope in scopes for expression in expressions(scope))]
+def all_expressions(values: Sequence[Poly], scopes: Sequence[Scope]) -> list[Poly]:
+    """Return all expressions of values and of the scopes around them."""
+    return [*values, *(expression for scope in scopes for expression in scope_expressions(scope))]

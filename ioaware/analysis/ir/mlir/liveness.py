@@ -1,4 +1,4 @@
-"""Which values can matter to memory: phases of barriers and slots of shared memory are computed by a kernel, and not here."""
+"""Liveness: operations whose results no memory access can depend on, such as barrier phases."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ISOLATED = "partition"
 """What partitions of warps run."""
 
 
-def unneeded(function: Operation) -> frozenset[int]:
-    """The `id`s of a function's operations whose results nothing uses but what stays on the chip."""
+def dead_operations(function: Operation) -> frozenset[int]:
+    """Return the `id`s of a function's operations whose results only stay on the chip."""
     return frozenset(_unneeded(function.regions[0], set()))
 
 
 def _unneeded(blocks: list[Block], needed: set[str]) -> set[int]:
-    """From the end back, `needed` being what is used behind; a value that one of several branches needs is needed in all."""
+    """Walk backwards with the values used later in `needed`; a value that one branch needs is needed in all."""
     unused: set[int] = set()
     for operation in reversed(list(_operations(blocks))):
         if operation.name.startswith(ISOLATED):
@@ -39,7 +39,7 @@ def _base(name: str) -> str:
 
 
 def _operations(blocks: list[Block]) -> Iterator[Operation]:
-    """In the order of the text, what is inside an operation after it; what is isolated inside is left out."""
+    """Yield operations in text order, nested ones after their parent; isolated regions are skipped."""
     for block in blocks:
         for operation in block.operations:
             yield operation

@@ -1,4 +1,4 @@
-"""Where an operation was written: from the locations that the compiler carries to `file:line`, innermost call first."""
+"""Source locations: MLIR `loc` attributes to `file:line`, innermost call first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\((.*)\)$', re.DOTALL)
 
 
 def frames(location: str, aliases: Mapping[str, str]) -> tuple[str, ...]:
-    """`file:line` of the instruction, then of the call that brought it there, and so on; empty where nothing is known."""
+    """Return `file:line` of the instruction, then of each caller; empty where the compiler left none."""
     location = location.strip()
     for _ in range(1000):
         if location.startswith("loc(") and location.endswith(")"):
@@ -37,7 +37,7 @@ def frames(location: str, aliases: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _around_at(text: str) -> tuple[str, str]:
-    """`callee at caller`, either of which may hold brackets."""
+    """Split `callee at caller`, either of which may hold brackets."""
     depth = 0
     for at, char in enumerate(text):
         depth += (char == "(") - (char == ")")

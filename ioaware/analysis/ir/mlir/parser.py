@@ -1,7 +1,8 @@
-"""The text of MLIR as operations with their operands, regions and lines: enough structure to interpret Triton's IR.
+"""Parser for MLIR text: operations with operands, regions and source locations.
 
-MLIR prints one operation a line and a region between lines that end in `{` and lines that begin with `}`. What stands inside
-a line is each operation's own syntax and is left to whoever interprets it, apart from results, operands and location.
+MLIR prints one operation a line, and a region between lines that end in `{` and lines that begin with `}`. The syntax
+inside
+a line belongs to each operation; the parser takes results, operands and location from it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _ALIAS = re.compile(r"(#loc\d*) = loc\((.*)\)$")
 
 @dataclass
 class Block:
-    """Operations in order. `arguments` are (name, type)."""
+    """A basic block: operations in order, `arguments` as (name, type)."""
 
     label: str = ""
     arguments: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -41,30 +42,30 @@ class Operation:
 
     @property
     def head(self) -> str:
-        """The text in front of the types."""
+        """Return the text in front of the types."""
         return _split_types(self.text)[0]
 
     @property
     def types(self) -> str:
-        """What follows the last colon outside brackets, of the tail where there are regions written in generic form."""
+        """Return the text after the last colon outside brackets; from the tail where regions use the generic form."""
         return _split_types(self.tail if self.tail.startswith(")") else self.text)[1]
 
     @property
     def operands(self) -> list[str]:
-        """The values it names, in order."""
+        """Return the operand names, in order."""
         return _VALUE.findall(self.head)
 
 
 @dataclass
 class Module:
-    """Functions by name, in order, and what the location aliases stand for."""
+    """Functions by name, in order, and the location aliases."""
 
     functions: dict[str, Operation]
     aliases: dict[str, str]
 
 
 def parse(text: str) -> Module:
-    """The module that `text` prints. Raises `DataError` when it is not the text of an MLIR module."""
+    """Parse the text of a module. Raises `DataError` for text that is not an MLIR module."""
     aliases: dict[str, str] = {}
     lines: list[str] = []
     for raw in text.splitlines():
@@ -98,7 +99,7 @@ def _function_name(operation: Operation) -> str:
 
 
 class _Reader:
-    """Reads lines one after the other; a region ends where a line begins with `}`."""
+    """Reads lines in order; a region ends where a line begins with `}`."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -148,7 +149,7 @@ def _result_names(text: str) -> Iterator[str]:
 
 
 def _split_location(text: str) -> tuple[str, str]:
-    """Cuts the trailing `loc(...)`."""
+    """Split off the trailing `loc(...)`."""
     at = text.rfind(" loc(") if not text.startswith("loc(") else 0
     if at < 0 or not text.endswith(")"):
         return text, ""
@@ -162,7 +163,7 @@ def _split_location(text: str) -> tuple[str, str]:
 
 
 def _split_types(text: str) -> tuple[str, str]:
-    """Around the last ` : ` outside brackets."""
+    """Split at the last ` : ` outside brackets."""
     at = text.rfind(" : ")
     while at >= 0:
         behind = text[at + 3 :]
@@ -173,7 +174,7 @@ def _split_types(text: str) -> tuple[str, str]:
 
 
 def arguments(text: str) -> list[tuple[str, str]]:
-    """`%a: type loc(...), %b: type {attributes}` as (name, type) pairs."""
+    """Parse `%a: type loc(...), %b: type {attributes}` into (name, type) pairs."""
     found: list[tuple[str, str]] = []
     for part in split_top(text):
         name, _, rest = part.partition(":")
@@ -183,7 +184,7 @@ def arguments(text: str) -> list[tuple[str, str]]:
 
 
 def split_top(text: str) -> list[str]:
-    """At commas outside brackets and strings."""
+    """Split at commas outside brackets and strings."""
     parts: list[str] = []
     depth, quoted, start = 0, False, 0
     for at, char in enumerate(text):

@@ -1,4 +1,4 @@
-"""Types of the IR: a scalar is a tensor of no dimensions."""
+"""Types of the IR; a scalar is a tensor without dimensions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHAPE = re.compile(r"((?:\d+x)*)(.*)$", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`element` is as the IR prints it: i32, bf16, !tt.ptr<f16>."""
+    """Shape and element type, `element` as the IR prints it: i32, bf16, !tt.ptr<f16>."""
 
     shape: tuple[int, ...]
     element: str
@@ -25,17 +25,17 @@ class Type:
 
     @property
     def is_integer(self) -> bool:
-        """Integers and truth values."""
+        """Return whether elements are integers or truth values."""
         return re.fullmatch(r"u?i\d+|index", self.element) is not None
 
     @property
     def pointee(self) -> str:
-        """The element type behind a pointer."""
+        """Return the element type behind a pointer."""
         return re.sub(r"^!tt\.ptr<(.*?)(?:, \d+)?>$", r"\1", self.element)
 
     @property
     def element_bytes(self) -> int:
-        """Bytes that an element, or the element behind the pointer, takes in memory; a boolean takes one."""
+        """Return the bytes of an element, or of the element behind a pointer; a boolean takes one."""
         element = self.pointee if self.is_pointer else self.element
         if element.startswith("!tt.ptr"):
             return 8
@@ -43,13 +43,13 @@ class Type:
         return max(1, int(bits[0]) // 8) if bits else 8
 
     def of(self, element: str) -> Type:
-        """The same shape with other elements."""
+        """Return the same shape with other elements."""
         return Type(self.shape, element)
 
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> Type:
-    """`tensor<64x1x!tt.ptr<f16>, #layout>`, `!tt.tensordesc<tensor<16x16xf32>>`, `i32`."""
+    """Parse `tensor<64x1x!tt.ptr<f16>, #layout>`, `!tt.tensordesc<tensor<16x16xf32>>`, `i32`."""
     text = text.strip()
     while not text.startswith("!tt.ptr") and (found := _TENSOR.fullmatch(text)):
         text = split_top(found[1])[0]
@@ -58,7 +58,7 @@ def parse_type(text: str) -> Type:
 
 
 def result_types(types: str) -> list[Type]:
-    """What stands after `->`, after `to`, or else the last of the types."""
+    """Return the types after `->`, after `to`, or else the last of the types."""
     if "->" in types:
         after = types.rsplit("->", 1)[1].strip()
         after = after[1:-1] if after.startswith("(") else after

@@ -1,4 +1,4 @@
-"""For which lengths all rows of an access lie alike in sectors, and all tiles alike in the tensor: multiples of a number."""
+"""Alignment: multiples of lengths for which all rows lie alike in sectors and no tile is cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioaware.machine.model import SECTOR_BYTES
 
 
 def alignment(address: Poly) -> dict[Symbol, int]:
-    """For each parameter, of what it must be a multiple so that every product it is a factor of is whole sectors."""
+    """Return for each parameter the multiple that makes its terms whole sectors."""
     needed: dict[Symbol, int] = {}
     for factors, coefficient in address.terms.items():
         if not isinstance(coefficient, int) or coefficient % SECTOR_BYTES == 0:
@@ -26,7 +26,7 @@ def alignment(address: Poly) -> dict[Symbol, int]:
 
 
 def whole_tiles(address: Poly, mask: Poly) -> dict[Symbol, int]:
-    """For each parameter that addresses wrap around or are cut at, the lanes of a tile: multiples of it cut nothing."""
+    """Return for each parameter that wraps or clips addresses the tile size that makes all tiles whole."""
     needed: dict[Symbol, int] = {}
     for atom in _inside(address) + _inside(mask):
         lengths: list[Symbol] = []
@@ -44,7 +44,7 @@ def whole_tiles(address: Poly, mask: Poly) -> dict[Symbol, int]:
 
 
 def _inside(value: Poly) -> list[Atom]:
-    """Every atom, those inside others too."""
+    """Return every atom, including those inside others."""
     return [inner for atom in value.atoms for inner in (atom, *(i for part in parts(atom) for i in _inside(part)))]
 
 
@@ -53,7 +53,7 @@ def _lanes(value: Poly) -> list[Symbol]:
 
 
 def multiples(needed: Mapping[Symbol, int]) -> tuple[dict[str, Poly], dict[str, Poly], Poly]:
-    """Each parameter as so many times a new one; the way back; and the condition under which that is right."""
+    """Return each parameter as a multiple of a new one, the way back, and the divisibility condition."""
     forth: dict[str, Poly] = {}
     back: dict[str, Poly] = {}
     condition = ONE
@@ -66,5 +66,5 @@ def multiples(needed: Mapping[Symbol, int]) -> tuple[dict[str, Poly], dict[str, 
 
 
 def has_unknown(value: Poly) -> bool:
-    """Whether memory decides some part of it."""
+    """Return whether data decide some part of the value."""
     return any(isinstance(a, Unknown) or any(has_unknown(p) for p in parts(a)) for a in value.atoms)

@@ -1,7 +1,6 @@
-"""A launch in which no symbol is left, gone through execution by execution.
+"""Enumeration of a launch without free symbols, execution by execution.
 
-Sums over programs whose loops have bounds of their own may have no closed form, and looking for one takes long. Where sizes
-are numbers nobody needs it.
+Why: sums over programs whose loops have bounds of their own may have no closed form, and searching for one is slow.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.poly import ZERO, Poly, Symbol
 from ioaware.analysis.ir.loops.access_totals import Programs, active_lanes, unknowns
-from ioaware.analysis.ir.sectors.execution_classes import alike, executions_of
+from ioaware.analysis.ir.sectors.execution_classes import execution_classes, executions_of
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.machine.model import SECTOR_BYTES
 
@@ -25,7 +24,7 @@ MOST_PROGRAMS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Over all programs. sectors: 0 of what is added to memory, of which nobody asks."""
+    """Totals over all programs. `sectors` is 0 for atomics, which have no sector count."""
 
     lanes: int
     executions: int
@@ -33,7 +32,7 @@ class Totals:
 
 
 def enumerable(scopes: Sequence[Scope], values: Sequence[Poly], programs: Programs) -> bool:
-    """Whether only programs and loops move these values and scopes, and a loop's bounds move with a program or a loop."""
+    """Return whether values depend on programs and loops alone, and a loop's bounds on one of them."""
     sizes = [size.constant for size in programs.sizes]
     if not all(isinstance(size, int) for size in sizes) or np.prod([int(size or 0) for size in sizes]) > MOST_PROGRAMS:
         return False
@@ -49,7 +48,7 @@ def _bounds(scopes: Sequence[Scope]) -> Iterator[Poly]:
 
 
 def totals(touch: Touch, programs: Programs) -> Totals | None:
-    """Lanes, executions and sectors of a touch; None where it is not `enumerable`."""
+    """Return lanes, executions and sectors of an access; None where it is not `enumerable`."""
     lanes = [lane_symbol(dimension, size) for dimension, size in enumerate(touch.shape)]
     fixed = [_without(value, lanes) for value in (touch.mask, touch.target.offset)]
     if not enumerable(touch.scopes, fixed, programs):
@@ -68,9 +67,9 @@ def _without(value: Poly, lanes: Sequence[Symbol]) -> Poly:
 
 
 def _sectors(touch: Touch, programs: Programs) -> int:
-    """Distinct sectors of each execution, added up."""
+    """Return the distinct sectors of each execution, added up."""
     found = 0
-    for same in alike(touch, programs):
+    for same in execution_classes(touch, programs):
         first = same.addresses[same.mask]
         touched = np.concatenate((first // SECTOR_BYTES, (first + touch.element_bytes - 1) // SECTOR_BYTES))
         found += same.times * int(np.unique(touched).size)
@@ -78,7 +77,7 @@ def _sectors(touch: Touch, programs: Programs) -> int:
 
 
 def repetitions(scopes: Sequence[Scope], programs: Programs) -> int | None:
-    """How often what is inside these scopes happens in all programs; None where they are not `enumerable`."""
+    """Return how often the body of these scopes runs in all programs; None where not `enumerable`."""
     if not enumerable(scopes, (), programs):
         return None
     try:

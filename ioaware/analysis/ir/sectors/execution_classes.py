@@ -1,7 +1,7 @@
-"""Every execution of an access at given values: addresses and mask of its tile, equal ones together.
+"""Execution classes: executions of an access that touch sectors alike, counted together.
 
-What the grid and the loops change of an access is mostly where its tile starts, of which a sector is what matters, and where
-its masks clip. Executions that agree in both are of one class, and a class is looked at once.
+Grid and loops mostly move the start of a tile, of which the offset within a sector matters, and where masks clip.
+Executions that agree in both form a class, and each class is evaluated once.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """Executions that touch sectors alike: `addresses` in bytes and `mask`, of the tile's shape, of one of `times`."""
+class ExecutionClass:
+    """Equal executions: `addresses` in bytes and `mask`, of the tile's shape, of one of `times`."""
 
     addresses: Numbers
     mask: NDArray[np.bool_]
     times: int
 
 
-def alike(touch: Touch, programs: Programs) -> Iterator[Alike]:
-    """The classes of executions of a touch that no symbol is left in. Raises `ValueError` where data decide, or too many."""
+def execution_classes(touch: Touch, programs: Programs) -> Iterator[ExecutionClass]:
+    """Yield the execution classes of an access without free symbols.
+
+    Raises `ValueError` where data decide or there are too many executions.
+    """
     where = f"{touch.operation} at {touch.frames[0]}" if touch.frames else touch.operation
     data = next(iter(_data(touch)), None)
     if data is not None:
@@ -46,7 +49,7 @@ def alike(touch: Touch, programs: Programs) -> Iterator[Alike]:
 
 
 def _data(touch: Touch) -> Iterator[Unknown]:
-    """What memory decides of where, when and how often a touch happens."""
+    """Yield the unknowns in an access's address, mask, loops and conditions."""
     yield from unknowns(touch.target.offset)
     yield from unknowns(touch.mask)
     for scope in touch.scopes:
@@ -54,7 +57,7 @@ def _data(touch: Touch) -> Iterator[Unknown]:
             yield from unknowns(value)
 
 
-def _classes(touch: Touch, programs: Programs) -> Iterator[Alike]:
+def _classes(touch: Touch, programs: Programs) -> Iterator[ExecutionClass]:
     outside = executions_of(touch.scopes, programs)
     count = next(iter(outside.values())).size
     shape = touch.shape or (1,)
@@ -68,7 +71,7 @@ def _classes(touch: Touch, programs: Programs) -> Iterator[Alike]:
     _, first, times = np.unique(np.stack(columns), axis=1, return_index=True, return_counts=True)
     for at, repeated in zip(first, times, strict=True):
         values = {**{key: column[at] for key, column in outside.items()}, **lanes}
-        yield Alike(
+        yield ExecutionClass(
             np.broadcast_to(numeric(touch.target.offset, values), shape).astype(np.int64),
             np.broadcast_to(numeric(touch.mask, values) != 0, shape),
             int(repeated),
@@ -76,7 +79,7 @@ def _classes(touch: Touch, programs: Programs) -> Iterator[Alike]:
 
 
 def executions_of(scopes: Sequence[Scope], programs: Programs) -> Mapping[str, Numbers]:
-    """The index of each axis of the grid and of each loop around, for every execution. Raises `ValueError` of too many."""
+    """Return the index of each grid axis and loop for every execution. Raises `ValueError` for too many."""
     sizes = [_number(size) for size in programs.sizes]
     if prod(sizes) > MOST_EXECUTIONS:
         raise ValueError(f"{prod(sizes)} programs are too many to go through")
@@ -110,13 +113,13 @@ def _all(values: NDArray[np.generic], count: int) -> Numbers:
 
 
 def _split(value: Poly, lanes: Mapping[str, object]) -> tuple[Poly, Poly]:
-    """The terms without lanes, and those with."""
+    """Split into the terms without lanes and those with lanes."""
     fixed = {m: c for m, c in value.terms.items() if not any(atom.free & lanes.keys() for atom in m)}
     return Poly(fixed), Poly({m: c for m, c in value.terms.items() if m not in fixed})
 
 
 def _of_test(test: Test, outside: Mapping[str, Numbers], lanes: Mapping[str, Numbers], count: int) -> list[Numbers]:
-    """What a test compares with its lanes, cut off where it is met by all of them or by none."""
+    """Return the lane threshold of a test, clipped where all lanes or none meet it."""
     fixed, moving = _split(test.value, lanes)
     if moving.free - lanes.keys():
         return _named(test.free, outside, lanes)

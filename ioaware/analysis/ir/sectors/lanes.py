@@ -1,4 +1,4 @@
-"""Accesses counted lane by lane: where mask and address within a sector depend on the lanes alone, the sectors are a number."""
+"""Sectors counted lane by lane, where mask and address within a sector depend on lanes alone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import mod, substitute
 from ioaware.analysis.ir.algebra.poly import Choice, Extreme, Floor, Poly, Symbol, Test, parts, poly
-from ioaware.analysis.ir.algebra.predicates import decided
+from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.sums.reindex import floors
 from ioaware.machine.model import SECTOR_BYTES
 
 LARGEST_ENUMERATION = 1 << 16
 
 
-def spread(touch: Touch) -> Touch:
-    """With lanes that are used as row and column, floor(lane / D) and its remainder, made two dimensions."""
+def split_lanes(touch: Touch) -> Touch:
+    """Split a lane used as floor(lane / D) and lane mod D into two dimensions."""
     for dimension, size in enumerate(touch.shape):
         lane = lane_symbol(dimension, size)
         for floor in (*floors(touch.target.offset), *floors(touch.mask)):
@@ -30,12 +30,12 @@ def spread(touch: Touch) -> Touch:
                 rows = lane_symbol(len(touch.shape), size // divisor)
                 by = {lane.key: divisor * poly(rows) + poly(lane_symbol(dimension, divisor))}
                 target = replace(touch.target, offset=substitute(touch.target.offset, by))
-                return spread(replace(touch, shape=shape, mask=decided(substitute(touch.mask, by)), target=target))
+                return split_lanes(replace(touch, shape=shape, mask=resolve_tests(substitute(touch.mask, by)), target=target))
     return touch
 
 
-def enumerated(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
-    """Counted lane by lane, where mask and address within a sector depend on the lanes alone."""
+def count_lanes(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
+    """Count sectors lane by lane; None where mask or address depend on more than the lanes."""
     lanes = {lane_symbol(d, size).key: d for d, size in enumerate(touch.shape) if size > 1}
     inside = Poly({m: c for m, c in address.terms.items() if any(atom.free & lanes.keys() for atom in m)})
     rest = address - inside
@@ -52,7 +52,7 @@ def enumerated(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
 
 
 def numeric(value: Poly, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """An expression at arrays of its symbols."""
+    """Evaluate an expression at arrays of its symbols."""
     result = np.asarray(0)
     for factors, coefficient in value.terms.items():
         term = np.asarray(int(coefficient))

@@ -1,8 +1,10 @@
-"""How many 32-byte sectors one access touches, as a formula: runs of bytes, whether rows share sectors, and alignment.
+"""Sectors (32 bytes) of one access as a formula: runs of bytes, shared sectors, alignment.
 
-An access whose address is affine in its lanes, under masks that clip each dimension, is a stack of rows; a row is a run of
-bytes. A run from byte b to byte l touches floor(l/32) - floor(b/32) + 1 sectors. Rows that ascend share a sector at most with
-the row before. Where lengths are multiples of a sector all rows are alike, and the formula says for which lengths that is.
+An access whose address is affine in its lanes, under masks that clip each dimension, is a stack of rows; a row is a run
+of
+bytes. A run from byte b to byte l touches floor(l/32) - floor(b/32) + 1 sectors. Ascending rows share a sector at most
+with
+the row before. Where lengths are multiples of a sector all rows are alike, and the formula states those lengths.
 """
 
 from __future__ import annotations
@@ -14,18 +16,18 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Floor, Poly, Symbol, Test, poly, total
-from ioaware.analysis.ir.algebra.predicates import at_least_zero, decided, negated
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, negation, resolve_tests
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive, replace_atom
 from ioaware.analysis.ir.sectors.alignment import has_unknown
-from ioaware.analysis.ir.sectors.lanes import enumerated, spread
-from ioaware.analysis.ir.sectors.rows import PATIENT, SECTOR, Sectors, rows_of_a_mask, run_sectors, summed
+from ioaware.analysis.ir.sectors.lanes import count_lanes, split_lanes
+from ioaware.analysis.ir.sectors.rows import PATIENT, SECTOR, Sectors, rows_of_a_mask, run_sectors, sum_rows
 from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.machine.model import SECTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A dimension of an access: bytes from one lane to the next, the lanes that are active, and after how many it wraps."""
+    """A dimension of an access: byte stride, active lanes, and the period after which it wraps."""
 
     lane: Symbol
     stride: Poly
@@ -39,12 +41,12 @@ class Axis:
 
 
 def sectors_of(touch: Touch) -> Sectors | None:
-    """Sectors of one execution of an access, in terms of what is around it; None where its shape has no rule."""
-    touch = spread(touch)
-    mask, address = decided(touch.mask), touch.target.offset
+    """Return the sectors of one execution of an access; None where its shape has no rule."""
+    touch = split_lanes(touch)
+    mask, address = resolve_tests(touch.mask), touch.target.offset
     if mask == ZERO:
         return Sectors(ZERO)
-    by_lanes = enumerated(touch, mask, address)
+    by_lanes = count_lanes(touch, mask, address)
     if by_lanes is not None:
         return Sectors(by_lanes)
     branch = next((a for a in address.atoms if isinstance(a, Choice)), None)
@@ -61,11 +63,11 @@ def sectors_of(touch: Touch) -> Sectors | None:
 
 
 def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
-    """Of lanes whose address is one of two: those of each, which may have sectors in common."""
-    cases = (branch.condition, branch.then), (negated(branch.condition), branch.other)
+    """Count lanes whose address is one of two: the sectors of each branch, an upper bound."""
+    cases = (branch.condition, branch.then), (negation(branch.condition), branch.other)
     found: list[Sectors] = []
     for condition, value in cases:
-        active = decided(mask * condition)
+        active = resolve_tests(mask * condition)
         target = replace(touch.target, offset=replace_atom(touch.target.offset, branch, value))
         each = sectors_of(replace(touch, mask=active, target=target)) if active != ZERO else None
         if each is None and active != ZERO:
@@ -77,7 +79,7 @@ def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
 
 
 def _axes(shape: Sequence[int], mask: Poly, address: Poly) -> tuple[list[Axis], Poly] | None:
-    """The dimensions with the part of them that the mask leaves, and what must hold for any lane to be active."""
+    """Return the dimensions clipped by the mask, and the condition for any lane to be active."""
     ((tests, _),) = mask.terms.items()
     guard, axes = ONE, list[Axis]()
     pending = set(tests)
@@ -129,7 +131,7 @@ def _axis(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
 
 
 def _wrapped(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
-    """Rows (lane + c) mod m: as many different ones as there are lanes, and never more than m, in no order."""
+    """Return the axis of rows (lane + c) mod m, m or more: all distinct, in no order."""
     inside = [a for m in address.terms for a in m if lane.key in a.free and isinstance(a, Floor)]
     if len(set(inside)) != 1:
         return None
@@ -146,12 +148,12 @@ def _wrapped(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
 
 
 def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | None:
-    """Runs of bytes along the axis of the smallest stride, over the rows of the others."""
+    """Sum runs of bytes along the axis of smallest stride over the rows of the other axes."""
     present = ONE
     moving: list[Axis] = []
     for axis in axes:
         if not axis.stride.terms:  # every lane at the same address
-            present = present * decided(at_least_zero(axis.count - 1))
+            present = present * resolve_tests(at_least_zero(axis.count - 1))
         elif nonnegative(-axis.stride):  # descends: count from the other end
             address = substitute(address, {axis.lane.key: axis.low + axis.high - 1 - poly(axis.lane)})
             moving.append(replace(axis, stride=-axis.stride))
@@ -163,7 +165,7 @@ def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | N
 
 
 def _merged(axes: Sequence[Axis]) -> tuple[Axis | None, list[Axis]]:
-    """The axis that runs along bytes, grown by every axis whose step is exactly its whole length; and the others."""
+    """Return the contiguous axis, extended by every axis whose stride is its length, and the other axes."""
     constant = [a for a in axes if a.stride.constant is not None]
     others = list(axes)
     run = min(constant, key=lambda a: int(a.stride.constant or 0), default=None)
@@ -202,20 +204,22 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
         each = floor_div(span, SECTOR) + 3
     if has_unknown(each):
         doubts.append("memory decides where rows start")
-        each = decided(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, SECTOR))
-    present = decided(at_least_zero(count - 1))  # rows without lanes share nothing
+        each = resolve_tests(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, SECTOR))
+    present = resolve_tests(at_least_zero(count - 1))  # rows without lanes share nothing
     for axis in sorted(rows, key=lambda a: (a.stride.constant is None, int(a.stride.constant or 0), len(a.stride.key))):
         shared = _shared(base, span, axis, present, doubts)
-        each = summed(each, axis.lane, axis.low, axis.high) - shared
-        present = present * decided(at_least_zero(axis.count - 1))
+        each = sum_rows(each, axis.lane, axis.low, axis.high) - shared
+        present = present * resolve_tests(at_least_zero(axis.count - 1))
         span = span + axis.stride * (axis.count - 1)
         base = substitute(base, {axis.lane.key: axis.low})
     return Sectors(each, tuple(doubts))
 
 
 def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, doubts: list[str]) -> Poly:
-    """Sectors that a row of this axis has in common with the row before, if rows are `present`. Where that is open, none, and a
-    doubt says so."""
+    """Return the sectors that a row of this axis shares with the row before, if rows are `present`.
+
+    Returns 0 and adds a caveat where that is not known.
+    """
     if nonnegative(axis.stride - span - (SECTOR_BYTES - 1)):
         return ZERO
     offset = mod(substitute(base, {axis.lane.key: ZERO}), SECTOR).constant
@@ -236,4 +240,4 @@ def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, doubts: list[str]
         return ZERO
     before = substitute(base, {axis.lane.key: poly(axis.lane) - 1}) + span - 1
     same = at_least_zero(floor_div(before, SECTOR) - floor_div(base, SECTOR))
-    return summed(present * same, axis.lane, axis.low + 1, axis.high)
+    return sum_rows(present * same, axis.lane, axis.low + 1, axis.high)

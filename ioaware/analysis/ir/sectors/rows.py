@@ -1,4 +1,4 @@
-"""Rows of bytes in sectors: one run of them, and the rows that a band or a triangle cuts each differently."""
+"""Sectors of rows of bytes: one run, and rows that a band or triangle mask cuts differently."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Sum, Symbol, Test, poly
-from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, decided
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, resolve_tests
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 from ioaware.analysis.ir.sums.closed_forms import extent, linear
 from ioaware.machine.model import SECTOR_BYTES
@@ -19,15 +19,15 @@ PATIENT = 7  # a proof that rows do not overlap decides between a number and a b
 
 @dataclass(frozen=True, slots=True)
 class Sectors:
-    """Sectors of one execution; with doubts it is the most that there can be."""
+    """Sectors of one execution; an upper bound where `doubts` is not empty."""
 
     count: Poly
     doubts: tuple[str, ...] = ()
 
 
 def run_sectors(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | None:
-    """Sectors of one row: without gaps as long as a step is no longer than a sector."""
-    present = decided(at_least_zero(count - 1))
+    """Return the sectors of one row; contiguous while the stride is at most a sector."""
+    present = resolve_tests(at_least_zero(count - 1))
     if span == stride * count and not mod(start, SECTOR).terms:
         present = ONE  # no bytes from the start of a sector on are no sectors
     dense = present * (floor_div(start + span - 1, SECTOR) - floor_div(start, SECTOR) + 1)
@@ -38,15 +38,15 @@ def run_sectors(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | No
     return choice(at_least_zero(stride - SECTOR_BYTES), count, dense) if positive(stride) else None
 
 
-def summed(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
-    """The sum over rows: of rows that differ in how they lie in sectors, term by term."""
+def sum_rows(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
+    """Sum over rows, term by term where rows lie differently in sectors."""
     if index.key not in body.free:
         return body * extent(low, high)
     return poly(Sum(body, index, low, high))
 
 
 def rows_of_a_mask(touch: Touch, mask: Poly, address: Poly) -> Sectors | None:
-    """Sectors where a mask mixes dimensions: lanes along the smallest stride are a run, every other lane has its own."""
+    """Count sectors where a mask mixes dimensions: runs along the smallest stride, one for each other lane."""
     lanes = [lane_symbol(d, size) for d, size in enumerate(touch.shape) if size > 1]
     steps = {lane: found[0] for lane in lanes if (found := linear(address, lane)) is not None}
     dense = {lane: int(s.constant) for lane, s in steps.items() if s.constant is not None and 0 < s.constant <= SECTOR_BYTES}
@@ -78,10 +78,10 @@ def rows_of_a_mask(touch: Touch, mask: Poly, address: Poly) -> Sectors | None:
         end = end + steps[lane] * poly(lane)
     result = guard * each
     for lane in others:
-        result = summed(result, lane, ZERO, poly(touch.shape[lanes_of(touch)[lane]]))
+        result = sum_rows(result, lane, ZERO, poly(touch.shape[lanes_of(touch)[lane]]))
     return Sectors(result, () if apart else ("rows may share sectors",))
 
 
 def lanes_of(touch: Touch) -> dict[Symbol, int]:
-    """The dimension of each lane."""
+    """Return the dimension of each lane symbol."""
     return {lane_symbol(dimension, size): dimension for dimension, size in enumerate(touch.shape)}

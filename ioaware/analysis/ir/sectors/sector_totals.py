@@ -1,4 +1,4 @@
-"""Sectors of an access over the whole launch: in closed form where lengths are whole sectors, as a sum where they are not."""
+"""Sectors of an access over the launch: closed for aligned lengths, a sum for others."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sympy import Expr
 from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Scope, Touch
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.poly import ZERO, Poly, Sum, Symbol, poly, total
-from ioaware.analysis.ir.algebra.predicates import choice, decided
-from ioaware.analysis.ir.algebra.simplify import simplified
+from ioaware.analysis.ir.algebra.predicates import choice, resolve_tests
+from ioaware.analysis.ir.algebra.simplify import simplify
 from ioaware.analysis.ir.algebra.sympy_bridge import only_where, to_sympy
-from ioaware.analysis.ir.loops.access_totals import Counted, Programs, over_all, repeated
+from ioaware.analysis.ir.loops.access_totals import Counted, Programs, repeat_in_scopes, total_count
 from ioaware.analysis.ir.loops.substitution import Placed
 from ioaware.analysis.ir.sectors.alignment import alignment, has_unknown, multiples, whole_tiles
 from ioaware.analysis.ir.sectors.per_access import Sectors, sectors_of
@@ -24,7 +24,7 @@ from ioaware.analysis.ir.sums.reindex import floors
 
 @dataclass(frozen=True, slots=True)
 class SectorTotal:
-    """`aligned` holds where the lengths `needed` are multiples of these numbers, `anyway` always (None: nobody knows)."""
+    """`aligned` holds where the lengths `needed` are these multiples, `anyway` always (None: unknown)."""
 
     anyway: Poly | None
     aligned: Poly
@@ -34,10 +34,11 @@ class SectorTotal:
     """What `aligned` is the sum of, with each length needed as so many times another."""
 
 
-def sectors_together(parts: Sequence[SectorTotal | None], unit: int = 1) -> Expr | None:
-    """The sectors of several accesses, each worth `unit`; None where one is not known.
+def combined_sectors(parts: Sequence[SectorTotal | None], unit: int = 1) -> Expr | None:
+    """Return the sectors of several accesses times `unit`; None where one is unknown.
 
-    One condition is for all; where it does not hold each access has its own."""
+    One divisibility condition covers all; where it fails each access has its own.
+    """
     known = [part for part in parts if part is not None]
     if len(known) != len(parts):
         return None
@@ -49,7 +50,7 @@ def sectors_together(parts: Sequence[SectorTotal | None], unit: int = 1) -> Expr
 
 
 def _unaligned(parts: Sequence[SectorTotal], needed: Mapping[Symbol, int]) -> Poly:
-    """The sum where not all lengths are multiples: an access that needs fewer of them may have all that it needs."""
+    """Return the sum where not all lengths are multiples; an access that needs fewer keeps its own condition."""
     other = [part for part in parts if part.needed and part.anyway is not None]
     choices = (
         part.anyway if part.needed == needed else _choice(part.needed, part.aligned, part.anyway)
@@ -60,13 +61,13 @@ def _unaligned(parts: Sequence[SectorTotal], needed: Mapping[Symbol, int]) -> Po
 
 
 def _aligned(parts: Sequence[SectorTotal]) -> Poly:
-    """The sum where lengths are multiples: what needs the same ones, in the same loops, is put together before it is summed."""
+    """Return the sum where lengths are multiples; accesses in the same loops are added before they are summed."""
     alike: dict[frozenset[tuple[Symbol, int]], list[Counted]] = {}
     for part in parts:
         if part.each is not None:
             alike.setdefault(frozenset(part.needed.items()), []).append(part.each)
-    together = (substitute(over_all(each), multiples(dict(needed))[1]) for needed, each in alike.items())
-    return simplified(total((*together, *(part.aligned for part in parts if part.each is None))))
+    together = (substitute(total_count(each), multiples(dict(needed))[1]) for needed, each in alike.items())
+    return simplify(total((*together, *(part.aligned for part in parts if part.each is None))))
 
 
 def _choice(needed: Mapping[Symbol, int], aligned: Poly, anyway: Poly) -> Poly:
@@ -80,13 +81,13 @@ def _formula(needed: Mapping[Symbol, int], aligned: Poly, anyway: Poly | None) -
 
 
 def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> SectorTotal | None:
-    """None where the shape of the access has no rule, or where memory decides about its addresses."""
+    """Return the sectors of an access; None where its shape has no rule or data decide its addresses."""
     plain = sectors_of(touch)
     if plain is not None and has_unknown(plain.count):
         return None
     rows = alignment(touch.target.offset)
     if plain is not None and not rows and not plain.doubts:
-        closed = programs.sum(repeated(plain.count, scopes))
+        closed = programs.sum(repeat_in_scopes(plain.count, scopes))
         return SectorTotal(closed, closed, {}, (), (plain.count, tuple(scopes), programs))
     anyway = None if plain is None else _summed(plain.count, scopes, programs)
     fallback = None if plain is None or anyway is None else SectorTotal(anyway, anyway, {}, plain.doubts)
@@ -98,7 +99,7 @@ def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> S
         if alike is None or has_unknown(alike.count):
             continue
         each = (alike.count, spread.scopes, spread.programs)
-        found = SectorTotal(anyway, substitute(over_all([each]), back), needed, _unless(plain, alike, needed), each)
+        found = SectorTotal(anyway, substitute(total_count([each]), back), needed, _unless(plain, alike, needed), each)
         if not alike.doubts:
             return found
         fallback = found if fallback is None or needed == rows else fallback
@@ -106,7 +107,7 @@ def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> S
 
 
 def _unless(plain: Sectors | None, alike: Sectors, needed: Mapping[Symbol, int]) -> tuple[str, ...]:
-    """What keeps the sectors from being exact, and for which lengths nothing does."""
+    """Return the caveats of a bound, and the lengths for which it is exact."""
     lengths = " and ".join(f"{symbol.name} % {multiple} == 0" for symbol, multiple in needed.items())
     if plain is None:
         return (f"known only where {lengths}", *alike.doubts)
@@ -118,14 +119,14 @@ def _joined(one: Mapping[Symbol, int], other: Mapping[Symbol, int]) -> dict[Symb
 
 
 def _summed(count: Poly, scopes: Sequence[Scope], programs: Programs) -> Poly:
-    """Term by term: where no length is a whole number of sectors there is nothing to close, unless rows lie alike anyhow."""
+    """Sum over scopes and programs, unevaluated where rows lie differently in sectors."""
     indices = {index.key for index in programs.indices} | {scope.index.key for scope in scopes if isinstance(scope, Loop)}
     if not any(indices & floor.free for floor in floors(count)):
-        return programs.sum(repeated(count, scopes))
+        return programs.sum(repeat_in_scopes(count, scopes))
     loops = [(index, ZERO, size) for index, size in zip(programs.indices, programs.sizes, strict=True)]
     for scope in reversed(scopes):
         if isinstance(scope, Condition):
-            count = count * decided(scope.truth)
+            count = count * resolve_tests(scope.truth)
         else:
             count = _sum(count, scope.index, scope.low, scope.high)
     for index, low, high in reversed(loops):

@@ -1,4 +1,4 @@
-"""Closed forms of single sums: powers of the index, and tiles that cover a length, whole ones and what is left of it."""
+"""Closed forms of single sums: powers of the index, and tiles that cover a length."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ioaware.analysis.ir.algebra.prover import nonnegative
 
 
 def extent(low: Poly, high: Poly) -> Poly:
-    """How many integers there are from low up to high, exclusive."""
+    """Return the number of integers from low to high, exclusive."""
     return greatest(ZERO, high - low)
 
 
 def linear(value: Poly, index: Symbol) -> tuple[Poly, Poly] | None:
-    """(a, b) with value = a index + b, where neither changes with the index."""
+    """Return (a, b) with value = a index + b, neither varying with the index; else None."""
     slope: dict[Monomial, Coefficient] = {}
     rest: dict[Monomial, Coefficient] = {}
     for factors, coefficient in value.terms.items():
@@ -32,7 +32,7 @@ def linear(value: Poly, index: Symbol) -> tuple[Poly, Poly] | None:
 
 
 def power_sum(power: int, low: Poly, high: Poly) -> Poly:
-    """The sum of index**power, low <= high: Faulhaber's polynomial at both ends."""
+    """Return the sum of index**power, low <= high, by Faulhaber's polynomial at both ends."""
     coefficients = _faulhaber(power)
 
     def at(end: Poly) -> Poly:
@@ -46,7 +46,7 @@ def power_sum(power: int, low: Poly, high: Poly) -> Poly:
 
 @lru_cache(maxsize=16)
 def _faulhaber(power: int) -> tuple[Fraction, ...]:
-    """Coefficients of the polynomial S with S(n) = 0**p + 1**p + .. + (n - 1)**p, from S(n + 1) - S(n) = n**p."""
+    """Return the coefficients of S with S(n) = 0**p + 1**p + .. + (n - 1)**p, from S(n + 1) - S(n) = n**p."""
     left = [Fraction(0)] * power + [Fraction(1)]
     found = [Fraction(0)] * (power + 2)
     for degree in range(power, -1, -1):
@@ -57,7 +57,7 @@ def _faulhaber(power: int) -> tuple[Fraction, ...]:
 
 
 def tiles(factors: Monomial, index: Symbol, low: Poly, high: Poly) -> Poly | None:
-    """Tiles of size c that cover a length: sum max(0, min(c, A - c index)) = max(0, min(c (high - low), A - c low))."""
+    """Sum tiles of size c: sum max(0, min(c, A - c index)) = max(0, min(c (high - low), A - c low))."""
     if len(factors) != 1 or not isinstance(factors[0], Extreme):
         return None
     outer = factors[0]
@@ -89,7 +89,7 @@ def tiles(factors: Monomial, index: Symbol, low: Poly, high: Poly) -> Poly | Non
 
 
 def one_tile(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly | None:
-    """The sum of A - c index, known to lie between 0 and c: what is left of a length after its whole tiles."""
+    """Sum A - c index, known to lie between 0 and c: the remainder of a length after its whole tiles."""
     found = linear(body, index)
     if found is None or not nonnegative(-found[0]) or not nonnegative(body) or not nonnegative(-found[0] - body):
         return None

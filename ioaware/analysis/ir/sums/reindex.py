@@ -1,6 +1,6 @@
-"""Changes of index: an index as two digits, two indices as one, and a full turn of remainders taken from another start.
+"""Changes of summation index: split into digits, join two, rotate remainders.
 
-Each is a bijection between the integers that are summed over, so that a sum does not change whatever its body is.
+Each is a bijection between the integers summed over: a sum keeps its value for any body.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """The body in terms of `ones`, which runs from 0 up to `length`, inside `tens`, which runs from 0 up to `quotient`."""
+    """The body in terms of `ones` (0 to `length`) inside `tens` (0 to `quotient`)."""
 
     body: Poly
     ones: Symbol
@@ -27,8 +27,8 @@ class Digits:
     """Whether every length is the divisor."""
 
 
-def by_digits(body: Poly, index: Symbol, low: Poly, high: Poly) -> Iterator[Digits]:
-    """An index used through floor(index / D) and its remainder is two indices; the last of the higher ones may be short."""
+def split_into_digits(body: Poly, index: Symbol, low: Poly, high: Poly) -> Iterator[Digits]:
+    """Split an index used as floor(index / D) and index mod D into two; the last block may be short."""
     if low.terms:
         return
     divisors = {atom.denominator for atom in floors(body) if atom.numerator == poly(index)}
@@ -49,8 +49,8 @@ def _exact_quotient(a: Poly, b: Poly) -> Poly | None:
     return quotient if (quotient * b) == a else None
 
 
-def turned(body: Poly, index: Symbol, low: Poly, high: Poly) -> tuple[Poly, Symbol, Poly, Poly] | None:
-    """A body in (index + c) mod D over D indices: the remainders are 0 .. D - 1 whatever c is, each once; k times over k D.
+def rotate(body: Poly, index: Symbol, low: Poly, high: Poly) -> tuple[Poly, Symbol, Poly, Poly] | None:
+    """Rewrite a body in (index + c) mod D over k D indices: each remainder 0 .. D - 1 occurs k times.
 
     Returns the body in the remainder, the remainder, D and k; None where the body depends on more than the remainder.
     """
@@ -69,8 +69,8 @@ def turned(body: Poly, index: Symbol, low: Poly, high: Poly) -> tuple[Poly, Symb
     return None
 
 
-def joined(body: Poly, inner: Symbol, inner_size: Poly, outer: Symbol, outer_size: Poly) -> tuple[Poly, Symbol] | None:
-    """Two indices from 0, used only as `inner + inner_size outer`, are one that runs up to the product of their sizes."""
+def join_two(body: Poly, inner: Symbol, inner_size: Poly, outer: Symbol, outer_size: Poly) -> tuple[Poly, Symbol] | None:
+    """Join two indices from 0 that are used only as `inner + inner_size outer` into one."""
     if not {inner.key, outer.key} <= body.free or not nonnegative(inner_size) or not nonnegative(outer_size):
         return None
     if {inner.key, outer.key} & (inner_size.free | outer_size.free):
@@ -81,15 +81,15 @@ def joined(body: Poly, inner: Symbol, inner_size: Poly, outer: Symbol, outer_siz
 
 
 def join_pairs(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> tuple[Poly, Sequence[Symbol], Sequence[Poly]]:
-    """With every two indices that are used as one made one; the outermost comes first."""
+    """Join every two indices that are used as one; the outermost comes first."""
     for inner, outer in permutations(range(len(indices)), 2):
         rest = [at for at in range(len(indices)) if at not in (inner, outer)]
         others, their_sizes = [indices[at] for at in rest], [sizes[at] for at in rest]
-        found = joined(body, indices[inner], sizes[inner], indices[outer], sizes[outer])
+        found = join_two(body, indices[inner], sizes[inner], indices[outer], sizes[outer])
         if found is not None:
             return join_pairs(found[0], [found[1], *others], [sizes[inner] * sizes[outer], *their_sizes])
-        for digits in by_digits(body, indices[outer], ZERO, sizes[outer]) if indices[inner].key in body.free else ():
-            found = joined(digits.body, indices[inner], sizes[inner], digits.ones, digits.length)
+        for digits in split_into_digits(body, indices[outer], ZERO, sizes[outer]) if indices[inner].key in body.free else ():
+            found = join_two(digits.body, indices[inner], sizes[inner], digits.ones, digits.length)
             if found is not None:
                 product = sizes[inner] * digits.length
                 return found[0], [digits.tens, found[1], *others], [digits.quotient, product, *their_sizes]
@@ -97,7 +97,7 @@ def join_pairs(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> 
 
 
 def floors(value: Poly) -> list[Floor]:
-    """Every floor inside, the inner ones first."""
+    """Return every floor inside, inner ones first."""
     found: list[Floor] = []
     for atom in value.atoms:
         found += [floor for part in parts(atom) for floor in floors(part)]

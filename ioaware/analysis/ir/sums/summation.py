@@ -1,6 +1,6 @@
-"""Sums in closed form: clipped ranges, tiles that cover a length, triangles, and the split where a minimum changes sides.
+"""Closed forms of sums: clipped ranges, tiles, triangles, and splits where a minimum switches.
 
-Every rule is an identity of integers for any bounds. What no rule closes stays a sum, which is still evaluated exactly.
+Every rule is an identity of integers for any bounds. A sum that no rule closes stays a sum, evaluated exactly later.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import gcd, lcm
 
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, substitute
+from ioaware.analysis.ir.algebra.division import monomial_quotient
 from ioaware.analysis.ir.algebra.poly import (
     ONE,
     ZERO,
@@ -28,11 +29,11 @@ from ioaware.analysis.ir.algebra.poly import (
     total,
     whole,
 )
-from ioaware.analysis.ir.algebra.predicates import at_least_zero, decided
+from ioaware.analysis.ir.algebra.predicates import at_least_zero, resolve_tests
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
-from ioaware.analysis.ir.algebra.simplify import divided, simplified, size
+from ioaware.analysis.ir.algebra.simplify import simplify, size
 from ioaware.analysis.ir.sums.closed_forms import extent, linear, one_tile, power_sum, tiles
-from ioaware.analysis.ir.sums.reindex import by_digits, joined, turned
+from ioaware.analysis.ir.sums.reindex import join_two, rotate, split_into_digits
 
 READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
 MOST_SPLITS = 5
@@ -42,19 +43,19 @@ FEW = 4  # iterations that may each be written down
 
 @lru_cache(maxsize=8192)
 def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOST_SPLITS) -> Poly:
-    """The sum of `body` for index = low .. high - 1, 0 where high <= low."""
-    body = decided(body)
+    """Return the sum of `body` for index = low .. high - 1, 0 where high <= low."""
+    body = resolve_tests(body)
     if index.key not in body.free:
         return body * extent(low, high)
-    turn = turned(body, index, low, high)
+    turn = rotate(body, index, low, high)
     if turn is not None:
         moved, remainder, length, times = turn
         return times * sum_over(moved, remainder, ZERO, length, splits)
     periodic = _periodic(body, index, low, high)
     if periodic is not None:
         return periodic
-    for digits in by_digits(body, index, low, high):
-        turned_over = joined(digits.body, digits.tens, digits.quotient, digits.ones, digits.length) if digits.exact else None
+    for digits in split_into_digits(body, index, low, high):
+        turned_over = join_two(digits.body, digits.tens, digits.quotient, digits.ones, digits.length) if digits.exact else None
         if turned_over is not None:  # the digits the other way round are one index again
             return sum_over(*turned_over, ZERO, digits.quotient * digits.length, splits)
         inner = sum_over(digits.body, digits.ones, ZERO, digits.length, splits)
@@ -77,13 +78,13 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOS
         rest = _left(open_terms, index, low, high)
         parted = _parted(open_terms, index, low, high, splits - 1) if splits and size(open_terms) <= LARGEST_CUT else None
         result = result + (parted if parted is not None and size(parted) < size(rest) else rest)
-    result = simplified(result)
+    result = simplify(result)
     plain = _left(body, index, low, high)
     return plain if size(result) > max(READABLE, LONGER * size(plain)) else result
 
 
 def _periodic(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly | None:
-    """What happens at one remainder of the index by L happens floor((n + L - 1 - r)/L) times for an index from 0 up to n."""
+    """Sum a term that occurs at one remainder r by L: floor((n + L - 1 - r)/L) times for an index from 0 to n."""
     result = ZERO
     for factors, coefficient in body.terms.items():
         moving = [atom for atom in factors if index.key in atom.free]
@@ -105,7 +106,7 @@ def _periodic(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly | None:
 
 
 def _remainder(test: Test, index: Symbol) -> tuple[Poly, Poly] | None:
-    """L and r of the test that the index's remainder by L is r, 0 <= r < L."""
+    """Return L and r of a test that index mod L == r, 0 <= r < L; else None."""
     for floor in (atom for atom in test.value.atoms if isinstance(atom, Floor) and atom.numerator == poly(index)):
         length = floor.denominator
         turned_over = poly(index) - length * poly(floor)
@@ -116,7 +117,7 @@ def _remainder(test: Test, index: Symbol) -> tuple[Poly, Poly] | None:
 
 
 def _parted(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:
-    """Where a choice inside turns over, the range is cut in two; a range of a few is every one of them."""
+    """Split the range where a choice inside switches; unroll a range of a few indices."""
     few = (high - low).constant
     if few is not None and 0 < few <= FEW and _turning(body, index) is not None:
         return total(sum_over(substitute(body, {index.key: low + at}), index, low, low + 1) for at in range(int(few)))
@@ -136,7 +137,7 @@ def _parted(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Po
 
 
 def _turning(value: Poly, index: Symbol) -> Test | None:
-    """A test of the index that a choice depends on."""
+    """Return a test of the index that a choice depends on."""
     for atom in sorted(value.atoms, key=lambda atom: atom.key):
         if index.key not in atom.free:
             continue
@@ -150,7 +151,7 @@ def _turning(value: Poly, index: Symbol) -> Test | None:
 
 
 def _left(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
-    """The sum as it stands: what does not change with the index, and a common factor, come out."""
+    """Return the unevaluated sum, with constant terms and common factors moved out."""
     still = Poly({m: c for m, c in body.terms.items() if all(index.key not in atom.free for atom in m)})
     moving = body - still
     shared = [
@@ -160,12 +161,12 @@ def _left(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
     coefficients = [Fraction(c) for c in moving.terms.values()]
     common = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
     common = -common if all(c < 0 for c in coefficients) else common
-    inner = Poly({divided(m, tuple(shared)) or (): whole(Fraction(c) / common) for m, c in moving.terms.items()})
+    inner = Poly({monomial_quotient(m, tuple(shared)) or (): whole(Fraction(c) / common) for m, c in moving.terms.items()})
     return still * extent(low, high) + monomial(tuple(shared), whole(common)) * poly(Sum(inner, index, low, high))
 
 
 def _sum_product(factors: Monomial, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly:
-    """The sum of a product of atoms that all change with the index."""
+    """Return the sum of a product of atoms that all vary with the index."""
     if not factors:
         return extent(low, high)
     for at, atom in enumerate(factors):
@@ -191,13 +192,13 @@ def _sum_product(factors: Monomial, index: Symbol, low: Poly, high: Poly, splits
 
 
 def _narrowed(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly:
-    """The sum over a part of a range: the index is known to lie in that part."""
+    """Return the sum over a part of a range, with the index bounded by that part."""
     inner = Symbol(index.name, low, high - 1)
     return sum_over(substitute(body, {index.key: poly(inner)}), inner, low, high, splits)
 
 
 def _clip(test: Test, rest: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:
-    """[a index + b >= 0] shortens the range; [a index + b == 0] leaves one index."""
+    """Shorten the range by [a index + b >= 0], or reduce it to one index by [a index + b == 0]."""
     found = linear(test.value, index)
     if found is None:
         return None
@@ -206,7 +207,7 @@ def _clip(test: Test, rest: Poly, index: Symbol, low: Poly, high: Poly, splits: 
         if slope not in (ONE, -ONE):
             return None
         at = -offset if slope == ONE else offset
-        inside = decided(at_least_zero(at - low) * at_least_zero(high - 1 - at))
+        inside = resolve_tests(at_least_zero(at - low) * at_least_zero(high - 1 - at))
         return inside * substitute(rest, {index.key: at})
     if positive(slope):
         low = greatest(low, -floor_div(offset, slope))
@@ -218,7 +219,7 @@ def _clip(test: Test, rest: Poly, index: Symbol, low: Poly, high: Poly, splits: 
 
 
 def _split(atom: Extreme, rest: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:
-    """Where two arguments of a minimum or maximum cross, the range is cut in two."""
+    """Split the range where two arguments of a minimum or maximum cross."""
     for at, first in enumerate(atom.args):
         for second in atom.args[at + 1 :]:
             found = linear(first - second, index)
@@ -246,5 +247,5 @@ def _split(atom: Extreme, rest: Poly, index: Symbol, low: Poly, high: Poly, spli
 
 
 def has_sum(value: Poly) -> bool:
-    """Whether a sum stays in it."""
+    """Return whether a sum is left unevaluated."""
     return "sum(" in value.key

@@ -34,23 +34,23 @@ def _counts(target: str) -> Counts:
 
 
 def _at_blocks(target: str, at: Mapping[str, int]) -> dict[str, int]:
-    """All symbols at N, d and M: as many keys as queries, and the paper's blocks."""
+    """Return all symbols at N, d and M, with as many keys as queries and the paper's blocks."""
     values = {**at, "N_k": at["N"]}
     return {**values, **{name: evaluate(block, values) for name, block in _counts(target).blocks.items()}}
 
 
 def exact_elements(target: str, at: Mapping[str, int]) -> int:
-    """Elements read and written per head at N, d and M with the paper's blocks."""
+    """Return the elements read and written per head at N, d and M with the paper's blocks."""
     return _counts(target).total_elements(_at_blocks(target, at))
 
 
 def _ratio(target: str, at: Mapping[str, int]) -> float:
-    """The count in units of N^2 d^2 / M."""
+    """Return the count in units of N^2 d^2 / M."""
     return exact_elements(target, at) * at["M"] / (at["N"] ** 2 * at["d"] ** 2)
 
 
 def _whole_range() -> Iterator[dict[str, int]]:
-    """d <= M <= N d, ends included, in even steps of log M."""
+    """Return d <= M <= N d, ends included, in even steps of log M."""
     for d in HEAD_DIMS:
         for n in (2**8, 2**12, 2**16):
             for step in range(STEPS + 1):
@@ -62,7 +62,7 @@ def _place(at: Mapping[str, int]) -> str:
 
 
 def judge_constants() -> list[Part]:
-    """Theta with its constants over the whole range of M, and the leading constant for large N."""
+    """Check Theta with its constants over the whole range of M, and the leading constant for large N."""
     parts = [
         judge_bounds(
             "c",
@@ -77,7 +77,7 @@ def judge_constants() -> list[Part]:
 
 
 def _judge_leading_constant(target: str) -> Part:
-    """With N far beyond M/d the ratio is the constant, and what is left of it falls as 1/N."""
+    """Check that with N far beyond M/d the ratio is the constant and the rest falls as 1/N."""
     rows: list[Comparison] = []
     for d in HEAD_DIMS:
         at = {"N": 2**24, "d": d, "M": 2**16}
@@ -88,7 +88,7 @@ def _judge_leading_constant(target: str) -> Part:
 
 
 def judge_lower_bound() -> Part:
-    """max(4 N d, N^2 d^2 / (M + 4 d^2) - M) holds for any order of the computation, so also for these."""
+    """Check max(4 N d, N^2 d^2 / (M + 4 d^2) - M), which holds for any order of the computation."""
     ratios = [
         (f"{target} {_place(at)}", exact_elements(target, at) / lower_bound_elements({**at, "N_k": at["N"]}))
         for target in FLASH
@@ -98,7 +98,7 @@ def judge_lower_bound() -> Part:
 
 
 def exact_exponents() -> Iterator[Exponent]:
-    """Powers of the exact counts, one variable at a time, whole and of the leading term."""
+    """Fit powers of the exact counts, one variable at a time, whole and of the leading term."""
     for target in FLASH:
         for variable, sizes in SERIES.items():
             points = [{**LARGE, variable: size} for size in sizes]

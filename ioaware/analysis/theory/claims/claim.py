@@ -1,4 +1,4 @@
-"""A claim of theory as an executable check: its parts, the numbers each was judged on, and a verdict that fails closed."""
+"""Claims of theory as executable checks: parts, evidence, and a verdict that fails closed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Number = int | float
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
-    """Fails if any part fails; inconclusive if any is, or if there is none; holds only when every part holds."""
+    """Combine verdicts: any failure fails; anything inconclusive, or no part, is inconclusive; else holds."""
     seen = set(verdicts)
     if "fails" in seen:
         return "fails"
@@ -21,7 +21,7 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One check of a claim: what it says, what theory expects, what was observed at how many points."""
+    """One check of a claim: statement, expected value, observed value, number of points."""
 
     part: str
     says: str
@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One number of theory beside one observed number, at a named place. None means that it is missing."""
+    """One number of theory beside one observed number, at a named place. None means missing."""
 
     part: str
     where: str
@@ -42,7 +42,7 @@ class Comparison:
 
     @property
     def deviation(self) -> float:
-        """|observed - expected| / |expected|; infinite where theory says zero and something was observed; NaN stays NaN."""
+        """Return |observed - expected| / |expected|; infinite for an expected zero not observed; NaN stays NaN."""
         if self.expected is None or self.observed is None:
             return math.nan
         difference = abs(self.observed - self.expected)
@@ -71,7 +71,7 @@ class Exponent:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement, where it comes from, and the verdict that follows from the evidence shown and from nothing else.
+    """A statement, its source, and the verdict that follows from the evidence alone.
 
     `evidence` holds `parts` (one row a check), `exponents`, `points` (every number compared) and `notes`.
     """
@@ -83,7 +83,7 @@ class Claim:
     evidence: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """The stable JSON form of `ioaware verify --json`."""
+        """Return the stable JSON form of `ioaware verify --json`."""
         return asdict(self)
 
 
@@ -97,7 +97,7 @@ def conclude(
     points: Sequence[Comparison] = (),
     notes: Sequence[str] = (),
 ) -> Claim:
-    """The claim whose verdict is that of its parts and of its judged exponents together."""
+    """Build the claim from the verdicts of its parts and judged exponents."""
     verdict = combine(
         [*(part.verdict for part in parts), *(power.verdict for power in exponents if power.verdict != "not judged")]
     )
@@ -111,16 +111,16 @@ def conclude(
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row that strict JSON can carry: a number that is not finite is spelled out."""
+    """Return a row that strict JSON accepts: non-finite numbers are spelled out."""
     return {key: str(value) if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
 def judge_comparisons(
     part: str, says: str, comparisons: Sequence[Comparison], *, tolerance: float = 0.0, at_least: int = 1, unit: str = ""
 ) -> Part:
-    """Every observed number within `tolerance` (relative) of theory's, at no fewer than `at_least` points.
+    """Check every observed number within a relative `tolerance` of theory's, at `at_least` points or more.
 
-    One number off, or one NaN, fails the part; a missing number, or too few of them, leaves it inconclusive.
+    One deviating number, or one NaN, fails the part. A missing number, or too few of them, is inconclusive.
     """
     expected = (
         f"equal at {len(comparisons)} points" if tolerance == 0 else f"within {tolerance:.2%} at {len(comparisons)} points"
@@ -150,7 +150,7 @@ def judge_bounds(
     high: float = math.inf,
     at_least: int = 1,
 ) -> Part:
-    """Every ratio, given with its place, inside [low, high]: how a Theta or an Omega is checked, constants included."""
+    """Check that every ratio, given with its place, lies in [low, high], as for a Theta or Omega with constants."""
     limits = [f"at least {low:.6g}" if low > -math.inf else "", f"at most {high:.6g}" if high < math.inf else ""]
     expected = " and ".join(limit for limit in limits if limit)
     outside = [(where, ratio) for where, ratio in ratios if not low <= ratio <= high]

@@ -1,4 +1,4 @@
-"""What a claim is judged on: the runs it needs, and what a source observed in each beside what theory predicts."""
+"""Evidence for a claim: the runs it needs, and each run's result beside the prediction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ioaware.result import BYTES_HOLD, ParamValue, Result, Source
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One run a claim asks for: a source, a case, and the parameters that are not the case's defaults."""
+    """One run that a claim needs: a source, a case, and the non-default parameters."""
 
     source: Source
     target: str
@@ -21,13 +21,13 @@ class Need:
 
 
 def need(source: Source, target: str, **params: ParamValue) -> Need:
-    """A `Need`; two of the same content are equal, whatever the order of the parameters."""
+    """Return a `Need`; equal content is equal, whatever the order of the parameters."""
     return Need(source, target, tuple(sorted(params.items())))
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a source observed at a point, what theory predicts there, and the integers of the formulas' symbols."""
+    """A source's result at a point, theory's prediction there, and the values of the formulas' symbols."""
 
     observed: Result
     predicted: Result
@@ -43,12 +43,12 @@ class Observation:
 
     @property
     def requested_bytes(self) -> int | None:
-        """Reads and writes observed, over all heads."""
+        """Return the reads and writes observed, over all heads."""
         return self.observed.requested.total_bytes if self.observed.requested else None
 
     @property
     def heads(self) -> int:
-        """Batch times heads: totals are per launch, formulas per head."""
+        """Return batch times heads: totals are per launch, formulas per head."""
         return self.values["B"] * self.values["H"]
 
     @property
@@ -58,28 +58,28 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was observed: the answer to each need that was asked, and the measurements there are."""
+    """The results of all needs, and the available measurements."""
 
     answers: Mapping[Need, Observation] = field(default_factory=dict[Need, Observation])
     measurements: Sequence[Observation] = ()
 
     def at(self, wanted: Need) -> Observation | None:
-        """The answer to a need, or None where it was not asked or did not end well."""
+        """Return the result of a need, or None where it was not run or failed."""
         seen = self.answers.get(wanted)
         return seen if seen is not None and seen.observed.status in BYTES_HOLD else None
 
     def measured(self, *targets: str) -> Iterator[Observation]:
-        """Trustworthy measurements of these cases: a throttled, failed or impossible record is no evidence."""
+        """Return trusted measurements of these cases: no throttled, failed or impossible records."""
         for seen in self.measurements:
             if seen.target in targets and seen.observed.status in BYTES_HOLD:
                 yield seen
 
     def checked(self, target: str) -> Iterator[Observation]:
-        """Measurements of a case whose output was checked, trusted or not: a wrong output is evidence all the same."""
+        """Return measurements of a case whose output was checked, trusted or not."""
         return (seen for seen in self.measurements if seen.target == target and seen.observed.check is not None)
 
     def failures(self) -> Iterator[str]:
-        """Why runs that were asked for gave no answer and which measurements are not trusted, a sentence each."""
+        """Return a sentence for each failed run and each untrusted measurement."""
         untrusted = ((seen.where, seen) for seen in self.measurements)
         for where, seen in (*((str(wanted), seen) for wanted, seen in self.answers.items()), *untrusted):
             if seen.observed.status not in BYTES_HOLD:
@@ -87,7 +87,7 @@ class Evidence:
 
 
 def _words(params: Mapping[str, ParamValue]) -> str:
-    """The parameters in short, as N=128 d=16, leaving out what is one, off or unset."""
+    """Return the parameters in short, as N=128 d=16, without those that are one, off or unset."""
     short = {"seq_len": "N", "kv_len": "N_k", "head_dim": "d", "block_m": "B_r", "block_n": "B_c", "sram_elements": "M"}
     shown = {short.get(name, name): value for name, value in params.items() if value not in (None, False, 1)}
     return " ".join(name if value is True else f"{name}={value}" for name, value in shown.items())

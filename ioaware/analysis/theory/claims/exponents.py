@@ -1,4 +1,4 @@
-"""Fitted powers beside the powers a theorem gives, with the rule that decides whether they agree."""
+"""Fitted powers beside a theorem's, and the rule that decides whether they agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Sample = tuple[Mapping[str, int], Number | None]
 def fit_exponents(
     quantity: str, powers: Mapping[str, float], samples: Sequence[Sample], *, judged: bool = True
 ) -> Iterator[Exponent]:
-    """One row per variable of `powers`, all fitted at once. With `judged` False the power is shown, not held against theory.
+    """Fit all variables of `powers` at once, one row each; `judged` False shows a power without a verdict.
 
     A missing number, too few points, or variables that do not vary leave the rows inconclusive; a NaN fails them.
     """
@@ -42,7 +42,7 @@ def fit_exponents(
 
 
 def fittable(powers: Mapping[str, float], points: Sequence[Mapping[str, int]]) -> bool:
-    """Whether these points tell the powers apart: more distinct ones than unknowns, every variable varying by itself."""
+    """Return whether points can separate the powers: enough distinct ones, every variable varying."""
     places = {tuple(at[name] for name in powers) for at in points}
     if len(places) < len(powers) + 2:
         return False
@@ -51,7 +51,7 @@ def fittable(powers: Mapping[str, float], points: Sequence[Mapping[str, int]]) -
 
 
 def judge_interval(low: float, high: float, expected: float) -> Verdict:
-    """Written so that a NaN fails."""
+    """Return the verdict on a fitted interval; a NaN fails."""
     if not low - SLACK <= expected <= high + SLACK:
         return "fails"
     return "holds" if high - low <= WIDEST else "inconclusive"

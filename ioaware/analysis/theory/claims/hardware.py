@@ -1,10 +1,14 @@
-"""Where a counter sees other requests than the algorithm's: fewer where the L1 can answer, more where registers spill.
+"""Differences between counters and an algorithm's requests: L1 hits lower them, spills raise them.
 
-Theorem 2 counts what a program asks of slow memory, and the counter sees what passes the L1. Two of the kernels ask again
-for what an L1 may still hold. Algorithm 1 reads O, l and m again for every column block: hits, while those rows fit in
-the L1 beside the kernel's shared memory (causal: of the last column blocks always, they are seen by few rows). The programs
-of Algorithm 0's first product share tiles of Q and K with others on the same SM. All other loads are streamed past the L1.
-Registers that a compiler spills travel through the same L1 to the L2: bytes that no algorithm asked for.
+Theorem 2 counts requests to slow memory; the counter sees what passes the L1. Two kernels request data that an L1 may
+still
+hold. Algorithm 1 reads O, l and m again for every column block: hits, while those rows fit in the L1 beside the
+kernel's
+shared memory (causal: always for the last column blocks, which few rows see). The programs of Algorithm 0's first
+product
+share tiles of Q and K on an SM. All other loads are streamed past the L1. Spilled registers travel through the same L1
+to
+the L2, bytes that no algorithm requests.
 """
 
 from __future__ import annotations
@@ -24,13 +28,13 @@ _j = index("j")
 
 
 def l1_savings_bytes(seen: Observation) -> int:
-    """The most requested bytes, all reads, that the L1s can take away from a measurement of this work."""
+    """Return the most requested read bytes that L1 hits can remove from a measurement."""
     per_head = {"flash1": _flash1_savings, "standard": _standard_savings}.get(seen.target)
     return 0 if per_head is None else seen.heads * per_head(seen)
 
 
 def _flash1_savings(seen: Observation) -> int:
-    """O, l and m of the rows that a column block visits, where they fit: read for the block before, by the same program."""
+    """Return the bytes of O, l and m that a program read for the column block before and that fit in L1."""
     values = seen.values
     row_bytes = values["d"] * values["e"] + 2 * FP32_BYTES
     shared = max((launch.shared_bytes or 0 for launch in seen.observed.launches), default=0)
@@ -42,17 +46,17 @@ def _flash1_savings(seen: Observation) -> int:
 
 
 def _standard_savings(seen: Observation) -> int:
-    """Every read of Q and K in S = Q K^T but the first."""
+    """Return every read of Q and K in S = Q K^T but the first."""
     values = seen.values
     again = values["N"] * (evaluate(T_c, values) - 1) + values["N_k"] * (evaluate(T_r, values) - 1)
     return again * values["d"] * values["e"]
 
 
 def spills(seen: Observation) -> bool:
-    """Whether a kernel of the work keeps registers in local memory, by the compiler's own count."""
+    """Return whether a kernel keeps registers in local memory, by the compiler's count."""
     return any(launch.local_bytes for launch in seen.observed.launches)
 
 
-def as_asked(seen: Observation) -> bool:
-    """The counter sees exactly what the algorithm asks for."""
+def matches_algorithm(seen: Observation) -> bool:
+    """Return whether the counter sees exactly the algorithm's requests."""
     return not spills(seen) and l1_savings_bytes(seen) == 0

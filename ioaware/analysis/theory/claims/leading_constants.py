@@ -1,4 +1,4 @@
-"""Theorem 2's leading terms: the part of each exact count that its Theta keeps, and the M that a pair of blocks stands for."""
+"""Leading terms of Theorem 2's exact counts, and the M that a pair of blocks stands for."""
 
 from __future__ import annotations
 
@@ -22,21 +22,27 @@ POWERS: Mapping[str, Mapping[str, int]] = {
 
 @cache
 def leading_elements(target: str) -> Expr:
-    """Per head, in elements. FlashAttention: Q and O of every pass over the rows (and O's writes), 12 N^2 d^2 / M with the
-    paper's B_c; FlashAttention-2: K and V of every row block, 8 N^2 d^2 / M with its B_r. Standard, idealised: S, P, 4 N^2."""
+    """Return the leading term per head, in elements.
+
+    FlashAttention: Q and O of every pass over the rows, and O's writes: 12 N^2 d^2 / M with the paper's B_c.
+    FlashAttention-2: K and V of every row block, 8 N^2 d^2 / M with its B_r. Standard, idealised: S and P, 4 N^2.
+    """
     return {"flash1": 3 * N * d * T_c, "flash2": 2 * N_k * d * T_r, "standard": 4 * N * N_k}[target]
 
 
 @cache
 def leading_bytes(target: str) -> Expr:
-    """The same in bytes; standard attention keeps S in fp32, written once and read c times, and P in the inputs' dtype."""
+    """Return the same in bytes.
+
+    Standard attention keeps S in fp32, written once and read c times, and P in the inputs' dtype.
+    """
     if target == "standard":
         return N * N_k * (FP32_BYTES * (1 + c) + 2 * e)
     return e * leading_elements(target)
 
 
 def observed_leading_bytes(seen: Observation) -> int | None:
-    """What was observed less the lower-order terms of the exact count: how the leading term alone is fitted."""
+    """Return the observed count less the lower-order terms of the exact count, for fits of the leading term."""
     predicted = seen.predicted.requested.total_bytes if seen.predicted.requested else None
     if seen.requested_bytes is None or predicted is None:
         return None
@@ -44,7 +50,9 @@ def observed_leading_bytes(seen: Observation) -> int | None:
 
 
 def memory_of(seen: Observation) -> int:
-    """M in elements for which the paper's rule gives the block that the outer loop walks: 4 d B_c, or 4 d B_r in
-    FlashAttention-2's order of loops (and for standard attention, whose leading term knows no M)."""
+    """Return M in elements for which the paper's rule gives the outer loop's block.
+
+    That is 4 d B_c; in FlashAttention-2's order of loops, and for standard attention, 4 d B_r.
+    """
     values = seen.values
     return 4 * values["d"] * values["B_c" if seen.target == "flash1" else "B_r"]

@@ -1,7 +1,8 @@
-"""What the standard half of Theorem 2 needs: M = Omega(d^2). Below, Saha and Ye's bound contradicts Theta(N d + N^2).
+"""Standard half of Theorem 2: it needs M = Omega(d^2); below, Saha and Ye's bound contradicts it.
 
-The theorem charges each matrix once per line of Algorithm 0, which a GEMM attains only with M of about N d. A tiled GEMM
-meets Theta(N d + N^2) as long as a tile has d rows, M = Omega(d^2); for M = o(d^2) no order of a standard
+The theorem charges each matrix once per line of Algorithm 0, which a GEMM attains only with M of about N d. A tiled
+GEMM
+meets Theta(N d + N^2) as long as a tile has d rows, M = Omega(d^2). For M = o(d^2) no order of a standard
 matrix product does: it moves Omega(N^2 d / sqrt M) elements (arXiv 2402.07443, Theorem 3.7).
 """
 
@@ -22,7 +23,7 @@ _AMPLE = (2**16, 2**17, 2**18, 2**19, 2**20)  # from d^2 on
 
 
 def judge_standard_half() -> list[Part]:
-    """The idealised count, the tiled count where M >= d^2, and the tiled count where M is scarce, against N d + N^2."""
+    """Check the idealised count and the tiled counts for M >= d^2 and for scarce M against N d + N^2."""
     return [
         judge_bounds(
             "d",
@@ -47,7 +48,7 @@ def judge_standard_half() -> list[Part]:
 
 
 def _judge_scarce() -> Part:
-    """For M = d^2/4 and below the best tiled count outgrows any constant times N d + N^2: at least as 2 d / sqrt(M)."""
+    """Check that for M <= d^2/4 the best tiled count is at least 2 d / sqrt(M) times N d + N^2."""
     says = "standard, tiled, M < d^2: Theta(N d + N^2) does not hold, the ratio grows as d / sqrt(M) (Saha-Ye Theorem 3.7)"
     ratios: list[tuple[str, float]] = []
     for n in SEQ_LENS:
@@ -61,7 +62,7 @@ def _judge_scarce() -> Part:
 
 
 def scarce_exponents() -> Iterator[Exponent]:
-    """The square tiling's count as N^2 d / sqrt(M), whole and less its lower-order terms (N^2 + 2N + N d)."""
+    """Fit the square tiling's count to N^2 d / sqrt(M), whole and less its lower-order terms (N^2 + 2N + N d)."""
     sizes = [(n, d, m) for n in SEQ_LENS for d in (128, 256) for m in _SCARCE if 4 * m <= d * d]
     whole = [({"N": n, "d": d, "M": m}, _tiled(n, d, m)) for n, d, m in sizes]
     leading = [(at, count - (at["N"] ** 2 + 2 * at["N"] + at["N"] * at["d"])) for at, count in whole]

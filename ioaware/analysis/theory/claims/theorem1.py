@@ -26,12 +26,12 @@ NOTES: tuple[str, ...] = (
 
 
 def points() -> tuple[Need, ...]:
-    """The runs the theorem is judged on."""
+    """Return the runs that the theorem is judged on."""
     return every_need()
 
 
 def judge(evidence: Evidence) -> Claim:
-    """The verdict on what was observed. Nothing observed gives inconclusive, never holds."""
+    """Return the verdict on the evidence; no evidence is inconclusive."""
     outputs = [_outputs(target, evidence) for target in ATTENTION]
     flops = {target: _flops(target, evidence) for target in FLASH}
     memory = {target: _memory(target, evidence) for target in ATTENTION}
@@ -63,7 +63,7 @@ def judge(evidence: Evidence) -> Claim:
 
 
 def _outputs(target: str, evidence: Evidence) -> list[Comparison]:
-    """(a) Each point's relative Frobenius error (observed) against the error its dtype is allowed (expected)."""
+    """Compare each point's relative Frobenius error with the tolerance of its dtype: part (a)."""
     rows: list[Comparison] = []
     for wanted in every_need((target,)):
         seen = evidence.at(wanted)
@@ -77,7 +77,7 @@ def _outputs(target: str, evidence: Evidence) -> list[Comparison]:
 
 
 def _judge_outputs(target: str, rows: Sequence[Comparison]) -> Part:
-    """An error at most its tolerance at every point; written so that a NaN fails."""
+    """Check an error within tolerance at every point; a NaN fails."""
     says = f"{target}: outputs equal the float64 reference on the whole grid"
     expected = "relative Frobenius error at most its dtype's tolerance"
     known = [(row, row.expected, row.observed) for row in rows if row.expected is not None and row.observed is not None]
@@ -92,7 +92,7 @@ def _judge_outputs(target: str, rows: Sequence[Comparison]) -> Part:
 
 
 def _flops(target: str, evidence: Evidence) -> list[Comparison]:
-    """(b) Traced FLOPs where blocks divide: 4 N N_k d per head written out here, the predicted block count when causal."""
+    """Compare traced FLOPs where blocks divide with 4 N N_k d per head, or the causal block count: part (b)."""
     rows: list[Comparison] = []
     for wanted in (*dict.fromkeys(p for each in flops_series(target).values() for p in each), *causal_series(target)):
         seen = evidence.at(wanted)
@@ -109,7 +109,7 @@ def _expected_flops(seen: Observation) -> int | None:
 
 
 def _memory(target: str, evidence: Evidence) -> list[Comparison]:
-    """(c) Bytes allocated beyond inputs and output, traced at the allocator, against the count."""
+    """Compare bytes allocated beyond inputs and output, traced at the allocator, with the count: part (c)."""
     rows: list[Comparison] = []
     for wanted in every_need((target,)):
         seen = evidence.at(wanted)
@@ -119,14 +119,14 @@ def _memory(target: str, evidence: Evidence) -> list[Comparison]:
 
 
 def _measured_memory(target: str, evidence: Evidence) -> Iterator[Comparison]:
-    """(c) The same from torch's allocator on a GPU, where a record has it."""
+    """Compare the same from torch's allocator on a GPU, where a record has it: part (c)."""
     for seen in evidence.measured(target):
         if seen.observed.extra_memory_bytes is not None:
             yield Comparison("c", seen.where, seen.predicted.extra_memory_bytes, seen.observed.extra_memory_bytes)
 
 
 def _exponents(target: str, evidence: Evidence) -> Iterator[Exponent]:
-    """FLOPs as N^2 d, extra memory as N (as N^2 for standard attention, which keeps S and P)."""
+    """Fit FLOPs as N^2 d, extra memory as N (as N^2 for standard attention, which keeps S and P)."""
     in_n, in_d = ([evidence.at(wanted) for wanted in flops_series(target)[name]] for name in ("N", "d"))
     if target in FLASH:
         for variable, seen, expected in (("N", in_n, 2), ("d", in_d, 1)):

@@ -11,7 +11,7 @@ from ioaware.analysis.theory.claims.asymptotics import exact_exponents, judge_co
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Exponent, Part, conclude, judge_bounds, judge_comparisons
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
 from ioaware.analysis.theory.claims.exponents import fit_exponents, fittable
-from ioaware.analysis.theory.claims.hardware import as_asked, l1_savings_bytes, spills
+from ioaware.analysis.theory.claims.hardware import l1_savings_bytes, matches_algorithm, spills
 from ioaware.analysis.theory.claims.leading_constants import POWERS, memory_of, observed_leading_bytes
 from ioaware.analysis.theory.claims.standard_half import judge_standard_half, scarce_exponents
 from ioaware.analysis.theory.claims.traced_points import ATTENTION, FLASH, every_need, series
@@ -49,12 +49,12 @@ NOTES: tuple[str, ...] = (
 
 
 def points() -> tuple[Need, ...]:
-    """The runs the theorem is judged on; recorded measurements join them where there are any."""
+    """Return the runs that the theorem is judged on; recorded measurements join them where available."""
     return every_need()
 
 
 def judge(evidence: Evidence) -> Claim:
-    """The verdict on what was observed. Nothing observed gives inconclusive, never holds."""
+    """Return the verdict on the evidence; no evidence is inconclusive."""
     traced = {target: list(_traced(target, evidence)) for target in ATTENTION}
     parts: list[Part] = [
         judge_comparisons("a", f"{target}: traced reads and writes are the exact counts", rows, unit="bytes")
@@ -64,7 +64,7 @@ def judge(evidence: Evidence) -> Claim:
     measurements = list(counted)
     spilled = [seen for seen in measurements if spills(seen)]
     helped = [seen for seen in measurements if l1_savings_bytes(seen) and not spills(seen)]
-    clear = [row for seen in measurements if as_asked(seen) for row in _requests("b", seen)]
+    clear = [row for seen in measurements if matches_algorithm(seen) for row in _requests("b", seen)]
     notes = [*NOTES, *evidence.failures()]
     if measurements:
         parts += _judge_measured(clear, helped)
@@ -88,7 +88,7 @@ def judge(evidence: Evidence) -> Claim:
 
 
 def _requests(part: str, seen: Observation) -> Iterator[Comparison]:
-    """Reads and writes apart: a kernel that trades one for the other is caught."""
+    """Compare reads and writes separately, so that a kernel cannot trade one for the other."""
     yield from _beside(part, seen.where, seen.predicted.requested, seen.observed.requested)
 
 
@@ -98,7 +98,7 @@ def _beside(part: str, where: str, expected: Traffic | None, observed: Traffic |
 
 
 def _written(traffic: Traffic | None) -> int | None:
-    """Writes and atomics: the algorithms have none, and a kernel must not hide its writes there."""
+    """Return writes and atomics: the algorithms have no atomics, and a kernel must not hide writes there."""
     if traffic is None or traffic.write_bytes is None:
         return None
     return traffic.write_bytes + (traffic.atomic_bytes or 0)
@@ -112,7 +112,7 @@ def _traced(target: str, evidence: Evidence) -> Iterator[Comparison]:
 
 
 def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) -> Iterator[Part]:
-    """Equality where the L1 cannot help; where it can, it can only take reads away, and no more than it can hold."""
+    """Check equality where the L1 cannot help; elsewhere reads may fall by at most what the L1 can hold."""
     yield judge_comparisons(
         "b",
         "measured reads and writes are the exact counts where nothing that the L1 holds is read again",
@@ -138,7 +138,7 @@ def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) 
 
 
 def _judge_observed_bound(evidence: Evidence) -> Part:
-    """Traced totals against the lower bound for as many fast memories as there are programs, each of the live set's size."""
+    """Check traced totals against the lower bound of one fast memory per program, each of the live set's size."""
     ratios: list[tuple[str, float]] = []
     for wanted in every_need():
         seen = evidence.at(wanted)
@@ -153,7 +153,7 @@ def _judge_observed_bound(evidence: Evidence) -> Part:
 
 
 def _traced_exponents(evidence: Evidence) -> Iterator[Exponent]:
-    """Each series varies one variable; elements are bytes / 4, which no exponent sees."""
+    """Fit series that vary one variable each; elements are bytes / 4, which no exponent sees."""
     for target in ATTENTION:
         for variable, needs in series(target).items():
             seen = [s for s in map(evidence.at, needs) if s]
@@ -161,10 +161,14 @@ def _traced_exponents(evidence: Evidence) -> Iterator[Exponent]:
 
 
 def _measured_exponents(measurements: Sequence[Observation]) -> Iterator[Exponent]:
-    """From unmasked square measurements that the L1 cannot help: all powers at once where head_dim and blocks vary enough
-    to tell them apart, else the power of N at the d and M with most points; nothing where N varies too little."""
+    """Fit unmasked square measurements that the L1 cannot help.
+
+    All powers at once where head_dim and blocks vary enough to separate them. Else the power of N at the d and M with
+    most
+    points; no rows where N varies too little.
+    """
     for target in ATTENTION:
-        seen = [s for s in measurements if s.target == target and not s.causal and as_asked(s)]
+        seen = [s for s in measurements if s.target == target and not s.causal and matches_algorithm(s)]
         seen = [s for s in seen if s.values["N"] == s.values["N_k"] and s.values.get("c", 1) == 1]
         powers = {name: power for name, power in POWERS[target].items() if name != "M" or target in FLASH}
         if not fittable(powers, [_at(s) for s in seen]):
@@ -174,7 +178,7 @@ def _measured_exponents(measurements: Sequence[Observation]) -> Iterator[Exponen
 
 
 def _most_of_one_size(seen: Sequence[Observation]) -> list[Observation]:
-    """The largest group that shares d and both blocks."""
+    """Return the largest group that shares d and both blocks."""
     groups: dict[tuple[int, ...], list[Observation]] = {}
     for s in seen:
         groups.setdefault(tuple(s.values[name] for name in ("d", "B_r", "B_c")), []).append(s)
@@ -189,7 +193,7 @@ def _powers(quantity: str, powers: Mapping[str, float], seen: Sequence[Observati
 
 
 def _per_head(seen: Observation, count: int | None) -> float | None:
-    """Per head and per byte of an input element, so that points of several batches and dtypes lie on one power law."""
+    """Return a count per head and input byte, so that batches and dtypes lie on one power law."""
     return None if count is None else count / (seen.heads * seen.values["e"])
 
 

@@ -1,6 +1,6 @@
-"""The points both theorems of the FlashAttention paper are traced at: a grid of shapes, and series in N, d and M.
+"""Traced points of both theorems of the FlashAttention paper: a grid of shapes, and series in N, d, M.
 
-The series run in float32, where every element has four bytes, so that traced bytes are the papers' elements times four.
+The series run in float32, where every element has four bytes: traced bytes are the papers' elements times four.
 Their M sets both blocks as the paper does (B_c = ceil(M/4d), B_r = min(B_c, d)), and every block divides N.
 """
 
@@ -34,12 +34,12 @@ _CAUSAL: tuple[Mapping[str, ParamValue], ...] = (
 
 
 def grid(target: str) -> tuple[Need, ...]:
-    """Every dtype, ragged blocks, blocks that are no power of two, more keys than queries and fewer, causal, several heads."""
+    """Return points of every dtype: ragged and odd blocks, N_k above and below N, causal, several heads."""
     return tuple(need("trace", target, **params) for params in _GRID)
 
 
 def causal_series(target: str) -> tuple[Need, ...]:
-    """Causal points whose blocks divide, where block-granular counts of operations are exact."""
+    """Return causal points whose blocks divide, where block-granular FLOPs are exact."""
     return tuple(need("trace", target, **params) for params in _CAUSAL)
 
 
@@ -48,7 +48,7 @@ def _sized(target: str, *, seq_len: int, head_dim: int, memory: int) -> Need:
 
 
 def series(target: str) -> Mapping[str, tuple[Need, ...]]:
-    """Traced points of one case with N, d or M varying alone, sharing what they can; FlashAttention's within d <= M <= N d.
+    """Return points of one case with N, d or M varying alone; FlashAttention's within d <= M <= N d.
 
     Standard attention has no M: its leading term is S and P, whatever the blocks.
     """
@@ -66,7 +66,7 @@ def series(target: str) -> Mapping[str, tuple[Need, ...]]:
 
 
 def flops_series(target: str) -> Mapping[str, tuple[Need, ...]]:
-    """Points whose blocks and head_dim are powers of two that divide, so that no tile is padded: N or d varies alone."""
+    """Return points whose blocks and head_dim are powers of two that divide, N or d varying alone."""
     return {
         "N": series(target)["N"],
         "d": tuple(
@@ -76,7 +76,7 @@ def flops_series(target: str) -> Mapping[str, tuple[Need, ...]]:
 
 
 def every_need(targets: tuple[str, ...] = ATTENTION) -> tuple[Need, ...]:
-    """All of them for these cases, each once. FLOPs are asked of the theorem's subjects alone, not of standard attention."""
+    """Return all points for these cases, each once; FLOPs only for FlashAttention, the theorem's subject."""
     needs: list[Need] = []
     for target in targets:
         needs += grid(target)

@@ -1,4 +1,4 @@
-"""Exact counts of the backward passes of the FlashAttention paper: Algorithm 3 (standard) and Algorithm 4, without mask."""
+"""Exact counts of the FlashAttention paper's backward passes, Algorithms 3 (standard) and 4, unmasked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SOURCE = "Dao et al. 2022, arXiv 2205.14135, Algorithm "
 
 @cache
 def standard() -> Counts:
-    """Algorithm 3, each matrix transferred once per line, P kept from the forward pass: 7 N^2 + 8 N d for N_k = N."""
+    """Count Algorithm 3, each matrix moved once per line, P kept from the forward pass: 7 N^2 + 8 N d for N_k = N."""
     matmul = 2 * N * N_k * d
     steps = (
         Step("dV = P^T dO", reads=Elements(N * N_k + N * d), writes=Elements(N_k * d), flops=matmul),
@@ -26,9 +26,10 @@ def standard() -> Counts:
 
 @cache
 def flash1() -> Counts:
-    """Algorithm 4 to the letter, no dropout: dK and dV are initialised in HBM (line 5) and yet accumulated on chip (line 8).
+    """Count Algorithm 4 to the letter, without dropout.
 
-    For N_k = N: 7 N d + T_c (5 N d + 2 N), that is 20 N^2 d^2 / M + 8 N^2 d / M with the paper's B_c.
+    dK and dV are initialised in HBM (line 5) although they accumulate on chip (line 8). For N_k = N:
+    7 N d + T_c (5 N d + 2 N), that is 20 N^2 d^2 / M + 8 N^2 d / M with the paper's B_c.
     """
     steps = (
         Step("initialise dQ, dK, dV", reads=Elements(), writes=Elements(N * d + 2 * N_k * d)),

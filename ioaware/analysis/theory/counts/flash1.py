@@ -1,4 +1,4 @@
-"""Exact counts of FlashAttention, Algorithm 1: K/V outer loop, O, l and m read and written in HBM at every step.
+"""Exact counts of FlashAttention, Algorithm 1: K/V outer loop; O, l and m pass through HBM each step.
 
 They do not depend on B_r, unless causal: the inner loop visits every row once whatever the row block is.
 """
@@ -21,7 +21,7 @@ _j = index("j")
 
 
 def visited_rows(j: Expr) -> Expr:
-    """v_j: rows of Q that the inner loop visits for the causal column block j, aligned bottom-right.
+    """Return v_j, the rows of Q that the inner loop visits for causal column block j, aligned bottom-right.
 
     Row r sees key j B_c when r >= j B_c + N - N_k; the loop starts at the row block that holds the first such row.
     """
@@ -30,15 +30,17 @@ def visited_rows(j: Expr) -> Expr:
 
 
 def _over_columns(term: Expr) -> Expr:
-    """The sum over the T_c column blocks j of K and V."""
+    """Return the sum over the T_c column blocks j of K and V."""
     return series(term, _j, T_c)
 
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Line 2 initialises O, l, m; then per column block K_j, V_j once (line 6) and per visited row of Q the pass over
-    Q, O, l, m (line 8) and back O, l, m (lines 12, 13). O is kept in the inputs' dtype, l and m in fp32.
+    """Count Algorithm 1.
 
+    Line 2 initialises O, l, m. Each column block reads K_j, V_j once (line 6), and per visited row of Q reads Q, O, l,
+    m
+    (line 8) and writes O, l, m (lines 12, 13). O has the inputs' dtype, l and m are fp32.
     Every row is visited T_c times, or, causal, from the first row block that sees a key of the column block.
     """
     visits = _over_columns(visited_rows(_j)) if causal else N * T_c

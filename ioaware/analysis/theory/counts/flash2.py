@@ -1,4 +1,4 @@
-"""Exact counts of FlashAttention-2, Algorithm 1: Q outer loop, O, l and m stay on chip, the log-sum-exp is written.
+"""Exact counts of FlashAttention-2, Algorithm 1: Q outer loop; O, l, m stay on chip, logsumexp is written.
 
 They do not depend on B_c, unless causal: each row block reads all of K and V once whatever the column block is.
 """
@@ -22,20 +22,22 @@ _i = index("i")
 
 
 def visible_keys(i: Expr) -> Expr:
-    """Rows of K and V that the causal row block i reads, aligned bottom-right: whole column blocks up to the last one
-    that its last row sees, none if that row sees no key."""
+    """Return the rows of K and V that causal row block i reads, aligned bottom-right.
+
+    These are whole column blocks up to the last one that its last row sees; none if that row sees no key.
+    """
     seen_by_last_row = largest(0, smallest((i + 1) * B_r, N) + N_k - N)
     return smallest(N_k, B_c * ceil_div(seen_by_last_row, B_c))
 
 
 def _over_rows(term: Expr) -> Expr:
-    """The sum over the T_r row blocks i of Q."""
+    """Return the sum over the T_r row blocks i of Q."""
     return series(term, _i, T_r)
 
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Q once (line 4), K and V once per row block (line 7), O and the log-sum-exp L once (lines 14, 15); L is fp32."""
+    """Count Q once (line 4), K and V per row block (line 7), O and the fp32 logsumexp L once (lines 14, 15)."""
     keys = _over_rows(visible_keys(_i)) if causal else N_k * T_r
     pairs = _over_rows(smallest(B_r, N - _i * B_r) * visible_keys(_i)) if causal else N * N_k
     steps = (

@@ -13,7 +13,7 @@ from ioaware.analysis.formulas.evaluate import compile_expression, evaluate
 from ioaware.analysis.formulas.printing import show
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, poly
-from ioaware.analysis.ir.algebra.simplify import simplified
+from ioaware.analysis.ir.algebra.simplify import simplify
 from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
 from ioaware.analysis.ir.loops.access_totals import Programs
 from ioaware.analysis.ir.sums.summation import has_sum, sum_over
@@ -146,8 +146,8 @@ def test_a_rewriting_keeps_the_value(a: Poly, b: Poly, c: Poly, times: int) -> N
         for m, n in SIZES:
             given_values = {"M": m, "N": n}
             numbers = [evaluate(to_sympy(part), given_values) for part in (a, b, c)]
-            found = evaluate(to_sympy(simplified(build(a, b, c))), given_values)
-            assert found == value(*numbers), (given_values, simplified(build(a, b, c)))
+            found = evaluate(to_sympy(simplify(build(a, b, c))), given_values)
+            assert found == value(*numbers), (given_values, simplify(build(a, b, c)))
 
 
 @pytest.mark.parametrize("after", [0, 1])
@@ -160,4 +160,4 @@ def test_clips_that_meet_are_one(after: int, sizes: tuple[int, int], slope: int,
     for m, n in SIZES:
         x = m + slope * n + constant
         expected = max(0, min(sizes[0], x)) + max(0, min(sizes[1], x - sizes[0] - after))
-        assert evaluate(to_sympy(simplified(both)), {"M": m, "N": n}) == expected
+        assert evaluate(to_sympy(simplify(both)), {"M": m, "N": n}) == expected
