@@ -35,7 +35,7 @@ lint: venv
 	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error
 
 docs: venv
-	$(BIN)/mkdocs build --strict --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
 
 venv:
 	test -n "$(INPUTS)" || { echo "make: $(PYTHON) does not run; choose a Python: make PYTHON=python3.12" >&2; exit 5; }
