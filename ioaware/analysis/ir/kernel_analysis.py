@@ -24,7 +24,7 @@ from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy, to_sympy
 from ioaware.analysis.ir.caveats import Caveat, sentences
 from ioaware.analysis.ir.interpreter import control_flow, inline_asm, memory_ops, pure_ops, ttg_ops
-from ioaware.analysis.ir.interpreter.interpreter import Interpreter, function_parameters
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Interpreter, function_parameters
 from ioaware.analysis.ir.loops.access_totals import (
     Counted,
     Programs,

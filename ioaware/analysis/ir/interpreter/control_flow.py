@@ -17,7 +17,7 @@ from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least,
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Poly, Symbol, Test, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import choice, is_zero, negation, resolve_tests
 from ioaware.analysis.ir.algebra.prover import positive
-from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.analysis.ir.sums.summation import sum_over

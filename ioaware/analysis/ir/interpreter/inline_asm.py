@@ -9,8 +9,8 @@ from dataclasses import replace
 from ioaware.analysis.ir.accesses.kernel_traffic import AccessKind
 from ioaware.analysis.ir.accesses.values import Target
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO
-from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
 from ioaware.analysis.ir.interpreter.pure_ops import define_unknown
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation
 
 KINDS: Mapping[str, AccessKind] = {"ld": "read", "st": "write", "red": "atomic", "atom": "atomic"}

@@ -12,7 +12,7 @@ from ioaware.analysis.ir.accesses.kernel_traffic import AccessKind
 from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value, lane, lanes
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero
-from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 

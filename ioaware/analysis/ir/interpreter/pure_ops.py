@@ -16,7 +16,7 @@ from ioaware.analysis.ir.algebra.constructors import greatest, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negation
 from ioaware.analysis.ir.interpreter.arith import BINARY, LOGICAL, compare, high_product, truncate, zero_extend
-from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 

@@ -10,8 +10,8 @@ from ioaware.analysis.ir.accesses.access_log import Condition
 from ioaware.analysis.ir.accesses.kernel_traffic import AccessKind
 from ioaware.analysis.ir.accesses.values import Value
 from ioaware.analysis.ir.algebra.poly import ONE
-from ioaware.analysis.ir.interpreter.interpreter import Handler, Interpreter
 from ioaware.analysis.ir.interpreter.memory_ops import descriptor_access, descriptor_rows, touch
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation, arguments, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 

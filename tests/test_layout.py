@@ -1,0 +1,86 @@
+"""The tree of packages: small folders, names that stand for one thing, and strings that name modules which exist."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PACKAGE = ROOT / "ioaware"
+MOST_MODULES = 18
+SAME_MEANING = {
+    *(
+        "derive",
+        "explain",
+        "trace",
+        "measure",
+        "verify",
+        "doctor",
+        "export",
+        "simulate",
+        "fuse",
+    ),  # a verb and the command of that name
+    *("standard", "flash1", "flash2", "backward"),  # an algorithm's kernel and its counts
+    *("forward", "backward", "kernels"),  # the parts of each implementation of attention
+    *("exponents", "reference"),
+}
+MISSING_ON_PURPOSE = {"tests/targets/test_target.py"}
+"""Tests of the error for a target that does not exist."""
+MODULE = re.compile(r"ioaware(?:\.[a-z_0-9]+)+(?::[A-Za-z_0-9.]+)?")
+
+
+def modules() -> list[Path]:
+    return [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"]
+
+
+def test_no_folder_holds_more_modules_than_a_reader_takes_in() -> None:
+    crowded = {folder: count for folder, count in Counter(path.parent for path in modules()).items() if count > MOST_MODULES}
+    assert crowded == {}
+
+
+def test_a_base_name_stands_for_one_thing() -> None:
+    places: defaultdict[str, list[Path]] = defaultdict(list)
+    for path in modules():
+        places[path.stem].append(path.relative_to(PACKAGE))
+    repeated = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in repeated.items() if not describes_a_case(found) and name not in SAME_MEANING} == {}
+
+
+def describes_a_case(paths: list[Path]) -> bool:
+    """Return whether the files are a kernel and the counts of the same algorithm."""
+    return sorted(path.parts[0] for path in paths) == ["analysis", "kernels"]
+
+
+def strings() -> Iterator[tuple[str, str]]:
+    """Yield (file, text) for the strings in code and studies that are a module's name, with or without an attribute."""
+    for folder in ("ioaware", "scripts", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and MODULE.fullmatch(node.value):
+                    yield str(path.relative_to(ROOT)), node.value
+    for path in sorted((PACKAGE / "studies").glob("*.toml")):
+        for text in MODULE.findall(path.read_text(encoding="utf-8")):
+            yield str(path.relative_to(ROOT)), text
+
+
+NAMED = sorted(set(strings()))
+
+
+@pytest.mark.parametrize(("file", "text"), NAMED, ids=[f"{file}: {text}" for file, text in NAMED])
+def test_a_module_named_by_a_string_exists(file: str, text: str) -> None:
+    try:
+        pkgutil.resolve_name(text)
+    except (ImportError, AttributeError):
+        assert file in MISSING_ON_PURPOSE, f"{text} does not exist"
+
+
+def test_some_modules_are_named_by_strings() -> None:
+    assert len(NAMED) >= 30
+    assert any(file.endswith(".toml") for file, _ in NAMED)
