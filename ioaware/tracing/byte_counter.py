@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ioaware._monkeypatch import Patches
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.result import Traffic
 from ioaware.sectors import count_sectors
-from ioaware.tracing.address_check import Memory
+from ioaware.tracing.address_space import as_mask, element_bytes
 
 
 @dataclass(slots=True)
@@ -32,7 +32,6 @@ class ByteCounter:
     read_sectors: int = 0
     write_sectors: int = 0
     flops: int = 0
-    memory: Memory = field(default_factory=Memory, compare=False)
 
     def traffic(self) -> Traffic:
         """Return the totals as requested bytes."""
@@ -46,45 +45,31 @@ class ByteCounter:
 
     def load(self, pointers: Any, mask: Any) -> None:
         """Count the active elements of a load and their sectors."""
-        elements, width, sectors = self._extent(pointers, mask, writes=False)
+        elements, width, sectors = _extent(pointers, mask)
         self.read_bytes += elements * width
         self.read_sectors += sectors
 
     def store(self, pointers: Any, mask: Any) -> None:
         """Count the active elements of a store and their sectors."""
-        elements, width, sectors = self._extent(pointers, mask, writes=True)
+        elements, width, sectors = _extent(pointers, mask)
         self.write_bytes += elements * width
         self.write_sectors += sectors
 
     def atomic(self, pointers: Any, mask: Any = None) -> None:
         """Count the operands of an atomic; without a mask every lane is active."""
-        active = np.broadcast_to(np.True_ if mask is None else _array(mask), pointers.data.shape)
-        self.memory.check(pointers.data[active], _width(pointers), writes=True)
-        self.atomic_bytes += int(np.count_nonzero(active)) * _width(pointers)
-
-    def _extent(self, pointers: Any, mask: Any, *, writes: bool) -> tuple[int, int, int]:
-        """Return active elements, bytes per element and distinct sectors of an access."""
-        width = _width(pointers)
-        active = np.broadcast_to(_array(mask), pointers.data.shape)
-        self.memory.check(pointers.data[active], width, writes=writes)
-        return int(np.count_nonzero(active)), width, count_sectors(pointers.data, active, width)
+        active = np.broadcast_to(np.True_ if mask is None else as_mask(mask), pointers.data.shape)
+        self.atomic_bytes += int(np.count_nonzero(active)) * element_bytes(pointers)
 
     def dot(self, lhs: Any, accumulator: Any, k_per_column: int = 1) -> None:
         """Count 2 m n k per matrix of the batch: `lhs` [..., m, k / k_per_column], `accumulator` [..., m, n]."""
         self.flops += 2 * math.prod(accumulator.data.shape) * lhs.data.shape[-1] * k_per_column
 
 
-def _array(handle: Any) -> Any:
-    """Return a mask as a boolean array; block pointers and descriptors pass arrays, other accesses handles.
-
-    A kernel's arithmetic on masks may yield integers, which numpy would take as indices.
-    """
-    return np.asarray(handle if isinstance(handle, np.ndarray) else handle.data, bool)
-
-
-def _width(pointers: Any) -> int:
-    """Return the bytes of the pointed-to element; a boolean takes one."""
-    return max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+def _extent(pointers: Any, mask: Any) -> tuple[int, int, int]:
+    """Return active elements, bytes per element and distinct sectors of an access."""
+    width = element_bytes(pointers)
+    active = np.broadcast_to(as_mask(mask), pointers.data.shape)
+    return int(np.count_nonzero(active)), width, count_sectors(pointers.data, active, width)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ held here: the user's modules stay unchanged, and the same kernel still compiles
 from __future__ import annotations
 
 import inspect
+import itertools
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
@@ -29,6 +30,9 @@ from triton.runtime import jit as _jit
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import run_one_configuration
+from ioaware.targets.loading import failing_line
+from ioaware.tracing.address_space import AddressSpace, OutsideStorageError
+from ioaware.tracing.address_space import install as install_translation
 from ioaware.tracing.interpreter_fixes import install_fixes
 from ioaware.tracing.source_rewrite import rewrite
 
@@ -81,6 +85,7 @@ class _Session:
         self.required = required
         self.notes: tuple[str, ...] = ()
         self.functions: dict[Any, Callable[..., Any]] = {}
+        self.space = AddressSpace()
 
     def add_note(self, note: str) -> None:
         """Add a note to the next launch."""
@@ -124,22 +129,50 @@ class _Session:
         sizes: Any = grid(dict(bound.arguments)) if callable(grid) else grid
         shape = tuple(map(int, sizes))
         notes, self.notes = self.notes, ()
-        with self.around(kernel.fn.__name__, shape, notes), self._language(), _quiet():
+        with _quiet(), self._translation(), self.around(kernel.fn.__name__, shape, notes), self._language():
             values = {
-                name: _constant(value) if _is_constexpr(signature.parameters[name]) else _argument(kernel, name, value)
+                name: _constant(value) if _is_constexpr(signature.parameters[name]) else self._argument(kernel, name, value)
                 for name, value in bound.arguments.items()
             }
-            self._programs(self.function(kernel.fn), values, shape)
+            self._programs(kernel, values, shape)
 
-    def _programs(self, function: Callable[..., Any], values: dict[str, Any], shape: tuple[int, ...]) -> None:
-        builder = interpreter.interpreter_builder
+    def _programs(self, kernel: Any, values: dict[str, Any], shape: tuple[int, ...]) -> None:
+        builder, function = interpreter.interpreter_builder, self.function(kernel.fn)
         width, height, depth = (*shape, 1, 1, 1)[:3]
         builder.set_grid_dim(width, height, depth)
-        for x in range(width):
-            for y in range(height):
-                for z in range(depth):
-                    builder.set_grid_idx(x, y, z)
-                    function(**values)
+        for program in itertools.product(range(width), range(height), range(depth)):
+            builder.set_grid_idx(*program)
+            try:
+                function(**values)
+            except OutsideStorageError as error:
+                raise _outside(kernel, program, error) from error
+
+    @contextmanager
+    def _translation(self) -> Generator[None]:
+        """Check and translate addresses below whatever counts accesses."""
+        with Patches() as patches:
+            install_translation(self.space, interpreter.interpreter_builder, patches)
+            yield
+
+    def _argument(self, kernel: Any, name: str, value: Any) -> Any:
+        """Return a launch argument in the interpreter's form; raise `UsageError` for a tensor off the CPU."""
+
+        def converted(argument: Any) -> Any:
+            if not hasattr(argument, "data_ptr"):
+                return plain(argument)
+            tensor = getattr(argument, "base", argument)
+            if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
+                raise UsageError(
+                    f"{kernel.fn.__name__} was given {name} on {tensor.device}: a trace runs on the CPU",
+                    "Allocate inside the function, or pass tensors that are on the CPU.",
+                )
+            kind = tl.str_to_ty(jit.mangle_type(argument), None)
+            address = np.array([self.space.address_of(argument, name)], np.uint64)
+            return tl.tensor(interpreter.TensorHandle(address, kind), kind)
+
+        with Patches() as patches:
+            plain: Callable[[Any], Any] = patches.set(interpreter, "_implicit_cvt", converted)
+            return converted(value)
 
     @contextmanager
     def _language(self) -> Generator[None]:
@@ -194,15 +227,13 @@ def _constant(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
-def _argument(kernel: Any, name: str, value: Any) -> Any:
-    """Return a launch argument in the interpreter's form; raise `UsageError` for a tensor off the CPU."""
-    tensor = getattr(value, "base", value)
-    if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
-        raise UsageError(
-            f"{kernel.fn.__name__} was given {name} on {tensor.device}: a trace runs on the CPU",
-            "Allocate inside the function, or pass tensors that are on the CPU.",
-        )
-    return interpreter._implicit_cvt(value)
+def _outside(kernel: Any, program: tuple[int, int, int], error: OutsideStorageError) -> UsageError:
+    """Return the error for an access outside of its storage, with the kernel's line."""
+    line = failing_line(error) or "?"
+    return UsageError(
+        f"{kernel.fn.__name__}, line {line.rpartition(':')[2]} {error.accesses}",
+        f"{line}, program {program} of the grid: mask the access, or allocate what it touches.",
+    )
 
 
 def _refuse_gluon(kernel: Any) -> None:

@@ -194,9 +194,10 @@ def test_a_file_that_does_not_import(said, tmp_path: Path, source: str, words: s
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("wild_write", "writes far outside"), ("wild_read", "reads far outside"), ("wild_atomic", "writes far")]
+    ("name", "words"),
+    [("wild_write", "stores 1 element"), ("wild_read", "loads 1 element"), ("wild_atomic", "updates 1 element past")],
 )
-def test_a_kernel_far_out_of_bounds_ends_in_a_sentence_and_not_by_a_signal(said, name: str, words: str) -> None:
+def test_an_access_out_of_bounds_is_one_sentence_and_no_signal(said, name: str, words: str) -> None:
     error = said("trace", f"{TARGETS}:{name}", code=2)
     assert words in error
     assert "derived_targets.py:" in error
