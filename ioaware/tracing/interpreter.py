@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.utils._python_dispatch as _dispatch
 import triton.language as _tl
 from triton.compiler import code_generator as _code_generator
 from triton.compiler import compiler as _compiler
@@ -34,6 +35,9 @@ from ioaware.targets.loading import failing_line
 from ioaware.tracing.address_space import AddressSpace, OutsideStorageError
 from ioaware.tracing.address_space import install as install_translation
 from ioaware.tracing.interpreter_fixes import install_fixes
+from ioaware.tracing.libdevice import install as install_libdevice
+from ioaware.tracing.loop_index import loop_range
+from ioaware.tracing.reductions import install as install_reductions
 from ioaware.tracing.source_rewrite import rewrite
 
 interpreter: Any = _interpreter
@@ -42,6 +46,7 @@ autotuner: Any = _autotuner
 jit: Any = _jit
 compiler: Any = _compiler
 
+_no_modes: Any = _dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
 COMPILER_OF_KERNELS: Any = _code_generator
 """Imported before any patch: on import it copies the language's `min` and `max`."""
 
@@ -158,6 +163,8 @@ class _Session:
         """Return a launch argument in the interpreter's form; raise `UsageError` for a tensor off the CPU."""
 
         def converted(argument: Any) -> Any:
+            if isinstance(argument, bool):  # an int32 in Triton's conversion, which its own check refuses
+                return tl.tensor(interpreter.TensorHandle(np.array([argument]), tl.int1), tl.int1)
             if not hasattr(argument, "data_ptr"):
                 return plain(argument)
             tensor = getattr(argument, "base", argument)
@@ -186,6 +193,9 @@ class _Session:
                     if isinstance(member, jit.JITFunction):  # x.sum(axis): a plain function, so that Python binds x to it
                         patches.set(tl.tensor, name, _method(member))
                 install_fixes(patches)
+                install_libdevice(patches)
+                install_reductions(patches, self.function)
+                patches.set(tl, "range", loop_range)
                 # The interpreter checks every operation for integer overflow and drops the outcome unless debugging.
                 builder = interpreter.interpreter_builder
                 patches.set(builder, "options", replace(builder.options, sanitize_overflow=False))
@@ -245,8 +255,8 @@ def _refuse_gluon(kernel: Any) -> None:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Silence numpy's warnings: masked lanes overflow and divide by zero, as on a GPU."""
+    """Silence numpy's warnings (masked lanes overflow and divide by zero) and keep torch's modes out of kernels."""
     disable_torch_function: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
-    with np.errstate(all="ignore"), warnings.catch_warnings(), disable_torch_function():
+    with np.errstate(all="ignore"), warnings.catch_warnings(), disable_torch_function(), _no_modes():
         warnings.simplefilter("ignore")
         yield

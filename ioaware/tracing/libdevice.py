@@ -5,14 +5,15 @@ The compiler replaces the stubs of that module by the target's functions; in the
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import torch as _torch
 import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
 
+from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
 
 interpreter: Any = _interpreter
@@ -51,23 +52,20 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
-def on_numpy(value: Any) -> Any:
-    """Return a libdevice function or module in a form the interpreter can call; anything else unchanged."""
-    if isinstance(value, ModuleType):
-        return _Module(value) if value.__name__ in MODULES else value
+def interpreted_function(value: Any) -> Any:
+    """Return a libdevice function, imported by name, in a form the interpreter can call; anything else unchanged."""
     if callable(value) and getattr(value, "__module__", None) in MODULES:
         return _interpreted(value.__name__)
     return value
 
 
-class _Module:
-    """Replaces the module in a kernel's globals."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-
-    def __getattr__(self, name: str) -> Any:
-        return on_numpy(getattr(self._module, name))
+def install(patches: Patches) -> None:
+    """Replace the functions of libdevice's modules, however a kernel names them."""
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for attribute, value in list(vars(module).items()):
+            if (replacement := interpreted_function(value)) is not value:
+                patches.set(module, attribute, replacement)
 
 
 def _interpreted(name: str) -> Function:

@@ -7,25 +7,41 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import triton.language as tl
+import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
 
 interpreter: Any = _interpreter
+tl: Any = _tl
 
 
 class LoopIndex(int):
-    """An integer with `.to(dtype)`; arithmetic with other integers returns another one.
+    """An integer with `.to(dtype)`; arithmetic with other integers returns another one, a comparison a tensor.
 
     The compiler has a scalar int32 tensor here. Why an integer: it is faster in the interpreter.
     """
 
+    __hash__ = int.__hash__
+
+    def tensor(self) -> Any:
+        """Return the index as a scalar int32 tensor (int64 if it needs 64 bits)."""
+        kind, data = (tl.int32, np.int32) if -(2**31) <= self < 2**31 else (tl.int64, np.int64)  # pyright: ignore[reportUnnecessaryComparison]
+        return tl.tensor(interpreter.TensorHandle(np.array([int(self)], data), kind), kind)
+
     def to(self, dtype: Any, **options: Any) -> Any:
         """Convert to a scalar tensor of `dtype`."""
-        handle = interpreter.TensorHandle(np.array([int(self)], np.int32), tl.int32)
-        return tl.tensor(handle, tl.int32).to(dtype, **options)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return self.tensor().to(dtype, **options)
+
+    def cast(self, dtype: Any, **options: Any) -> Any:
+        """Convert to a scalar tensor of `dtype`."""
+        return self.tensor().cast(dtype, **options)
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the tensor."""
+        return self.tensor().dtype
 
 
-def _closed(name: str) -> Callable[..., Any]:
+def _arithmetic(name: str) -> Callable[..., Any]:
     plain: Callable[..., Any] = getattr(int, name)
 
     def computed(*operands: Any) -> Any:
@@ -35,12 +51,33 @@ def _closed(name: str) -> Callable[..., Any]:
     return computed
 
 
+def _comparison(name: str) -> Callable[..., Any]:
+    plain: Callable[..., Any] = getattr(int, name)
+
+    def compared(*operands: Any) -> Any:
+        outcome = plain(*operands)
+        return _truth(outcome) if isinstance(outcome, bool) else outcome
+
+    return compared
+
+
+def _truth(value: bool) -> Any:
+    return tl.tensor(interpreter.TensorHandle(np.array([value]), tl.int1), tl.int1)
+
+
 for _name in ("add", "sub", "mul", "floordiv", "mod", "lshift", "rshift", "and", "or", "xor"):
     for _side in ("__", "__r"):
-        setattr(LoopIndex, f"{_side}{_name}__", _closed(f"{_side}{_name}__"))
-LoopIndex.__neg__ = _closed("__neg__")
+        setattr(LoopIndex, f"{_side}{_name}__", _arithmetic(f"{_side}{_name}__"))
+LoopIndex.__neg__ = _arithmetic("__neg__")
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(LoopIndex, f"__{_name}__", _comparison(f"__{_name}__"))
 
 
-def loop_range(*bounds: Any) -> Iterator[LoopIndex]:
-    """Return `range` over loop indices; the bounds may be scalar tensors."""
-    return map(LoopIndex, range(*map(operator.index, bounds)))
+def loop_range(start: Any, stop: Any = None, step: Any = None, **_: Any) -> Iterator[LoopIndex]:
+    """Return `range` over loop indices, for `range` and `tl.range`; the bounds may be scalar tensors."""
+    first, last = (0, start) if stop is None else (start, stop)
+    return map(LoopIndex, range(_integer(first), _integer(last), 1 if step is None else _integer(step)))
+
+
+def _integer(bound: Any) -> int:
+    return operator.index(bound.value if isinstance(bound, tl.constexpr) else bound)

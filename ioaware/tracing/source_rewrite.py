@@ -8,12 +8,13 @@ import textwrap
 import types
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
 
-from ioaware.tracing.libdevice import on_numpy
+from ioaware.tracing.boolean_operators import logical_and, logical_not, logical_or
+from ioaware.tracing.libdevice import interpreted_function
 from ioaware.tracing.loop_index import loop_range
 
 interpreter: Any = _interpreter
@@ -23,14 +24,11 @@ tl: Any = _tl
 def rewrite(source: Any) -> Callable[..., Any]:
     """Return the function as Triton's interpreter runs it, with its names and line numbers.
 
-    Its globals are a copy: the module's, the closure's, and the two names that the rewriting needs.
+    Its globals are a copy: the module's, the closure's and `HELPERS`.
     """
     names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
-    names = {name: _interpreter_form(on_numpy(value)) for name, value in names.items()}
+    names = {name: _interpreter_form(value) for name, value in names.items()} | HELPERS
     names.setdefault("range", loop_range)
-    for name in ("interpreter_semantic", "_InterpreterComparison"):  # the second since Triton 3.9
-        if hasattr(interpreter, name):
-            names[name] = getattr(interpreter, name)
     function = types.FunctionType(_rewrite_code(source), names, source.__name__, source.__defaults__)
     function.__kwdefaults__ = source.__kwdefaults__
     return function
@@ -45,10 +43,49 @@ def _rewrite_code(source: Any) -> types.CodeType:
         return source.__code__
     module = ast.parse(textwrap.dedent("".join(lines)))
     _strip_definition(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
-    interpreter.ASTTransformer().visit(module)
+    _Rewriter().visit(module)
     ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
     compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
     return next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Turns assigned values into tensors and Boolean operators into calls of `HELPERS`."""
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        self.generic_visit(node)
+        node.value = _call("assigned", node.value)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        operands: list[ast.expr] = [ast.Lambda(nothing, value) for value in node.values]
+        return _call("and" if isinstance(node.op, ast.And) else "or", *operands)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return _call("not", node.operand) if isinstance(node.op, ast.Not) else node
+
+
+def _call(helper: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name(f"ioaware {helper}", ast.Load()), list(arguments), [])
+
+
+def _assigned(value: Any) -> Any:
+    """Return an assigned value as the compiler holds it: numbers become tensors, in tuples too."""
+    if type(value) is tuple:
+        return tuple(map(_assigned, cast("tuple[Any, ...]", value)))
+    return interpreter.interpreter_semantic.to_tensor(value, False)
+
+
+HELPERS: dict[str, Any] = {
+    "ioaware assigned": _assigned,
+    "ioaware and": logical_and,
+    "ioaware or": logical_or,
+    "ioaware not": logical_not,
+}
+"""Globals of rewritten functions; the space keeps them apart from every name in a source."""
 
 
 def _strip_definition(definition: ast.FunctionDef) -> None:
@@ -66,6 +103,7 @@ def _interpreter_form(value: Any) -> Any:
     """Return a builtin imported by name in its interpreted form, a constexpr as its value, else the value itself."""
     if isinstance(value, tl.constexpr):
         return value.value
+    value = interpreted_function(value)
     if not callable(value) or isinstance(value, type) or not tl.core.is_builtin(value):
         return value
 

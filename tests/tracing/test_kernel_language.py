@@ -1,0 +1,232 @@
+"""A trace accepts what the compiler accepts, with its meaning: Boolean operators, loops, helpers, reductions."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import libdevice as cuda_libdevice
+from triton.language.extra.cuda.libdevice import rsqrt as imported_rsqrt
+
+from ioaware.result import Result
+from ioaware.targets.target import load_target
+from ioaware.tracing.byte_counter import ByteCounter, count_accesses
+from ioaware.tracing.interpreter import interpret_kernels
+from ioaware.tracing.trace import trace
+
+
+@triton.jit
+def boolean_kernel(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    values = tl.load(x + at)
+    both = values > 2 and values < 6
+    either = values <= 2 or values >= 6
+    tl.store(out + at, both.to(tl.int32))
+    tl.store(out + BLOCK + at, either.to(tl.int32))
+    tl.store(out + 2 * BLOCK + at, (not both).to(tl.int32))
+    tl.store(out + 3 * BLOCK + at, 1, mask=(BLOCK > 4) and values < 5)
+
+
+def test_operators_between_blocks_work_element_by_element() -> None:
+    x, out = torch.arange(8.0), torch.zeros(4, 8, dtype=torch.int32)
+    with interpret_kernels():
+        boolean_kernel[(1,)](x, out, BLOCK=8)
+    both = (x > 2) & (x < 6)
+    assert torch.equal(out, torch.stack([both, ~both, ~both, x < 5]).int())
+
+
+@triton.jit
+def scalar_and_kernel(flags, out, n):
+    count = 0
+    for i in range(n):
+        if i > 1 and tl.load(flags + i) > 0:
+            count += 1
+    tl.store(out, count)
+
+
+def test_and_between_scalars_loads_both_sides_as_compiled_code_does() -> None:
+    flags, out, counter = torch.tensor([1, 1, 1, 0, 1, 1]), torch.zeros(1, dtype=torch.int32), ByteCounter()
+    with interpret_kernels(), count_accesses(counter):
+        scalar_and_kernel[(1,)](flags, out, 6)
+    assert (out.item(), counter.read_bytes) == (3, 6 * 8)
+
+
+@triton.jit
+def constant_kernel(x, out, bias, HAS_BIAS: tl.constexpr):
+    value = tl.load(x)
+    if HAS_BIAS and bias is not None:
+        value += tl.load(bias)
+    tl.store(out, value)
+
+
+def test_a_constant_ends_the_evaluation() -> None:
+    x, out = torch.ones(1), torch.zeros(1)
+    with interpret_kernels():
+        constant_kernel[(1,)](x, out, None, HAS_BIAS=False)
+        constant_kernel[(1,)](x, out, None, HAS_BIAS=True)
+    assert out.item() == 1
+
+
+@triton.jit
+def range_kernel(x, out, n, flag, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for step in tl.range(0, n, 1, num_stages=2):
+        wide = step.to(tl.int64) * BLOCK + at
+        tl.store(out + wide, tl.load(x + wide), mask=(step < n - 1) & (at < BLOCK))
+    for last in tl.range(n - 1, n):
+        if flag:
+            tl.store(out + last.to(tl.int64) * BLOCK + at, 7.0)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_indices_of_ranges_and_boolean_arguments(flag: bool) -> None:
+    x, out = torch.rand(48), torch.zeros(48)
+    with interpret_kernels():
+        range_kernel[(1,)](x, out, 3, flag, BLOCK=16)
+    assert torch.equal(out, torch.cat([x[:32], torch.full((16,), 7.0 * flag)]))
+
+
+@triton.jit
+def converted(value, dtype):
+    return value.to(dtype)
+
+
+@triton.jit
+def dtype_kernel(x, out, KIND: tl.constexpr):
+    kind = out.dtype.element_ty
+    half = KIND
+    tl.store(out, converted(converted(tl.load(x), half), kind))
+
+
+def converted_sum() -> float:
+    x, out = torch.tensor([1.0 + 2**-12]), torch.zeros(1)
+    with interpret_kernels():
+        dtype_kernel[(1,)](x, out, KIND=tl.float16)
+    return out.item()
+
+
+def test_a_helper_is_given_a_dtype() -> None:
+    assert converted_sum() == 1.0
+
+
+@triton.jit
+def libdevice_kernel(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + at)
+    total = tl.extra.cuda.libdevice.tanh(value) + tl.extra.libdevice.sqrt(value)
+    tl.store(out + at, total + cuda_libdevice.exp(value) + imported_rsqrt(value))
+
+
+def libdevice_work(n: int = 64):
+    x, out = torch.rand(n, device="cuda") + 1, torch.empty(n, device="cuda")
+    return lambda: (libdevice_kernel[(1,)](x, out, BLOCK=n), out)[1]
+
+
+def test_libdevice_however_it_is_named() -> None:
+    x, out = torch.rand(8) + 1, torch.empty(8)
+    with interpret_kernels():
+        libdevice_kernel[(1,)](x, out, BLOCK=8)
+    torch.testing.assert_close(out, x.tanh() + x.sqrt() + x.exp() + x.rsqrt())
+
+
+def test_torch_calls_of_the_interpreter_are_no_launches() -> None:
+    result: Result = trace(load_target(libdevice_work), {"n": 64})
+    assert [launch.kernel for launch in result.launches] == ["libdevice_kernel"]
+    assert result.assumed is None
+
+
+@triton.jit
+def largest_with_index(value, index, other_value, other_index):
+    first = value > other_value or (value == other_value and index < other_index)
+    return tl.where(first, value, other_value), tl.where(first, index, other_index)
+
+
+@triton.jit
+def stable_sum(mean, m2, count, other_mean, other_m2, other_count):
+    """Welford's update, whose result depends on the order of a wrong reduction."""
+    total = count + other_count
+    weight = tl.where(total == 0, 0.0, other_count / total)
+    delta = other_mean - mean
+    return mean + delta * weight, m2 + other_m2 + delta * delta * count * weight, total
+
+
+@triton.jit
+def branching_maximum(left, right):
+    return left if left > right else right
+
+
+@triton.jit
+def reduce_kernel(x, out, index, moments, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows, columns = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    values = tl.load(x + rows * COLUMNS + columns)
+    best, place = tl.reduce((values, tl.broadcast_to(columns, (ROWS, COLUMNS))), 1, largest_with_index)
+    tl.store(out + tl.arange(0, ROWS), best)
+    tl.store(index + tl.arange(0, ROWS), place)
+    mean, m2, count = tl.reduce((values, tl.zeros_like(values), tl.full((ROWS, COLUMNS), 1.0, tl.float32)), 1, stable_sum)
+    tl.store(moments + tl.arange(0, ROWS), mean)
+    tl.store(moments + ROWS + tl.arange(0, ROWS), m2 / count)
+    tl.store(moments + 2 * ROWS, tl.reduce(values, None, branching_maximum))
+
+
+def test_a_reduction_with_a_function_of_the_user_s() -> None:
+    x = torch.rand(8, 64).mul(20).floor()
+    out, index, moments = torch.empty(8), torch.empty(8, dtype=torch.int32), torch.empty(17)
+    with interpret_kernels():
+        reduce_kernel[(1,)](x, out, index, moments, ROWS=8, COLUMNS=64)
+    values, places = x.max(dim=1)
+    first = torch.tensor([int((row == top).nonzero()[0]) for row, top in zip(x, values, strict=True)])
+    assert torch.equal(out, values)
+    assert torch.equal(index.long(), first)
+    assert (x.gather(1, places[:, None])[:, 0] == values).all()
+    torch.testing.assert_close(moments[:8], x.mean(dim=1))
+    torch.testing.assert_close(moments[8:16], x.var(dim=1, correction=0))
+    assert moments[16] == x.max()
+
+
+def test_a_large_reduction_takes_less_than_seconds() -> None:
+    x = torch.rand(64, 512)
+    out, index, moments = torch.empty(64), torch.empty(64, dtype=torch.int32), torch.empty(129)
+    start = time.perf_counter()
+    with interpret_kernels():
+        welford_kernel[(1,)](x, moments, ROWS=64, COLUMNS=512)
+    assert time.perf_counter() - start < 5
+    torch.testing.assert_close(moments[:64], x.mean(dim=1))
+    del out, index
+
+
+@triton.jit
+def welford_kernel(x, moments, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    values = tl.load(x + tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :])
+    mean, m2, count = tl.reduce((values, tl.zeros_like(values), tl.full((ROWS, COLUMNS), 1.0, tl.float32)), 1, stable_sum)
+    tl.store(moments + tl.arange(0, ROWS), mean)
+    tl.store(moments + ROWS + tl.arange(0, ROWS), m2 / count)
+
+
+@triton.jit
+def recurrence(decay, value, other_decay, other_value):
+    return decay * other_decay, other_decay * value + other_value
+
+
+@triton.jit
+def scan_kernel(decay, x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr, REVERSE: tl.constexpr):
+    at = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    _, states = tl.associative_scan((tl.load(decay + at), tl.load(x + at)), 1, recurrence, reverse=REVERSE)
+    tl.store(out + at, states)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_with_a_function_of_the_user_s(reverse: bool) -> None:
+    decay, x, out = torch.rand(4, 32), torch.rand(4, 32), torch.empty(4, 32)
+    with interpret_kernels():
+        scan_kernel[(1,)](decay, x, out, ROWS=4, COLUMNS=32, REVERSE=reverse)
+    order = range(31, -1, -1) if reverse else range(32)
+    state, expected = torch.zeros(4), torch.empty(4, 32)
+    for step in order:
+        state = decay[:, step] * state + x[:, step]
+        expected[:, step] = state
+    torch.testing.assert_close(out, expected)
+    assert math.isfinite(out.sum())
