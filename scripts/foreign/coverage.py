@@ -159,7 +159,7 @@ def document(libraries: Mapping[str, Sequence[Row]], commits: Mapping[str, str])
     """The tables in Markdown, by library; `commits` are those of the checkouts."""
     everything = [row for rows in libraries.values() for row in rows]
     flags = " ".join(f"--{library.replace('_', '-')} PATH" for library in libraries)
-    parts = ["# Kernels nobody here wrote", INTRODUCTION, f"**{summary(everything)}**", HOW.format(flags=flags)]
+    parts = ["# Third-party kernels, derived and traced", INTRODUCTION, f"**{summary(everything)}**", HOW.format(flags=flags)]
     parts.append("\n".join(_source(library, commits) for library in libraries))
     for library, rows in libraries.items():
         header = (

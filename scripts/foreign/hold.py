@@ -231,7 +231,7 @@ def summary(found: Sequence[Row]) -> str:
     ).replace("%", " %")
 
 
-INTRODUCTION = """# Foreign kernels on an H200
+INTRODUCTION = """# Third-party kernels against an H200's counters
 
 Kernels of other libraries, derived without a GPU and then run on an {gpu} (Triton {triton}) at two sizes each, most often one
 with rows of whole sectors and one without. Requested bytes are those between an SM's L1 and the L2. Made by
