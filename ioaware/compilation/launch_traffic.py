@@ -33,7 +33,7 @@ def kernel_traffic(
     """
     ir = first_ir(launch, values, gpu)
     coarse: Any = {symbol: factor * symbol for symbol, factor in facts.multiples.items()}
-    arguments = tuple(_argument(name, substitute(value, coarse)) for name, value in ir.parameters)
+    arguments = _arguments((name, substitute(value, coarse)) for name, value in ir.parameters)
     width, height, depth = (_exchanged(extent, coarse) for extent in launch.grid)
     ranges, multiples = (tuple(sorted(fact.items(), key=str)) for fact in (facts.ranges, facts.multiples))
     return cached_traffic(ir.text, arguments, (width, height, depth), ranges, multiples)
@@ -66,7 +66,7 @@ def cached_traffic(
 def launch_touches(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[list[Touch], Programs]:
     """Return the memory instructions of one captured launch at the given values; only indices stay symbolic."""
     ir = first_ir(launch, values, gpu)
-    arguments = [_at(_argument(name, value), values) for name, value in ir.parameters]
+    arguments = [_at(argument, values) for argument in _arguments(ir.parameters)]
     return touches(ir.text, arguments, [integer_at(size, values) for size in launch.grid])
 
 
@@ -126,10 +126,25 @@ def _with_formulas(kernel: KernelTraffic, rewrite: Callable[[Expr], Expr], rewor
     )
 
 
-def _argument(name: str, value: Value) -> Argument:
-    """Return an argument of the kernel as the IR analysis takes it."""
+def _arguments(parameters: Iterable[tuple[str, Value]]) -> tuple[Argument, ...]:
+    """Return the arguments of the kernel as the IR analysis takes them."""
+    given = list(parameters)
+    storages = [_storage(value) for _, value in given]
+    shared = [storage for storage in dict.fromkeys(storages) if storage is not None and storages.count(storage) > 1]
+    memory = {storage: str(number) for number, storage in enumerate(shared)}  # no numbers that another launch has not
+    return tuple(
+        _argument(name, value, memory.get(storage, "")) for (name, value), storage in zip(given, storages, strict=True)
+    )
+
+
+def _storage(value: Value) -> int | None:
+    tensor = value.base if isinstance(value, DescriptorValue) else value
+    return tensor.storage if isinstance(tensor, TensorValue) else None
+
+
+def _argument(name: str, value: Value, memory: str) -> Argument:
     if isinstance(value, TensorValue):
-        return Pointer(name, name, value.offset * value.itemsize)
+        return Pointer(name, name, value.offset * value.itemsize, memory)
     if isinstance(value, DescriptorValue):
-        return Descriptor(name, value.shape, value.strides, name)
+        return Descriptor(name, value.shape, value.strides, name, memory)
     return Scalar(name, cast("Expr | int | float | bool", value))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sympy import Expr
 
-from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
+from ioaware.analysis.ir.accesses.access_log import Condition, Recorder, Scope, Touch
 from ioaware.analysis.ir.accesses.kernel_traffic import (
     Access,
     AccessKind,
@@ -25,6 +25,7 @@ from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy, to_sympy
 from ioaware.analysis.ir.caveats import Caveat, sentences
 from ioaware.analysis.ir.interpreter import control_flow, inline_asm, memory_ops, pure_ops, ttg_ops
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Interpreter, function_parameters
+from ioaware.analysis.ir.interpreter.unknown_names import name_unknowns, varies
 from ioaware.analysis.ir.loops.access_totals import (
     Counted,
     Programs,
@@ -74,9 +75,24 @@ def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     launched = Grid.of(grid)
     given = _given(name, function, arguments, launched)
     taken = {str(symbol) for a in arguments for symbol in _symbols(a)} | launched.taken
-    walk = Interpreter(module, launched.programs.sizes, launched.here, HANDLERS, taken)
+    pointers = frozenset(target.argument for value in given for target in value.targets)
+    walk = Interpreter(module, launched.programs.sizes, launched.here, HANDLERS, set(taken), pointers=pointers)
     walk.run_function(name, given)
+    mutable = _written(walk, arguments)
+    if not walk.loaded.isdisjoint(mutable):  # what is read may have changed since it was read before
+        walk = replace(walk, names=set(taken), record=Recorder(), values={}, mutable=mutable)
+        walk.run_function(name, given)
+    name_unknowns(walk.record)
     return name, walk, launched
+
+
+def _written(walk: Interpreter, arguments: Sequence[Argument]) -> frozenset[str]:
+    """Return the arguments that the kernel writes, directly or through another one that shares their memory."""
+    written = {touch.target.argument for touch in walk.record.touches if touch.kind != "read"}
+    if not written <= walk.pointers:  # through a pointer that is loaded from memory
+        return walk.pointers
+    shared = {a.memory for a in arguments if isinstance(a, Pointer | Descriptor) and a.name in written and a.memory}
+    return frozenset(written | {a.name for a in arguments if isinstance(a, Pointer | Descriptor) and a.memory in shared})
 
 
 def _symbols(argument: Argument) -> set[object]:
@@ -240,7 +256,7 @@ class _Counting:
             return Caveat(touch.operation, _line(touch), "counts", "count", rest)
 
         found = [doubt(f"at most: {u.name} decides the lanes and {u.why}") for u in dropped]
-        found += [doubt(f"in terms of {u.name}: {u.why}{SAME_EVERYWHERE if u.over else ''}") for u in named]
+        found += [doubt(f"in terms of {u.name}: {u.why}{SAME_EVERYWHERE if varies(u) else ''}") for u in named]
         return tuple(dict.fromkeys(found))
 
     @staticmethod

@@ -23,6 +23,8 @@ class Pointer:
     name: str
     tensor: str = ""
     offset_bytes: Expr | int = 0
+    memory: str = ""
+    """The same text for arguments that share memory; empty for memory of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Descriptor:
     shape: Sequence[Expr | int]
     strides: Sequence[Expr | int]
     tensor: str = ""
+    memory: str = ""
 
 
 Argument: TypeAlias = Pointer | Scalar | Descriptor

@@ -12,9 +12,12 @@ from functools import lru_cache
 from math import prod
 
 from ioaware.analysis.ir.algebra.constructors import floor_div, mod, substitute
-from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, poly
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Unknown, parts, poly
 from ioaware.analysis.ir.algebra.predicates import choice
 from ioaware.analysis.ir.mlir.types import Type
+
+CARRIED = ":carried"
+"""How the name of a symbol ends that stands for a loop-carried value while its loop is solved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,30 @@ def relabel(value: Value, kind: Type, indices: Sequence[Poly]) -> Value:
         if size > 1
     }
     return value.mapped(kind, lambda expression: substitute(expression, by))
+
+
+def index_symbols(values: Sequence[Value]) -> list[Symbol]:
+    """Return the indices that these values vary with: of lanes, loops and programs, and symbols of carried values."""
+    found: dict[str, Symbol] = {}
+    for value in values:
+        expressions = [value.number] if value.number is not None else []
+        for expression in (*expressions, *(part for t in value.targets for part in (t.offset, t.condition))):
+            found.update((symbol.key, symbol) for symbol in _indices(expression))
+    return [found[key] for key in sorted(found)]
+
+
+@lru_cache(maxsize=20_000)
+def _indices(expression: Poly) -> tuple[Symbol, ...]:
+    found: dict[str, Symbol] = {}
+    for atom in expression.atoms:
+        if isinstance(atom, Symbol):
+            counts = atom.upper is not None or atom.lower == ZERO  # the index of a while loop has no end yet
+            inside = (atom,) if counts or atom.name.endswith(CARRIED) else ()
+        else:
+            inner = atom.args if isinstance(atom, Unknown) else parts(atom)
+            inside = tuple(symbol for part in inner for symbol in _indices(part))
+        found.update((symbol.key, symbol) for symbol in inside)
+    return tuple(found.values())
 
 
 def reshape(value: Value, kind: Type) -> Value:

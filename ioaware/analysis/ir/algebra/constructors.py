@@ -262,8 +262,7 @@ def substitute(value: Poly, by: Mapping[str, Poly]) -> Poly:
 
     def leaf(atom: Atom) -> Poly | None:
         if isinstance(atom, Unknown):
-            over = frozenset[str]().union(*(by[key].free if key in by else {key} for key in atom.over))
-            return poly(Unknown(atom.name, atom.why, over, atom.idempotent))
+            return poly(atom.at(substitute(arg, by) for arg in atom.args))
         return by.get(atom.key) if isinstance(atom, Symbol) else None
 
     return rebuild(value, leaf, frozenset(by))

@@ -248,13 +248,25 @@ class Sum(Atom):
 
 
 class Unknown(Atom):
-    """A value that data decide or that the engine does not follow. It may vary with the symbols `over`."""
+    """A value that data decide or that the engine does not follow: a function of `args` that no rule gives.
 
-    __slots__ = ("name", "over", "why")
+    `source` says which function: two unknowns are the same value where source and arguments are equal. `name` is for readers.
+    """
 
-    def __init__(self, name: str, why: str, over: frozenset[str] = frozenset(), truth: bool = False) -> None:
-        self.name, self.why, self.over = name, why, over
-        super().__init__(f"{name}({','.join(sorted(over))})", over | {name}, idempotent=truth)
+    __slots__ = ("args", "name", "source", "why")
+
+    def __init__(self, name: str, why: str, args: Iterable[Poly] = (), truth: bool = False, source: str = "") -> None:
+        self.name, self.why, self.args, self.source = name, why, tuple(args), source
+        key = f"{name}{{{source}}}({','.join(arg.key for arg in self.args)})"
+        super().__init__(key, frozenset((name,)).union(*(arg.free for arg in self.args)), idempotent=truth)
+
+    def at(self, args: Iterable[Poly]) -> Unknown:
+        """Return the same function of other arguments."""
+        return Unknown(self.name, self.why, args, self.idempotent, self.source)
+
+    def renamed(self, name: str) -> Unknown:
+        """Return the same value under another name."""
+        return Unknown(name, self.why, self.args, self.idempotent, self.source)
 
 
 def parts(atom: Atom) -> list[Poly]:

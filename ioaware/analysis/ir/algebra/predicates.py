@@ -37,7 +37,7 @@ def negation(truth: Poly) -> Poly:
     if isinstance(atom, Test) and not atom.equal:
         return at_least_zero(-atom.value - 1)
     if isinstance(atom, Unknown):
-        return poly(Unknown(f"not {atom.name}", atom.why, atom.over, truth=True))
+        return poly(atom.renamed(atom.name.removeprefix("not ") if atom.name.startswith("not ") else f"not {atom.name}"))
     return 1 - truth
 
 

@@ -12,12 +12,12 @@ from math import gcd
 from typing import TypeAlias
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Loop
-from ioaware.analysis.ir.accesses.values import Value, select
+from ioaware.analysis.ir.accesses.values import CARRIED, Value, select
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Poly, Symbol, Test, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import choice, is_zero, negation, resolve_tests
 from ioaware.analysis.ir.algebra.prover import positive
-from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter, short
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.analysis.ir.sums.summation import sum_over
@@ -83,7 +83,7 @@ def carried_values(
     followed = [at for at, value in enumerate(init) if value.number is not None or len(value.targets) == 1]
     if not followed:
         return list(init)
-    marks = {at: Symbol(f"{names[at]}:{walk.frames(operation)}:carried") for at in followed}
+    marks = {at: Symbol(f"{names[at]}:{walk.frames(operation)}{CARRIED}") for at in followed}
     entering = [_with_expression(value, poly(marks[at])) if at in marks else value for at, value in enumerate(init)]
     leaving = _rehearsed(walk, body, entering)
     start = {at: _expression(init[at]) for at in followed}
@@ -109,10 +109,13 @@ def carried_values(
         elif mark.key in known:
             result.append(_with_expression(value, known[mark.key]))
         else:
-            over = frozenset({index.key}) | start[at].free
             why = "it is carried around a loop in a way that has no formula"
-            name = f"{names[at].lstrip('%')}@{walk.where(operation).rsplit('/', 1)[-1]}"
-            after, unknown = end[at], poly(Unknown(name, why, over, truth=value.type.element == "i1"))
+            name = f"{names[at].lstrip('%')}@{short(walk.where(operation))}"
+            after = end[at]
+            by_lane = after is None or any(key.startswith("lane") for key in after.free | start[at].free)
+            args = [*walk.surroundings(), poly(index), *(walk.lanes(value.type) if by_lane else ())]
+            source = f"{walk.identity(operation)} {names[at]}"
+            unknown = poly(Unknown(name, why, args, value.type.element == "i1", source))
             step = 1 if after is None else _step(after, mark)
             result.append(_with_expression(value, unknown if step <= 1 else start[at] + step * unknown))
     return result
@@ -223,10 +226,11 @@ def _while(walk: Interpreter, operation: Operation) -> None:
 
     def body(carried: Sequence[Value]) -> list[Value]:
         walk.bind(names, carried)
-        truth, *passed = walk.run_region(operation, 0)
-        condition[:] = [truth.number if truth.number is not None else ONE]
-        walk.bind(after_names, passed)
-        return walk.run_region(operation, 1)
+        with walk.record.inside(Loop(index, ZERO, poly(index) + 1)):
+            truth, *passed = walk.run_region(operation, 0)
+            condition[:] = [truth.number if truth.number is not None else ONE]
+            walk.bind(after_names, passed)
+            return walk.run_region(operation, 1)
 
     entering = carried_values(walk, operation, names, init, body, index, poly(index))
     _rehearsed(walk, body, entering)
@@ -267,7 +271,11 @@ def _call(walk: Interpreter, operation: Operation) -> None:
     name = re.search(r"@([\w.$-]+|\"[^\"]*\")", operation.text)
     if name is None:
         raise walk.unsupported(operation, "a call of no name")
-    walk.bind(operation.results, walk.run_function(name[1], walk.operands(operation)))
+    outer = walk.calls
+    walk.calls = (*outer, walk.identity(operation))
+    results = walk.run_function(name[1], walk.operands(operation))
+    walk.calls = outer
+    walk.bind(operation.results, results)
 
 
 HANDLERS: Mapping[str, Handler] = {"scf.for": _for, "scf.if": _if, "scf.while": _while, "tt.call": _call}

@@ -9,9 +9,10 @@ from dataclasses import replace
 from ioaware.analysis.ir.accesses.kernel_traffic import AccessKind
 from ioaware.analysis.ir.accesses.values import Target
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO
-from ioaware.analysis.ir.interpreter.pure_ops import define_unknown
+from ioaware.analysis.ir.interpreter.pure_ops import NO_RULE
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation
+from ioaware.analysis.ir.mlir.types import result_types
 
 KINDS: Mapping[str, AccessKind] = {"ld": "read", "st": "write", "red": "atomic", "atom": "atomic"}
 INSTRUCTION = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248])\.)?[a-z]+(\d+)\b")
@@ -37,7 +38,8 @@ def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
             frames = walk.frames(operation)
             walk.record.touch(KINDS[name], operation.name, target, address.type.shape, int(bits) // 8, ONE, frames)
     typed = operation if operation.types else replace(operation, text=operation.text.replace("} ->", "} : ->"))  # no operands
-    define_unknown(walk, typed)
+    for name, result in zip(operation.results, result_types(typed.types), strict=True):
+        walk.values[name] = walk.unknown(replace(typed, results=[name]), result, NO_RULE)
 
 
 HANDLERS: Mapping[str, Handler] = {"tt.elementwise_inline_asm": _inline_assembly}

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from math import prod
 
-from ioaware.analysis.ir.accesses.access_log import Loop
 from ioaware.analysis.ir.accesses.kernel_traffic import AccessKind
 from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value, lane, lanes
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero
-from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter, short
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 
 FROM_MEMORY = "it is loaded from memory"
+LONGEST_ARGUMENTS = 2000
+"""Characters of an address that names a loaded value; a longer one (pointers chased many times) names it by its line."""
 NOT_FOLLOWED = "it is computed in a way that is not followed"
 
 
@@ -24,44 +26,56 @@ def touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Va
     """Record an access through pointers."""
     number = ONE if mask is None else mask.number
     if number is None:
-        number = poly(
-            Unknown(f"mask@{walk.where(operation).rsplit('/', 1)[-1]}", NOT_FOLLOWED, _lane_keys(pointer.type), truth=True)
-        )
+        args = [*walk.surroundings(), *walk.lanes(pointer.type)]
+        name = f"mask@{short(walk.where(operation))}"
+        number = poly(Unknown(name, NOT_FOLLOWED, args, truth=True, source=walk.identity(operation)))
     for target in pointer.targets:
         walk.record.touch(
             kind, operation.name, target, pointer.type.shape, pointer.type.element_bytes, number, walk.frames(operation)
         )
 
 
-def _loaded(walk: Interpreter, operation: Operation, pointer: Value) -> None:
-    """Bind the result of reading memory; integers become unknowns that vary with the address."""
+def _loaded(walk: Interpreter, operation: Operation, pointer: Value, masks: Sequence[Value] | None) -> None:
+    """Bind the result of reading memory; integers become unknowns.
+
+    `masks` are the mask and what masked-off lanes are; None for what no two executions read alike.
+    """
     kind = pointer.type.of(pointer.type.pointee)
-    walk.bind(operation.results, [_from_memory(walk, operation, kind, pointer)] if operation.results else [])
+    if operation.results:
+        walk.bind(operation.results, [_from_memory(walk, operation, kind, pointer.targets, masks)])
 
 
-def _from_memory(walk: Interpreter, operation: Operation, kind: Type, pointer: Value) -> Value:
-    """Return an unknown named by the tensor it is loaded from and the line."""
+def _from_memory(
+    walk: Interpreter, operation: Operation, kind: Type, targets: Sequence[Target], masks: Sequence[Value] | None
+) -> Value:
+    """Return an unknown named by the tensor it is loaded from and the line.
+
+    Where nothing writes to the tensor it is a function of the offset and the mask: equal ones are equal values. Else each
+    operation reads another value in each execution.
+    """
     if not kind.is_integer and not kind.is_pointer:
         return Value(kind)
-    free = frozenset[str]().union(*(t.offset.free for t in pointer.targets))
-    around = {scope.index.key for scope in walk.record.scopes if isinstance(scope, Loop)}
-    over = free & (around | {s.key for p in walk.program for s in p.atoms} | _lane_keys(pointer.type))
-    base = pointer.targets[0].argument.lstrip("%") if pointer.targets else "memory"
-    name = f"{base}@{walk.where(operation).rsplit('/', 1)[-1]}"
-    atom = poly(Unknown(name, FROM_MEMORY, over, truth=kind.element == "i1"))
+    arguments = [target.argument for target in targets]
+    walk.loaded.update(arguments)
+    numbers = None if masks is None else [value.number for value in masks]
+    steady = bool(arguments) and walk.pointers.issuperset(arguments) and walk.mutable.isdisjoint(arguments)
+    args, source = [*walk.surroundings(), *walk.lanes(kind)], walk.identity(operation)
+    if steady and numbers is not None and None not in numbers:
+        offsets = [t.offset * Fraction(1, kind.element_bytes) for t in targets]
+        found = [*offsets, *(t.condition for t in targets), *(number for number in numbers if number is not None)]
+        if sum(len(arg.key) for arg in found) <= LONGEST_ARGUMENTS:
+            args, source = found, f"{kind.element} {' '.join(arguments)}"
+    base = arguments[0].lstrip("%").partition("@")[0] if arguments else "memory"
+    name = f"{base}@{short(walk.where(operation))}"
     if kind.is_pointer:
         return Value(kind, None, (Target(name, ZERO),))
-    return Value(kind, atom)
-
-
-def _lane_keys(kind: Type) -> frozenset[str]:
-    return frozenset[str]().union(*(lane(d, size).free for d, size in enumerate(kind.shape)))
+    return Value(kind, poly(Unknown(name, FROM_MEMORY, args, kind.element == "i1", source)))
 
 
 def _load(walk: Interpreter, operation: Operation) -> None:
     pointer, *rest = walk.operands(operation)
     touch(walk, operation, "read", pointer, rest[0] if rest else None)
-    _loaded(walk, operation, pointer)
+    _loaded(walk, operation, pointer, rest)
 
 
 def _store(walk: Interpreter, operation: Operation) -> None:
@@ -74,13 +88,13 @@ def _atomic(walk: Interpreter, operation: Operation) -> None:
     pointer, *rest = walk.operands(operation)
     masks = [value for value in rest if value.type.element == "i1"]
     touch(walk, operation, "atomic", pointer, masks[-1] if masks else None)
-    _loaded(walk, operation, pointer)
+    _loaded(walk, operation, pointer, None)
 
 
 def _compare_and_swap(walk: Interpreter, operation: Operation) -> None:
     pointer, *_ = walk.operands(operation)
     touch(walk, operation, "atomic", pointer, None)
-    _loaded(walk, operation, pointer)
+    _loaded(walk, operation, pointer, None)
 
 
 def _make_descriptor(walk: Interpreter, operation: Operation) -> None:
@@ -109,10 +123,11 @@ def descriptor_access(walk: Interpreter, operation: Operation, kind: AccessKind)
     starts = _numbers(walk, operation, found[2])
     shape = descriptor.block.shape
     coordinates = [start + index for start, index in zip(starts, lanes(shape), strict=True)]
-    _touch_block(walk, operation, kind, descriptor, coordinates, shape)
+    target, mask = _touch_block(walk, operation, kind, descriptor, coordinates, shape)
     if operation.results:
         result = result_types(operation.types)[0]
-        walk.bind(operation.results, [_from_memory(walk, operation, result, Value(result, None, (descriptor.target,)))])
+        inside = Value(result.of("i1"), mask)
+        walk.bind(operation.results, [_from_memory(walk, operation, result, (target,), (inside,))])
 
 
 def _touch_block(
@@ -122,7 +137,8 @@ def _touch_block(
     descriptor: TensorDescriptor,
     coordinates: Sequence[Poly],
     shape: tuple[int, ...],
-) -> None:
+) -> tuple[Target, Poly]:
+    """Record the lanes of a block that lie inside the tensor; return where they are and which."""
     width = descriptor.block.element_bytes
     mask, offset = ONE, descriptor.target.offset
     for at, size, stride in zip(coordinates, descriptor.shape, descriptor.strides, strict=True):
@@ -130,6 +146,7 @@ def _touch_block(
         offset = offset + at * stride * width
     target = replace(descriptor.target, offset=offset)
     walk.record.touch(kind, operation.name, target, shape, width, mask, walk.frames(operation))
+    return target, mask
 
 
 def descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:

@@ -13,7 +13,7 @@ from math import prod
 from ioaware.analysis.ir.accesses.access_log import Loop
 from ioaware.analysis.ir.accesses.values import Value, lane, lane_symbol, lanes, relabel, reshape, select
 from ioaware.analysis.ir.algebra.constructors import greatest, mod, substitute
-from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negation
 from ioaware.analysis.ir.interpreter.arith import BINARY, LOGICAL, compare, high_product, truncate, zero_extend
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
@@ -24,12 +24,18 @@ FROM_FLOATS = "it is computed from floating-point numbers"
 NO_RULE = "it is computed by an operation that has no formula"
 
 
-def define_unknown(walk: Interpreter, operation: Operation, why: str = NO_RULE) -> None:
-    """Bind the results as unknowns."""
+def define_unknown(walk: Interpreter, operation: Operation, why: str = NO_RULE, *, across_lanes: bool = False) -> None:
+    """Bind the results as unknowns: functions of the operands, by lane or across lanes."""
     inputs = [walk.values[name] for name in operation.operands if name in walk.values]
+    inputs = inputs if len(inputs) == len(operation.operands) else []
     kinds = result_types(operation.types)
     for name, kind in zip(operation.results, kinds, strict=True):
-        walk.values[name] = walk.unknown(replace(operation, results=[name]), kind, why, inputs)
+        single = replace(operation, results=[name])
+        walk.values[name] = walk.unknown(single, kind, why, inputs, across_lanes=across_lanes)
+
+
+def _mixes_lanes(walk: Interpreter, operation: Operation) -> None:
+    define_unknown(walk, operation, across_lanes=True)
 
 
 def _constant(walk: Interpreter, operation: Operation) -> None:
@@ -179,7 +185,7 @@ def _reshape(walk: Interpreter, operation: Operation) -> None:
     kind = result_types(operation.types)[0]
     followed = value.number is not None or value.targets
     if followed and "allow_reorder" in operation.text and prod(kind.shape) > 1 and _varies(value):
-        define_unknown(walk, operation, "its lanes come in no particular order")
+        define_unknown(walk, operation, "its lanes come in no particular order", across_lanes=True)
         return
     walk.values[operation.results[0]] = reshape(value, kind) if followed else Value(kind)
 
@@ -222,7 +228,9 @@ def _addptr(walk: Interpreter, operation: Operation) -> None:
     pointer, offset = walk.operands(operation)
     kind = result_types(split_top(operation.types)[0])[0]
     width = kind.element_bytes
-    step = offset.number if offset.number is not None else poly(Unknown(operation.results[0], FROM_FLOATS))
+    step = offset.number
+    if step is None:
+        step = walk.unknown(operation, offset.type, FROM_FLOATS).number or ZERO
     targets = tuple(replace(t, offset=t.offset + step * width) for t in pointer.targets)
     walk.values[operation.results[0]] = Value(kind, None, targets)
 
@@ -246,7 +254,9 @@ def _reduce(walk: Interpreter, operation: Operation) -> None:
         plain = len(operands) == 1 and value.number is not None and not _varies(value)
         keeps = plain and inner[0] in ("arith.maxsi", "arith.minsi", "arith.ori", "arith.andi", "arith.maxui", "arith.minui")
         single = replace(operation, results=[name])
-        walk.values[name] = Value(kind, value.number) if keeps else walk.unknown(single, kind, NO_RULE, (value,))
+        walk.values[name] = (
+            Value(kind, value.number) if keeps else walk.unknown(single, kind, NO_RULE, (value,), across_lanes=True)
+        )
 
 
 def _nothing(walk: Interpreter, operation: Operation) -> None:
@@ -261,8 +271,9 @@ def _poison(walk: Interpreter, operation: Operation) -> None:
 
 COMPUTED = (
     "tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.extern_elementwise", "tt.map_elementwise",
-    "tt.histogram", "tt.gather", "tt.scan", "tt.ptr_to_int", "tt.int_to_ptr", "ttg.fp4_to_fp",
+    "tt.ptr_to_int", "tt.int_to_ptr", "ttg.fp4_to_fp",
 )  # fmt: skip
+MIXES_LANES = ("tt.histogram", "tt.gather", "tt.scan")
 
 HANDLERS: Mapping[str, Handler] = {
     "arith.constant": _constant,
@@ -298,4 +309,5 @@ HANDLERS: Mapping[str, Handler] = {
     "nvvm.": _nothing,
     "ub.poison": _poison,
     **dict.fromkeys(COMPUTED, define_unknown),
+    **dict.fromkeys(MIXES_LANES, _mixes_lanes),
 }

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from ioaware.analysis.ir.accesses.access_log import Condition, Recorder
-from ioaware.analysis.ir.accesses.values import Target, Value, select
+from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Recorder
+from ioaware.analysis.ir.accesses.values import Target, Value, index_symbols, lanes, select
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import disjoint_or, negation
 from ioaware.analysis.ir.mlir.liveness import dead_operations
@@ -36,6 +36,10 @@ class Interpreter:
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     captured: list[Value] = field(default_factory=list[Value])  # what partitions of warps are given
     depth: int = 0
+    calls: tuple[str, ...] = ()  # the calls on the way to the function that runs
+    mutable: frozenset[str] = frozenset()  # arguments that the kernel writes, or whose memory another one writes through
+    loaded: set[str] = field(default_factory=set[str])  # arguments that integers are loaded from
+    pointers: frozenset[str] = frozenset()  # arguments of the kernel that point to memory
     unused: frozenset[int] = frozenset()  # operations of the function that runs on whose results no access can depend
 
     def value(self, name: str) -> Value:
@@ -78,18 +82,44 @@ class Interpreter:
         self.names.add(candidate)
         return Symbol(candidate, lower, upper)
 
-    def unknown(self, operation: Operation, kind: Type, why: str, over: Sequence[Value] = ()) -> Value:
-        """Return a value that the engine does not follow; an integer keeps a name for formulas."""
+    def unknown(
+        self, operation: Operation, kind: Type, why: str, over: Sequence[Value] = (), *, across_lanes: bool = False
+    ) -> Value:
+        """Return a value that the engine does not follow; an integer keeps a name for formulas.
+
+        It varies with what its operands `over` vary with; with everything around it where one of them is not followed.
+        `across_lanes`: a lane of the result depends on other lanes of the operands.
+        """
         if not kind.is_integer and not kind.is_pointer:
             return Value(kind)
-        symbols = frozenset[str]().union(
-            *(v.number.free for v in over if v.number is not None), *(t.offset.free for v in over for t in v.targets)
-        )
+        if over and all(value.number is not None or value.targets for value in over):
+            found = index_symbols(over)
+            lanes_of_operands = any(symbol.name.startswith("lane") for symbol in found)
+            args = [poly(symbol) for symbol in found if not (across_lanes and symbol.name.startswith("lane"))]
+            args += self.lanes(kind) if across_lanes and (lanes_of_operands or kind.shape) else []
+        else:
+            args = [*self.surroundings(), *self.lanes(kind)]
         name = operation.results[0] if operation.results else operation.name
-        atom = Unknown(f"{name.lstrip('%')}@{_short(self.where(operation))}", why, symbols, truth=kind.element == "i1")
+        atom = Unknown(
+            f"{name.lstrip('%')}@{short(self.where(operation))}", why, args, kind.element == "i1", self.identity(operation)
+        )
         if kind.is_pointer:
             return Value(kind, None, (Target("", poly(atom)),))
         return Value(kind, poly(atom))
+
+    def surroundings(self) -> list[Poly]:
+        """Return the indices of programs and of the loops around."""
+        loops = [poly(scope.index) for scope in self.record.scopes if isinstance(scope, Loop)]
+        return [*(place for place in self.program if place.terms), *loops]
+
+    @staticmethod
+    def lanes(kind: Type) -> list[Poly]:
+        """Return the lane indices of a type that has several lanes."""
+        return [index for index in lanes(kind.shape) if index.terms]
+
+    def identity(self, operation: Operation) -> str:
+        """Return a text that no other operation has, nor the same one in another call."""
+        return " ".join((*self.calls, *operation.results[:1], operation.location))
 
     def run_function(self, name: str, given: Sequence[Value]) -> list[Value]:
         """Call a function of the module."""
@@ -205,7 +235,8 @@ def _merged(condition: Poly, then: list[Value], other: list[Value]) -> list[Valu
     return [select(condition, a, b) for a, b in zip(then, other, strict=True)] if other else then
 
 
-def _short(place: str) -> str:
+def short(place: str) -> str:
+    """Return `file:line` without the folders."""
     return place.rsplit("/", 1)[-1]
 
 
@@ -222,4 +253,4 @@ def function_parameters(function: Operation) -> list[tuple[str, Type]]:
     return []
 
 
-__all__ = ["Handler", "Interpreter", "function_parameters"]
+__all__ = ["Handler", "Interpreter", "function_parameters", "short"]

@@ -97,7 +97,7 @@ def _clamped(value: Poly) -> Poly:
 
 
 def _varies_by_lane(unknown: Unknown) -> bool:
-    return unknown.idempotent or any(key.startswith("lane") for key in unknown.over)
+    return unknown.idempotent or any(key.startswith("lane") for key in unknown.free)
 
 
 def unknowns(value: Poly) -> list[Unknown]:
