@@ -53,7 +53,7 @@ def counting(**more: int) -> Callable[[Launch], Launch]:
 def test_the_document_is_of_the_records(hold: ModuleType) -> None:
     measured = recorded("measured")
     found = hold.rows(measured, recorded("derived"))
-    text = (ROOT / "docs" / "derive-on-h200.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "results" / "derive-against-counters.md").read_text(encoding="utf-8")
     assert hold.document(found, measured[0].environment) == text
 
 
