@@ -1,7 +1,5 @@
 """The machine of a race: what it is, and the GPU made ready on it."""
 
-# torch.backends has no complete types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The GPU of the race: calls captured in CUDA graphs, timed by events, with the two ceilings as contestants of their own."""
 
-# torch.cuda has no complete types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import gc

@@ -1,7 +1,5 @@
 """Whether an output may be believed: attention and its gradients in float64, of as many heads as can be had in a moment."""
 
-# torch has no complete types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import math

@@ -1,7 +1,5 @@
 """A contestant's work at a point: the calls to time, on as many sets of inputs as keep the caches from helping."""
 
-# torch's autograd has no types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """PyTorch's flex_attention, compiled for each shape as its documentation has it."""
 
-# flex_attention and the compiler have no complete types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

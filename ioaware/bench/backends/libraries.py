@@ -1,7 +1,5 @@
 """Attention of other libraries, where they are installed: FlashAttention 2, 3 and 4, and FlashInfer."""
 
-# None of them need be there, so none has types here.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import importlib

@@ -1,7 +1,5 @@
 """PyTorch's scaled_dot_product_attention, one back end at a time."""
 
-# torch's SDPA has no complete types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
 import warnings

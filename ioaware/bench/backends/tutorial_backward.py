@@ -5,11 +5,6 @@ K arrives multiplied by scale * log2(e), so that P = exp2(Q K^T - L). Blocks are
 (4, 5) and of (8, 3), which does not spill at head_dim 128 on Hopper, autotuning takes the faster.
 """
 
-# Triton's functions have no Python types.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportCallIssue=false, reportArgumentType=false
-# pyright: reportConstantRedefinition=false, reportUntypedFunctionDecorator=false, reportGeneralTypeIssues=false
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -6,11 +6,6 @@ Written for the race from the tutorial's description of itself; FlashAttention-2
     O /= l;  L = m + log2(l)
 """
 
-# Triton's functions have no Python types.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportCallIssue=false, reportArgumentType=false
-# pyright: reportConstantRedefinition=false, reportUntypedFunctionDecorator=false, reportGeneralTypeIssues=false
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,9 +1,5 @@
 """Triton's tutorial 06 in the race: our rendition of its design, or its own file."""
 
-# Triton and torch's autograd have no types where they are used here.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUntypedBaseClass=false, reportUnknownParameterType=false, reportMissingParameterType=false
-# pyright: reportIncompatibleMethodOverride=false
 from __future__ import annotations
 
 import importlib.util

@@ -1,9 +1,5 @@
 """`attention`: softmax(scale Q K^T) V for PyTorch users, with gradients, by the fastest kernel that can do it."""
 
-# torch's autograd has no types where it is subclassed.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownParameterType=false
-# pyright: reportMissingParameterType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false
-# pyright: reportIncompatibleMethodOverride=false
 from __future__ import annotations
 
 import math

@@ -11,11 +11,6 @@ Reads 2 N_k d + T_c (2 N d + 2 N) elements and writes (N d + 2 N)(1 + T_c), T_c 
 at the first row block that sees a key of column block j.
 """
 
-# The names are the paper's, and parameters of a Triton function have no Python types.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
 import torch

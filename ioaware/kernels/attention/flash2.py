@@ -9,11 +9,6 @@ Dao 2023, arXiv 2307.08691, Algorithm 1, per (batch, head):
 Reads N d + 2 N_k d ceil(N / B_r) elements and writes N d + N. Causal stops at the last block that a row of Q_i sees.
 """
 
-# The names are the paper's, and parameters of a Triton function have no Python types.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
 import torch

@@ -8,11 +8,6 @@ With B_r x B_c tiles: reads N d ceil(N_k / B_c) + N_k d ceil(N / B_r); then c N 
 writes 2 N N_k + N d. Causal masks S with -inf and skips nothing: Algorithm 0 computes all of S.
 """
 
-# The names are the paper's, and parameters of a Triton function have no Python types.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
 import torch

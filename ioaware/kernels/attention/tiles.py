@@ -1,9 +1,5 @@
 """Blocks of a matrix in HBM as padded tiles: 64-bit offsets, and a mask that keeps the padding out of every byte count."""
 
-# Parameters of a Triton function have no Python types: they are pointers and scalars of the kernel's own type system.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
 import triton

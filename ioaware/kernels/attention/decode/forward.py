@@ -1,7 +1,5 @@
 """Launching decode: its plan, and everything about a call that stays the same while keys are added to a cache."""
 
-# Triton's functions have no Python types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from dataclasses import dataclass

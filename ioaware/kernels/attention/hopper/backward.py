@@ -1,7 +1,5 @@
 """Launching the Hopper backward kernels: which of them for each head_dim, their plans, and the buffers between them."""
 
-# Gluon has no types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

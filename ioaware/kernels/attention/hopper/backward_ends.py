@@ -5,11 +5,6 @@ finish_kernel: dQ = scale * sums, which lie in the order of a wgmma accumulator'
 finish_parts_kernel: dK and dV of the column blocks that several programs worked on, likewise
 """
 
-# The names are the paper's, and parameters of a Triton function have no Python types.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
 import triton

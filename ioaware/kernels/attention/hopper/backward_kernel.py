@@ -17,11 +17,6 @@ an accumulator's registers lie (hopper_sums.py); likewise dK and dV of a column 
 rest.
 """
 
-# The names are the paper's, and parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false, reportAssignmentType=false
-# pyright: reportGeneralTypeIssues=false
 from __future__ import annotations
 
 from triton.experimental import gluon

@@ -7,11 +7,6 @@ many are passed over from one head to the next, whether dQ's sums begin with it,
 with HOLD, 64 columns of its K in registers.
 """
 
-# The names are the paper's, and parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false, reportAssignmentType=false
-# pyright: reportGeneralTypeIssues=false, reportPossiblyUnboundVariable=false
 from __future__ import annotations
 
 from triton.experimental import gluon

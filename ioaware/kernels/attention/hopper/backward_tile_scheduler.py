@@ -10,10 +10,6 @@ a pair          of causal column blocks, the longest of a head with its shortest
 (docs/hopper-attention.md has what each was worth, and entries 6, 11 and 16 the same thoughts for row blocks).
 """
 
-# Parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false
 from __future__ import annotations
 
 from triton.experimental import gluon
@@ -77,7 +73,7 @@ def rows_of(r, part, col, sizes, deal, CAUSAL: gl.constexpr, MASKED: gl.constexp
     on in each head of its group."""
     row_blocks, _, _, _, _, before, _, _ = deal
     first, end = first_that_sees(col, row_blocks, sizes, CAUSAL, MASKED, BLOCK_M), row_blocks
-    if SPLIT:  # noqa: SIM102  (one is known when the kernel is compiled, one when it runs)
+    if SPLIT:
         if r == before:
             first, end = run_of(0, deal)
             tile = tile_of_run(part, 0, deal) * row_blocks
@@ -113,7 +109,7 @@ def place_of(r, part, zero, sizes, deal, CAUSAL: gl.constexpr, WHOLE: gl.constex
             block = by_length // others
             batch_head = paired + by_length - block * others
     else:
-        if SPLIT:  # noqa: SIM102
+        if SPLIT:
             if r == before:
                 hand = before * gl.num_programs(0) + tile_of_run(part, zero, deal)
         batch_head = hand // blocks

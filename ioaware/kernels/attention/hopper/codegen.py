@@ -1,8 +1,5 @@
 """Arithmetic for which the compiler's own choice of instructions is slow or takes registers that there are not."""
 
-# Parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportArgumentType=false
 from __future__ import annotations
 
 import triton

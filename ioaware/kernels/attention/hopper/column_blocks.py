@@ -1,9 +1,5 @@
 """Column blocks of the Hopper backward kernels: which ones a program works on, which rows see them, and the mask between."""
 
-# Parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false
 from __future__ import annotations
 
 from triton.experimental import gluon

@@ -10,11 +10,6 @@ dQ comes from a kernel of its own (hopper_dq.py): seven matmuls a pair of blocks
 writer, so that the bits are the same every time, and nothing is accumulated in memory.
 """
 
-# The names are the paper's, and parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false, reportAssignmentType=false
-# pyright: reportGeneralTypeIssues=false
 from __future__ import annotations
 
 from triton.experimental import gluon

@@ -5,10 +5,6 @@ of a warp adds 512 adjacent bytes, and nothing is shuffled. A thread meets the s
 where one program has all of a row's parts, nobody has to wait for anybody.
 """
 
-# Parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false
 from __future__ import annotations
 
 from triton.experimental import gluon

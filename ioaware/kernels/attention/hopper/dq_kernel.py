@@ -5,12 +5,6 @@ Dao 2023, arXiv 2307.08691, Algorithm 2, the other way round, for one row block 
 While one consumer is busy with exponentials, the other's matmuls run. Tiles are the forward kernel's (hopper_forward.py).
 """
 
-# The names are the paper's, and parameters of a Gluon function have no Python types.
-# ruff: noqa: SIM102 (a compile-time condition around one at run time)
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false, reportAssignmentType=false
-# pyright: reportGeneralTypeIssues=false
 from __future__ import annotations
 
 from triton.experimental import gluon

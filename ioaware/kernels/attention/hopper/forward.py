@@ -1,7 +1,5 @@
 """Launching the Hopper kernel: what it refuses, and what is remembered of a call for the next one like it."""
 
-# Gluon and torch.cuda have no types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -16,12 +16,6 @@ A program works on one row block after the other: while O of one is written, Q, 
 Loads and stores are TMA: rows beyond seq_len or kv_len and columns beyond head_dim come as zeros and are not written.
 """
 
-# The names are the paper's, and parameters of a Gluon function have no Python types.
-# ruff: noqa: E741, SIM102 (a compile-time condition around one at run time)
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false, reportAssignmentType=false
-# pyright: reportGeneralTypeIssues=false
 from __future__ import annotations
 
 from triton.experimental import gluon

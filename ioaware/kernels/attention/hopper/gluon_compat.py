@@ -1,6 +1,5 @@
 """Gluon's names that changed between Triton 3.6 and 3.9, under one name each, and which Triton it is."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from typing import Any, cast

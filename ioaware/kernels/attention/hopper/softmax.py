@@ -14,12 +14,6 @@ and making one of a tensor would bring all warps together. PTX's `vote` leaves i
 another line of PTX makes a number of it.
 """
 
-# Parameters of a Gluon function have no Python types.
-# The names are the paper's.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportArgumentType=false, reportCallIssue=false
-# pyright: reportOperatorIssue=false, reportGeneralTypeIssues=false
 from __future__ import annotations
 
 import triton

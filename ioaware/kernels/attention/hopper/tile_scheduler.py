@@ -11,10 +11,6 @@ A place comes from its number by divisions without anything that is carried from
 a formula; and the divisions by multiplication, as two of them came to 580 cycles a tile (docs/hopper-attention.md).
 """
 
-# Parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false
 from __future__ import annotations
 
 from triton.experimental import gluon

@@ -9,9 +9,6 @@ are there, 128 that wait and 128 that only `bar.arrive`. Nobody arrives twice be
 back only through it. All consumers have to take equally many turns.
 """
 
-# Parameters of a Gluon function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportArgumentType=false, reportCallIssue=false
 from __future__ import annotations
 
 from triton.experimental import gluon

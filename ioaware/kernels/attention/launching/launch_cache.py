@@ -6,9 +6,6 @@ Triton 3.6 to 3.9 hand a compiled kernel's arguments to its launcher in the same
 Triton, and whenever a hook, a profiler or an interceptor waits for launches, it takes the ordinary way.
 """
 
-# Triton's runtime has no Python types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportPrivateImportUsage=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 from collections.abc import Mapping

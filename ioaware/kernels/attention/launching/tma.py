@@ -1,7 +1,5 @@
 """TMA's views of tensors: which tensors can have one, its boxes and how a box lies in shared memory; and what GPU there is."""
 
-# Gluon and torch.cuda have no types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from functools import lru_cache

@@ -8,11 +8,6 @@ Seven matmuls a pair of blocks instead of five buy determinism and no float32 co
 transposed, as those for dV and dK take them.
 """
 
-# The names are the paper's, and parameters of a Triton function have no Python types.
-# ruff: noqa: E741
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
 import torch

@@ -4,10 +4,6 @@ TMA takes a descriptor of the whole tensor [batch, heads, rows, head_dim] and fi
 program one instruction a tile. Pointers do the same on any GPU and for any strides, with masks where something lies beyond.
 """
 
-# Parameters of a Triton function have no Python types.
-# pyright: reportMissingParameterType=false, reportUnknownParameterType=false, reportUnknownVariableType=false
-# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportConstantRedefinition=false
-# pyright: reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
 from typing import Any
