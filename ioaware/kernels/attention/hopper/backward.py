@@ -127,7 +127,7 @@ class Prepared:
 
 def _first(tensors: Mapping[str, torch.Tensor], grid: tuple[int, int, int], constants: Mapping[str, Any], parts: int) -> Step:
     """What comes before all gradients."""
-    from ioaware.kernels.attention.hopper.backward_ends import prepare_kernel
+    from ioaware.kernels.attention.hopper.backward_preprocess import prepare_kernel
 
     o, do, seq_len = tensors["o"], tensors["do"], tensors["q"].shape[2]
     return Step(
@@ -142,7 +142,7 @@ def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
     from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9
 
     (batch, kv_heads, kv_len, head_dim), programs = k.shape, processors(q.device.index or 0)
-    spills = SINCE_3_9.value and padded_head_dim(head_dim) == 128 and kv_len % BLOCK_N > 0  # if divided, and only then
+    spills = SINCE_3_9.value and padded_head_dim(head_dim) == 128 and kv_len % BLOCK_N > 0  # if divide, and only then
     return BackwardTiling.of(
         head_dim, q.shape[2], kv_len, q.shape[1] // kv_heads, batch * kv_heads, programs, causal=causal, divides=not spills
     )  # fmt: skip
@@ -162,7 +162,7 @@ def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: f
 
 def _last(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> Iterator[Step]:
     """dQ, dK and dV out of their sums."""
-    from ioaware.kernels.attention.hopper.backward_ends import finish_kernel, finish_parts_kernel
+    from ioaware.kernels.attention.hopper.backward_postprocess import finish_kernel, finish_parts_kernel
 
     dq, dk, dv = (tensors[name] for name in ("dq", "dk", "dv"))
     batch, heads, seq_len, head_dim = dq.shape

@@ -16,7 +16,7 @@ BY_LENGTH = 31 / 16
 """So many rounds of causal column blocks are dealt by length, the last ones, and even out what pairs before them left uneven.
 A little less than whole rounds: the last one, which is not full, has the shortest."""
 LEAST_SHARE, WORTH_ONE_OF = 4, 64
-"""Without a mask, the last round's column blocks are divided by rows where this saves one row block of so many. A run is not
+"""Without a mask, the last round's column blocks are divide by rows where this saves one row block of so many. A run is not
 shorter than so many row blocks, and adding dK and dV up takes about as long."""
 WHOLE_BLOCKS, KEPT_BYTES = 4, 33 * 2**20
 """A program works on whole heads of so many column blocks at most, where the L2 keeps what is visited again for the next one:
@@ -36,11 +36,11 @@ class BackwardTiling:
     whole: bool
     paired: int
     before: int
-    """Rounds of whole column blocks, where the last one is divided by rows."""
+    """Rounds of whole column blocks, where the last one is divide by rows."""
     left: int
-    """Column blocks of the last round that are divided by rows."""
+    """Column blocks of the last round that are divide by rows."""
     share: int
-    """Row blocks of a run of these; 0: nothing is divided."""
+    """Row blocks of a run of these; 0: nothing is divide."""
     sums_shape: tuple[int, int]
     """Of dQ's sums: query heads, of all or of one key head for each program, and numbers of each."""
 
@@ -50,7 +50,7 @@ class BackwardTiling:
         divides: bool = True,
     ) -> BackwardTiling:  # fmt: skip
         """The fastest measured at 16,384 tokens on 132 processors (docs/hopper-attention.md). batch_heads counts key heads,
-        each of `group` query heads; divides: whether the last round may be divided by rows."""
+        each of `group` query heads; divides: whether the last round may be divide by rows."""
         width = padded_head_dim(head_dim)
         blocks = -(-kv_len // BLOCK_N)
         paired = 0
@@ -96,7 +96,7 @@ class BackwardTiling:
 
     @property
     def parts(self) -> int:
-        """Numbers in the sums of dK and dV of the column blocks that are divided by rows."""
+        """Numbers in the sums of dK and dV of the column blocks that are divide by rows."""
         width = next(width for width, rows in FUSED_ROWS.items() if rows == self.block_m)
         return 2 * self.left * BLOCK_N * width
 

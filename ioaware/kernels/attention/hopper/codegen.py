@@ -1,4 +1,4 @@
-"""Arithmetic for which the compiler's own choice of instructions is slow or takes registers that there are not."""
+"""Arithmetic that steers the compiler to faster instructions or fewer live registers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ FLOAT16_PAIR = gl.constexpr("{ .reg .b16 a, b; mov.b32 {a, b}, $2; cvt.f32.f16 $
 
 
 @gluon.jit
-def widened(x):
-    """float32 of float16 or bfloat16. Of numbers that were float32 before, the compiler would otherwise round each by itself,
-    in the unit of the exponentials, instead of two at once."""
+def to_float32(x):
+    """Convert float16 or bfloat16 to float32, two elements at a time.
+
+    Why: for numbers rounded from float32 the compiler would round each one again, in the unit of the exponentials.
+    """
     if x.dtype == gl.bfloat16:
         return gl.inline_asm_elementwise(BFLOAT16_PAIR, "=r,=r,r", [x], gl.float32, is_pure=True, pack=2)
     return gl.inline_asm_elementwise(FLOAT16_PAIR, "=f,=f,r", [x], gl.float32, is_pure=True, pack=2)
 
 
 @gluon.jit
-def turn(n, SLOTS: gl.constexpr):
-    """Slot of the n-th tile of a ring, whose SLOTS are a power of two, and the phase of its barriers. Of n % SLOTS the compiler
-    makes n * size - n // SLOTS * SLOTS * size, for each address in the slot, and carries every product through the loop."""
+def ring_slot_phase_pow2(n, SLOTS: gl.constexpr):
+    """Return the ring slot of the n-th tile and the phase of its barriers, for SLOTS a power of two.
+
+    Why: n % SLOTS would compile to n * size - n // SLOTS * SLOTS * size for each address, all carried through the loop.
+    """
     return n & (SLOTS - 1), (n // SLOTS) & 1
 
 
@@ -32,16 +36,21 @@ def _log2(slots: int) -> int:
 
 
 @gluon.jit
-def ring(n, SLOTS: gl.constexpr):
-    """Slot of the n-th tile of a ring of any number of slots and the phase of its barriers. Bits are cheaper than what rounds
-    a number that might be negative."""
+def ring_slot_phase(n, SLOTS: gl.constexpr):
+    """Return the ring slot of the n-th tile and the phase of its barriers, for any number of slots.
+
+    Why bits where they do: a division of a number that might be negative needs rounding.
+    """
     if SLOTS & (SLOTS - 1) == 0:
         return n & (SLOTS - 1), (n >> _log2(SLOTS)) & 1
     return n % SLOTS, (n // SLOTS) & 1
 
 
 @gluon.jit
-def unknown_zero(n):
-    """Zero, of a number that is never negative, which the compiler does not know. What is computed from it is computed where it
-    is written; what never changes would be computed once, far above, and kept in registers until then."""
+def opaque_zero(n):
+    """Return 0, computed from n >= 0 so that the compiler cannot prove it.
+
+    Why: an expression that uses it is computed where it is written. A loop invariant would be computed before the loop and
+    occupy registers until then.
+    """
     return gl.minimum(n, 0)

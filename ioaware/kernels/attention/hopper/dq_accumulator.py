@@ -1,8 +1,8 @@
-"""dQ's float32 sums in global memory: column blocks add their parts, and a program that adds all of them writes dQ.
+"""dQ's float32 accumulator in HBM: column blocks add their parts, and a CTA that has added all of them stores dQ.
 
-They are in pieces of 64 rows by 64 columns, in the order in which the registers of a wgmma's accumulator lie: each instruction
-of a warp adds 512 adjacent bytes, and nothing is shuffled. A thread meets the same numbers in every part of a piece, so
-where one program has all of a row's parts, nobody has to wait for anybody.
+Pieces of 64 rows by 64 columns have the element order of a wgmma accumulator's registers: each instruction of a warp adds 512
+adjacent bytes, without shuffles. A thread has the same elements of every part of a piece, so a CTA that computes all parts of
+a row needs no synchronisation.
 """
 
 from __future__ import annotations
@@ -11,75 +11,81 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
-from ioaware.kernels.attention.hopper.gluon_compat import reinterpreted, tma_store, tma_store_wait, warpgroup_barrier
+from ioaware.kernels.attention.hopper.gluon_compat import reinterpret_smem, tma_store, tma_store_wait, warpgroup_barrier
 
 PIECE = gl.constexpr(4096)
-"""Numbers of dQ that a consumer adds for a row block: 64 rows by 64 columns."""
+"""Elements of dQ that a consumer adds for a row block: 64 rows by 64 columns."""
 # Four registers of an accumulator at the address of the first; every output of an asm must be written.
 NOTHING = "".join(f"mov.b32 ${i}, 0;\n" for i in range(4))
 ADD = gl.constexpr("red.global.add.v4.f32 [$4], {$8, $9, $10, $11};\n" + NOTHING)
-# The same, and a number of bytes that the L2 evicts after all others: CUTLASS's EVICT_LAST, which createpolicy makes too.
+# With a cache hint: the L2 evicts these bytes last (CUTLASS's EVICT_LAST).
 KEEP = "{ .reg .b64 keep; mov.b64 keep, 0x14F0000000000000;\n"
 ADD_KEPT = gl.constexpr(KEEP + "red.global.add.L2::cache_hint.v4.f32 [$4], {$8, $9, $10, $11}, keep; }\n" + NOTHING)
 STORE_KEPT = gl.constexpr(KEEP + "st.global.L2::cache_hint.v4.b32 [$4], {$8, $9, $10, $11}, keep; }\n" + NOTHING)
 
 
 @gluon.jit
-def places(sums, dq, zero):
-    """Where in its piece of the sums each number of dQ's 64 by 64 is, or in two pieces of 64 by 128 (the order is
-    hopper_ends.in_rows's)."""
+def element_pointers(accumulator, dq, zero):
+    """Return pointers to the places of dQ's 64 by 64 elements in their piece, or of 64 by 128 in two pieces.
+
+    The order is that of backward_postprocess.in_rows.
+    """
     row = gl.arange(0, 64, gl.SliceLayout(1, dq.type.layout))[:, None]
     col = gl.arange(0, dq.shape[1], gl.SliceLayout(0, dq.type.layout))[None, :]
     thread = (row >> 4) * 32 + (row & 7) * 4 + ((col >> 1) & 3)
     register = (col >> 3) * 512 + ((row >> 3) & 1) * 2 + (col & 1)
-    return sums + (thread * (1 + zero)).to(gl.int64) * 4 + register.to(gl.int64)
+    return accumulator + (thread * (1 + zero)).to(gl.int64) * 4 + register.to(gl.int64)
 
 
 @gluon.jit
-def add(sums, dq, zero, HOW: gl.constexpr):
-    """Adds dQ's 64 by 64 to its piece of the sums."""
-    where = places(sums, dq, zero).to(gl.int64)
+def atomic_add(accumulator, dq, zero, HOW: gl.constexpr):
+    """Add dQ's 64 by 64 elements to their piece of the accumulator."""
+    where = element_pointers(accumulator, dq, zero).to(gl.int64)
     gl.inline_asm_elementwise(HOW, "=r,=r,=r,=r,l,l,l,l,r,r,r,r", [where, dq], gl.int32, is_pure=False, pack=4)
 
 
 @gluon.jit
-def begin(sums, dq, zero):
-    """Writes dQ's 64 by 64 over what its piece of the sums was."""
-    where, bits = places(sums, dq, zero), dq.to(gl.int32, bitcast=True)
+def initialize(accumulator, dq, zero):
+    """Overwrite a piece of the accumulator with dQ's 64 by 64 elements."""
+    where, bits = element_pointers(accumulator, dq, zero), dq.to(gl.int32, bitcast=True)
     gl.inline_asm_elementwise(STORE_KEPT, "=r,=r,=r,=r,l,l,l,l,r,r,r,r", [where, bits], gl.int32, is_pure=False, pack=4)
 
 
 @gluon.jit
-def put(sums, dq, begins, zero, WHOLE: gl.constexpr):
-    """Adds dQ's 64 by 64 to its piece of the sums. Those of one program's heads begin with what it has of the first column
-    block, and stay in the L2."""
+def accumulate(accumulator, dq, overwrite, zero, WHOLE: gl.constexpr):
+    """Add dQ's 64 by 64 elements to their piece of the accumulator.
+
+    With WHOLE, the accumulator is this CTA's own and stays in the L2; the first column block overwrites it.
+    """
     if WHOLE:
-        if begins:
-            begin(sums, dq, zero)
+        if overwrite:
+            initialize(accumulator, dq, zero)
         else:
-            add(sums, dq, zero, ADD_KEPT)
+            atomic_add(accumulator, dq, zero, ADD_KEPT)
     else:
-        add(sums, dq, zero, ADD)
+        atomic_add(accumulator, dq, zero, ADD)
 
 
 @gluon.jit
-def next_sums(sums, i, first, passed, BLOCK: gl.constexpr):
-    """The sums of the next row block, which is block i of this head or, where that is the first, of the next in the group,
-    and so many are passed over between."""
-    sums += BLOCK
+def next_accumulator(accumulator, i, first, skipped, BLOCK: gl.constexpr):
+    """Return the accumulator of the next row block, block i of this head, or the first of the next head in the group.
+
+    skipped: row blocks between the end in one head and the first in the next.
+    """
+    accumulator += BLOCK
     if i == first:
-        sums += passed * BLOCK
-    return sums
+        accumulator += skipped * BLOCK
+    return accumulator
 
 
 @gluon.jit
-def write_piece(C: gl.constexpr, dQ, x, tile, block, batch, kv_head, end, group, scale, BLOCK_M: gl.constexpr):
-    """Writes a piece of dQ, whose numbers are x, of the block-th row block of a key head's query heads."""
+def store_piece(C: gl.constexpr, dQ, x, tile, block, batch, kv_head, end, group, scale, BLOCK_M: gl.constexpr):
+    """Store a piece x of dQ, of the block-th row block of a key head's query heads."""
     x = (x * scale).to(dQ.dtype).reshape([8, 4, 8, 4, 2, 2]).permute([1, 4, 2, 0, 3, 5]).reshape([64, 64])
     member = block // end
     head, row = kv_head * group + member, (block - member * end) * BLOCK_M
     tma_store_wait(0)  # the last store has read the tile
-    warpgroup_barrier()  # ... which every warp must know
+    warpgroup_barrier()  # ... and every warp knows it
     tile.reshape([64, 64]).store(x)
     fence_async_shared()  # what was stored to the tile, before TMA reads it
     warpgroup_barrier()
@@ -90,18 +96,20 @@ def write_piece(C: gl.constexpr, dQ, x, tile, block, batch, kv_head, end, group,
 
 
 @gluon.jit
-def write_dq(
-    C: gl.constexpr, dQ, sums, tile, batch, kv_head, end, group, scale, zero, BLOCK_M: gl.constexpr, BLOCK: gl.constexpr
+def store_dq(
+    C: gl.constexpr, dQ, accumulator, tile, batch, kv_head, end, group, scale, zero, BLOCK_M: gl.constexpr, BLOCK: gl.constexpr
 ):
-    """Writes a consumer's pieces of dQ of a key head's `group` query heads, of `end` row blocks each. sums: its first piece.
-    dQ: a descriptor with boxes of 64 by 64; tile: memory for one. Each thread reads what it has added itself, past the L1,
-    which does not see additions; and the next piece while it writes one."""
-    tile = reinterpreted(tile, dQ.dtype, [1, 1, 64, 64], dQ.layout)
-    sums += gl.arange(0, PIECE, gl.BlockedLayout([4], [32], [4], [0])) + zero * 16
-    x = gl.load(sums, cache_modifier=".cg")
+    """Store a consumer's pieces of dQ of a key head's `group` query heads, of `end` row blocks each.
+
+    accumulator: the first piece. dQ: a descriptor with boxes of 64 by 64; tile: shared memory for one. Each thread reads what it
+    added itself, bypassing the L1, which does not see atomics, and prefetches the next piece while it stores one.
+    """
+    tile = reinterpret_smem(tile, dQ.dtype, [1, 1, 64, 64], dQ.layout)
+    accumulator += gl.arange(0, PIECE, gl.BlockedLayout([4], [32], [4], [0])) + zero * 16
+    x = gl.load(accumulator, cache_modifier=".cg")
     for block in range(1, group * end):
-        sums += BLOCK
-        following = gl.load(sums, cache_modifier=".cg")
-        write_piece(C, dQ, x, tile, block - 1, batch, kv_head, end, group, scale, BLOCK_M)
+        accumulator += BLOCK
+        following = gl.load(accumulator, cache_modifier=".cg")
+        store_piece(C, dQ, x, tile, block - 1, batch, kv_head, end, group, scale, BLOCK_M)
         x = following
-    write_piece(C, dQ, x, tile, group * end - 1, batch, kv_head, end, group, scale, BLOCK_M)
+    store_piece(C, dQ, x, tile, group * end - 1, batch, kv_head, end, group, scale, BLOCK_M)

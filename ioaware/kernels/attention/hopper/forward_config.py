@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 NUMBERS = 2**30
-"""hopper_order.divided divides n by d without error while n (d inverse_of(d) - NUMBERS) is below this."""
+"""hopper_order.divide divides n by d without error while n (d inverse_of(d) - NUMBERS) is below this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class Plan:
     consumers: int
     registers: int
     q_slots: int
-    o_apart: bool = True
-    turns: bool = False
+    separate_o_smem: bool = True
+    pingpong: bool = False
 
     @property
     def block_m(self) -> int:
@@ -35,9 +35,9 @@ class Plan:
 
 FEW = Plan(block_n=128, stages=4, consumers=2, registers=240, q_slots=4)
 SHORT = Plan(block_n=64, stages=6, consumers=4, registers=112, q_slots=8)
-LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_slots=6, turns=True)
+LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_slots=6, pingpong=True)
 MEDIUM = Plan(block_n=128, stages=2, consumers=2, registers=240, q_slots=4)
-WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, o_apart=False)
+WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, separate_o_smem=False)
 """WIDE has room for three Q beside K and V: each consumer's, and the next of the consumer that finishes first."""
 PLANS = (FEW, SHORT, LONG, MEDIUM, WIDE)
 WIDTHS = (64, 128, 256)
@@ -121,5 +121,5 @@ def inverse_of(d: int) -> int:
 
 
 def divides(numbers: int, d: int) -> bool:
-    """Whether hopper_order.divided is right for 0, ..., numbers - 1 and divisor d."""
+    """Whether hopper_order.divide is right for 0, ..., numbers - 1 and divisor d."""
     return numbers * d < NUMBERS or numbers * (d * inverse_of(d) - NUMBERS) < NUMBERS  # the first implies the second

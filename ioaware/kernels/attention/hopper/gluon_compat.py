@@ -1,4 +1,4 @@
-"""Gluon's names that changed between Triton 3.6 and 3.9, under one name each, and which Triton it is."""
+"""One name for each Gluon function that Triton 3.6 to 3.9 name differently, and version tests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def _first(module: Any, *names: str) -> Any:
 
 
 warpgroup_barrier = _first(gl, "barrier", "thread_barrier")
-"""All warps of this partition meet here."""
+"""Synchronise all warps of this warp-specialisation partition."""
 
-reinterpreted = _first(gl.shared_memory_descriptor, "reinterpret", "_reinterpret")
-"""The same memory, seen with another type, shape and layout."""
+reinterpret_smem = _first(gl.shared_memory_descriptor, "reinterpret", "_reinterpret")
+"""View shared memory with another type, shape and layout."""
 
 # Later Tritons keep the old TMA names and raise from them, so the new ones come first.
 tma_load = _first(_tma, "async_load", "async_copy_global_to_shared")
@@ -26,4 +26,4 @@ tma_store_wait = cast("Any", _tma.store_wait)
 
 _version = tuple(map(int, triton.__version__.split(".")[:2]))
 SINCE_3_7, SINCE_3_9 = gl.constexpr(_version >= (3, 7)), gl.constexpr(_version >= (3, 9))
-"""Where these Tritons' assemblers have no register for a number, the kernels compute it again, with these only."""
+"""With these versions' assemblers the kernels recompute some values, which would spill otherwise."""

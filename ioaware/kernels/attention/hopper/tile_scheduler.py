@@ -1,38 +1,58 @@
-"""The order in which the Hopper kernels' programs work on row blocks: which batch, head and rows a tile has.
+"""Tile scheduler of the Hopper kernels over query rows: which batch, head and rows each work item has.
 
-Programs are dealt hands of one tile or two, one hand each in a round; who sat first in a round sits last in the next. Without a
-mask all row blocks are equally long, and hands are the row blocks, head by head. Causal ones differ in length:
-in pairs     a hand is the longest of a head with its shortest and so on, all hands equally long. Programs end within a pair of
-             one another, and only so many heads are read at a time that their K and V stay in the L2.
-by length    a hand is one row block, the longest of some heads first; who gets the longer ones of a round gets the shorter ones
-             of the next. Programs end within a short tile of one another, but K and V of all these heads are read at a time.
-The forward kernel deals the first heads in pairs and the last ones by length. Sums over all programs are the same in any order.
-A place comes from its number by divisions without anything that is carried from tile to tile, so that loads and stores have
-a formula; and the divisions by multiplication, as two of them came to 580 cycles a tile (docs/hopper-attention.md).
+A persistent CTA takes one work item per round, in serpentine order: the first CTA of a round is the last of the next.
+Without a mask all row blocks cost the same, and work items are the row blocks, head by head. Causal row blocks differ in cost:
+paired   A work item is the longest row block of a head with its shortest, and so on; all items cost the same. CTAs finish
+         within one pair of each other, and few heads are read at a time, so that their K and V stay in the L2.
+LPT      A work item is one row block, the longest of several heads first (longest processing time first). CTAs finish within
+         a short tile of each other, but K and V of all these heads are read at a time.
+The forward kernel pairs the first heads and orders the last ones by LPT. Totals over all programs do not depend on the order.
+Coordinates come from the item number by division, with nothing carried from tile to tile, so that loads and stores have a
+closed formula. The divisions are multiplications by a reciprocal (docs/hopper-attention.md has their cost).
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 
+class Sizes(NamedTuple):
+    """Sizes of the problem and numbers of the schedule, all int32."""
+
+    seq_len: Any
+    kv_len: Any
+    heads: Any
+    batch_heads: Any
+    inverse: Any
+    """inverse_of(items_per_head)."""
+    heads_inverse: Any
+    paired: Any
+    """Heads whose row blocks are paired."""
+    others_inverse: Any
+    """inverse_of the number of other heads."""
+
+
 @gluon.jit
 def inverse_of(d):
-    """hopper_plan's, for kernels that are not given it."""
+    """Return the reciprocal that `divide` takes, as forward_config.inverse_of does on the host."""
     return 0x3FFFFFFF // d + 1
 
 
 @gluon.jit
-def divided(n, inverse):
-    """n // d for inverse = (2^30 - 1) // d + 1, as long as n (d - 1) < 2^30. A division is a chain of some thirty instructions,
-    and each tile needs two."""
+def divide(n, inverse):
+    """Return n // d for inverse = inverse_of(d), exact while n (d - 1) < 2^30.
+
+    Why: an integer division is some thirty dependent instructions, and each tile needs two.
+    """
     return gl.umulhi(4 * n, inverse)
 
 
 @gluon.jit
-def run_of(seq_len, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Tiles in turn and pairs are numbered in runs of so many: a head's row blocks, a head's pairs."""
+def items_per_head(seq_len, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """Return how many row blocks a head has or, where causal, how many pairs of them."""
     blocks = gl.cdiv(seq_len, BLOCK_M)
     if CAUSAL:
         return gl.cdiv(blocks, 2)
@@ -40,65 +60,62 @@ def run_of(seq_len, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
 
 
 @gluon.jit
-def hands_in_pairs(sizes, BLOCK_M: gl.constexpr):
-    """How many hands are pairs: the first ones."""
-    return run_of(sizes[0], True, BLOCK_M) * sizes[6]
+def num_paired_items(sizes, BLOCK_M: gl.constexpr):
+    """Return how many work items are pairs; they come first."""
+    return items_per_head(sizes.seq_len, True, BLOCK_M) * sizes.paired
 
 
 @gluon.jit
-def hands_of_program(sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """How many hands this program is dealt. sizes: seq_len, kv_len, heads, batch_heads, the inverses of run_of and of heads,
-    how many heads are dealt in pairs, the inverse of how many are not."""
-    seq_len, _, _, batch_heads, _, _, paired, _ = sizes
-    hands = gl.cdiv(seq_len, BLOCK_M) * batch_heads
+def num_work_items(sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """Return how many work items this CTA has."""
+    items = gl.cdiv(sizes.seq_len, BLOCK_M) * sizes.batch_heads
     if CAUSAL:
-        hands = hands_in_pairs(sizes, BLOCK_M) + gl.cdiv(seq_len, BLOCK_M) * (batch_heads - paired)
-    rounds = hands // gl.num_programs(0)
-    left = hands - rounds * gl.num_programs(0)
-    return rounds + (seat_of(rounds) < left).to(gl.int32)
+        items = num_paired_items(sizes, BLOCK_M) + gl.cdiv(sizes.seq_len, BLOCK_M) * (sizes.batch_heads - sizes.paired)
+    rounds = items // gl.num_programs(0)
+    left = items - rounds * gl.num_programs(0)
+    return rounds + (cta_index(rounds) < left).to(gl.int32)
 
 
 @gluon.jit
-def seat_of(r):
-    """Where this program sits in the r-th round of dealing to and fro."""
+def cta_index(r):
+    """Return this CTA's position in round r of the serpentine order."""
     return gl.program_id(0) if r % 2 == 0 else gl.num_programs(0) - 1 - gl.program_id(0)
 
 
 @gluon.jit
-def hand_of(r):
-    """The number of this program's hand in the r-th round."""
-    return r * gl.num_programs(0) + seat_of(r)
+def work_item(r):
+    """Return the number of this CTA's work item in round r."""
+    return r * gl.num_programs(0) + cta_index(r)
 
 
 @gluon.jit
-def tiles_of_hand(hand, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """One or two."""
+def num_tiles(item, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """Return how many tiles a work item has: 1 or 2."""
     if CAUSAL:
-        return 1 + (hand < hands_in_pairs(sizes, BLOCK_M)).to(gl.int32)
+        return 1 + (item < num_paired_items(sizes, BLOCK_M)).to(gl.int32)
     return 1
 
 
 @gluon.jit
-def place_of(hand, second, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Batch, head and first row of a hand's first tile (second = 0) or second one (1); sizes as of hands_of_program."""
-    seq_len, _, heads, batch_heads, inverse, heads_inverse, paired, others_inverse = sizes
-    blocks = gl.cdiv(seq_len, BLOCK_M)
-    batch_head = divided(hand, inverse)
-    block = hand - batch_head * run_of(seq_len, CAUSAL, BLOCK_M)
+def tile_coordinates(item, second, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
+    """Return batch, head and first row of a work item's first tile (second = 0) or second tile (1)."""
+    blocks = gl.cdiv(sizes.seq_len, BLOCK_M)
+    batch_head = divide(item, sizes.inverse)
+    block = item - batch_head * items_per_head(sizes.seq_len, CAUSAL, BLOCK_M)
     if CAUSAL:
         block = paired_block(block, second, blocks)
-        by_length = hand - hands_in_pairs(sizes, BLOCK_M)
-        if by_length >= 0:
-            shorter = divided(by_length, others_inverse)
-            batch_head = paired + by_length - shorter * (batch_heads - paired)
+        unpaired = item - num_paired_items(sizes, BLOCK_M)
+        if unpaired >= 0:
+            shorter = divide(unpaired, sizes.others_inverse)
+            batch_head = sizes.paired + unpaired - shorter * (sizes.batch_heads - sizes.paired)
             block = blocks - 1 - shorter
-    batch = divided(batch_head, heads_inverse)
-    return batch, batch_head - batch * heads, block * BLOCK_M
+    batch = divide(batch_head, sizes.heads_inverse)
+    return batch, batch_head - batch * sizes.heads, block * BLOCK_M
 
 
 @gluon.jit
 def paired_block(pair, second, blocks):
-    """The row block in a head's pair. The longest of an odd number of blocks is beside one beyond the last row."""
+    """Return the row block of a pair. With an odd number of blocks the longest is paired with one beyond the last row."""
     block = blocks - 1 - pair
     if second == 1:
         block = pair - blocks % 2

@@ -1,12 +1,12 @@
-"""Turns of the Hopper kernel's consumers: each issues the two matmuls of a block when the one before has issued its own.
+"""Warp-scheduler barriers: consumer warpgroups issue their matmuls one after the other (ping-pong scheduling).
 
-Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), section 3.1. The tensor cores work in the order of issue. In turns a
-consumer's matmuls follow each other at once, under the others' softmax; without, consumers wait for the tensor cores together,
-and then together for the exponentials.
+Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), section 3.1. The tensor cores execute matmuls in the order of issue.
+With the barriers a consumer issues both matmuls of a block together, while the others compute softmax. Without them all
+consumers wait for the tensor cores at the same time, and then all compute exponentials at the same time.
 
-A turn is passed on at a named barrier of the SM, for which Gluon has no name: PTX's `bar.sync` waits until all of its threads
-are there, 128 that wait and 128 that only `bar.arrive`. Nobody arrives twice before the other has waited, as its turn comes
-back only through it. All consumers have to take equally many turns.
+Named barriers of the SM, for which Gluon has no function: PTX `bar.sync` waits for 256 threads, 128 that wait and 128 that
+only `bar.arrive`. A consumer arrives at a barrier again only after its own barrier has completed. All consumers must wait
+equally often.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 FIRST = gl.constexpr(8)
-"""Consumer C waits at barrier 8 + C, of 16. Triton keeps those up to 1 + CONSUMERS for itself."""
+"""Consumer C waits at barrier 8 + C, of 16. Triton uses the barriers up to 1 + CONSUMERS."""
 WAIT = gl.constexpr("bar.sync $1, 256;\nmov.b32 $0, 0;")
 ARRIVE = gl.constexpr("bar.arrive $1, 256;\nmov.b32 $0, 0;")
 
@@ -27,12 +27,12 @@ def _at(PTX: gl.constexpr, BARRIER: gl.constexpr):
 
 
 @gluon.jit
-def take_turn(C: gl.constexpr):
-    """Waits until it is consumer C's turn."""
+def warp_scheduler_barrier_sync(C: gl.constexpr):
+    """Wait until the consumer before C has issued its matmuls."""
     _at(WAIT, FIRST + C)
 
 
 @gluon.jit
-def pass_turn(C: gl.constexpr, CONSUMERS: gl.constexpr):
-    """Consumer C's turn is over; it is the next one's."""
+def warp_scheduler_barrier_arrive(C: gl.constexpr, CONSUMERS: gl.constexpr):
+    """Let the consumer after C issue its matmuls."""
     _at(ARRIVE, FIRST + (C + 1) % CONSUMERS)

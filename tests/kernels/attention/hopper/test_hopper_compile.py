@@ -136,7 +136,7 @@ def test_turns(tmp_path: Path, causal: bool) -> None:
 
 
 def test_a_plan_with_too_few_registers_is_seen(tmp_path: Path) -> None:
-    starved = Plan(block_n=256, stages=2, consumers=2, registers=240, q_slots=2, o_apart=False)
+    starved = Plan(block_n=256, stages=2, consumers=2, registers=240, q_slots=2, separate_o_smem=False)
     kernel = compiled(starved, 64, "fp16", causal=False)
     assert "C7512" in ptxas_says(kernel, tmp_path)
     assert [x for x in Code.of(kernel, tmp_path).instructions if re.search(r"\b(STL|LDL)\b", x)]

@@ -1,0 +1,8 @@
+"""Numbers that several attention kernels use."""
+
+from __future__ import annotations
+
+import triton
+
+LOG2_E = triton.language.constexpr(1.4426950408889634)
+"""log2(e): softmax kernels compute exponentials in base 2, which is one instruction."""
