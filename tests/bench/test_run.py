@@ -52,7 +52,7 @@ def test_a_record_has_times_of_who_was_right_and_reasons_of_who_was_not(point: P
     ours = record.entry("ioaware")
     assert ours is not None
     assert len(ours.times_ns) == 5
-    assert (ours.ran, ours.host_us, ours.graph) == ("exact: asked for", 12.0, True)
+    assert (ours.ran, ours.host_us, ours.graph) == ("exact: requested", 12.0, True)
     assert ours.relative_error is not None
     assert 0 < ours.relative_error < 2e-3
     reasons = {entry.name: entry.reason for entry in record.entries}

@@ -21,7 +21,7 @@ def record(point: Point) -> Record:
     amount, rate = (point.compulsory_bytes, 4e12) if point.bound_by_bytes else (point.flops, 6e14)
     ours = amount / rate * 1e9
     entries = (
-        Entry("ioaware", "ok", "hopper: asked for", "", (ours,) * 3, 23.0, True, 1e-3),
+        Entry("ioaware", "ok", "hopper: requested", "", (ours,) * 3, 23.0, True, 1e-3),
         Entry("tutorial", "ok", "", "", (2 * ours,) * 3, 50.0, True, 1e-3),
         Entry("flex", "failed", reason="no"),
     )

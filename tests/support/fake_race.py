@@ -28,7 +28,7 @@ def exact(point: Point) -> Contestant:
         how = {"is_causal": point.causal, "enable_gqa": point.heads != point.kv_heads}
         return torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), **how).to(q.dtype)
 
-    return Contestant(forward, ran=lambda: "exact: asked for")
+    return Contestant(forward, ran=lambda: "exact: requested")
 
 
 def refusing(point: Point) -> Contestant:

@@ -29,4 +29,4 @@ def plain(point: Point) -> Contestant:
     def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attention(q, k, v, causal=point.causal, backend="triton")
 
-    return Contestant(forward, ran=lambda: "triton: asked for")
+    return Contestant(forward, ran=lambda: "triton: requested")

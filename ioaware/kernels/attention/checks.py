@@ -1,4 +1,4 @@
-"""What attention kernels can work on, checked before anything is launched: each refusal says what, why and what next."""
+"""Check the arguments of attention kernels before anything is launched."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class Shape:
 def check_attention(
     kernel: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None, block_m: int, block_n: int
 ) -> Shape:
-    """The sizes of q [batch, heads, seq_len, head_dim] against k, v [batch, heads, kv_len, head_dim]. Raises UsageError."""
+    """Return the sizes of q [batch, heads, seq_len, head_dim] and k, v [batch, heads, kv_len, head_dim].
+
+    Raises UsageError for tensors that no attention kernel takes.
+    """
     shapes = f"q {_text(q.shape)}, k {_text(k.shape)}, v {_text(v.shape)}"
     layout = "Give q as [batch, heads, seq_len, head_dim], k and v as [batch, heads, kv_len, head_dim]."
     if not q.dim() == k.dim() == v.dim() == 4:

@@ -1,4 +1,4 @@
-"""`attention`: softmax(scale Q K^T) V for PyTorch users, with gradients, by the fastest kernel that can do it."""
+"""`attention`: softmax(scale Q K^T) V for PyTorch, with gradients, by the fastest kernel that supports the tensors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch.autograd.function import once_differentiable
 from ioaware.errors import UsageError
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.decode.forward import decode_forward
-from ioaware.kernels.attention.decode.num_splits import decode_refusal
+from ioaware.kernels.attention.decode.num_splits import decode_refusal_reason
 from ioaware.kernels.attention.hopper.backward import hopper_backward, is_fused
-from ioaware.kernels.attention.hopper.forward import PLAIN, REMEMBERED_AT_MOST, hopper_forward, refusal
+from ioaware.kernels.attention.hopper.forward import MAX_CACHED_CALLS, PLAIN, hopper_forward, refusal_reason
 from ioaware.kernels.attention.portable.backward import attention_backward
 from ioaware.kernels.attention.portable.forward import portable_forward
 
@@ -25,7 +25,7 @@ FORWARD = {"hopper": hopper_forward, "triton": portable_forward, "decode": decod
 
 
 class Backend(NamedTuple):
-    """Which kernel ran, and why that one."""
+    """The kernel of a call, and the reason for it."""
 
     name: BackendName
     why: str
@@ -39,12 +39,12 @@ class Attention:
 
     @property
     def backend(self) -> Backend | None:
-        """What this thread's last call ran and why; None before the first."""
+        """Kernel of this thread's last call, and the reason; None before the first."""
         return cast("Backend | None", getattr(self._last, "backend", None))
 
     @property
     def backward_backend(self) -> Backend | None:
-        """What computes the gradients of this thread's last call that had any, and why; None before the first."""
+        """Kernel of the gradients of this thread's last differentiable call, and the reason; None before the first."""
         return cast("Backend | None", getattr(self._last, "backward", None))
 
     def __call__(
@@ -58,19 +58,18 @@ class Attention:
         backend: BackendName | None = None,
         deterministic: bool | None = None,
     ) -> torch.Tensor:
-        """softmax(scale Q K^T) V, like q, with gradients for q, k and v.
+        """Compute softmax(scale Q K^T) V, like q, with gradients for q, k and v.
 
-        q [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim], where kv_heads divides heads: heads that
-        follow one another share a key head. float16, bfloat16 or float32; any strides, without copies. causal aligns the last
-        query with the last key; a row that sees no key gives zeros. scale is 1/sqrt(head_dim) unless given.
-        backend "hopper", "triton" or "decode" (seq_len up to 16) asks for one of the kernels; without it, `attention.backend`
-        tells which ran and why.
-        deterministic asks for gradients with the same bits every time, as torch.use_deterministic_algorithms does where it is
-        left out: the Hopper kernel for head_dims up to 128 adds to q's gradient in any order otherwise.
-        `attention.backward_backend` tells what computes the gradients. The output has the same bits every time in any case.
-        Raises UsageError for tensors that cannot work, and where the backend asked for cannot do it.
+        q [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim], where kv_heads divides heads: consecutive
+        heads share a key head. float16, bfloat16 or float32; any strides, without copies. causal aligns the last query with the
+        last key; a row without a visible key gives zeros. scale is 1/sqrt(head_dim) unless given. backend "hopper", "triton" or
+        "decode" (seq_len up to 16) selects a kernel; `attention.backend` is the kernel that ran and the reason. deterministic
+        selects bitwise reproducible gradients; the default is torch.are_deterministic_algorithms_enabled(). Otherwise the
+        Hopper kernel for head_dims up to 128 adds to q's gradient in any order. `attention.backward_backend` is the kernel of
+        the gradients. The output is bitwise reproducible in any case. Raises UsageError for unsupported tensors, and where the
+        requested backend does not support them.
         """
-        chosen, factor = _settled(q, k, v, scale, backend)
+        chosen, factor = _cached_choice(q, k, v, scale, backend)
         if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
             in_order = torch.are_deterministic_algorithms_enabled() if deterministic is None else deterministic
             o = cast("torch.Tensor", _Differentiable.apply(q, k, v, causal, factor, chosen.name, in_order))
@@ -85,55 +84,59 @@ attention = Attention()
 """attention(q, k, v, causal=False, scale=None, *, backend=None) -> o; see Attention.__call__."""
 
 
-_SETTLED: dict[tuple[object, ...], tuple[Backend, float]] = {}
+_CHOICES: dict[tuple[object, ...], tuple[Backend, float]] = {}
 
 
-def _settled(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, asked: BackendName | None
+def _cached_choice(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, requested: BackendName | None
 ) -> tuple[Backend, float]:
-    """The checks, the choice and the scale, remembered by all that they look at: they cost as much as the launch."""
+    """Check the arguments and choose a backend and the scale, with a cache.
+
+    Why: both together cost as much as the launch.
+    """
     if not {type(q), type(k), type(v)} <= PLAIN or not (scale is None or type(scale) is float):
-        return _settle(q, k, v, scale, asked)
+        return _check_and_choose(q, k, v, scale, requested)
     if not q.dim() == k.dim() == v.dim() == 4:
-        return _settle(q, k, v, scale, asked)
-    # How many keys there are matters to nothing here, and caches grow: only whether there are none, one, or more.
+        return _check_and_choose(q, k, v, scale, requested)
+    # Key caches grow, and the choice does not depend on kv_len: only whether it is 0, 1 or more.
     keys = (k.shape[:2], min(k.shape[2], 2), k.shape[3], k.shape == v.shape)
     layout = (q.shape, q.stride(), *keys, k.stride(), v.stride(), q.dtype, k.dtype, v.dtype)
     aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % 16 == 0
-    key = (*layout, q.device, k.device, v.device, aligned, scale, asked)
-    settled = _SETTLED.get(key)
-    if settled is None:
-        if len(_SETTLED) >= REMEMBERED_AT_MOST:
-            _SETTLED.clear()
-        settled = _SETTLED[key] = _settle(q, k, v, scale, asked)
-    return settled
+    key = (*layout, q.device, k.device, v.device, aligned, scale, requested)
+    choice = _CHOICES.get(key)
+    if choice is None:
+        if len(_CHOICES) >= MAX_CACHED_CALLS:
+            _CHOICES.clear()
+        choice = _CHOICES[key] = _check_and_choose(q, k, v, scale, requested)
+    return choice
 
 
-def _settle(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, asked: BackendName | None
+def _check_and_choose(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, requested: BackendName | None
 ) -> tuple[Backend, float]:
+    """Check the arguments; return the backend and the scale."""
     _check(q, k, v, scale)
     factor = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    return choose(q, k, v, factor, asked), factor
+    return choose(q, k, v, factor, requested), factor
 
 
-def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, asked: BackendName | None) -> Backend:
-    """The backend for these tensors. Raises UsageError if `asked` names none or one that cannot work on them."""
-    if asked not in (None, *get_args(BackendName)):
+def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, requested: BackendName | None) -> Backend:
+    """Return the backend for these tensors. Raises UsageError if `requested` does not exist or does not support them."""
+    if requested not in (None, *get_args(BackendName)):
         known = ", ".join(map(repr, get_args(BackendName)))
-        raise UsageError(f"attention: there is no backend {asked!r}", f"Ask for one of {known}, or leave it out.")
-    if asked == "triton":
-        return Backend("triton", "asked for")
-    if asked in (None, "decode"):
-        no_decode = decode_refusal(q)
+        raise UsageError(f"attention: there is no backend {requested!r}", f"Ask for one of {known}, or leave it out.")
+    if requested == "triton":
+        return Backend("triton", "requested")
+    if requested in (None, "decode"):
+        no_decode = decode_refusal_reason(q)
         if no_decode is None:
-            return Backend("decode", "asked for" if asked else f"{q.shape[2]} queries a head: its programs split the keys")
-        if asked == "decode":
+            return Backend("decode", "requested" if requested else f"{q.shape[2]} queries a head: its programs split the keys")
+        if requested == "decode":
             raise UsageError(f"attention: decode cannot do this: {no_decode}", "Leave out backend to take the one that can.")
-    why_not = refusal(q, k, v, scale)
+    why_not = refusal_reason(q, k, v, scale)
     if why_not is None:
-        return Backend("hopper", "asked for" if asked else "the fastest on this GPU")
-    if asked == "hopper":
+        return Backend("hopper", "requested" if requested else "the fastest on this GPU")
+    if requested == "hopper":
         raise UsageError(
             f"attention: the Hopper kernel cannot do this: {why_not}", "Leave out backend to take the one that can."
         )
@@ -141,12 +144,12 @@ def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, aske
 
 
 def gradients_by(chosen: Backend, head_dim: int, *, deterministic: bool) -> Backend:
-    """What computes the gradients after a forward pass by `chosen`."""
+    """Return the backend of the gradients after a forward pass by `chosen`."""
     if chosen.name != "hopper":
         return Backend("triton", "the forward pass was not the Hopper kernel's; deterministic")
     if is_fused(head_dim, deterministic=deterministic):
         return Backend("hopper", "one kernel, which adds to q's gradient in any order")
-    return Backend("hopper", "asked to be deterministic" if head_dim <= 128 else "deterministic")
+    return Backend("hopper", "deterministic results requested" if head_dim <= 128 else "deterministic")
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> None:
@@ -177,8 +180,8 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, do: torch.Tensor) -> Any:
-        # What refuses second derivatives is costly to enter, and there are none without create_graph.
-        return (_gradients_once if torch.is_grad_enabled() else _gradients)(ctx, do)
+        # The wrapper that refuses second derivatives is slow; without create_graph there are none.
+        return (_gradients_first_order if torch.is_grad_enabled() else _gradients)(ctx, do)
 
 
 def _gradients(ctx: Any, do: torch.Tensor) -> Any:
@@ -190,4 +193,4 @@ def _gradients(ctx: Any, do: torch.Tensor) -> Any:
     return (*grads, None, None, None, None)
 
 
-_gradients_once = once_differentiable(_gradients)
+_gradients_first_order = once_differentiable(_gradients)

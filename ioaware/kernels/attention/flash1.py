@@ -27,7 +27,7 @@ from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
 def flash1_init(
     O, L, M, stride_ob, stride_oh, stride_on, stride_od, seq_len, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr
 ):  # fmt: skip
-    """Line 2: O = 0, l = 0, m = -inf. Grid (row blocks, heads, batch)."""
+    """Initialise O = 0, l = 0, m = -inf (line 2). Grid (row blocks, heads, batch)."""
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     O += batch * stride_ob + head * stride_oh
     statistics = (batch * tl.num_programs(1) + head) * seq_len
@@ -49,7 +49,7 @@ def flash1_kernel(
     seq_len, kv_len, scale,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """One head: grid (heads, batch). Its programs share nothing, so O_i, l_i, m_i in HBM belong to one program."""
+    """Compute one head. Grid (heads, batch): O_i, l_i, m_i in HBM belong to one program."""
     head, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh
@@ -77,13 +77,13 @@ def flash1_kernel(
             m = tl.load(M + rows, mask=inside, other=float("-inf"))  # [B_r]
 
             s = tl.dot(q, k.T, input_precision="ieee") * scale  # [B_r, B_c]
-            seen = tl.minimum(kv_len - col, BLOCK_N)  # keys of block j, or of it that each row sees
+            visible = tl.minimum(kv_len - col, BLOCK_N)  # keys of block j, or those of it visible to each row
             if CAUSAL:
-                seen = tl.minimum(seen, rows + (kv_len - seq_len) + 1 - col)[:, None]  # [B_r, 1]
-            s = tl.where(col_lanes[None, :] < seen, s, float("-inf"))
+                visible = tl.minimum(visible, rows + (kv_len - seq_len) + 1 - col)[:, None]  # [B_r, 1]
+            s = tl.where(col_lanes[None, :] < visible, s, float("-inf"))
             m_block = tl.max(s, 1)  # [B_r]
             m_new = tl.maximum(m, m_block)  # [B_r]
-            # A row that sees no key: -inf - (-inf) would be NaN, with 0 as the reference its terms are e^-inf = 0.
+            # A row without a visible key: -inf - (-inf) is NaN; with 0 as the reference its terms are e^-inf = 0.
             block_shift = tl.where(m_block == float("-inf"), 0.0, m_block)
             shift = tl.where(m_new == float("-inf"), 0.0, m_new)
             p = tl.exp(s - block_shift[:, None])  # [B_r, B_c]
@@ -97,7 +97,7 @@ def flash1_kernel(
             store_block(o, O, row, 0, seq_len, HEAD_DIM, stride_on, stride_od, BLOCK_M, HEAD_DIM)
             tl.store(L + rows, l_new, mask=inside)
             tl.store(M + rows, m_new, mask=inside)
-        # The next j reads O_i, l_i, m_i that other threads of this program have written: wait for them.
+        # The next j reads O_i, l_i, m_i that other threads of this program have written.
         tl.debug_barrier()
 
 
@@ -111,12 +111,12 @@ def flash1(
     block_m: int = 64,
     block_n: int = 64,
 ) -> torch.Tensor:
-    """softmax(scale Q K^T) V by FlashAttention's Algorithm 1; O is rounded to the inputs' dtype at every step.
+    """Compute softmax(scale Q K^T) V by FlashAttention's Algorithm 1; O is rounded to the inputs' dtype at every step.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     causal aligns the last query with the last key; scale is 1/sqrt(head_dim) unless given; B_r = block_m, B_c = block_n.
-    Returns o like q; a row that sees no key gives zeros. Extra memory: l and m, 2 N elements of float32 per head.
-    Raises UsageError for shapes, dtypes, devices or blocks that cannot work.
+    Returns o like q; a row without a visible key gives zeros. Extra memory: l and m, 2 N elements of float32 per head.
+    Raises UsageError for unsupported shapes, dtypes, devices or blocks.
     """
     shape = check_attention("flash1", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)

@@ -16,19 +16,18 @@ import triton
 import triton.language as tl
 
 from ioaware.kernels.attention.checks import check_attention
+from ioaware.kernels.attention.constants import LOG2_E
 from ioaware.kernels.attention.launching.launch import launching, shared_memory_bytes
 from ioaware.kernels.attention.launching.on_chip_limits import flash2_options
 from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
 
-LOG2_E = tl.constexpr(1.4426950408889634)
-
 
 @triton.jit
-def attend(
+def mainloop(
     o, l, m, q, K, V, first_block, end_block, row, stride_kn, stride_kd, stride_vn, stride_vd, seq_len, kv_len, scale_log2,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
-    """O, l, m after the column blocks [first_block, end_block). FULL: every row sees every key of them."""
+    """Return O, l, m after the column blocks [first_block, end_block). FULL: every row sees every key of them."""
     lanes = tl.arange(0, tile_side(BLOCK_N))
     rows = row + tl.arange(0, q.shape[0])
     for j in range(first_block, end_block):
@@ -36,12 +35,12 @@ def attend(
         k = load_block(K, col, 0, kv_len, HEAD_DIM, stride_kn, stride_kd, BLOCK_N, HEAD_DIM, FULL)  # [B_c, d]
         s = tl.dot(q, k.T, input_precision="ieee") * scale_log2  # [B_r, B_c], in units of log 2
         if not FULL or tile_side(BLOCK_N) != BLOCK_N:
-            seen = tl.minimum(kv_len - col, BLOCK_N)  # keys of block j, or of it that each row sees
+            visible = tl.minimum(kv_len - col, BLOCK_N)  # keys of block j, or those of it visible to each row
             if CAUSAL:
-                seen = tl.minimum(seen, rows + (kv_len - seq_len) + 1 - col)[:, None]  # [B_r, 1]
-            s = tl.where(lanes[None, :] < seen, s, float("-inf"))
+                visible = tl.minimum(visible, rows + (kv_len - seq_len) + 1 - col)[:, None]  # [B_r, 1]
+            s = tl.where(lanes[None, :] < visible, s, float("-inf"))
         m_new = tl.maximum(m, tl.max(s, 1))  # [B_r]
-        shift = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row that has seen no key: -inf - (-inf) is NaN
+        shift = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row without a visible key: -inf - (-inf) is NaN
         p = tl.math.exp2(s - shift[:, None])  # [B_r, B_c]
         decay = tl.math.exp2(m - shift)  # [B_r]
         l = l * decay + tl.sum(p, 1)
@@ -59,7 +58,7 @@ def flash2_kernel(
     seq_len, kv_len, scale_log2,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """One row block of one head: grid (row blocks, heads, batch)."""
+    """Compute one row block of one head. Grid (row blocks, heads, batch)."""
     i, head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh
@@ -73,21 +72,21 @@ def flash2_kernel(
     l = tl.zeros([tile_side(BLOCK_M)], tl.float32)  # [B_r]
     m = tl.full([tile_side(BLOCK_M)], float("-inf"), tl.float32)  # [B_r], in units of log 2
 
-    seen_by_first, seen_by_last = kv_len, kv_len  # keys seen by the first and by the last row of the block
+    visible_to_first, visible_to_last = kv_len, kv_len  # keys visible to the first and to the last row of the block
     if CAUSAL:
-        seen_by_first = tl.maximum(row + 1 + (kv_len - seq_len), 0)
-        seen_by_last = tl.maximum(tl.minimum(row + BLOCK_M, seq_len) + (kv_len - seq_len), 0)
-    full, end = tl.minimum(seen_by_first, kv_len) // BLOCK_N, tl.cdiv(seen_by_last, BLOCK_N)
-    o, l, m = attend(
+        visible_to_first = tl.maximum(row + 1 + (kv_len - seq_len), 0)
+        visible_to_last = tl.maximum(tl.minimum(row + BLOCK_M, seq_len) + (kv_len - seq_len), 0)
+    full, end = tl.minimum(visible_to_first, kv_len) // BLOCK_N, tl.cdiv(visible_to_last, BLOCK_N)
+    o, l, m = mainloop(
         o, l, m, q, K, V, 0, full, row, stride_kn, stride_kd, stride_vn, stride_vd, seq_len, kv_len, scale_log2,
         CAUSAL, HEAD_DIM, BLOCK_N, True,
     )  # fmt: skip
-    o, l, m = attend(
+    o, l, m = mainloop(
         o, l, m, q, K, V, full, end, row, stride_kn, stride_kd, stride_vn, stride_vd, seq_len, kv_len, scale_log2,
         CAUSAL, HEAD_DIM, BLOCK_N, False,
     )  # fmt: skip
 
-    l = tl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
+    l = tl.where(l == 0.0, 1.0, l)  # no visible key: O = 0 and log-sum-exp = -inf
     store_block(o / l[:, None], O, row, 0, seq_len, HEAD_DIM, stride_on, stride_od, BLOCK_M, HEAD_DIM)
     lanes = tl.arange(0, tile_side(BLOCK_M))
     tl.store(Lse + row + lanes, m / LOG2_E + tl.log(l), mask=(lanes < BLOCK_M) & (row + lanes < seq_len))
@@ -103,12 +102,12 @@ def flash2(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """softmax(scale Q K^T) V and its log-sum-exp, by FlashAttention-2.
+    """Compute softmax(scale Q K^T) V and its log-sum-exp by FlashAttention-2.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     causal aligns the last query with the last key; scale is 1/sqrt(head_dim) unless given; B_r = block_m, B_c = block_n.
-    Returns o like q and lse [batch, heads, seq_len] in float32; a row that sees no key gives zeros and -inf.
-    Raises UsageError for shapes, dtypes, devices or blocks that cannot work.
+    Returns o like q and lse [batch, heads, seq_len] in float32; a row without a visible key gives zeros and -inf.
+    Raises UsageError for unsupported shapes, dtypes, devices or blocks.
     """
     shape = check_attention("flash2", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)

@@ -1,4 +1,4 @@
-"""The inputs that attention is tried on: Q, K, V, drawn on the CPU so that every device gets the same numbers."""
+"""Seeded inputs of attention, Q, K and V, of several distributions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def attention_inputs(
     distribution: Distribution = "random",
     seed: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Contiguous q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim].
+    """Return contiguous q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim].
 
     random: standard normal. large-logit: logits of standard deviation 30, whose exponentials overflow float32 without the
-    running maximum. constant-row: all keys alike, so that every row of S is constant and O is the mean of V. masked: the
-    first half of the keys gets logits 110 below the others', as an additive mask does: their weight is below float32's range.
+    running maximum. constant-row: all keys equal, so that every row of S is constant and O is the mean of V. masked: the
+    first half of the keys has logits 110 below the others', as with an additive mask: their weight underflows float32.
     """
-    place = device if torch.cuda.is_available() else "cpu"  # a GPU that is only pretended draws no numbers
+    place = device if torch.cuda.is_available() else "cpu"  # a fake GPU draws no numbers
     generator = torch.Generator(place).manual_seed(seed)
     q, k, v = (
         torch.randn((batch, heads, length, head_dim), generator=generator, dtype=dtype, device=place)

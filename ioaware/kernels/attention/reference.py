@@ -1,4 +1,4 @@
-"""Attention in float64: what every kernel's output is held against."""
+"""Attention and its gradients in float64, the reference of every kernel."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 import torch
 
 CHUNK_ELEMENTS = 2**27
-"""Elements of S held at a time: one GiB in float64."""
+"""Elements of S in memory at a time: one GiB in float64."""
 
 
 def attention_reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, scale: float | None = None
 ) -> torch.Tensor:
-    """softmax(scale Q K^T) V in float64, a head and a chunk of rows at a time.
+    """Compute softmax(scale Q K^T) V in float64, one head and one chunk of rows at a time.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim] on any device. causal aligns the last
-    query with the last key; a row that sees no key gives zeros; scale is 1/sqrt(head_dim) unless given.
+    query with the last key; a row without a visible key gives zeros; scale is 1/sqrt(head_dim) unless given.
     """
     batch, heads, seq_len, head_dim = q.shape
     kv_len = k.shape[2]
@@ -40,9 +40,11 @@ def attention_reference(
 def attention_backward_reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, *, causal: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV in float64 of what has the gradient do [batch, heads, seq_len, head_dim], a head and a chunk of rows at a
-    time: P = softmax(scale Q K^T), dV = P^T dO, dS = P (dO V^T - rowsum(dO O)), dQ = scale dS K, dK = scale dS^T Q
-    (Dao 2023, arXiv 2307.08691, section 2.3). Layouts and mask as above."""
+    """Compute dQ, dK and dV in float64 for the gradient do [batch, heads, seq_len, head_dim] of the output.
+
+    One head and one chunk of rows at a time: P = softmax(scale Q K^T), dV = P^T dO, dS = P (dO V^T - rowsum(dO O)),
+    dQ = scale dS K, dK = scale dS^T Q (Dao 2023, arXiv 2307.08691, section 2.3). Layouts and mask as above.
+    """
     batch, heads, seq_len, head_dim = q.shape
     kv_len, scale = k.shape[2], 1 / math.sqrt(head_dim)
     rows_at_once = max(1, CHUNK_ELEMENTS // 4 // kv_len)  # four matrices of the size of S at a time

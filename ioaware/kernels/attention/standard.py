@@ -20,7 +20,7 @@ from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP, padd
 from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
 
 GROUP = tl.constexpr(8)
-"""Row blocks of S walked together down each column block: their Q stays in the L2 and each K_j serves all of them."""
+"""Row blocks of S that are visited together in each column block: their Q stays in the L2 and they share each K_j."""
 
 CHUNK = 4096
 """Columns of S that one step of the two-read softmax takes."""
@@ -54,7 +54,7 @@ def standard_scores(
 
 @triton.jit
 def standard_softmax(S, P, seq_len, kv_len, CHUNK: tl.constexpr, ONE_READ: tl.constexpr):
-    """P = softmax(S), one row: grid (rows, heads, batch). A row without a key (all -inf) becomes zeros."""
+    """Compute P = softmax(S) of one row; a row of -inf becomes zeros. Grid (rows, heads, batch)."""
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     row = ((batch * tl.num_programs(1) + head) * seq_len + tl.program_id(0)) * kv_len
     cols = tl.arange(0, CHUNK)
@@ -85,7 +85,7 @@ def standard_output(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     seq_len, kv_len, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """O_i = sum over j of P_ij V_j. Grid (row blocks, heads, batch)."""
+    """Compute O_i = sum over j of P_ij V_j. Grid (row blocks, heads, batch)."""
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * BLOCK_M
     P += (batch * tl.num_programs(1) + head) * seq_len * kv_len
@@ -110,12 +110,12 @@ def standard(
     block_m: int = 64,
     block_n: int = 64,
 ) -> torch.Tensor:
-    """softmax(scale Q K^T) V with S (float32) and P (the inputs' dtype) in HBM.
+    """Compute softmax(scale Q K^T) V with S (float32) and P (the inputs' dtype) in HBM.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     causal aligns the last query with the last key; scale is 1/sqrt(head_dim) unless given; tiles are block_m x block_n.
-    Returns o like q; a row that sees no key gives zeros. Extra memory: S and P, N N_k elements each per head.
-    Raises UsageError for shapes, dtypes, devices or blocks that cannot work.
+    Returns o like q; a row without a visible key gives zeros. Extra memory: S and P, N N_k elements each per head.
+    Raises UsageError for unsupported shapes, dtypes, devices or blocks.
     """
     shape = check_attention("standard", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
     batch, heads, seq_len, kv_len = shape.batch, shape.heads, shape.seq_len, shape.kv_len

@@ -1,8 +1,12 @@
-"""Targets that are no case: `ioaware derive ioaware.kernels.attention.targets:hopper -p seq_len=4096`, and measure likewise."""
+"""Targets that are not cases, checked against float64.
+
+For example `ioaware derive ioaware.kernels.attention.targets:hopper -p seq_len=4096`, and measure likewise.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -20,7 +24,7 @@ from ioaware.kernels.attention.work import tolerance
 def hopper(
     batch: int = 1, heads: int = 16, seq_len: int = 4096, head_dim: int = 128, causal: bool = False, device: str = "cuda"
 ) -> Work:
-    """The Hopper forward kernel on random fp16 inputs [batch, heads, seq_len, head_dim], checked against float64."""
+    """Return the Hopper forward kernel on random fp16 inputs [batch, heads, seq_len, head_dim]."""
     q, k, v = attention_inputs(batch, heads, seq_len, seq_len, head_dim, dtype=torch.float16, device=device)
     return _forward("hopper", "hopper", q, k, v, causal)
 
@@ -34,18 +38,19 @@ def hopper_backward(
     deterministic: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """The Hopper backward kernels on random fp16 inputs [batch, heads, seq_len, head_dim]: (dq, dk, dv) of an output and a
-    log-sum-exp that were computed outside, checked against float64."""
+    """Return the Hopper backward kernels on random fp16 inputs [batch, heads, seq_len, head_dim].
+
+    The work returns (dq, dk, dv); o and the log-sum-exp are computed outside.
+    """
     q, k, v = attention_inputs(batch, heads, seq_len, seq_len, head_dim, dtype=torch.float16, device=device)
-    do, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device, seed=1)
+    do = _output_gradient(batch, heads, seq_len, head_dim, device, seed=1)
     scale = 1 / math.sqrt(head_dim)
     o, lse = hopper_forward(q, k, v, causal=causal, scale=scale)
-    return Work(
+    return _backward(
         lambda: gradients(q, k, v, o, lse, do, causal=causal, scale=scale, deterministic=deterministic),
-        inputs=(q, k, v, o, lse, do),
-        reference=lambda: attention_backward_reference(q, k, v, do, causal=causal),
-        tolerance=2 * tolerance("hopper", q.dtype),
-    )
+        lambda: attention_backward_reference(q, k, v, do, causal=causal),
+        "hopper", (q, k, v, o, lse, do),
+    )  # fmt: skip
 
 
 def decode(
@@ -58,7 +63,7 @@ def decode(
     causal: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """Decode on random fp16 inputs, q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
+    """Return decode on random fp16 q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
     q, k, v = _grouped(batch, heads, kv_heads, seq_len, kv_len, head_dim, device)
     return _forward("decode", "decode", q, k, v, causal)
 
@@ -73,7 +78,7 @@ def portable(
     causal: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """The portable forward kernel on random fp16 inputs, kv_len as long as seq_len unless given."""
+    """Return the portable forward kernel on random fp16 inputs; kv_len is seq_len unless given."""
     q, k, v = _grouped(batch, heads, kv_heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, device)
     return _forward("portable", "triton", q, k, v, causal)
 
@@ -88,40 +93,57 @@ def portable_backward(
     causal: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """The portable backward kernels on random fp16 inputs, kv_len as long as seq_len unless given: dQ, of an output and a
-    log-sum-exp that were computed outside."""
+    """Return the portable backward kernels on random fp16 inputs; kv_len is seq_len unless given.
+
+    The work returns dq; o and the log-sum-exp are computed outside.
+    """
     q, k, v = _grouped(batch, heads, kv_heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, device)
-    do, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device, seed=2)
+    do = _output_gradient(batch, heads, seq_len, head_dim, device, seed=2)
     scale = 1 / math.sqrt(head_dim)
     o, lse = portable_forward(q, k, v, causal=causal, scale=scale)
-    return Work(
+    return _backward(
         lambda: attention_backward(q, k, v, o, lse, do, causal=causal, scale=scale)[0],
-        inputs=(q, k, v, o, lse, do),
-        reference=lambda: attention_backward_reference(q, *_shared(q, k, v), do, causal=causal)[0],
-        tolerance=2 * tolerance("portable_backward", q.dtype),
-    )
+        lambda: attention_backward_reference(q, *_expand_groups(q, k, v), do, causal=causal)[0],
+        "portable_backward", (q, k, v, o, lse, do),
+    )  # fmt: skip
 
 
 def _grouped(
     batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, device: str
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random fp16 q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
+    """Return random fp16 q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
     q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
     _, k, v = attention_inputs(batch, kv_heads, 1, kv_len, head_dim, dtype=torch.float16, device=device, seed=1)
     return q, k, v
 
 
-def _shared(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """k and v with each key head once for each query head that uses it."""
+def _expand_groups(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return k and v with each key head repeated for each query head that uses it."""
     group = q.shape[1] // k.shape[1]
     return k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
 
 
 def _forward(name: str, backend: BackendName, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> Work:
-    """Attention by that backend, checked against float64."""
+    """Return the work of attention by that backend, checked against float64."""
     return Work(
         lambda: attention(q, k, v, causal=causal, backend=backend),
         inputs=(q, k, v),
-        reference=lambda: attention_reference(q, *_shared(q, k, v), causal=causal),
+        reference=lambda: attention_reference(q, *_expand_groups(q, k, v), causal=causal),
         tolerance=tolerance(name, q.dtype),
     )
+
+
+def _output_gradient(batch: int, heads: int, seq_len: int, head_dim: int, device: str, *, seed: int) -> torch.Tensor:
+    """Return a random fp16 gradient of the output, [batch, heads, seq_len, head_dim]."""
+    do, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device, seed=seed)
+    return do
+
+
+def _backward(
+    run: Callable[[], object],
+    reference: Callable[[], torch.Tensor | tuple[torch.Tensor, ...]],
+    name: str,
+    inputs: tuple[torch.Tensor, ...],
+) -> Work:
+    """Return the work of computing gradients, with twice the tolerance of a forward pass."""
+    return Work(run, inputs=inputs, reference=reference, tolerance=2 * tolerance(name, inputs[0].dtype))

@@ -1,4 +1,4 @@
-"""Blocks of a matrix in HBM as padded tiles: 64-bit offsets, and a mask that keeps the padding out of every byte count."""
+"""Blocks of a matrix in HBM as padded tiles, with 64-bit offsets; masks keep the padding out of every byte count."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import triton.language as tl
 from ioaware.kernels.attention.launching.on_chip_limits import padded
 
 tile_side = triton.constexpr_function(padded)
-"""Inside a kernel: the side of the tile that holds a block of so many rows or columns."""
+"""The side of the tile that holds a block of so many rows or columns, at compile time."""
 
 
 @triton.jit
 def block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr):
-    """Pointers of the tile whose first element is (row, col)."""
+    """Return pointers to the tile whose first element is (row, col)."""
     rows = row + tl.arange(0, tile_side(BLOCK_ROWS)).to(tl.int64)  # N^2 elements of S pass 2^31 at N = 46,341
     cols = col + tl.arange(0, tile_side(BLOCK_COLS)).to(tl.int64)
     return matrix + rows[:, None] * stride_row + cols[None, :] * stride_col
@@ -21,7 +21,7 @@ def block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS: tl.cons
 
 @triton.jit
 def block_mask(row, col, num_rows, num_cols, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr):
-    """True for the elements of the tile that are in the block and in the num_rows x num_cols matrix."""
+    """Return True for the tile's elements that are in the block and in the num_rows x num_cols matrix."""
     rows = tl.arange(0, tile_side(BLOCK_ROWS))
     cols = tl.arange(0, tile_side(BLOCK_COLS))
     in_rows = (rows < BLOCK_ROWS) & (row + rows < num_rows)
@@ -42,7 +42,7 @@ def load_block(
     BLOCK_COLS: tl.constexpr,
     FULL: tl.constexpr = False,
 ):
-    """The block at (row, col), zeros where the matrix or the block ends. FULL promises that the block lies inside."""
+    """Load the block at (row, col), zeros beyond the matrix or the block. FULL: the block lies inside."""
     pointers = block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS, BLOCK_COLS)
     if FULL and tile_side(BLOCK_ROWS) == BLOCK_ROWS and tile_side(BLOCK_COLS) == BLOCK_COLS:
         tile = tl.load(pointers)
@@ -64,6 +64,6 @@ def store_block(
     BLOCK_ROWS: tl.constexpr,
     BLOCK_COLS: tl.constexpr,
 ):
-    """Writes the block at (row, col), in the matrix's own dtype, and nothing outside it."""
+    """Store the block at (row, col) in the matrix's dtype, and nothing outside it."""
     pointers = block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS, BLOCK_COLS)
     tl.store(pointers, tile.to(matrix.dtype.element_ty), mask=block_mask(row, col, num_rows, num_cols, BLOCK_ROWS, BLOCK_COLS))

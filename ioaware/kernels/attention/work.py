@@ -1,4 +1,4 @@
-"""Attention as a work: seeded inputs on a device, the kernel to call on them, and the reference it must agree with."""
+"""Attention as a `Work`: seeded inputs on a device, the kernel, and its float64 reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 1e-5}
 
 
 def tolerance(name: str, dtype: torch.dtype) -> float:
-    """Relative Frobenius error allowed against float64; thrice for flash1, which rounds O to `dtype` at every step."""
+    """Return the relative Frobenius error allowed against float64; thrice for flash1, which rounds O at every step."""
     return TOLERANCES[dtype] * (3 if name == "flash1" else 1)
 
 
@@ -34,7 +34,7 @@ def attention_work(
     block_n: int,
     **_: object,
 ) -> Work:
-    """The work of calling `kernel` on random inputs. kv_len is seq_len unless given; further parameters are ignored."""
+    """Return the work of calling `kernel` on random inputs; kv_len is seq_len unless given, other parameters are ignored."""
     q, k, v = attention_inputs(
         batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, dtype=getattr(torch, dtype), device=device
     )

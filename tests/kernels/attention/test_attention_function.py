@@ -10,7 +10,7 @@ import torch
 import ioaware.kernels.attention
 from ioaware.errors import UsageError
 from ioaware.kernels.attention.dispatch import attention, choose
-from ioaware.kernels.attention.hopper.forward import refusal
+from ioaware.kernels.attention.hopper.forward import refusal_reason
 from ioaware.targets.output_check import relative_error
 from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
@@ -95,14 +95,14 @@ def test_the_backend_and_its_reason_are_told() -> None:
     q, k, v = draw(2, 2, 20, 20, 16)
     with interpret_kernels():
         attention(q, k, v)
-        assert attention.backend == ("triton", "the Hopper kernel cannot do this: " + str(refusal(q, k, v, 0.25)))
+        assert attention.backend == ("triton", "the Hopper kernel cannot do this: " + str(refusal_reason(q, k, v, 0.25)))
         attention(q, k, v, backend="triton")
-        assert attention.backend == ("triton", "asked for")
+        assert attention.backend == ("triton", "requested")
         with pytest.raises(UsageError, match="cannot do this"):
             attention(q, k, v, backend="hopper")
         with pytest.raises(UsageError, match="no backend 'cudnn'"):
             attention(q, k, v, backend="cudnn")  # pyright: ignore[reportArgumentType]
-        assert attention.backend == ("triton", "asked for")
+        assert attention.backend == ("triton", "requested")
 
 
 def test_what_the_hopper_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_what_the_hopper_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None
     wide = torch.zeros(2, 2, 32, 68, dtype=torch.float16)
 
     def why(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float = 0.125) -> str:
-        return str(refusal(q, k, v, scale))
+        return str(refusal_reason(q, k, v, scale))
 
     assert "no GPU" in why(q, k, v)
     assert "float32" in why(q.float(), k.float(), v.float())

@@ -1,4 +1,4 @@
-"""Launching decode: its plan, and everything about a call that stays the same while keys are added to a cache."""
+"""Host side of decode: its plan, and the cache of prepared calls, which a growing key cache does not invalidate."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 import triton
 
+from ioaware.kernels.attention.constants import LOG2_E
 from ioaware.kernels.attention.decode.kernels import combine_kernel, decode_kernel
 from ioaware.kernels.attention.decode.num_splits import SplitPlan, plan_splits, row_alignment
-from ioaware.kernels.attention.hopper.forward import LOG2_E, PLAIN, REMEMBERED_AT_MOST
+from ioaware.kernels.attention.hopper.forward import MAX_CACHED_CALLS, PLAIN
 from ioaware.kernels.attention.launching.launch import processors, shared_memory_bytes
 from ioaware.kernels.attention.launching.launch_cache import Launch
 
@@ -17,28 +18,30 @@ from ioaware.kernels.attention.launching.launch_cache import Launch
 def decode_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float, splits: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """softmax(scale Q K^T) V and its natural log-sum-exp. q [batch, heads, seq_len, head_dim], k and v
-    [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads, any strides. Returns o like q and lse
-    [batch, heads, seq_len] in float32, contiguous. `splits` of the keys are chosen for the GPU unless given."""
+    """Return softmax(scale Q K^T) V and its natural log-sum-exp.
+
+    q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads, any strides.
+    Returns o like q and lse [batch, heads, seq_len] in float32, contiguous. The number of `splits` is chosen for the GPU unless
+    given.
+    """
     if not {type(q), type(k), type(v)} <= PLAIN:
         plan = _plan(q, k, splits)
-        return Prepared.of(q, k, v, causal, scale, plan, plan.splits_of(k.shape[2]))(q, k, v)
+        return PreparedCall.of(q, k, v, causal, scale, plan, plan.splits_of(k.shape[2]))(q, k, v)
     kv_len = k.shape[2]
     aligned = tuple(tensor.data_ptr() % 16 == 0 for tensor in (q, k, v))
     key = (q.shape, q.stride(), k.shape[1], k.stride(), v.stride(), q.dtype, q.device, aligned, causal, scale, splits)
-    if len(_PLANS) >= REMEMBERED_AT_MOST or len(_PREPARED) >= REMEMBERED_AT_MOST:
+    if len(_PLANS) >= MAX_CACHED_CALLS or len(_CALLS) >= MAX_CACHED_CALLS:
         _PLANS.clear()
-        _PREPARED.clear()
+        _CALLS.clear()
     plan = _PLANS.get(key)
     if plan is None:
         plan = _PLANS[key] = _plan(q, k, splits)
-    # A cache that grows changes kv_len with every token; a compiled kernel knows of it only whether it is 1 and whether 16
-    # divides it.
+    # A growing cache changes kv_len with every token; a kernel is specialised only for kv_len being 1 or divisible by 16.
     splits = plan.splits_of(kv_len)
-    prepared = _PREPARED.get((key, splits, kv_len == 1, kv_len % 16 == 0))
+    prepared = _CALLS.get((key, splits, kv_len == 1, kv_len % 16 == 0))
     if prepared is None:
-        prepared = Prepared.of(q, k, v, causal, scale, plan, splits)
-        _PREPARED[key, splits, kv_len == 1, kv_len % 16 == 0] = prepared
+        prepared = PreparedCall.of(q, k, v, causal, scale, plan, splits)
+        _CALLS[key, splits, kv_len == 1, kv_len % 16 == 0] = prepared
     return prepared(q, k, v)
 
 
@@ -52,18 +55,18 @@ def _plan(q: torch.Tensor, k: torch.Tensor, splits: int | None) -> SplitPlan:
 
 
 def launches_early(device: torch.device) -> bool:
-    """Whether this GPU can launch a kernel while the one before it runs: NVIDIA's can from compute capability 9.0 on."""
+    """Return whether this GPU supports programmatic dependent launch: NVIDIA's from compute capability 9.0 on."""
     there = device.type == "cuda" and torch.cuda.is_available() and torch.version.hip is None
     return there and torch.cuda.get_device_capability(device)[0] >= 9
 
 
 _PLANS: dict[tuple[object, ...], SplitPlan] = {}
-_PREPARED: dict[tuple[object, ...], Prepared] = {}
+_CALLS: dict[tuple[object, ...], PreparedCall] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything about a call that its shapes, strides, dtype, device, mask and scale determine, but kv_len."""
+class PreparedCall:
+    """All of a call that its shapes (but kv_len), strides, dtype, device, mask and scale determine."""
 
     splits: int
     decode: Launch
@@ -77,8 +80,8 @@ class Prepared:
     @staticmethod
     def of(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, plan: SplitPlan, splits: int
-    ) -> Prepared:
-        """The launches for the first call with such tensors."""
+    ) -> PreparedCall:
+        """Make the launches for tensors like these."""
         batch, heads, seq_len, head_dim = q.shape
         kv_heads = k.shape[1]
         o_strides = torch.empty_like(q, device="meta").stride()
@@ -97,7 +100,7 @@ class Prepared:
         early = {"launch_pdl": True} if overlap else {}  # programmatic dependent launch
         grid = (plan.tiles * splits, kv_heads, batch)
         combine_grid = (batch * heads * seq_len, -(-head_dim // cols))
-        return Prepared(
+        return PreparedCall(
             splits=splits,
             decode=Launch("attention", decode_kernel, grid, q.device, constants, **options),
             combine=Launch("attention", combine_kernel, combine_grid, q.device, combining, num_warps=1, **early),
@@ -105,11 +108,11 @@ class Prepared:
             lse_shape=(batch, heads, seq_len),
             strides=(*q.stride(), *k.stride(), *v.stride(), *part_strides),
             group=heads // kv_heads,
-            scale_log2=scale * LOG2_E,
+            scale_log2=scale * LOG2_E.value,
         )
 
     def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Launches for tensors that have what this was prepared from, and any kv_len that splits alike."""
+        """Launch for tensors with the properties that this was prepared from, and any kv_len with as many splits."""
         o = torch.empty_strided(q.shape, self.o_strides, dtype=q.dtype, device=q.device)
         lse = torch.empty(self.lse_shape, dtype=torch.float32, device=q.device)
         _, heads, seq_len, _ = q.shape

@@ -1,11 +1,11 @@
 """Decode: a few queries against many keys, by split-KV (Flash-Decoding), in plain Triton.
 
-One row block a head would leave most of a GPU idle here, so the keys are split. For each key head, with the rows of all query
+One row block per head would leave most of a GPU idle, so the keys are split. For each key head, with the rows of all query
 heads that share it packed into one tile:
     for each split of its keys, in parallel:    O_s, L_s = softmax(scale Q K_s^T) V_s and its log-sum-exp, as FlashAttention-2
     for each row:                               L = log sum_s exp(L_s);  O = sum_s exp(L_s - L) O_s
-Every key and value is read once (once per tile of 64 rows), which at the speed of HBM is the time it takes. The order of
-all sums is fixed, hence the same bits every time.
+Every key and value is read once per tile of 64 rows, so HBM bandwidth is the limit. The order of all sums is fixed, so results
+are bitwise reproducible.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-LOG2_E = tl.constexpr(1.4426950408889634)
+from ioaware.kernels.attention.constants import LOG2_E
 
 
 @triton.jit
 def load_keys(
     X, col, offsets, stride_n, kv_len, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr
 ):  # fmt: skip
-    """Rows [col, col + B_c) of K or V as a tile [B_c, WIDTH], zeros beyond. FULL: all of them exist."""
+    """Load rows [col, col + B_c) of K or V as a tile [B_c, WIDTH], zeros beyond. FULL: all rows exist."""
     pointers = X + col.to(tl.int64) * stride_n + offsets
     if FULL and HEAD_DIM == WIDTH:
         x = tl.load(pointers)
@@ -34,20 +34,20 @@ def load_keys(
 
 
 @triton.jit
-def attend_split(
-    o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, first, end, keys_seen, kv_len, scale_log2,
+def mainloop(
+    o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, first, end, visible_keys, kv_len, scale_log2,
     HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
-    """O, l, m after the column blocks [first, end). FULL: every row sees every key of them."""
+    """Return O, l, m after the column blocks [first, end). FULL: every row sees every key of them."""
     for j in range(first, end):
         col = j * BLOCK_N
         k = load_keys(K, col, k_offsets, stride_kn, kv_len, HEAD_DIM, WIDTH, BLOCK_N, FULL)  # [B_c, d]
         v = load_keys(V, col, v_offsets, stride_vn, kv_len, HEAD_DIM, WIDTH, BLOCK_N, FULL)  # [B_c, d]
         s = tl.dot(q, k.T, input_precision="ieee") * scale_log2  # [rows, B_c], in units of log 2
         if not FULL:
-            s = tl.where(col + tl.arange(0, BLOCK_N)[None, :] < keys_seen[:, None], s, float("-inf"))
+            s = tl.where(col + tl.arange(0, BLOCK_N)[None, :] < visible_keys[:, None], s, float("-inf"))
         m_new = tl.maximum(m, tl.max(s, 1))
-        shift = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row that has seen no key: -inf - (-inf) is NaN
+        shift = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row without a visible key: -inf - (-inf) is NaN
         p = tl.math.exp2(s - shift[:, None])
         decay = tl.math.exp2(m - shift)
         l = l * decay + tl.sum(p, 1)
@@ -65,10 +65,10 @@ def decode_kernel(
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr,
     ALIGNMENT: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    """O and the log-sum-exp of one split and one tile of rows of one key head: grid (tiles * splits, key heads, batch).
+    """Compute O and the log-sum-exp of one split and one tile of rows of one key head.
 
-    K's and V's strides but the last are multiples of ALIGNMENT elements, which makes loads of 16 bytes. OVERLAP: the programs
-    that combine may be launched while these run; they wait by themselves.
+    Grid (tiles * splits, key heads, batch). K's and V's strides but the last are multiples of ALIGNMENT elements, for 16-byte
+    loads. OVERLAP: the combining programs may be launched while these run; they wait themselves.
     """
     if OVERLAP:
         gdc_launch_dependents()
@@ -91,25 +91,25 @@ def decode_kernel(
     lanes = tl.arange(0, BLOCK_N).to(tl.int64)[:, None]
     k_offsets = lanes * stride_kn + cols[None, :] * stride_kd
     v_offsets = lanes * stride_vn + cols[None, :] * stride_vd
-    keys_seen, seen_by_all = tl.full([ROWS], 0, tl.int32) + kv_len, kv_len
+    visible_keys, visible_to_all = tl.full([ROWS], 0, tl.int32) + kv_len, kv_len
     if CAUSAL:
-        keys_seen, seen_by_all = position + (kv_len - seq_len) + 1, tl.maximum(kv_len - seq_len + 1, 0)
+        visible_keys, visible_to_all = position + (kv_len - seq_len) + 1, tl.maximum(kv_len - seq_len + 1, 0)
     blocks = tl.cdiv(kv_len, BLOCK_N)
     first, end = split * blocks // splits, (split + 1) * blocks // splits
-    full = tl.maximum(tl.minimum(end, seen_by_all // BLOCK_N), first)
+    full = tl.maximum(tl.minimum(end, visible_to_all // BLOCK_N), first)
     o = tl.zeros([ROWS, WIDTH], tl.float32)
     l = tl.zeros([ROWS], tl.float32)
     m = tl.full([ROWS], float("-inf"), tl.float32)
-    o, l, m = attend_split(
-        o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, first, full, keys_seen, kv_len, scale_log2,
+    o, l, m = mainloop(
+        o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, first, full, visible_keys, kv_len, scale_log2,
         HEAD_DIM, WIDTH, BLOCK_N, True,
     )  # fmt: skip
-    o, l, m = attend_split(
-        o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, full, end, keys_seen, kv_len, scale_log2,
+    o, l, m = mainloop(
+        o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, full, end, visible_keys, kv_len, scale_log2,
         HEAD_DIM, WIDTH, BLOCK_N, False,
     )  # fmt: skip
 
-    l = tl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
+    l = tl.where(l == 0.0, 1.0, l)  # no visible key: O = 0 and log-sum-exp = -inf
     o_rows = split.to(tl.int64) * stride_os + batch * stride_ob + head * stride_oh + position * stride_on
     tl.store(O + o_rows[:, None] + cols[None, :] * stride_od, (o / l[:, None]).to(O.dtype.element_ty), mask=inside)
     Lse += ((split * tl.num_programs(2) + batch) * tl.num_programs(1) + kv_head) * group * seq_len
@@ -121,9 +121,9 @@ def combine_kernel(
     O_split, Lse_split, O, Lse, stride_ob, stride_oh, stride_on, stride_od, heads, seq_len, splits,
     HEAD_DIM: tl.constexpr, COLS: tl.constexpr, AT_ONCE: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
-    """COLS columns of one row of O, from its splits, AT_ONCE of them at a time: grid (batch * heads * seq_len, ceil(d / COLS)).
+    """Combine COLS columns of one row of O from its splits, AT_ONCE of them at a time.
 
-    OVERLAP: launched while the splits are still computed.
+    Grid (batch * heads * seq_len, ceil(d / COLS)). OVERLAP: launched while the splits are still being computed.
     """
     row, rows = tl.program_id(0).to(tl.int64), tl.num_programs(0).to(tl.int64)
     cols = tl.program_id(1) * COLS + tl.arange(0, COLS)
@@ -143,7 +143,7 @@ def combine_kernel(
         l = l * decay + tl.sum(weight, 0)
         o = o * decay + tl.sum(parts * weight[:, None], 0)
         m = m_new
-    l = tl.where(l == 0.0, 1.0, l)  # no key seen: O = 0 and log-sum-exp = -inf
+    l = tl.where(l == 0.0, 1.0, l)  # no visible key: O = 0 and log-sum-exp = -inf
     O += row // seq_len // heads * stride_ob + row // seq_len % heads * stride_oh + row % seq_len * stride_on
     tl.store(O + cols * stride_od, (o / l).to(O.dtype.element_ty), mask=cols < HEAD_DIM)
     if tl.program_id(1) == 0:

@@ -1,4 +1,4 @@
-"""How decode splits the keys: so many programs that the GPU is full once and evenly, each with enough loads in flight."""
+"""How decode splits the keys: programs that fill the GPU once and evenly, each with enough loads in flight."""
 
 from __future__ import annotations
 
@@ -9,26 +9,24 @@ import torch
 from ioaware.kernels.attention.launching.on_chip_limits import padded
 
 MAX_DECODE_ROWS = 16
-"""The longest seq_len that decode is for: with more rows than this, tiles of rows fill a GPU and its matmuls."""
+"""Longest seq_len for decode: more rows fill a GPU without splits."""
 ROWS_AT_ONCE = 64
 """Rows of a tile: the rows of all query heads of a key head, and seq_len of each."""
 TILE_BYTES = 32 * 1024
-"""K of a column block, and V likewise: with two such pairs in shared memory, 64 KiB an SM are always on their way."""
+"""Bytes of K, and of V, in a column block: with two such pairs in shared memory, 64 KiB per SM are always in flight."""
 MAX_BLOCK_N = 128
 MAX_WAVES = 8
 SM_SPEED = 1.5
-"""How many times its even share of the memory's bandwidth one SM can read (measured: 1.58); fewer programs than SMs cost
-nothing while this makes up for it."""
+"""HBM bandwidth of one SM, in even shares of the GPU's; idle SMs cost nothing while this makes up for them."""
 WAVE_COST = 0.025
-"""What each wave of programs after the first costs, as a share of the whole: nothing is on its way to an SM between a
-program and the next (measured: 2.8 us, of 110 to 150)."""
+"""Cost of each wave of programs after the first, as a share of the whole: between two programs an SM has no load in flight."""
 HALF_COST = 0.02
-"""What column blocks of half the size cost, in programs of which twice as many fit a GPU; taken for one wave of them only."""
+"""Cost of column blocks of half the size, with which twice as many programs fit a GPU; chosen for a single wave only."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """The tiles and the splits of one decode."""
+    """Tiles and splits of one decode."""
 
     tiles: int
     rows: int
@@ -39,7 +37,7 @@ class SplitPlan:
     num_stages: int
 
     def splits_of(self, kv_len: int) -> int:
-        """As many splits as planned, but none without a column block."""
+        """Return the planned number of splits, but none without a column block."""
         return min(self.splits, -(-kv_len // self.block_n))
 
 
@@ -53,7 +51,7 @@ def plan_splits(
     shared_bytes: int,
     splits: int | None = None,
 ) -> SplitPlan:
-    """The plan for `rows` rows on each of `key_heads` key heads, batch included; with so many splits, if given."""
+    """Return the plan for `rows` rows on each of `key_heads` key heads, batch included; `splits` is chosen unless given."""
     width = padded(head_dim)
     no_tensor_cores = element_bytes == 4  # those matmuls want smaller tiles and more warps
     pair_bytes = min(2 * TILE_BYTES, shared_bytes // 3)  # K and V of a block, with two such pairs beside Q
@@ -80,8 +78,10 @@ def plan_splits(
 
 
 def best_splits(programs: int, processors: int, resident: int) -> tuple[float, int]:
-    """Into how many splits each of so many programs falls on a GPU that runs `resident` programs on a processor at a time; and
-    the time that all of them take, of which 1 is what the bytes take."""
+    """Return the relative time and the number of splits per program, on a GPU that runs `resident` programs per SM.
+
+    1 is the time of the bytes alone.
+    """
     programs = int(programs)
     most = max(1, MAX_WAVES * processors * resident // programs)
     times = [(relative_time(programs * splits, processors, resident), -splits) for splits in range(1, most + 1)]
@@ -90,24 +90,25 @@ def best_splits(programs: int, processors: int, resident: int) -> tuple[float, i
 
 
 def relative_time(programs: int, processors: int, resident: int) -> float:
-    """Of equal programs: whole waves at the speed of the memory, the last as fast as the processors that have some of it."""
+    """Return the time of equal programs, relative to their bytes: full waves at HBM speed, the last by its busy SMs."""
     waves, rest = divmod(programs, processors * resident)
     last = max(rest / (processors * resident), -(-rest // processors) / resident / SM_SPEED)
     return (waves + last) * processors * resident / programs + WAVE_COST * (waves + (rest > 0) - 1)
 
 
 def row_alignment(*tensors: torch.Tensor) -> int:
-    """The largest of 16, 8 and 1 that divides every stride but the last, in elements."""
+    """Return the largest of 16, 8 and 1 that divides every stride but the last, in elements."""
     strides = [stride for tensor in tensors for stride in tensor.stride()[:3]]
     return next((size for size in (16, 8) if all(stride % size == 0 for stride in strides)), 1)
 
 
-def decode_refusal(q: torch.Tensor) -> str | None:
-    """Why decode is not for these queries, or None."""
+def decode_refusal_reason(q: torch.Tensor) -> str | None:
+    """Return why decode cannot take these queries, or None."""
     if q.shape[2] > MAX_DECODE_ROWS:
         return f"it is for up to {MAX_DECODE_ROWS} queries a head, not {q.shape[2]}"
     return None
 
 
 def _floor_power_of_2(number: int) -> int:
+    """Return the largest power of two up to number."""
     return 1 << max(0, number.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""Launching the Hopper backward kernels: which of them for each head_dim, their plans, and the buffers between them."""
+"""Host side of the Hopper backward kernels: which kernels run for a head_dim, their configuration and buffers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from ioaware.kernels.attention.constants import LOG2_E
 from ioaware.kernels.attention.hopper.backward_config import BLOCK_N, FUSED_ROWS, PIECE, BackwardTiling
-from ioaware.kernels.attention.hopper.forward import LOG2_E, PLAIN, REMEMBERED_AT_MOST, padded_head_dim
+from ioaware.kernels.attention.hopper.forward import MAX_CACHED_CALLS, PLAIN, padded_head_dim
 from ioaware.kernels.attention.hopper.forward_config import masked_blocks
 from ioaware.kernels.attention.launching.launch_cache import Launch, same_view
 from ioaware.kernels.attention.launching.tma import processors, suits_tma, tma_view
@@ -25,7 +26,7 @@ Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def is_fused(head_dim: int, *, deterministic: bool) -> bool:
-    """Whether one kernel computes all three gradients. It adds to dQ from many programs at once, in any order."""
+    """Return whether one kernel computes all three gradients; it adds to dQ from many CTAs in any order."""
     return padded_head_dim(head_dim) in FUSED_ROWS and not deterministic
 
 
@@ -33,34 +34,38 @@ def hopper_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor,
     *, causal: bool, scale: float, deterministic: bool = False,
 ) -> Gradients:  # fmt: skip
-    """dQ, dK and dV of what hopper_forward returned as o and lse [batch, heads, seq_len]. q, o, do [batch, heads, seq_len,
-    head_dim]; k, v [batch, kv_heads, kv_len, head_dim]. do has any strides, though such as TMA cannot take cost a copy."""
+    """Return dQ, dK and dV of a hopper_forward that returned o and lse [batch, heads, seq_len].
+
+    q, o, do [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim]. do has any strides; those that TMA
+    cannot take cost a copy.
+    """
     if not {type(tensor) for tensor in (q, k, v, do)} <= PLAIN:
-        do = _suiting(do)
-        return Prepared.of(q, k, v, o, do, causal, scale, deterministic)(q, k, v, o, lse, do)
+        do = _for_tma(do)
+        return PreparedCall.of(q, k, v, o, do, causal, scale, deterministic)(q, k, v, o, lse, do)
     layout = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), o.stride(), do.stride())
     key = (*layout, q.dtype, q.device.index, causal, scale, deterministic)
-    prepared = _PREPARED.get(key) if do.data_ptr() % 16 == 0 else None
+    prepared = _CALLS.get(key) if do.data_ptr() % 16 == 0 else None
     if prepared is None:
-        copy = _suiting(do)
+        copy = _for_tma(do)
         if copy is not do:
             return hopper_backward(q, k, v, o, lse, copy, causal=causal, scale=scale, deterministic=deterministic)
-        if len(_PREPARED) >= REMEMBERED_AT_MOST:
-            _PREPARED.clear()
-        prepared = _PREPARED[key] = Prepared.of(q, k, v, o, do, causal, scale, deterministic)
+        if len(_CALLS) >= MAX_CACHED_CALLS:
+            _CALLS.clear()
+        prepared = _CALLS[key] = PreparedCall.of(q, k, v, o, do, causal, scale, deterministic)
     return prepared(q, k, v, o, lse, do)
 
 
-def _suiting(do: torch.Tensor) -> torch.Tensor:
+def _for_tma(do: torch.Tensor) -> torch.Tensor:
+    """Return do, or a contiguous copy where TMA cannot take its strides."""
     return do if suits_tma(do) else do.clone(memory_format=torch.contiguous_format)
 
 
-_PREPARED: dict[tuple[object, ...], Prepared] = {}
+_CALLS: dict[tuple[object, ...], PreparedCall] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch of a kernel that takes TMA's views of the tensors of these names, then the others, then numbers."""
+    """One launch of a kernel that takes TMA views of some tensors, then other tensors, then scalars."""
 
     launch: Launch
     views: Mapping[str, Any]
@@ -68,28 +73,28 @@ class Step:
     numbers: tuple[float, ...]
 
     def __call__(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Launches for tensors like those that the views were made of."""
+        """Launch for tensors like those that the views were made of."""
         views = (same_view(view, tensors[name]) for name, view in self.views.items())
         self.launch(*views, *(tensors[name] for name in self.others), *self.numbers)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything about a backward pass that the shapes, strides, dtype, device, mask and scale determine."""
+class PreparedCall:
+    """All of a backward pass that the shapes, strides, dtype, device, mask and scale determine."""
 
     steps: tuple[Step, ...]
     strides: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-    rows_shape: tuple[int, int, int, int]
+    statistics_shape: tuple[int, int, int, int]
     sums_shape: tuple[int, ...]
     parts: int
-    """Numbers in the sums of dK and dV."""
+    """Elements of the accumulators of dK and dV."""
 
     @staticmethod
     def of(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, do: torch.Tensor,
         causal: bool, scale: float, deterministic: bool,
-    ) -> Prepared:  # fmt: skip
-        """Descriptors and numbers for the first call with such tensors."""
+    ) -> PreparedCall:  # fmt: skip
+        """Make descriptors and scalars for tensors like these."""
         batch, heads, seq_len, head_dim = q.shape
         width = padded_head_dim(head_dim)
         tensors = {"q": q, "k": k, "v": v, "o": o, "do": do, "dq": _like(q), "dk": _like(k), "dv": _like(v)}
@@ -99,13 +104,13 @@ class Prepared:
             block_m, sums_shape, parts, zeros = tiling.block_m, tiling.sums_shape, tiling.parts, not tiling.whole
             steps = _fused(tensors, tiling, scale)
         else:
-            steps = _apart(tensors, causal, scale)
+            steps = _two_kernels(tensors, causal, scale)
         blocks = -(-seq_len // block_m)
-        before = {"HEAD_DIM": head_dim, "WIDTH": width, "BLOCK_M": block_m, "SUMS": zeros}
-        return Prepared(
-            steps=(_first(tensors, (blocks, heads, batch), before, parts), *steps),
+        constants = {"HEAD_DIM": head_dim, "WIDTH": width, "BLOCK_M": block_m, "SUMS": zeros}
+        return PreparedCall(
+            steps=(_preprocess(tensors, (blocks, heads, batch), constants, parts), *steps),
             strides=(tensors["dq"].stride(), tensors["dk"].stride(), tensors["dv"].stride()),
-            rows_shape=(batch * heads, blocks, 2, block_m),
+            statistics_shape=(batch * heads, blocks, 2, block_m),
             sums_shape=sums_shape,
             parts=parts,
         )
@@ -113,9 +118,9 @@ class Prepared:
     def __call__(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor
     ) -> Gradients:
-        """Launches for tensors that have what this was prepared from."""
+        """Launch for tensors with the properties that this was prepared from."""
         dq, dk, dv = (x.new_empty_strided(x.shape, strides) for x, strides in zip((q, k, v), self.strides, strict=True))
-        rows = torch.empty(self.rows_shape, dtype=torch.float32, device=q.device)
+        rows = torch.empty(self.statistics_shape, dtype=torch.float32, device=q.device)
         sums = torch.empty(self.sums_shape, dtype=torch.float32, device=q.device)
         parts = torch.empty(self.parts, dtype=torch.float32, device=q.device) if self.parts else sums
         tensors = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "do": do, "dq": dq, "dk": dk, "dv": dv}
@@ -125,8 +130,10 @@ class Prepared:
         return dq, dk, dv
 
 
-def _first(tensors: Mapping[str, torch.Tensor], grid: tuple[int, int, int], constants: Mapping[str, Any], parts: int) -> Step:
-    """What comes before all gradients."""
+def _preprocess(
+    tensors: Mapping[str, torch.Tensor], grid: tuple[int, int, int], constants: Mapping[str, Any], parts: int
+) -> Step:
+    """Return the step before all gradients."""
     from ioaware.kernels.attention.hopper.backward_preprocess import prepare_kernel
 
     o, do, seq_len = tensors["o"], tensors["do"], tensors["q"].shape[2]
@@ -139,6 +146,7 @@ def _first(tensors: Mapping[str, torch.Tensor], grid: tuple[int, int, int], cons
 
 
 def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
+    """Return the fused kernel's tiling for this GPU."""
     from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9
 
     (batch, kv_heads, kv_len, head_dim), programs = k.shape, processors(q.device.index or 0)
@@ -149,19 +157,19 @@ def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
 
 
 def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> tuple[Step, ...]:
-    """One kernel for all gradients, which adds to sums, and what makes gradients of these."""
+    """Return the kernel of all gradients, which adds to accumulators, and the kernels that read those."""
     from ioaware.kernels.attention.hopper.backward_kernel import hopper_backward_kernel
 
     width = padded_head_dim(tensors["q"].shape[3])
     rows, piece = (tiling.block_m, width), (64, 64)
     boxes = {"q": rows, "k": (128, width), "v": (128, width), "do": rows, "dq": piece, "dk": (64, width), "dv": (64, width)}
     constants = {**tiling.constants(float16=tensors["q"].dtype == torch.float16), **FUSED}
-    fused = _step(hopper_backward_kernel, tensors, boxes, constants, "k", tiling.hands, scale, *tiling.deal)
-    return fused, *_last(tensors, tiling, scale)
+    fused = _step(hopper_backward_kernel, tensors, boxes, constants, "k", tiling.work_items, scale, *tiling.schedule)
+    return fused, *_postprocess(tensors, tiling, scale)
 
 
-def _last(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> Iterator[Step]:
-    """dQ, dK and dV out of their sums."""
+def _postprocess(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> Iterator[Step]:
+    """Yield the steps that compute dQ, dK and dV from their accumulators."""
     from ioaware.kernels.attention.hopper.backward_postprocess import finish_kernel, finish_parts_kernel
 
     dq, dk, dv = (tensors[name] for name in ("dq", "dk", "dv"))
@@ -179,8 +187,8 @@ def _last(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: fl
         yield Step(launch, {}, ("parts", "dk", "dv"), numbers)
 
 
-def _apart(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> tuple[Step, ...]:
-    """A kernel for dK and dV and one for dQ, in which every gradient has one writer."""
+def _two_kernels(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> tuple[Step, ...]:
+    """Return a kernel for dK and dV and one for dQ, in which every gradient has one writer."""
     from ioaware.kernels.attention.hopper.dkdv_kernel import dkdv_kernel
     from ioaware.kernels.attention.hopper.dq_kernel import dq_kernel
 
@@ -188,19 +196,19 @@ def _apart(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> t
     seq_len, kv_len, width = q.shape[2], k.shape[2], padded_head_dim(q.shape[3])
     rows = (64, width)
     boxes: dict[str, tuple[int, int]] = dict.fromkeys(("q", "k", "v", "do", "dk", "dv"), rows)
-    masked = 0  # keys beyond kv_len get gradients that nobody writes
+    masked = 0  # gradients of keys beyond kv_len are not stored
     if causal:  # the diagonal is in the first row block of each head in the group, or in the first two
         masked = 1 if (kv_len - seq_len) % 64 == 0 and q.shape[1] == k.shape[1] else 2
     constants = {"CAUSAL": causal, "MASKED": masked, **KEYS_VALUES}
-    keys_values = _step(dkdv_kernel, tensors, boxes, constants, "k", _hands(k, 64, causal), scale)
+    keys_values = _step(dkdv_kernel, tensors, boxes, constants, "k", _work_items(k, 64, causal), scale)
     block_n = QUERIES[width]["BLOCK_N"]
     boxes = {"q": rows, "k": (block_n, width), "v": (block_n, width), "do": rows, "dq": rows}
     constants = {"CAUSAL": causal, "MASKED": masked_blocks(seq_len, kv_len, block_n, causal=causal), **QUERIES[width]}
-    return keys_values, _step(dq_kernel, tensors, boxes, constants, "q", _hands(q, 128, causal), scale)
+    return keys_values, _step(dq_kernel, tensors, boxes, constants, "q", _work_items(q, 128, causal), scale)
 
 
-def _hands(tensor: torch.Tensor, block: int, causal: bool) -> int:
-    """How many blocks of so many rows a tensor has or, where causal, how many pairs of them."""
+def _work_items(tensor: torch.Tensor, block: int, causal: bool) -> int:
+    """Return how many blocks of so many rows a tensor has or, where causal, how many pairs of them."""
     batch, heads, rows, _ = tensor.shape
     blocks = -(-rows // block)
     return batch * heads * (-(-blocks // 2) if causal else blocks)
@@ -208,22 +216,24 @@ def _hands(tensor: torch.Tensor, block: int, causal: bool) -> int:
 
 def _step(
     kernel: Any, tensors: Mapping[str, torch.Tensor], boxes: Mapping[str, tuple[int, int]], constants: Mapping[str, Any],
-    over: str, hands: int, scale: float, *more: int,
+    over: str, items: int, scale: float, *more: int,
 ) -> Step:  # fmt: skip
-    """A launch with views of the tensors in boxes of so many rows and columns, of as many programs as there are SMs, which are
-    dealt so many hands of blocks of the tensor `over`."""
+    """Return a launch of one CTA per SM with TMA views of the tensors in boxes of so many rows and columns.
+
+    Its work items are `items` blocks, or pairs of blocks, of the tensor `over`.
+    """
     q, k = tensors["q"], tensors["k"]
     batch, heads, _, _ = tensors[over].shape
-    programs = min(hands, processors(q.device.index or 0))
+    programs = min(items, processors(q.device.index or 0))
     return Step(
         launch=Launch("attention", kernel, (programs,), q.device, constants, num_warps=4),
         views={name: tma_view(tensors[name], *box) for name, box in boxes.items()},
         others=("rows", "sums", "parts") if "Sums" in kernel.arg_names else ("rows",),
-        numbers=(q.shape[2], k.shape[2], heads, batch * heads, q.shape[1] // k.shape[1], *more, scale, scale * LOG2_E),
+        numbers=(q.shape[2], k.shape[2], heads, batch * heads, q.shape[1] // k.shape[1], *more, scale, scale * LOG2_E.value),
     )
 
 
 def _like(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without data, with the strides of this one's gradient."""
+    """Return a tensor without data, with the strides of this one's gradient."""
     like = torch.empty_like(tensor, device="meta")
     return like if suits_tma(like) else torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")

@@ -1,4 +1,4 @@
-"""How the fused Hopper backward kernel works on attention of given sizes: its blocks, and how they are dealt. Pure numbers."""
+"""Configuration of the fused Hopper backward kernel: blocks and the schedule of column blocks. Pure numbers."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ FUSED_ROWS = {64: 128, 128: 64}
 BLOCK_N = 128
 """Keys of a column block."""
 PIECE = 64 * 64
-"""Numbers in a piece of dQ's sums, 64 rows by 64 columns."""
-BY_LENGTH = 31 / 16
-"""So many rounds of causal column blocks are dealt by length, the last ones, and even out what pairs before them left uneven.
-A little less than whole rounds: the last one, which is not full, has the shortest."""
+"""Elements of a piece of dQ's accumulator: 64 rows by 64 columns."""
+LPT_ROUNDS = 31 / 16
+"""Last rounds of causal column blocks in LPT order, which even out what the pairs before them leave uneven. A little less than
+whole rounds, so that the last one, which is not full, has the shortest."""
 LEAST_SHARE, WORTH_ONE_OF = 4, 64
-"""Without a mask, the last round's column blocks are divide by rows where this saves one row block of so many. A run is not
-shorter than so many row blocks, and adding dK and dV up takes about as long."""
+"""Without a mask, the last round's column blocks are divided by rows where this saves one row block in WORTH_ONE_OF. A CTA's
+share has at least LEAST_SHARE row blocks, and adding dK and dV up takes about as long."""
 WHOLE_BLOCKS, KEPT_BYTES = 4, 33 * 2**20
-"""A program works on whole heads of so many column blocks at most, where the L2 keeps what is visited again for the next one:
-of all programs' heads Q, dO and dQ's float32 sums, half of these where causal."""
+"""A CTA works on whole heads of at most WHOLE_BLOCKS column blocks, if the L2 keeps what the next column block reads again:
+Q, dO and dQ's float32 accumulator of all CTAs' heads (half of these where causal) in KEPT_BYTES."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackwardTiling:
-    """The plan of one call: column blocks of `paired` key heads in pairs where causal, or whole key heads."""
+    """The tiling of one call: column blocks of `paired` key heads paired where causal, or whole key heads."""
 
     causal: bool
     block_m: int
@@ -36,31 +36,33 @@ class BackwardTiling:
     whole: bool
     paired: int
     before: int
-    """Rounds of whole column blocks, where the last one is divide by rows."""
+    """Rounds of whole column blocks before the last one, if that is divided by rows."""
     left: int
-    """Column blocks of the last round that are divide by rows."""
+    """Column blocks of the last round that are divided by rows."""
     share: int
-    """Row blocks of a run of these; 0: nothing is divide."""
+    """Row blocks of a CTA's range of these; 0: nothing is divided."""
     sums_shape: tuple[int, int]
-    """Of dQ's sums: query heads, of all or of one key head for each program, and numbers of each."""
+    """Shape of dQ's accumulator: query heads (of all key heads, or of one for each CTA) and elements of each."""
 
     @staticmethod
     def of(
         head_dim: int, seq_len: int, kv_len: int, group: int, batch_heads: int, processors: int, *, causal: bool,
         divides: bool = True,
     ) -> BackwardTiling:  # fmt: skip
-        """The fastest measured at 16,384 tokens on 132 processors (docs/hopper-attention.md). batch_heads counts key heads,
-        each of `group` query heads; divides: whether the last round may be divide by rows."""
+        """Return the fastest tiling at 16,384 tokens on 132 SMs (docs/hopper-attention.md).
+
+        batch_heads counts key heads, each of `group` query heads; divides: the last round may be divided by rows.
+        """
         width = padded_head_dim(head_dim)
         blocks = -(-kv_len // BLOCK_N)
         paired = 0
         if causal and blocks * batch_heads > 4 * processors:
-            paired = batch_heads - -(-int(BY_LENGTH * processors) // blocks)
+            paired = batch_heads - -(-int(LPT_ROUNDS * processors) // blocks)
         whole = (
             blocks <= WHOLE_BLOCKS
             and 8 * seq_len * group * width * processors <= (2 if causal else 1) * KEPT_BYTES
             and batch_heads >= 0.9 * processors * -(-batch_heads // processors)
-            and (kv_len >= seq_len or not causal)  # the first column block meets all rows
+            and (kv_len >= seq_len or not causal)  # all rows see the first column block
         )
         block_m = FUSED_ROWS[width]
         row_blocks = -(-seq_len // block_m)
@@ -84,11 +86,11 @@ class BackwardTiling:
 
     @property
     def pairs(self) -> int:
-        """Of a head's column blocks, rounded up."""
+        """Pairs of a head's column blocks, rounded up."""
         return -(-self.blocks // 2)
 
     @property
-    def deal(self) -> tuple[int, ...]:
+    def schedule(self) -> tuple[int, ...]:
         """The kernel's parameters row_blocks, blocks, pairs, paired, others, before, rest and share."""
         others = self.batch_heads - self.paired
         rest = self.left * self.row_blocks
@@ -96,27 +98,27 @@ class BackwardTiling:
 
     @property
     def parts(self) -> int:
-        """Numbers in the sums of dK and dV of the column blocks that are divide by rows."""
+        """Elements of the accumulators of dK and dV of the column blocks that are divided by rows."""
         width = next(width for width, rows in FUSED_ROWS.items() if rows == self.block_m)
         return 2 * self.left * BLOCK_N * width
 
     @property
-    def hands(self) -> int:
-        """What programs are dealt: heads, pairs of column blocks, column blocks, runs of the last ones' rows."""
+    def work_items(self) -> int:
+        """Work items: heads, pairs of column blocks, column blocks, or ranges of the last ones' rows."""
         if self.whole:
             return self.batch_heads
         if self.share:
             return self.blocks * self.batch_heads - self.left + -(-self.left * self.row_blocks // self.share)
-        return self.pairs * self.paired + self.blocks * (self.batch_heads - self.paired)  # in full: paired is 0
+        return self.pairs * self.paired + self.blocks * (self.batch_heads - self.paired)  # without a mask paired is 0
 
     def holds(self, *, float16: bool) -> bool:
-        """Whether 64 columns of K stay in registers: where there are any left, and it was faster."""
+        """Return whether 64 columns of K stay in registers: where registers are left, and it is faster."""
         if self.block_m == FUSED_ROWS[64]:
             return not (self.whole or self.causal or float16)
         return not self.whole
 
     def constants(self, *, float16: bool) -> dict[str, int]:
-        """The kernel's compile-time parameters that depend on sizes and dtype."""
+        """Return the kernel's compile-time parameters that depend on sizes and dtype."""
         return {
             "CAUSAL": self.causal,
             "MASKED": self.masked,
@@ -128,23 +130,24 @@ class BackwardTiling:
 
 
 def last_round(tiles: int, row_blocks: int, processors: int) -> tuple[int, int, int]:
-    """How many rounds of whole column blocks come before the last one, how many column blocks that one has, and of how many
-    row blocks each program's run of them is; zeros where dividing them is not worth it."""
+    """Return whole rounds before the last, its column blocks, and row blocks of a CTA's share of it.
+
+    All are 0 where dividing the last round by rows is not worth it.
+    """
     before = tiles // processors
     left = tiles - before * processors
     share = max(-(-left * row_blocks // processors), LEAST_SHARE)
     gain = row_blocks - share - LEAST_SHARE
     if left == 0 or gain * WORTH_ONE_OF < (before + 1) * row_blocks:
         return 0, 0, 0
-    # As numbers for derivation too: how runs meet column blocks has no short formula.
+    # Numbers in derivation too: how ranges meet column blocks has no short formula.
     return int(before), int(left), int(share)
 
 
 def masked_row_blocks(width: int, seq_len: int, kv_len: int, group: int, *, causal: bool) -> int:
-    """Which of a column block's row blocks may have rows that do not see all of its keys: none, the first of each consumer's
-    64 keys (1), any (2)."""
+    """Return which row blocks of a column block may be masked: none (0), the first of a consumer (1), any (2)."""
     if not causal:
         return 2 if kv_len % BLOCK_N else 0
-    # The kernel knows the first one with rows of 64 only. Pairs of an odd number of blocks have one beyond the last key; query
+    # The kernel peels the first one with rows of 64 only. Pairs of an odd number of blocks have one beyond the last key; query
     # heads of a group have a first row block each.
     return 1 if width == 128 and seq_len == kv_len and kv_len % (2 * BLOCK_N) == 0 and group == 1 else 2

@@ -252,8 +252,8 @@ def hopper_backward_kernel(
     Q, K, V, dO, dK, dV: descriptors of [batch, heads, rows, head_dim], with boxes of BLOCK_M rows (Q, dO), 128 (K, V) and 64
     (dK, dV); heads and batch_heads count key heads, each of `group` query heads.
     Rows [batch heads, row blocks, 2, BLOCK_M] and Sums, dQ's accumulator [batch heads, row blocks, BLOCK_M HEAD_DIM], in
-    float32, as backward_preprocess.prepare_kernel leaves them. Parts, where SPLIT: the accumulators of dK and dV [column blocks of the last
-    round, 2, 128 HEAD_DIM]. BLOCK_M HEAD_DIM is twice PIECE.
+    float32, as backward_preprocess.prepare_kernel leaves them. Parts, where SPLIT: the accumulators of dK and dV [column
+    blocks of the last round, 2, 128 HEAD_DIM]. BLOCK_M HEAD_DIM is twice PIECE.
     """
     HEAD_DIM: gl.constexpr = Q.block_shape[3]
     q_tiles = gl.allocate_shared_memory(Q.dtype, [STAGES, 1, 1, BLOCK_M, HEAD_DIM], Q.layout)

@@ -11,9 +11,10 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
+from ioaware.kernels.attention.hopper import backward_config
 from ioaware.kernels.attention.hopper.gluon_compat import reinterpret_smem, tma_store, tma_store_wait, warpgroup_barrier
 
-PIECE = gl.constexpr(4096)
+PIECE = gl.constexpr(backward_config.PIECE)
 """Elements of dQ that a consumer adds for a row block: 64 rows by 64 columns."""
 # Four registers of an accumulator at the address of the first; every output of an asm must be written.
 NOTHING = "".join(f"mov.b32 ${i}, 0;\n" for i in range(4))
@@ -101,8 +102,8 @@ def store_dq(
 ):
     """Store a consumer's pieces of dQ of a key head's `group` query heads, of `end` row blocks each.
 
-    accumulator: the first piece. dQ: a descriptor with boxes of 64 by 64; tile: shared memory for one. Each thread reads what it
-    added itself, bypassing the L1, which does not see atomics, and prefetches the next piece while it stores one.
+    accumulator: the first piece. dQ: a descriptor with boxes of 64 by 64; tile: shared memory for one. Each thread reads what
+    it added itself, bypassing the L1, which does not see atomics, and prefetches the next piece while it stores one.
     """
     tile = reinterpret_smem(tile, dQ.dtype, [1, 1, 64, 64], dQ.layout)
     accumulator += gl.arange(0, PIECE, gl.BlockedLayout([4], [32], [4], [0])) + zero * 16

@@ -1,4 +1,4 @@
-"""Launching the Hopper kernel: what it refuses, and what is remembered of a call for the next one like it."""
+"""Host side of the Hopper forward kernel: supported tensors, launches, and the cache of prepared calls."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 import torch
 
-from ioaware.kernels.attention.hopper.forward_config import MEDIUM, Tiling, divides, inverse_of, padded_head_dim
+from ioaware.kernels.attention.constants import LOG2_E
+from ioaware.kernels.attention.hopper.forward_config import MEDIUM, Tiling, division_is_exact, inverse_of, padded_head_dim
 from ioaware.kernels.attention.launching.launch_cache import Launch, same_view
 from ioaware.kernels.attention.launching.tma import capability, processors, suits_tma, tma_view
 
-LOG2_E = 1.4426950408889634
 PLAIN = {torch.Tensor, torch.nn.Parameter}
-"""Tensors whose shapes are numbers and not symbols."""
-REMEMBERED_AT_MOST = 4096
-"""Shapes that are remembered before all are forgotten: what a call costs the first time is paid again."""
+"""Tensor types whose shapes are numbers and not symbols."""
+MAX_CACHED_CALLS = 4096
+"""Prepared calls that are cached; beyond that the cache is cleared."""
 
 
-def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> str | None:
-    """Why the Hopper kernel cannot work on these, or None."""
+def refusal_reason(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> str | None:
+    """Return why the Hopper kernel cannot take these tensors, or None."""
     if q.dtype not in (torch.float16, torch.bfloat16):
         return f"its matmuls take float16 or bfloat16, not {str(q.dtype).removeprefix('torch.')}"
     if q.shape[3] % 8 or q.shape[3] > 256:
@@ -36,13 +36,13 @@ def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float) -> 
     if major != 9:
         return f"this GPU has compute capability {major}.{minor}, not 9.0"
     batch, heads, seq_len, _ = q.shape
-    if not all(tiling.divisible for tiling in _tilings(q)) or not divides(batch * heads, heads):
+    if not all(tiling.divisible for tiling in _tilings(q)) or not division_is_exact(batch * heads, heads):
         return f"it cannot number the tiles of {batch * heads} heads of {seq_len} rows"
     return None
 
 
 def _tilings(q: torch.Tensor) -> Iterator[Tiling]:
-    """Of the forward pass and of dQ, which has tiles of 128 rows and all causal ones in pairs, with a mask and without."""
+    """Yield the tilings of the forward pass, and of dQ: tiles of 128 rows, all causal ones paired."""
     batch, heads, seq_len, head_dim = q.shape
     blocks = -(-seq_len // 128)
     for causal in (False, True):
@@ -54,26 +54,28 @@ def _tilings(q: torch.Tensor) -> Iterator[Tiling]:
 def hopper_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """softmax(scale Q K^T) V and its natural log-sum-exp, where refusal() is None. q [batch, heads, seq_len, head_dim],
-    k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads. Returns o like q and lse
-    [batch, heads, seq_len] in float32."""
+    """Return softmax(scale Q K^T) V and its natural log-sum-exp, for tensors that refusal_reason accepts.
+
+    q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads. Returns o
+    like q and lse [batch, heads, seq_len] in float32.
+    """
     if not {type(q), type(k), type(v)} <= PLAIN:
-        return Prepared.of(q, k, v, causal, scale)(q, k, v)
+        return PreparedCall.of(q, k, v, causal, scale)(q, k, v)
     key = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), q.dtype, q.device.index, causal, scale)
-    prepared = _PREPARED.get(key)
+    prepared = _CALLS.get(key)
     if prepared is None:
-        if len(_PREPARED) >= REMEMBERED_AT_MOST:
-            _PREPARED.clear()
-        prepared = _PREPARED[key] = Prepared.of(q, k, v, causal, scale)
+        if len(_CALLS) >= MAX_CACHED_CALLS:
+            _CALLS.clear()
+        prepared = _CALLS[key] = PreparedCall.of(q, k, v, causal, scale)
     return prepared(q, k, v)
 
 
-_PREPARED: dict[tuple[object, ...], Prepared] = {}
+_CALLS: dict[tuple[object, ...], PreparedCall] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything about a call that its shapes, strides, dtype, device, mask and scale determine."""
+class PreparedCall:
+    """All of a call that its shapes, strides, dtype, device, mask and scale determine."""
 
     launch: Launch
     views: tuple[Any, Any, Any, Any]
@@ -82,8 +84,8 @@ class Prepared:
     lse_shape: tuple[int, int, int]
 
     @staticmethod
-    def of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> Prepared:
-        """Descriptors and numbers for the first call with such tensors."""
+    def of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> PreparedCall:
+        """Make descriptors and scalars for tensors like these."""
         from ioaware.kernels.attention.hopper.forward_kernel import hopper_forward_kernel
 
         batch, heads, seq_len, head_dim = q.shape
@@ -94,9 +96,9 @@ class Prepared:
         o = torch.empty_like(q, device="meta")
         if not suits_tma(o):
             o = torch.empty(q.shape, dtype=q.dtype, device="meta")
-        programs = min(tiling.hands, processors(q.device.index or 0))
+        programs = min(tiling.work_items, processors(q.device.index or 0))
         constants = plan.constants(seq_len, kv_len, causal=causal)
-        return Prepared(
+        return PreparedCall(
             launch=Launch(
                 "attention", hopper_forward_kernel, (programs,), q.device, constants, num_warps=4
             ),
@@ -105,15 +107,15 @@ class Prepared:
                 tma_view(v, plan.block_n, width), tma_view(o, 64, width),
             ),
             numbers=(
-                seq_len, kv_len, heads, batch * heads, heads // kv_heads, inverse_of(tiling.run), inverse_of(heads),
-                tiling.paired, inverse_of(tiling.others), scale * LOG2_E,
+                seq_len, kv_len, heads, batch * heads, heads // kv_heads, inverse_of(tiling.items_per_head), inverse_of(heads),
+                tiling.paired, inverse_of(tiling.others), scale * LOG2_E.value,
             ),
             o_strides=o.stride(),
             lse_shape=(batch, heads, seq_len),
         )  # fmt: skip
 
     def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Launches for tensors that have what this was prepared from."""
+        """Launch for tensors with the properties that this was prepared from."""
         o = torch.empty_strided(q.shape, self.o_strides, dtype=q.dtype, device=q.device)
         lse = torch.empty(self.lse_shape, dtype=torch.float32, device=q.device)
         views = map(same_view, self.views, (q, k, v, o))

@@ -1,4 +1,4 @@
-"""Launching on a tensor's device: what the GPU has, and what Triton's refusals mean."""
+"""Launch kernels on a tensor's device, and translate Triton's errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOPPER_PROCESSORS = 132
 
 
 def shared_memory_bytes(device: torch.device) -> int:
-    """Shared memory that one program can have on this GPU; Hopper's where the kernels are compiled or traced without one."""
+    """Return the shared memory of one program on this GPU, in bytes; Hopper's where there is no GPU."""
     if device.type == "cuda" and torch.cuda.is_available():
         cuda: Any = torch.cuda  # its properties have no types
         return int(cuda.get_device_properties(device).shared_memory_per_block_optin)
@@ -23,7 +23,7 @@ def shared_memory_bytes(device: torch.device) -> int:
 
 
 def processors(device: torch.device) -> int:
-    """Streaming multiprocessors of this GPU; an H200's where the kernels are compiled or traced without one."""
+    """Return the number of SMs of this GPU; an H200's where there is no GPU."""
     if device.type == "cuda" and torch.cuda.is_available():
         cuda: Any = torch.cuda
         return int(cuda.get_device_properties(device).multi_processor_count)
@@ -32,7 +32,7 @@ def processors(device: torch.device) -> int:
 
 @contextmanager
 def launching(kernel: str, device: torch.device) -> Generator[None]:
-    """Launches on `device`; what cannot work there raises a UsageError (tiles too large) or a MachineError (no GPU)."""
+    """Launch on `device`; raise UsageError for tiles that do not fit and MachineError where there is no GPU."""
     from triton.runtime.errors import OutOfResources
 
     try:
@@ -40,7 +40,7 @@ def launching(kernel: str, device: torch.device) -> Generator[None]:
             yield
     except OutOfResources as error:
         raise UsageError(
-            f"{kernel}: its tiles do not fit this GPU ({error.name}: {error.required} needed, {error.limit} there)",
+            f"{kernel}: its tiles do not fit this GPU ({error.name}: {error.required} needed, {error.limit} available)",
             "Take a smaller block_m or block_n.",
         ) from error
     except (RuntimeError, ValueError) as error:

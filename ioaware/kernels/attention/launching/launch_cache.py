@@ -1,9 +1,9 @@
-"""A launch that has been made once is made again straight through Triton's launcher, while nobody watches launches.
+"""Repeat a launch through Triton's launcher directly, without the search for the compiled kernel.
 
-`kernel[grid](...)` reads the type of every argument to find the compiled kernel, every time. A caller whose own key fixes
-those types (shapes, strides, dtypes, device, constants) keeps a `Launch` for each key and passes over that search.
-Triton 3.6 to 3.9 hand a compiled kernel's arguments to its launcher in the same way, which `Launch` repeats; with any other
-Triton, and whenever a hook, a profiler or an interceptor waits for launches, it takes the ordinary way.
+`kernel[grid](...)` inspects the type of every argument, every time, to find the compiled kernel. A caller whose own key fixes
+those types (shapes, strides, dtypes, device, constants) keeps a `Launch` per key and skips that search. Triton 3.6 to 3.9 pass
+arguments to the launcher in the same way. With another Triton, or while a hook, profiler or interceptor observes launches,
+`Launch` takes the ordinary path.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from triton.runtime import driver, jit
 from ioaware.kernels.attention.launching.launch import launching
 
 LAUNCHERS_KNOWN = ((3, 6), (3, 9))
-"""The first and the last Triton whose launchers take `run(*grid, stream, function, metadata, three of hooks, *arguments)`."""
+"""First and last Triton version whose launchers take `run(*grid, stream, function, metadata, three hooks, *arguments)`."""
 
 
 class Launch:
@@ -29,10 +29,10 @@ class Launch:
     def __init__(
         self, name: str, kernel: Any, grid: tuple[int, ...], device: torch.device, constants: Mapping[str, Any], **options: Any
     ) -> None:
-        """`constants` are the kernel's last parameters, all compile-time; `name` is what errors call the kernel.
+        """Prepare launches; `constants` are the kernel's last parameters, all compile-time, and `name` stands in errors.
 
         a * b + c is one instruction unless the options say otherwise: Triton 3.9 warns that its default will change, which
-        would cost the softmax another instruction an element.
+        would cost the softmax another instruction per element.
         """
         self._name, self._kernel, self._device = name, kernel, device
         self._grid = (*grid, 1, 1, 1)[:3]
@@ -41,9 +41,9 @@ class Launch:
         self._compiled: Any = None
 
     def __call__(self, *arguments: Any) -> None:
-        """Launches on the current stream of the device. Raises what `launching` raises."""
+        """Launch on the current stream of the device. Raises what `launching` raises."""
         compiled = self._compiled
-        if compiled is None or watched(self._kernel):
+        if compiled is None or is_observed(self._kernel):
             self._first(arguments)
         elif torch.cuda.current_device() == self._device.index:
             self._again(compiled, arguments)
@@ -54,7 +54,7 @@ class Launch:
     def _first(self, arguments: tuple[Any, ...]) -> None:
         with launching(self._name, self._device):
             compiled = self._kernel[self._grid](*arguments, **self._constants, **self._options)
-        if LAUNCHER_IS_KNOWN and isinstance(compiled, triton.compiler.CompiledKernel):  # an interceptor returns something else
+        if LAUNCHER_IS_KNOWN and isinstance(compiled, triton.compiler.CompiledKernel):  # an interceptor returns another type
             self._compiled = compiled
 
     def _again(self, compiled: Any, arguments: tuple[Any, ...]) -> None:
@@ -64,11 +64,11 @@ class Launch:
         )  # fmt: skip
 
 
-def watched(kernel: Any) -> bool:
-    """Whether somebody waits for launches, or wants kernels compiled in another way than the one at hand."""
+def is_observed(kernel: Any) -> bool:
+    """Return whether a hook, profiler or interceptor observes launches, or changes how kernels are compiled."""
     runtime: Any = triton.knobs.runtime
     return (
-        getattr(type(kernel).run, "__globals__", None) is not TRITONS_OWN  # replaced, as the instruments here replace it
+        getattr(type(kernel).run, "__globals__", None) is not TRITON_GLOBALS  # replaced by an interceptor
         or bool(kernel.pre_run_hooks)
         or _hooked(runtime.launch_enter_hook)
         or _hooked(runtime.launch_exit_hook)
@@ -79,13 +79,15 @@ def watched(kernel: Any) -> bool:
 
 
 def _hooked(hook: Any) -> bool:
-    """A chain of hooks has a list of them; one hook alone stands for itself."""
+    """Return whether a hook is set; a chain of hooks has a list of them."""
     return bool(getattr(hook, "calls", hook))
 
 
 def same_view(descriptor: Any, tensor: torch.Tensor) -> Any:
-    """The TMA descriptor of another tensor with the shape, strides, dtype and alignment of the descriptor's own, which are
-    not checked again: those checks cost more than a launch."""
+    """Return the TMA descriptor of a tensor with the shape, strides, dtype and alignment of the descriptor's own.
+
+    These are not checked again: the checks cost more than a launch.
+    """
     view: Any = object.__new__(type(descriptor))
     vars(view).update(vars(descriptor), base=tensor)
     return view
@@ -97,4 +99,4 @@ def _launcher_is_known() -> bool:
 
 
 LAUNCHER_IS_KNOWN = _launcher_is_known()
-TRITONS_OWN = vars(jit)
+TRITON_GLOBALS = vars(jit)

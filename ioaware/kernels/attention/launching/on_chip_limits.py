@@ -1,22 +1,24 @@
-"""What fits on chip: the longest row of S, the warps that hold a tile, the stages of a pipeline. Pure numbers."""
+"""What fits on chip: row length, warps of a tile, pipeline stages. Pure numbers."""
 
 from __future__ import annotations
 
 ROW_ON_CHIP = 16384
-"""The longest row of S (kv_len) that one program of `standard`'s softmax keeps in registers and so reads once."""
+"""Longest row of S (kv_len) that one program of `standard`'s softmax keeps in registers, and so reads once."""
 
 MAX_STAGES = 3
 
 
 def padded(block: int) -> int:
-    """The side of the tile that holds a block: the next power of two, at least the 16 that a matmul takes."""
+    """Return the side of the tile that holds a block: the next power of two, at least a matmul's 16."""
     return max(16, 1 << (block - 1).bit_length())
 
 
 def num_warps(block_m: int, floats_per_row: int, element_bytes: int) -> int:
-    """Warps for a program that keeps so many float32 for each of its rows: a warp for 16 rows, up to four, and more where
-    the registers would spill (found by compiling for sm_90). Matmuls of 64 rows and more take K and V from shared memory,
-    smaller ones hold them in registers too, and those of float32 are done without tensor cores."""
+    """Return the warps of a program that keeps so many float32 for each of its rows.
+
+    A warp for 16 rows, up to four, and more where registers would spill when compiled for sm_90. Matmuls of 64 rows and more
+    take K and V from shared memory; smaller ones hold them in registers too, and those of float32 do not use tensor cores.
+    """
     rows = padded(block_m)
     floats_per_thread = 24 if element_bytes == 4 else 128 if rows >= 64 else 40
     warps = min(4, rows // 16)
@@ -26,12 +28,12 @@ def num_warps(block_m: int, floats_per_row: int, element_bytes: int) -> int:
 
 
 def num_stages(resident_bytes: int, stage_bytes: int, shared_bytes: int) -> int:
-    """Stages of a load pipeline beside what stays in shared memory: as many as fit, at most three, at least one."""
+    """Return the pipeline stages that fit beside what stays in shared memory: 1 to MAX_STAGES."""
     return min(MAX_STAGES, max(1, (shared_bytes - resident_bytes) // stage_bytes))
 
 
 def flash2_options(block_m: int, block_n: int, head_dim: int, element_bytes: int, shared_bytes: int) -> dict[str, int]:
-    """Launch options of `flash2`: O and S in registers, Q in shared memory, K and V pipelined."""
+    """Return launch options of `flash2`: O and S in registers, Q in shared memory, K and V pipelined."""
     rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
     return {
         "num_warps": num_warps(block_m, cols + width, element_bytes),
@@ -40,7 +42,7 @@ def flash2_options(block_m: int, block_n: int, head_dim: int, element_bytes: int
 
 
 def flash1_options(block_m: int, block_n: int, head_dim: int, element_bytes: int, shared_bytes: int) -> dict[str, int]:
-    """Launch options of `flash1`: old and new O and S in registers, K and V in shared memory with O on its way, Q pipelined."""
+    """Return launch options of `flash1`: old and new O and S in registers, K, V and O in shared memory, Q pipelined."""
     rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
     resident_bytes = 2 * cols * width * element_bytes + 4 * rows * width
     return {
@@ -50,7 +52,7 @@ def flash1_options(block_m: int, block_n: int, head_dim: int, element_bytes: int
 
 
 def standard_options(block_m: int, block_n: int, head_dim: int, element_bytes: int, shared_bytes: int) -> dict[str, int]:
-    """Launch options of `standard`'s two matmuls: S or O in registers, P and V pipelined."""
+    """Return launch options of `standard`'s two matmuls: S or O in registers, P and V pipelined."""
     rows, cols, width = padded(block_m), padded(block_n), padded(head_dim)
     return {
         "num_warps": num_warps(block_m, max(cols, width), element_bytes),
@@ -59,5 +61,5 @@ def standard_options(block_m: int, block_n: int, head_dim: int, element_bytes: i
 
 
 def softmax_options(row: int) -> dict[str, int]:
-    """Launch options of `standard`'s softmax for a program that holds a row of S, or a chunk of it."""
+    """Return launch options of a softmax whose program holds a row of S, or a chunk of it."""
     return {"num_warps": min(16, max(1, row // 512))}

@@ -1,4 +1,4 @@
-"""TMA's views of tensors: which tensors can have one, its boxes and how a box lies in shared memory; and what GPU there is."""
+"""TMA descriptors of tensors: which tensors can have one, boxes and shared-memory layouts; properties of the GPU."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 
 
 def suits_tma(tensor: torch.Tensor) -> bool:
-    """Rows of adjacent elements, everything at multiples of 16 bytes, no dimension that repeats itself."""
+    """Return whether TMA can read the tensor: adjacent elements in rows, 16-byte alignment, no repeated dimension."""
     strides = [stride for stride, size in zip(tensor.stride()[:3], tensor.shape[:3], strict=True) if size > 1]
     aligned = all(stride > 0 and stride * tensor.element_size() % 16 == 0 for stride in strides)
     return aligned and tensor.stride(3) == 1 and tensor.data_ptr() % 16 == 0
 
 
 def tma_view(tensor: torch.Tensor, rows: int, width: int) -> Any:
-    """TMA's view of [batch, heads, rows, head_dim], in boxes of `rows` rows of one head, of a tensor like this one."""
+    """Return a TMA descriptor of tensors like [batch, heads, rows, head_dim], with boxes of `rows` rows of one head."""
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
     # A dimension of one element has any stride in torch, while TMA checks it.
@@ -29,7 +29,7 @@ def tma_view(tensor: torch.Tensor, rows: int, width: int) -> Any:
 
 @lru_cache
 def layout(rows: int, width: int, dtype: torch.dtype) -> Any:
-    """The swizzled layout in shared memory of a tile that TMA fills and wgmma reads."""
+    """Return the swizzled shared-memory layout of a tile that TMA writes and wgmma reads."""
     from triton.experimental.gluon import language as gl
 
     element = gl.float16 if dtype == torch.float16 else gl.bfloat16
@@ -38,12 +38,12 @@ def layout(rows: int, width: int, dtype: torch.dtype) -> Any:
 
 @lru_cache
 def capability(device: int) -> tuple[int, int]:
-    """The compute capability of a GPU."""
+    """Return the compute capability of a GPU."""
     return torch.cuda.get_device_capability(device)
 
 
 @lru_cache
 def processors(device: int) -> int:
-    """The SMs of a GPU."""
+    """Return the number of SMs of a GPU."""
     cuda: Any = torch.cuda
     return int(cuda.get_device_properties(device).multi_processor_count)

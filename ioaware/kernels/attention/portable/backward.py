@@ -1,11 +1,11 @@
-"""Attention's gradients in plain Triton: a kernel for dQ, and one for dK and dV; no atomics, hence the same bits every time.
+"""Attention's gradients in plain Triton: a kernel for dQ, and one for dK and dV; no atomics, so bitwise reproducible.
 
-Dao 2023, arXiv 2307.08691, Algorithm 2, its loop split in two so that every block of a gradient has one writer:
+Dao 2023, arXiv 2307.08691, Algorithm 2, with its loop split in two so that every block of a gradient has one writer:
     for each row block i:        D_i = rowsum(dO_i * O_i)
                                  for each column block j:  P = exp(S - L);  dS = P * (dO_i V_j^T - D_i);  dQ_i += dS K_j
     for each column block j:     for each row block i:     P^T and dS^T again;  dV_j += P^T dO_i;  dK_j += dS^T Q_i
-Seven matmuls a pair of blocks instead of five buy determinism and no float32 copy of dQ. P^T and dS^T come out of their matmuls
-transposed, as those for dV and dK take them.
+Seven matmuls per pair of blocks instead of five buy determinism and save a float32 copy of dQ. P^T and dS^T come out of their
+matmuls transposed, as those for dV and dK take them.
 """
 
 from __future__ import annotations
@@ -14,26 +14,28 @@ import torch
 import triton
 import triton.language as tl
 
+from ioaware.kernels.attention.constants import LOG2_E
 from ioaware.kernels.attention.launching.launch import launching
 from ioaware.kernels.attention.launching.on_chip_limits import padded
 from ioaware.kernels.attention.portable.config import BackwardBlocks, Blocks, backward_blocks, use_tma
-from ioaware.kernels.attention.portable.forward import LOG2_E, keys_of_rows
-from ioaware.kernels.attention.portable.loads import described, head_of, load_tile, store_tile, tile_offsets
+from ioaware.kernels.attention.portable.forward import visible_keys_of_rows
+from ioaware.kernels.attention.portable.loads import descriptors_or_tensors, head_of, load_tile, store_tile, tile_offsets
 
 
 @triton.jit
 def add_dq(
-    dq, q, do, lse_log2, delta, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, first, end, keys_seen, kv_len,
-    scale_log2, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr, FULL: tl.constexpr,
+    dq, q, do, lse_log2, delta, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, first, end, visible_keys,
+    kv_len, scale_log2, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr, FULL:
+    tl.constexpr,
 ):  # fmt: skip
-    """dQ after the column blocks [first, end). keys_seen: of each row [B_r]. FULL: every row sees all keys of them."""
+    """Return dQ after the column blocks [first, end). visible_keys: of each row [B_r]. FULL: nothing is masked."""
     for j in range(first, end):
         col = j * BLOCK_N
         k = load_tile(K, batch, kv_head, col, kv_len, k_offsets, stride_kn, BLOCK_N, WIDTH, HEAD_DIM, TMA, FULL)  # [B_c, d]
         s = tl.dot(q, k.T, input_precision="ieee")  # [B_r, B_c]
         p = tl.math.exp2(s * scale_log2 - lse_log2[:, None])
         if not FULL:
-            p = tl.where(col + tl.arange(0, BLOCK_N)[None, :] < keys_seen[:, None], p, 0.0)
+            p = tl.where(col + tl.arange(0, BLOCK_N)[None, :] < visible_keys[:, None], p, 0.0)
         v = load_tile(V, batch, kv_head, col, kv_len, v_offsets, stride_vn, BLOCK_N, WIDTH, HEAD_DIM, TMA, FULL)  # [B_c, d]
         ds = p * (tl.dot(do, v.T, input_precision="ieee") - delta[:, None])
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")  # [B_r, d]
@@ -50,8 +52,10 @@ def dq_kernel(
     CAUSAL: tl.constexpr, RAGGED: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """dQ of one row block of one head, and what dkdv_kernel needs of its rows: D, and L in units of log 2, where a row that
-    sees no key has +inf, so that its P is 0. Grid (row blocks, heads, batch)."""
+    """Compute dQ of one row block of one head, and the statistics of its rows that dkdv_kernel needs.
+
+    These are D, and L in base 2; a row without a visible key has L = +inf, so that its P is 0. Grid (row blocks, heads, batch).
+    """
     i, head, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     if CAUSAL:
         i = tl.num_programs(0) - 1 - i  # the longest first
@@ -79,16 +83,16 @@ def dq_kernel(
     tl.store(Lse_log2 + lanes, lse_log2, mask=rows < seq_len)
 
     dq = tl.zeros([BLOCK_M, WIDTH], tl.float32)
-    keys_seen, by_first, by_last = keys_of_rows(row, seq_len, kv_len, CAUSAL, BLOCK_M)
-    full = by_first // BLOCK_N
+    visible_keys, visible_to_first, visible_to_last = visible_keys_of_rows(row, seq_len, kv_len, CAUSAL, BLOCK_M)
+    full = visible_to_first // BLOCK_N
     dq = add_dq(
-        dq, q, do, lse_log2, delta, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, 0, full, keys_seen,
+        dq, q, do, lse_log2, delta, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, 0, full, visible_keys,
         kv_len, scale * LOG2_E, HEAD_DIM, WIDTH, BLOCK_N, TMA, True,
     )  # fmt: skip
     if CAUSAL or RAGGED:
         dq = add_dq(
             dq, q, do, lse_log2, delta, K, V, batch, kv_head, k_offsets, v_offsets, stride_kn, stride_vn, full,
-            tl.cdiv(by_last, BLOCK_N), keys_seen, kv_len, scale * LOG2_E, HEAD_DIM, WIDTH, BLOCK_N, TMA, False,
+            tl.cdiv(visible_to_last, BLOCK_N), visible_keys, kv_len, scale * LOG2_E, HEAD_DIM, WIDTH, BLOCK_N, TMA, False,
         )  # fmt: skip
     store_tile(
         dq * scale, dQ, batch, head, row, seq_len, stride_dqb, stride_dqh, stride_dqn, stride_dqd, BLOCK_M, WIDTH, HEAD_DIM
@@ -101,7 +105,7 @@ def add_dkdv(
     kv_len, scale_log2, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     DK: tl.constexpr, DV: tl.constexpr, TMA: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """dK and dV after the row blocks [first, end) of one head. MASKED: some of their rows do not see some key."""
+    """Return dK and dV after the row blocks [first, end) of one head. MASKED: some rows do not see some key."""
     for i in range(first, end):
         row = i * BLOCK_M
         rows = row + tl.arange(0, BLOCK_M)
@@ -131,7 +135,7 @@ def dkdv_kernel(
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     DK: tl.constexpr, DV: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """dK where DK, dV where DV, of one column block of one key head: grid (column blocks, key heads, batch)."""
+    """Compute dK where DK, dV where DV, of one column block of one key head. Grid (column blocks, key heads, batch)."""
     col, kv_head, batch = tl.program_id(0) * BLOCK_N, tl.program_id(1), tl.program_id(2)
     K = head_of(K, batch, kv_head, stride_kb, stride_kh, TMA)
     V = head_of(V, batch, kv_head, stride_vb, stride_vh, TMA)
@@ -189,9 +193,11 @@ def attention_backward(
     tma: bool | None = None,
     blocks: BackwardBlocks | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV. q, o, do [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim], kv_heads a
-    divisor of heads; lse [batch, heads, seq_len], contiguous, float32, natural. Any strides; deterministic.
-    Whether by TMA and in which blocks is chosen unless given."""
+    """Return dQ, dK and dV; deterministic.
+
+    q, o, do [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads; lse
+    [batch, heads, seq_len], contiguous, float32, natural. Any strides. TMA and blocks are chosen unless given.
+    """
     batch, heads, seq_len, head_dim = q.shape
     kv_heads, kv_len = k.shape[1], k.shape[2]
     width = padded(head_dim)
@@ -204,7 +210,7 @@ def attention_backward(
     def launch_dkdv(part: Blocks, *, want_dk: bool, want_dv: bool) -> None:
         rows = ((q, part.block_m), (k, part.block_n), (v, part.block_n), (do, part.block_m))
         dkdv_kernel[(triton.cdiv(kv_len, part.block_n), kv_heads, batch)](
-            *described(by_tma, width, *rows), dk, dv, lse_log2, delta,
+            *descriptors_or_tensors(by_tma, width, *rows), dk, dv, lse_log2, delta,
             *q.stride(), *k.stride(), *v.stride(), *do.stride(), *dk.stride(), *dv.stride(), *sizes,
             CAUSAL=causal, HEAD_DIM=head_dim, WIDTH=width, DK=want_dk, DV=want_dv, TMA=by_tma,
             **part.constants, enable_fp_fusion=True,
@@ -214,7 +220,7 @@ def attention_backward(
         part = blocks.dq
         rows = ((q, part.block_m), (k, part.block_n), (v, part.block_n), (o, part.block_m), (do, part.block_m))
         dq_kernel[(triton.cdiv(seq_len, part.block_m), heads, batch)](
-            *described(by_tma, width, *rows), dq, lse, lse_log2, delta,
+            *descriptors_or_tensors(by_tma, width, *rows), dq, lse, lse_log2, delta,
             *q.stride(), *k.stride(), *v.stride(), *o.stride(), *do.stride(), *dq.stride(), *sizes,
             CAUSAL=causal, RAGGED=kv_len % part.block_n != 0, HEAD_DIM=head_dim, WIDTH=width, TMA=by_tma,
             **part.constants, enable_fp_fusion=True,

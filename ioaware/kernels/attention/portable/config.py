@@ -1,4 +1,4 @@
-"""Blocks of the portable kernels: a table measured on an H200 (docs/portable-attention.md), and defaults for any other GPU."""
+"""Blocks of the portable kernels: a table measured on an H200 (docs/portable-attention.md), and defaults for other GPUs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from ioaware.kernels.attention.launching.tma import capability, suits_tma
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """B_r, B_c and how a program works on them. by_rows: the longest row blocks of all heads first, not head by head. late: the
-    row sums of P are added up while P is multiplied by V, which takes registers."""
+    """B_r, B_c and launch options.
+
+    by_rows: the longest row blocks of all heads first, not head by head. late_sums: row sums of P are added up while P is
+    multiplied by V, which takes registers.
+    """
 
     block_m: int
     block_n: int
     num_warps: int
     num_stages: int
     by_rows: bool = False
-    late: bool = False
+    late_sums: bool = False
 
     @property
     def constants(self) -> dict[str, int]:
-        """As the kernels take them."""
+        """The kernels' compile-time parameters and launch options."""
         return {
             "BLOCK_M": self.block_m, "BLOCK_N": self.block_n, "num_warps": self.num_warps, "num_stages": self.num_stages,
         }  # fmt: skip
@@ -32,7 +35,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class BackwardBlocks:
-    """Blocks of the backward kernels. dk: those of dK where it and dV, too wide for the registers of one program, are apart."""
+    """Blocks of the backward kernels. dk: a separate kernel for dK, where both gradients exceed the registers."""
 
     dq: Blocks
     dkdv: Blocks
@@ -40,7 +43,7 @@ class BackwardBlocks:
 
 
 def use_tma(*tensors: torch.Tensor) -> bool:
-    """Whether the kernels load these by TMA: on GPUs for which there is a table, in 16 bits, where TMA takes the strides."""
+    """Return whether the kernels load these by TMA: on Hopper, in 16 bits, where TMA takes the strides."""
     device = tensors[0].device
     if device.type != "cuda" or not torch.cuda.is_available() or tensors[0].element_size() != 2:
         return False
@@ -48,7 +51,7 @@ def use_tma(*tensors: torch.Tensor) -> bool:
 
 
 def forward_blocks(head_dim: int, element_bytes: int, seq_len: int, *, causal: bool, tma: bool, shared_bytes: int) -> Blocks:
-    """The fastest blocks measured; without TMA, tiles that fit everywhere."""
+    """Return the fastest blocks measured; without TMA, tiles that fit everywhere."""
     width = padded(head_dim)
     if not tma:
         block_m, block_n = (128, 64) if width <= 128 else (64, 32)
@@ -58,13 +61,13 @@ def forward_blocks(head_dim: int, element_bytes: int, seq_len: int, *, causal: b
         return Blocks(64, 64, 4, 2) if causal and seq_len < 2048 else Blocks(64, 128, 4, 2)
     if width == 128:
         if not causal:
-            return Blocks(128, 64, 4, 2, late=True)
-        return Blocks(128, 64, 4, 2, by_rows=True) if seq_len >= 4096 else Blocks(64, 64, 4, 3, late=True)
-    return Blocks(128, 64, 8, 2, by_rows=seq_len >= 2048, late=True)
+            return Blocks(128, 64, 4, 2, late_sums=True)
+        return Blocks(128, 64, 4, 2, by_rows=True) if seq_len >= 4096 else Blocks(64, 64, 4, 3, late_sums=True)
+    return Blocks(128, 64, 8, 2, by_rows=seq_len >= 2048, late_sums=True)
 
 
 def backward_blocks(head_dim: int, element_bytes: int, seq_len: int, *, tma: bool) -> BackwardBlocks:
-    """The fastest blocks measured; without TMA, tiles that fit everywhere."""
+    """Return the fastest blocks measured; without TMA, tiles that fit everywhere."""
     width = padded(head_dim)
     if not tma:
         side, stages = (64, 2) if width <= 128 else (32, 1)

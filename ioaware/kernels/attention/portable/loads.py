@@ -1,7 +1,7 @@
-"""Rows of one head as a tile, by pointers or by TMA: what the portable kernels load with.
+"""Load and store rows of one head as a tile, by pointers or by TMA, for the portable kernels.
 
-TMA takes a descriptor of the whole tensor [batch, heads, rows, head_dim] and fills what lies beyond it with zeros; it costs a
-program one instruction a tile. Pointers do the same on any GPU and for any strides, with masks where something lies beyond.
+TMA takes a descriptor of the whole tensor [batch, heads, rows, head_dim], fills what lies beyond it with zeros, and costs a
+program one instruction per tile. Pointers work on any GPU and for any strides, with masks at the tensor's end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import triton.language as tl
 
 @triton.jit
 def head_of(X, batch, head, stride_b, stride_h, TMA: tl.constexpr):
-    """Where one head begins; a descriptor stays what it is."""
+    """Return a pointer to one head; a descriptor is returned unchanged."""
     if not TMA:
         X += batch.to(tl.int64) * stride_b + head.to(tl.int64) * stride_h
     return X
@@ -23,13 +23,13 @@ def head_of(X, batch, head, stride_b, stride_h, TMA: tl.constexpr):
 
 @triton.jit
 def tile_offsets(stride_n, stride_d, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """Elements from the first of a tile to each of it [ROWS, WIDTH]."""
+    """Return element offsets within a tile [ROWS, WIDTH]."""
     return tl.arange(0, ROWS).to(tl.int64)[:, None] * stride_n + tl.arange(0, WIDTH)[None, :] * stride_d
 
 
 @triton.jit
 def tile_mask(row, num_rows, ROWS: tl.constexpr, WIDTH: tl.constexpr, HEAD_DIM: tl.constexpr):
-    """True where the tile at `row` lies inside the head's num_rows x HEAD_DIM."""
+    """Return True where the tile at `row` lies inside the head's num_rows x HEAD_DIM."""
     return (row + tl.arange(0, ROWS) < num_rows)[:, None] & (tl.arange(0, WIDTH) < HEAD_DIM)[None, :]
 
 
@@ -38,7 +38,7 @@ def load_tile(
     X, batch, head, row, num_rows, offsets, stride_n,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, HEAD_DIM: tl.constexpr, TMA: tl.constexpr, FULL: tl.constexpr = False,
 ):  # fmt: skip
-    """Rows [row, row + ROWS) of X = head_of(...), zeros beyond num_rows and HEAD_DIM. FULL: all of the rows exist."""
+    """Load rows [row, row + ROWS) of X = head_of(...), zeros beyond num_rows and HEAD_DIM. FULL: all rows exist."""
     if TMA:
         tile = X.load([batch, head, row, 0]).reshape(ROWS, WIDTH)
     else:
@@ -55,14 +55,14 @@ def store_tile(
     tile, X, batch, head, row, num_rows, stride_b, stride_h, stride_n, stride_d,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, HEAD_DIM: tl.constexpr,
 ):  # fmt: skip
-    """Writes rows [row, row + ROWS) by pointers, in X's dtype, and nothing beyond num_rows and HEAD_DIM."""
+    """Store rows [row, row + ROWS) by pointers, in X's dtype, and nothing beyond num_rows and HEAD_DIM."""
     X = head_of(X, batch, head, stride_b, stride_h, False) + row.to(tl.int64) * stride_n
     mask = tile_mask(row, num_rows, ROWS, WIDTH, HEAD_DIM)
     tl.store(X + tile_offsets(stride_n, stride_d, ROWS, WIDTH), tile.to(X.dtype.element_ty), mask=mask)
 
 
-def described(tma: bool, width: int, *tensors_and_rows: tuple[torch.Tensor, int]) -> list[Any]:
-    """What load_tile takes for each tensor: itself, or TMA's view of it in boxes of so many rows of one head."""
+def descriptors_or_tensors(tma: bool, width: int, *tensors_and_rows: tuple[torch.Tensor, int]) -> list[Any]:
+    """Return what load_tile takes for each tensor: itself, or a TMA descriptor with boxes of so many rows of one head."""
     if not tma:
         return [tensor for tensor, _ in tensors_and_rows]
     from triton.tools.tensor_descriptor import TensorDescriptor

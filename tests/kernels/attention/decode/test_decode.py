@@ -95,9 +95,9 @@ def test_it_is_taken_and_refused_openly() -> None:
         attention(*few)
         assert attention.backend == ("decode", "16 queries a head: its programs split the keys")
         attention(*few, backend="decode")
-        assert attention.backend == ("decode", "asked for")
+        assert attention.backend == ("decode", "requested")
         attention(*few, backend="triton")
-        assert attention.backend == ("triton", "asked for")
+        assert attention.backend == ("triton", "requested")
         attention(*many)
         assert attention.backend is not None
         assert attention.backend.name == "triton"

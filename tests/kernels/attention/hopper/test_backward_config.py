@@ -31,7 +31,7 @@ def test_measured_sizes(
     head_dim: int, seq_len: int, batch_heads: int, causal: bool, whole: bool, paired: int, programs: int
 ) -> None:  # fmt: skip
     tiling = BackwardTiling.of(head_dim, seq_len, seq_len, 1, batch_heads, SMS, causal=causal)
-    assert (tiling.whole, tiling.paired, min(tiling.hands, SMS)) == (whole, paired, programs)
+    assert (tiling.whole, tiling.paired, min(tiling.work_items, SMS)) == (whole, paired, programs)
     heads = SMS if whole else batch_heads
     assert tiling.sums_shape == (heads, seq_len * head_dim)
 
@@ -46,12 +46,12 @@ def test_rows_that_the_first_column_block_does_not_meet_have_no_sums_of_their_ow
 @given(st.sampled_from([64, 128]), st.integers(1, 20000), st.integers(1, 3000), st.integers(1, 8), st.integers(1, 200))
 def test_every_column_block_is_in_one_hand(width: int, kv_len: int, batch_heads: int, group: int, processors: int) -> None:
     tiling = BackwardTiling.of(width, kv_len, kv_len, group, batch_heads, processors, causal=True)
-    row_blocks, blocks, pairs, paired, others, _, _, share = tiling.deal
+    row_blocks, blocks, pairs, paired, others, _, _, share = tiling.schedule
     assert share == 0
     assert row_blocks * tiling.block_m >= kv_len > (row_blocks - 1) * tiling.block_m
     assert 0 <= paired <= batch_heads == paired + others
     assert 2 * pairs - blocks in (0, 1)
-    assert tiling.hands == (batch_heads if tiling.whole else pairs * paired + blocks * others)
+    assert tiling.work_items == (batch_heads if tiling.whole else pairs * paired + blocks * others)
     assert others > 0  # the kernel divides by it
 
 

@@ -16,7 +16,7 @@ from ioaware.kernels.attention.hopper.forward_config import (
     WIDE,
     Plan,
     Tiling,
-    divides,
+    division_is_exact,
     inverse_of,
 )
 
@@ -104,15 +104,15 @@ def test_programs_end_together(head_dim: int, seq_len: int) -> None:
 
 def dealt(tiling: Tiling, heads: int, programs: int) -> list[list[tuple[int, int, int]]]:
     """hopper_order in Python: batch, head and row block of each program's tiles that have rows."""
-    blocks, pairs = tiling.blocks, tiling.run * tiling.paired
-    programs = min(programs, tiling.hands)
+    blocks, pairs = tiling.blocks, tiling.items_per_head * tiling.paired
+    programs = min(programs, tiling.work_items)
 
     def divided(n: int, d: int) -> int:
         return (4 * n * inverse_of(d)) >> 32
 
     def place(hand: int, second: int) -> tuple[int, int, int]:
-        batch_head = divided(hand, tiling.run)
-        block = hand - batch_head * tiling.run
+        batch_head = divided(hand, tiling.items_per_head)
+        block = hand - batch_head * tiling.items_per_head
         if tiling.causal:
             block = block - blocks % 2 if second else blocks - 1 - block
             block = blocks if block < 0 else block
@@ -129,7 +129,7 @@ def dealt(tiling: Tiling, heads: int, programs: int) -> list[list[tuple[int, int
         def seat(r: int, program: int = program) -> int:
             return program if r % 2 == 0 else programs - 1 - program
 
-        rounds, left = divmod(tiling.hands, programs)
+        rounds, left = divmod(tiling.work_items, programs)
         hands = [r * programs + seat(r) for r in range(rounds + (seat(rounds) < left))]
         places = [place(hand, second) for hand in hands for second in range(2 if tiling.causal and hand < pairs else 1)]
         found.append([tile for tile in places if tile[2] < blocks])
@@ -143,7 +143,7 @@ def dealt(tiling: Tiling, heads: int, programs: int) -> list[list[tuple[int, int
 def test_where_it_divides_it_divides_exactly(d: int, part: float) -> None:
     slack = d * inverse_of(d) - NUMBERS
     most = NUMBERS if slack == 0 else min(NUMBERS, -(-NUMBERS // slack))  # the most numbers for which `divides` says yes
-    while not divides(most, d):
+    while not division_is_exact(most, d):
         most -= 1
     for n in (most - 1, int(part * (most - 1)), (most - 1) // d * d, max(0, (most - 1) // d * d - 1)):
         assert 4 * n < 2**32
@@ -151,8 +151,8 @@ def test_where_it_divides_it_divides_exactly(d: int, part: float) -> None:
 
 
 def test_what_cannot_be_numbered_is_seen() -> None:
-    assert divides(8192 * 32, 8192)
-    assert not divides(NUMBERS // 2, 46337)
+    assert division_is_exact(8192 * 32, 8192)
+    assert not division_is_exact(NUMBERS // 2, 46337)
     assert not Tiling(MEDIUM, False, 46337, 46337, 0).divisible
     assert not Tiling(MEDIUM, True, 46337, 46337, 0).divisible
     assert not Tiling(MEDIUM, True, 2 * 46337, 46337, 46337).divisible

@@ -10,6 +10,8 @@ import torch
 from ioaware.kernels.attention.dispatch import Backend, attention, gradients_by
 from ioaware.kernels.attention.hopper.backward_postprocess import finish_kernel, finish_parts_kernel
 from ioaware.kernels.attention.hopper.backward_preprocess import prepare_kernel
+from ioaware.kernels.attention.hopper.backward_postprocess import finish_kernel, finish_parts_kernel
+from ioaware.kernels.attention.hopper.backward_preprocess import prepare_kernel
 from ioaware.tracing.interpreter import interpret_kernels
 
 HEADS = 2
@@ -90,14 +92,14 @@ def test_sums_in_the_order_of_registers_become_dq(width: int, head_dim: int) -> 
     ("forward", "head_dim", "deterministic", "name", "why"),
     [
         ("hopper", 128, False, "hopper", "in any order"),
-        ("hopper", 128, True, "hopper", "asked to be deterministic"),
+        ("hopper", 128, True, "hopper", "deterministic results requested"),
         ("hopper", 136, False, "hopper", "deterministic"),
         ("triton", 64, False, "triton", "deterministic"),
         ("decode", 64, False, "triton", "deterministic"),
     ],
 )
 def test_what_computes_the_gradients_is_told(forward: str, head_dim: int, deterministic: bool, name: str, why: str) -> None:
-    told = gradients_by(Backend(forward, "asked for"), head_dim, deterministic=deterministic)  # pyright: ignore[reportArgumentType]
+    told = gradients_by(Backend(forward, "requested"), head_dim, deterministic=deterministic)  # pyright: ignore[reportArgumentType]
     assert told.name == name
     assert told.why.endswith(why)
 

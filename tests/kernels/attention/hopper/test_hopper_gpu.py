@@ -67,7 +67,7 @@ def test_agrees_with_float64(
     k, v = (drawn(batch, kv_heads, kv_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
     with Poison():
         output = attention(q, k, v, causal, backend=backend)
-    assert attention.backend == (backend, "asked for")
+    assert attention.backend == (backend, "requested")
     assert output.stride() == q.stride()
     assert relative_error(output, grouped_reference(q, k, v, causal)[0]) < TOLERANCE[dtype]
 

@@ -19,7 +19,7 @@ from ioaware.tracing.poison import Poison
 from tests.support.grouped_reference import grouped_inputs, grouped_reference
 
 TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-6}
-TALL, WIDE = Blocks(64, 16, 4, 1, late=True), Blocks(16, 64, 4, 1, by_rows=True)
+TALL, WIDE = Blocks(64, 16, 4, 1, late_sums=True), Blocks(16, 64, 4, 1, by_rows=True)
 
 
 SHAPES = [  # heads, kv_heads, seq_len, kv_len, head_dim, causal

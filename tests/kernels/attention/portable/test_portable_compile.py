@@ -72,7 +72,13 @@ def check(kernel: Any, folder: Path, *, spilled: int = 0) -> None:
 )
 def test_forward(tmp_path: Path, head_dim: int, seq_len: int, causal: bool) -> None:
     blocks = forward_blocks(head_dim, 2, seq_len, causal=causal, tma=True, shared_bytes=HOPPER_SHARED_BYTES)
-    constants = {"CAUSAL": causal, "RAGGED": False, "SIGN": 1, "BY_ROWS": blocks.by_rows and causal, "LATE": blocks.late}
+    constants = {
+        "CAUSAL": causal,
+        "RAGGED": False,
+        "SIGN": 1,
+        "BY_ROWS": blocks.by_rows and causal,
+        "LATE_SUMS": blocks.late_sums,
+    }
     kernel = compiled(portable_forward_kernel, "bf16", head_dim, blocks, **constants)
     check(kernel, tmp_path, spilled=SPILLED)
     assert kernel.asm["ttir"].count("scf.for") == 1
@@ -98,7 +104,7 @@ def test_pointers_are_of_64_bits() -> None:
     blocks = forward_blocks(40, 2, 512, causal=True, tma=False, shared_bytes=HOPPER_SHARED_BYTES)
     backward = backward_blocks(40, 2, 512, tma=False)
     for kernel, tiles, constants in (
-        (portable_forward_kernel, blocks, {"RAGGED": True, "SIGN": 1, "BY_ROWS": False, "LATE": False}),
+        (portable_forward_kernel, blocks, {"RAGGED": True, "SIGN": 1, "BY_ROWS": False, "LATE_SUMS": False}),
         (dq_kernel, backward.dq, {"RAGGED": True}),
         (dkdv_kernel, backward.dkdv, {"DK": True, "DV": True}),
     ):
