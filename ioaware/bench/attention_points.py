@@ -1,4 +1,4 @@
-"""What is raced: points of attention, and the grid of them that the goals speak of. Pure."""
+"""Points of the attention race, and the grid of points that the goals use."""
 
 from __future__ import annotations
 
@@ -44,26 +44,28 @@ class Point:
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions of the matmuls, as papers count them: 4 N N_k d a head, half where causal, and 2.5
-        times that backward (Dao 2023, arXiv 2307.08691, section 4.1)."""
+        """FLOPs of the matmuls, as papers count them: 4 N N_k d per head, half where causal, 2.5 times that backward.
+
+        Dao 2023, arXiv 2307.08691, section 4.1.
+        """
         full = 4 * self.batch * self.heads * self.seq_len * self.kv_len * self.head_dim
         seen = full // 2 if self.causal else full
         return seen * 5 // 2 if self.what == "backward" else seen
 
     @property
     def compulsory_bytes(self) -> int:
-        """Q, K and V read once and O written once; backward dO and O read, and dQ, dK, dV written besides."""
+        """Bytes of Q, K, V read once and O written once; backward also dO and O read, dQ, dK and dV written."""
         rows = 2 * self.batch * (self.heads * self.seq_len + self.kv_heads * self.kv_len)
         return rows * self.head_dim * ELEMENT_BYTES[self.dtype] * (2 if self.what == "backward" else 1)
 
     @property
     def bound_by_bytes(self) -> bool:
-        """Whether its speed is bandwidth and not arithmetic."""
+        """Whether HBM bandwidth limits the speed, and not arithmetic."""
         return self.what == "decode"
 
     @property
     def label(self) -> str:
-        """`forward d=128 causal N=4096`."""
+        """Name of the point, such as `forward d=128 causal N=4096`."""
         mask = " causal" if self.causal else ""
         if self.what == "decode":
             rows = f"{self.seq_len} row{'s' if self.seq_len > 1 else ''}"
@@ -71,13 +73,13 @@ class Point:
         return f"{self.what} d={self.head_dim}{mask} N={self.seq_len}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As in records; `pass` is what it is called there and on the command line."""
+        """Return the point as in records, where `what` is called `pass`."""
         data = asdict(self)
         return {"pass": data.pop("what"), **data}
 
     @staticmethod
     def of(data: dict[str, Any]) -> Point:
-        """The point that `to_dict` gave. Raises ValueError or TypeError for anything else."""
+        """Return the point of a `to_dict`. Raises ValueError or TypeError for anything else."""
         fields = dict(data)
         point = Point(what=fields.pop("pass"), **fields)
         integers = (point.batch, point.heads, point.kv_heads, point.seq_len, point.kv_len, point.head_dim)
@@ -96,9 +98,9 @@ def grid(
     causal: bool | None = None,
     dtype: str = "bfloat16",
 ) -> list[Point]:
-    """The points of these passes, of all three without any; each list left empty stands for its default.
+    """Return the points of these passes, of all three if none is given; an empty list stands for its default.
 
-    causal None: both. Raises `UsageError` for what no point can have.
+    causal None: both. Raises `UsageError` for values that no point can have.
     """
     if dtype not in ELEMENT_BYTES:
         raise UsageError(f"--dtype {dtype}: attention is raced in {' or '.join(ELEMENT_BYTES)}")
@@ -126,7 +128,7 @@ def grid(
 
 
 def _square(what: Pass, head_dim: int, seq_lens: Sequence[int], masks: Sequence[bool], dtype: str) -> Iterator[Point]:
-    """As many keys as queries, TOKENS rows in all."""
+    """Yield points with as many keys as queries, TOKENS rows in all."""
     heads = max(1, HIDDEN // head_dim)
     for causal in masks:
         for seq_len in seq_lens:
@@ -134,7 +136,7 @@ def _square(what: Pass, head_dim: int, seq_lens: Sequence[int], masks: Sequence[
 
 
 def _decode(head_dim: int, kv_lens: Sequence[int], dtype: str) -> Iterator[Point]:
-    """A few query rows against a long cache; the batch makes K and V KV_BYTES or more."""
+    """Yield points of a few query rows against a long cache; the batch makes K and V at least KV_BYTES."""
     kv_heads = max(1, KV_HIDDEN // head_dim)
     for kv_len in kv_lens:
         one = 2 * kv_heads * kv_len * head_dim * ELEMENT_BYTES[dtype]

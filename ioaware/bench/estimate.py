@@ -1,12 +1,12 @@
-"""How long a race will take, said before it begins. Pure."""
+"""Estimate how long a race takes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ioaware.bench.attention_points import Point
+from ioaware.bench.backend import BackEnd
 from ioaware.bench.interleaving import SAMPLE_NS
-from ioaware.bench.registry import BackEnd
 
 START_S = 10.0
 COMPILE_S = 2.0
@@ -18,7 +18,7 @@ SLOW_FLOPS_PER_S = 2e14
 
 
 def seconds(points: Sequence[Point], ends: Sequence[BackEnd], rounds: int, processes: int) -> float:
-    """Within a factor of two on an H200, where the constants are from."""
+    """Return the estimated seconds, within a factor of two on an H200."""
     present = [end for end in ends if end.present]
     compiling = sum(end.compiles for end in present) * len(points) * COMPILE_S / processes
     samples = sum(max(SAMPLE_NS * 1e-9, point.flops / SLOW_FLOPS_PER_S) for point in points) * (rounds + 3)
@@ -26,7 +26,7 @@ def seconds(points: Sequence[Point], ends: Sequence[BackEnd], rounds: int, proce
 
 
 def estimate(points: Sequence[Point], ends: Sequence[BackEnd], rounds: int, processes: int = 8) -> str:
-    """One line for the person who waits."""
+    """Return the estimate as one line."""
     names = ", ".join(end.name for end in ends if end.present)
     about = seconds(points, ends, rounds, processes)
     return f"{len(points)} points, {rounds} rounds of {names}: about {about:.0f} s"

@@ -1,4 +1,4 @@
-"""What the records amount to: the geometric mean, the worst point and the share of the ceilings, each beside its goal. Pure."""
+"""Goals of the race: geometric mean, worst point and share of the ceilings, each with its target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONG = 4096
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure of merit over some points. `value` None: no point to judge it by."""
+    """A figure of merit over some points. `value` None: no point to compute it from."""
 
     name: str
     value: float | None
@@ -25,29 +25,33 @@ class Goal:
 
     @property
     def met(self) -> bool | None:
+        """Whether the value reaches its target; None without a value."""
         return None if self.value is None else self.value >= self.at_least
 
 
 def own_entry(record: Record) -> Entry | None:
-    """Ours, where it ran."""
+    """Return the entry of our back end, where it ran."""
     entry = record.entry(OWN)
     return entry if entry and entry.status == "ok" else None
 
 
 def best_other(record: Record) -> Entry | None:
-    """The fastest back end that is not ours."""
+    """Return the fastest entry that is not ours."""
     others = [entry for entry in record.entries if entry.status == "ok" and entry.name not in (OWN, PLAIN)]
     return min(others, key=lambda entry: spread(entry.times_ns).median, default=None)
 
 
 def ratio(record: Record) -> Spread | None:
-    """How many times faster than the best other: its time over ours, in each round."""
+    """Return the speed-up over the best other back end: its time over ours, in each round."""
     ours, other = own_entry(record), best_other(record)
     return paired_ratio(other.times_ns, ours.times_ns) if ours and other else None
 
 
 def plain_ratio(record: Record) -> Spread | None:
-    """The tutorial's time, of its own file or of our rendition, whichever is faster, over that of our plain Triton path."""
+    """Return the speed-up of plain Triton over the tutorial.
+
+    The tutorial's time is that of its own file or of our version, whichever is faster.
+    """
     ours = record.entry(PLAIN)
     theirs = [entry for name in (TUTORIAL, TUTORIAL_FILE) if (entry := record.entry(name)) and entry.status == "ok"]
     if ours is None or ours.status != "ok" or not theirs:
@@ -56,19 +60,19 @@ def plain_ratio(record: Record) -> Spread | None:
 
 
 def speed(record: Record, entry: Entry) -> Spread:
-    """FLOP/s, or where bytes bind, compulsory bytes a second."""
+    """Return FLOP/s or, where bytes are the limit, compulsory bytes per second."""
     amount = record.point.compulsory_bytes if record.point.bound_by_bytes else record.point.flops
     return spread([amount / (time_ns * 1e-9) for time_ns in entry.times_ns])
 
 
 def share(record: Record, entry: Entry) -> float | None:
-    """Of the ceiling that was measured between the back ends: the matmul's rate, or the copy's."""
+    """Return the share of the measured ceiling: the matmul's rate, or the copy's."""
     ceiling = record.copy_bytes_per_s if record.point.bound_by_bytes else record.matmul_flops_per_s
     return speed(record, entry).median / spread(ceiling).median if ceiling else None
 
 
 def goals(records: Sequence[Record]) -> list[Goal]:
-    """Each goal that has a point among the records."""
+    """Return each goal that has a point among the records."""
     judged = [
         *_against_others("forward", records, 1.05, 1.00),
         *_against_others("backward", records, 1.05, 0.97),
@@ -92,6 +96,7 @@ def goals(records: Sequence[Record]) -> list[Goal]:
 
 
 def _against_others(what: Pass, records: Iterable[Record], mean: float, worst: float) -> list[Goal]:
+    """Return the goals against the best other back end."""
     found = [(record, each.median) for record in records if record.point.what == what and (each := ratio(record))]
     average = geometric_mean(value for _, value in found) if found else None
     return [
@@ -101,6 +106,7 @@ def _against_others(what: Pass, records: Iterable[Record], mean: float, worst: f
 
 
 def _least(name: str, found: Sequence[tuple[Record, float]], at_least: float) -> Goal:
+    """Return the goal of the worst point."""
     if not found:
         return Goal(name, None, at_least, 0)
     record, value = min(found, key=lambda pair: pair[1])
@@ -108,5 +114,6 @@ def _least(name: str, found: Sequence[tuple[Record, float]], at_least: float) ->
 
 
 def _long(record: Record) -> bool:
+    """Return whether this is a long forward point of head_dim 128 or 256."""
     point = record.point
     return point.what == "forward" and point.head_dim in (128, 256) and point.seq_len >= LONG

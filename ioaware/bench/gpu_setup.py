@@ -1,4 +1,4 @@
-"""The machine of a race: what it is, and the GPU made ready on it."""
+"""Describe the machine of a race, and prepare its GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ioaware.bench.gpu_timing import Device
-from ioaware.bench.run import Track
+from ioaware.bench.run import Session
 from ioaware.environment import gpu_environment, installed_version, software_environment
 from ioaware.measurement.nvml import Gpu, no_gpu
 
@@ -14,8 +14,10 @@ LIBRARIES = ("flash-attn", "flash-attn-4", "flashinfer-python")
 
 
 def here(gpu: Gpu) -> dict[str, Any]:
-    """GPU, driver, versions and commit: points that differ in one of them are not of one run. Raises `MachineError` where
-    torch has no GPU."""
+    """Return GPU, driver, versions and commit; points of one run agree in all of them.
+
+    Raises `MachineError` where torch has no GPU.
+    """
     import torch
 
     if not torch.cuda.is_available():
@@ -25,9 +27,9 @@ def here(gpu: Gpu) -> dict[str, Any]:
     return gpu_environment(gpu.limits) | {"cuda": torch.version.cuda, "cudnn": cudnn} | software_environment() | libraries
 
 
-def open_track(gpu: Gpu, environment: Mapping[str, Any]) -> Track:
-    """Starts CUDA here and prepares the ceilings."""
+def open_session(gpu: Gpu, environment: Mapping[str, Any]) -> Session:
+    """Start CUDA and prepare the ceilings."""
     before = set(gpu.processes())
     device = Device()
     device.inputs([(1,)], "float32", 0)
-    return Track(device, gpu, device.ceilings(), frozenset(set(gpu.processes()) - before), environment)
+    return Session(device, gpu, device.ceilings(), frozenset(set(gpu.processes()) - before), environment)

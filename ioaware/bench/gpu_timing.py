@@ -1,4 +1,4 @@
-"""The GPU of the race: calls captured in CUDA graphs, timed by events, with the two ceilings as contestants of their own."""
+"""Time calls on the GPU by events, captured in CUDA graphs, with two ceilings (matmul, copy) as candidates."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ Compute = Callable[[], "tuple[Tensor, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Something to time again and again: `play` does the work of `calls` calls. `captured`: in a CUDA graph; otherwise
-    `reason` says why not, and what the host costs is in the time. `check` plays once more into spoilt outputs and says
-    whether they are right again. `keep` is what must live as long: a graph reads the memory of tensors that it does not own."""
+    """Repeatable work: `play` runs `calls` calls.
+
+    `captured`: in a CUDA graph; otherwise `reason` says why not, and host time is part of the result. `check` plays once more
+    into poisoned outputs and returns whether they are right. `keep` holds tensors whose memory the graph reads.
+    """
 
     play: Run
     calls: int
@@ -43,7 +45,7 @@ class Sample:
 
 
 class GpuClock:
-    """Times samples by CUDA events on the current stream, and asks NVML while they run."""
+    """Time samples by CUDA events on the current stream, with NVML snapshots meanwhile."""
 
     def __init__(self, samples: Mapping[str, Sample], gpu: Gpu) -> None:
         import torch
@@ -54,6 +56,7 @@ class GpuClock:
         self.snapshots: list[Snapshot] = []
 
     def queue(self, name: str) -> Callable[[], float]:
+        """Start a sample; return a function for its nanoseconds per call."""
         start, end = self.cuda.Event(enable_timing=True), self.cuda.Event(enable_timing=True)
         sample = self.samples[name]
         start.record()
@@ -61,15 +64,17 @@ class GpuClock:
         end.record()
         return lambda: start.elapsed_time(end) * 1e6 / sample.calls
 
-    def look(self) -> None:
+    def snapshot(self) -> None:
+        """Take an NVML snapshot."""
         self.snapshots.append(self.gpu.snapshot())
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
+        """Wait for the queued samples."""
         self.cuda.synchronize()
 
 
 class Device:
-    """Device 0 of this process, with one side stream on which everything is prepared, as capturing wants it."""
+    """Device 0 of this process, with one side stream on which work is prepared, as graph capture requires."""
 
     def __init__(self) -> None:
         import torch
@@ -77,13 +82,13 @@ class Device:
         self.torch: Any = torch
         self.stream: Any = torch.cuda.Stream()
 
-    def aside(self) -> AbstractContextManager[object]:
-        """Work queued in the block runs on the side stream."""
+    def on_side_stream(self) -> AbstractContextManager[object]:
+        """Run the block on the side stream."""
         self.torch.cuda.synchronize()
         return self.torch.cuda.stream(self.stream)
 
-    def one_ns(self, run: Run) -> float:
-        """About how long a call takes, of a work that has run before."""
+    def call_ns(self, run: Run) -> float:
+        """Return the approximate time of a call, of work that has run before."""
         start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         self.torch.cuda.synchronize()
         start.record()
@@ -93,10 +98,12 @@ class Device:
         return start.elapsed_time(end) * 1e6
 
     def sample(self, runs: Sequence[Compute], right: Callable[[Sequence[Tensor]], bool]) -> Sample:
-        """As many calls as make a sample, going round the runs, which have all run before, and ending with the first of
-        them; inside `aside`. A graph is used only if it writes outputs that are `right` for the first run's inputs:
-        work that went to another stream is not in it, and would be taken for free."""
-        calls = calls_in_sample(self.one_ns(runs[0]))
+        """Return a sample of as many calls as SAMPLE_NS holds, cycling through the runs and ending with the first.
+
+        The runs have all run before; called inside `on_side_stream`. A graph is used only if its replay writes outputs that are
+        `right` for the first run's inputs: work on another stream would not be captured, and would appear to be free.
+        """
+        calls = calls_in_sample(self.call_ns(runs[0]))
 
         def every() -> tuple[Tensor, ...]:
             outputs: tuple[Tensor, ...] = ()
@@ -107,7 +114,7 @@ class Device:
         graph = self.torch.cuda.CUDAGraph()
         self.torch.cuda.synchronize()
         try:
-            with uncollected():
+            with without_gc():
                 graph.capture_begin()
                 try:
                     outputs = every()
@@ -129,11 +136,12 @@ class Device:
 
     @staticmethod
     def _uncaptured(every: Compute, calls: int, right: Callable[[Sequence[Tensor]], bool], reason: str) -> Sample:
+        """Return a sample without a graph, with a check of its outputs."""
         return Sample(every, calls, captured=False, reason=reason, check=lambda: right(every()))
 
     def plain_sample(self, run: Run, reason: str = "") -> Sample:
-        """The same without a graph."""
-        calls = calls_in_sample(self.one_ns(run))
+        """Return a sample without a graph."""
+        calls = calls_in_sample(self.call_ns(run))
 
         def every() -> None:
             for _ in range(calls):
@@ -142,8 +150,8 @@ class Device:
         return Sample(every, calls, captured=False, reason=reason)
 
     def host_us(self, run: Run) -> float:
-        """Microseconds until a call returns with its work queued: the least of a few batches."""
-        one = self.one_ns(run)
+        """Return the microseconds until a call returns with its work queued: the least of a few batches."""
+        one = self.call_ns(run)
         calls = max(2, min(HOST_CALLS, int(HOST_WAIT_NS / 10 / max(one, 1.0))))
         best = float("inf")
         for _ in range(3):
@@ -156,13 +164,13 @@ class Device:
         return best * 1e6
 
     def poison(self, size_bytes: int) -> None:
-        """Fills with NaN the blocks that the next allocations of this size will get, on the current stream."""
+        """Fill with NaN the blocks that the next allocations of this size will get, on the current stream."""
         blocks = [self.torch.empty(size_bytes, dtype=self.torch.uint8, device="cuda") for _ in range(POISONED)]
         for block in blocks:
             block.fill_(255)  # all bits set is a NaN in every float type
 
     def lost(self) -> bool:
-        """Whether an error has taken the CUDA context with it: nothing can be measured in this process any more."""
+        """Return whether an error has destroyed the CUDA context, so that nothing more can be measured."""
         try:
             self.torch.cuda.synchronize()
         except RuntimeError:
@@ -170,11 +178,14 @@ class Device:
         return False
 
     def clock(self, samples: Mapping[str, Sample], gpu: Gpu) -> GpuClock:
+        """Return a clock for these samples."""
         return GpuClock(samples, gpu)
 
     def ceilings(self) -> dict[str, Sample]:
-        """A bf16 matmul of 8192^3 and a copy of 512 MB, of random numbers. Both are long beside a launch, and as nodes of
-        a graph copies were a third slower (2.7 against 4.2 TB/s on an H200)."""
+        """Return samples of a bf16 matmul of 8192^3 and of a copy of 512 MB, of random numbers.
+
+        Neither is captured: both are long compared to a launch, and copies are slower as graph nodes.
+        """
         torch = self.torch
         a, b = (torch.randn(MATMUL_SIDE, MATMUL_SIDE, dtype=torch.bfloat16, device="cuda") for _ in range(2))
         c = torch.empty_like(a)
@@ -186,15 +197,17 @@ class Device:
         return {name: self.plain_sample(run) for name, run in runs.items()}
 
     def inputs(self, shapes: Sequence[tuple[int, ...]], dtype: str, seed: int) -> list[Tensor]:
-        """Normal random tensors, the same for the same seed."""
+        """Return normal random tensors, the same for the same seed."""
         self.torch.manual_seed(seed)
         return [self.torch.randn(shape, dtype=getattr(self.torch, dtype), device="cuda") for shape in shapes]
 
 
 @contextmanager
-def uncollected() -> Generator[None]:
-    """Python's garbage stays where it is: in it may be the graph of an earlier back end, and destroying a CUDA graph while
-    another is captured makes that capture invalid."""
+def without_gc() -> Generator[None]:
+    """Disable Python's garbage collector in the block.
+
+    Why: the garbage may hold an earlier CUDA graph, and destroying one during a capture invalidates the capture.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
@@ -205,14 +218,15 @@ def uncollected() -> Generator[None]:
 
 
 def matmul_rate(times_ns: Sequence[float]) -> tuple[float, ...]:
-    """FLOP/s of the matmul's samples."""
+    """Return FLOP/s of the matmul's samples."""
     return tuple(2 * MATMUL_SIDE**3 / (time_ns * 1e-9) for time_ns in times_ns)
 
 
 def copy_rate(times_ns: Sequence[float]) -> tuple[float, ...]:
-    """Bytes read and written a second by the copy's samples."""
+    """Return bytes read and written per second by the copy's samples."""
     return tuple(2 * COPY_BYTES / (time_ns * 1e-9) for time_ns in times_ns)
 
 
 def _first_line(error: BaseException) -> str:
+    """Return the first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

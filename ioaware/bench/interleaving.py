@@ -1,4 +1,4 @@
-"""The race: in every round each contestant runs once, in an order that changes, so that no one always runs after another."""
+"""Interleave candidates: in every round each runs once, in an order that changes."""
 
 from __future__ import annotations
 
@@ -11,35 +11,38 @@ MOST_CALLS = 200
 
 
 class Clock(Protocol):
-    """What times work on a GPU. `queue` starts one sample of a contestant and returns at once what tells its nanoseconds;
-    `look` is asked while the samples of a round still run; `settle` waits for them."""
+    """Times work on a GPU.
+
+    `queue` starts one sample of a candidate and returns at once a function for its nanoseconds; `snapshot` runs while the samples
+    of a round still run; `synchronize` waits for them.
+    """
 
     def queue(self, name: str) -> Callable[[], float]: ...
 
-    def look(self) -> None: ...
+    def snapshot(self) -> None: ...
 
-    def settle(self) -> None: ...
+    def synchronize(self) -> None: ...
 
 
 def order(names: Sequence[str], number: int) -> list[str]:
-    """Who runs when in round `number`: each pair of rounds begins one further on, its second goes backwards."""
+    """Return the order of round `number`: each pair of rounds starts one further on, its second is reversed."""
     start = number // 2 % len(names)
     turned = [*names[start:], *names[:start]]
     return turned[::-1] if number % 2 else turned
 
 
 def race(names: Sequence[str], rounds: int, clock: Clock) -> Mapping[str, list[float]]:
-    """Nanoseconds of each contestant's sample, one a round."""
+    """Return the nanoseconds of each candidate's samples, one per round."""
     times: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
         queued = [(name, clock.queue(name)) for name in order(names, number)]
-        clock.look()
-        clock.settle()
+        clock.snapshot()
+        clock.synchronize()
         for name, elapsed in queued:
             times[name].append(elapsed())
     return times
 
 
 def calls_in_sample(one_ns: float) -> int:
-    """How many calls make a sample, of a contestant of which one takes so long."""
+    """Return how many calls make a sample, of a candidate whose call takes one_ns."""
     return max(1, min(MOST_CALLS, round(SAMPLE_NS / max(one_ns, 1.0))))

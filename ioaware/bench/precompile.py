@@ -1,6 +1,6 @@
-"""Compiling before the race, in processes side by side: the disk keeps what they compile, and a crash is theirs alone.
+"""Compile before the race, in parallel processes: the disk cache keeps the kernels, and a crash affects one process only.
 
-A process reads jobs, one JSON object a line, from stdin, and writes for each of its points what came of it to stdout.
+A process reads jobs from stdin, one JSON object per line, and writes the result of each of their points to stdout.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from ioaware.bench.attention_points import Point
+from ioaware.bench.backend import BackEnd, UnsupportedError
 from ioaware.bench.race_record import Status
-from ioaware.bench.registry import BackEnd, UnsupportedError, back_ends
+from ioaware.bench.registry import back_ends
 
-PATIENCE_S = 180.0
+TIMEOUT_S = 180.0
 """A point that takes longer to compile and run once hangs."""
 
 Verdict = tuple[Status, str]
 Group = tuple[str, list[Point]]
 News = tuple[str, Point, Verdict] | Exception | None
-"""What a helper tells: what came of a point, an error of its own, or that it is done."""
+"""A point and its status, an error of the thread, or None when it is done."""
 
 
-def groups(points: Sequence[Point], ends: Sequence[BackEnd]) -> list[Group]:
-    """What shares its kernels goes to one process: a back end, a pass, a head_dim and a mask."""
+def compile_groups(points: Sequence[Point], ends: Sequence[BackEnd]) -> list[Group]:
+    """Group points that share kernels: a back end, a pass, a head_dim and a mask."""
     found: dict[tuple[object, ...], list[Point]] = defaultdict(list)
     for end in ends:
         if end.compiles and end.present:
@@ -39,7 +40,7 @@ def groups(points: Sequence[Point], ends: Sequence[BackEnd]) -> list[Group]:
     return [(str(key[0]), group) for key, group in found.items()]
 
 
-def warm(
+def precompile(
     points: Sequence[Point],
     ends: Sequence[BackEnd],
     tutorial: Path | None,
@@ -47,59 +48,63 @@ def warm(
     processes: int | None = None,
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,  # noqa: ARG005
     command: Sequence[str] = (sys.executable, "-m", "ioaware.bench.precompile"),
-    patience_s: float = PATIENCE_S,
+    timeout_s: float = TIMEOUT_S,
 ) -> dict[tuple[Point, str], Verdict]:
-    """Runs every back end that compiles once at every point. Returns those that cannot take part, and why."""
+    """Run every back end that compiles once at every point. Returns those that failed, and why."""
     waiting: queue.SimpleQueue[Group] = queue.SimpleQueue()
-    every = groups(points, ends)
+    every = compile_groups(points, ends)
     for group in every:
         waiting.put(group)
     total, count = sum(len(group) for _, group in every), 0
-    verdicts: dict[tuple[Point, str], Verdict] = {}
+    exclusions: dict[tuple[Point, str], Verdict] = {}
     news: queue.SimpleQueue[News] = queue.SimpleQueue()
-    helpers = [_Helper(waiting, tutorial, command, patience_s, news) for _ in range(min(processes or _cores(), len(every)))]
-    for helper in helpers:
-        helper.start()
+    compilers = [
+        _CompileProcess(waiting, tutorial, command, timeout_s, news) for _ in range(min(processes or _cores(), len(every)))
+    ]
+    for compiler in compilers:
+        compiler.start()
     try:
-        running = len(helpers)
+        running = len(compilers)
         while running:
-            told = news.get()
-            if told is None:
+            message = news.get()
+            if message is None:
                 running -= 1
-            elif isinstance(told, Exception):
-                raise told
+            elif isinstance(message, Exception):
+                raise message
             else:
-                name, point, verdict = told
+                name, point, verdict = message
                 if verdict[0] != "ok":
-                    verdicts[point, name] = verdict
+                    exclusions[point, name] = verdict
                 count += 1
                 progress(count, total, f"{name} {point.label}")
     finally:
-        for helper in helpers:
-            helper.stop()
-    return verdicts
+        for compiler in compilers:
+            compiler.stop()
+    return exclusions
 
 
 def _cores() -> int:
+    """Return the number of usable cores, at most 16."""
     return min(16, len(os.sched_getaffinity(0)))
 
 
-class _Helper(threading.Thread):
-    """One process at a time, and a new one in place of each that dies."""
+class _CompileProcess(threading.Thread):
+    """A thread that owns one process at a time, and replaces each that dies."""
 
     def __init__(
         self,
         waiting: queue.SimpleQueue[Group],
         tutorial: Path | None,
         command: Sequence[str],
-        patience_s: float,
+        timeout_s: float,
         news: queue.SimpleQueue[News],
     ) -> None:
         super().__init__(daemon=True)
-        self.waiting, self.tutorial, self.command, self.patience_s, self.news = waiting, tutorial, command, patience_s, news
+        self.waiting, self.tutorial, self.command, self.timeout_s, self.news = waiting, tutorial, command, timeout_s, news
         self.process: subprocess.Popen[str] | None = None
 
     def run(self) -> None:
+        """Process groups until none is left."""
         try:
             while True:
                 name, points = self.waiting.get_nowait()
@@ -107,12 +112,12 @@ class _Helper(threading.Thread):
                     points = self._points(name, points)
         except queue.Empty:
             self.news.put(None)
-        except Exception as error:  # raised again by whoever reads the news
+        except Exception as error:  # raised again in the main thread
             self.news.put(error)
         self.stop()
 
     def _points(self, name: str, points: list[Point]) -> list[Point]:
-        """Asks the process for these points; returns those after one that it did not survive."""
+        """Send these points to the process; return those after one that killed it."""
         process = self._living()
         job = {"name": name, "tutorial": self.tutorial and str(self.tutorial), "points": [point.to_dict() for point in points]}
         questions, answers = cast("tuple[IO[str], IO[str]]", (process.stdin, process.stdout))
@@ -122,7 +127,7 @@ class _Helper(threading.Thread):
         except BrokenPipeError:
             pass  # it reads as a death below
         for number, point in enumerate(points):
-            alarm = threading.Timer(self.patience_s, process.kill)
+            alarm = threading.Timer(self.timeout_s, process.kill)
             alarm.start()
             line = answers.readline()
             alarm.cancel()
@@ -137,6 +142,7 @@ class _Helper(threading.Thread):
         return []
 
     def _living(self) -> subprocess.Popen[str]:
+        """Return the running process; start one if there is none."""
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(  # noqa: S603 - our own module
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -144,7 +150,7 @@ class _Helper(threading.Thread):
         return self.process
 
     def stop(self) -> None:
-        """Ends the process, if there is one."""
+        """End the process, if there is one."""
         process, self.process = self.process, None
         if process is not None:
             process.kill()
@@ -155,14 +161,14 @@ class _Helper(threading.Thread):
 
 
 def main() -> int:
-    """One process: jobs from stdin until there are no more."""
+    """Process jobs from stdin until there are no more."""
     answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     for line in sys.stdin:
         job: Any = json.loads(line)
         end = back_ends(Path(job["tutorial"]) if job["tutorial"] else None)[job["name"]]
         for data in job["points"]:
-            status, reason, lost = _once(end, Point.of(data))
+            status, reason, lost = _compile_and_run(end, Point.of(data))
             answers.write(json.dumps({"status": status, "reason": reason}) + "\n")
             answers.flush()
             if lost:
@@ -170,18 +176,18 @@ def main() -> int:
     return 0
 
 
-def _once(end: BackEnd, point: Point) -> tuple[Status, str, bool]:
-    """Compiles and runs it, and whether this process is of no more use."""
+def _compile_and_run(end: BackEnd, point: Point) -> tuple[Status, str, bool]:
+    """Compile and run one point; return status, reason and whether the CUDA context is lost."""
     from ioaware.bench.gpu_timing import Device
     from ioaware.bench.run import describe
     from ioaware.bench.workload import shapes, work
 
     device = Device()
     try:
-        contestant = end.enter(point)
+        candidate = end.prepare(point)
         inputs = device.inputs(shapes(point), point.dtype, 0)
-        with device.aside(), contestant.within():
-            work(point, contestant, inputs)()
+        with device.on_side_stream(), candidate.within():
+            work(point, candidate, inputs)()
         device.torch.cuda.synchronize()
     except UnsupportedError as refusal:
         return "unsupported", str(refusal), False

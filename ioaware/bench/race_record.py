@@ -1,4 +1,4 @@
-"""The record of a point: one JSON object a line, appended when the point is done, validated when it is read again."""
+"""Records of the race: one JSON object per line, appended when a point is done, validated on reading."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ Status = Literal["ok", "wrong", "failed", "unsupported", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one back end did at one point. `ran` is what it chose to run; times are nanoseconds of a call, one a round;
-    `host_us` what a call costs the host where nothing captures it; `reason` why there is no time, or no graph."""
+    """One back end at one point.
+
+    `ran` is the kernel it chose; times are nanoseconds per call, one per round; `host_us` the host time of an uncaptured call;
+    `reason` says why there is no time, or no graph.
+    """
 
     name: str
     status: Status
@@ -35,7 +38,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One point: its entries, the two ceilings measured between them, what NVML said meanwhile, and where it was."""
+    """One point: its entries, the two ceilings, NVML telemetry, and the environment."""
 
     point: Point
     entries: tuple[Entry, ...]
@@ -45,10 +48,11 @@ class Record:
     environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def entry(self, name: str) -> Entry | None:
-        """The entry of that back end."""
+        """Return the entry of that back end."""
         return next((entry for entry in self.entries if entry.name == name), None)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the record as in the file."""
         data = asdict(self)
         entries = [
             {name: value for name, value in asdict(entry).items() if value not in (None, "", ())} for entry in self.entries
@@ -57,7 +61,7 @@ class Record:
 
     @staticmethod
     def of(data: dict[str, Any]) -> Record:
-        """The record that `to_dict` gave. Raises ValueError, TypeError or KeyError for anything else."""
+        """Return the record of a `to_dict`. Raises ValueError, TypeError or KeyError for anything else."""
         fields = dict(data)
         if fields.pop("schema") != SCHEMA or fields.pop("bench") != "attention":
             raise ValueError(f"not schema {SCHEMA} of attention's bench")
@@ -67,6 +71,7 @@ class Record:
 
 
 def _entry(data: dict[str, Any]) -> Entry:
+    """Return a validated entry."""
     fields: dict[str, Any] = {**data, "times_ns": _numbers(data.get("times_ns", ()))}
     entry = Entry(**fields)
     if entry.status not in get_args(Status) or not isinstance(cast("object", entry.name), str):
@@ -81,6 +86,7 @@ def _entry(data: dict[str, Any]) -> Entry:
 
 
 def _numbers(values: Sequence[object]) -> tuple[float, ...]:
+    """Return positive finite numbers. Raises ValueError for others."""
     for value in values:
         if type(value) not in (int, float) or not math.isfinite(cast("float", value)) or cast("float", value) <= 0:
             raise ValueError(f"{value!r} is no positive number")
@@ -88,7 +94,7 @@ def _numbers(values: Sequence[object]) -> tuple[float, ...]:
 
 
 def append(path: Path, record: Record) -> None:
-    """Adds a line, on disk before this returns. Raises `DataError` when it cannot be written."""
+    """Append a line, durable on return. Raises `DataError` when it cannot be written."""
     line = json.dumps(record.to_dict(), allow_nan=False, separators=(",", ":")) + "\n"
     try:
         with path.open("a", encoding="utf-8") as file:
@@ -101,7 +107,7 @@ def append(path: Path, record: Record) -> None:
 
 
 def read(path: Path) -> list[Record]:
-    """Every record of a file. Raises `DataError` naming the line that no bench wrote."""
+    """Return every record of a file. Raises `DataError` naming the first invalid line."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -125,9 +131,9 @@ def read(path: Path) -> list[Record]:
 
 
 def resume(path: Path, environment: Mapping[str, Any]) -> list[Record]:
-    """The records an earlier run left in a file that this one adds to; a line cut short by a kill is taken off first.
+    """Return the records that an earlier run left in a file that this one continues.
 
-    Raises `UsageError` where they are of another machine, version or commit: one table must not mix them.
+    A line cut short by a kill is removed first. Raises `UsageError` for records of another machine, version or commit.
     """
     if not path.is_file():
         return []

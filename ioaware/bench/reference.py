@@ -1,4 +1,4 @@
-"""Whether an output may be believed: attention and its gradients in float64, of as many heads as can be had in a moment."""
+"""Check outputs against float64 attention and gradients, of as many heads as is quick."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ TOLERANCES = {"float16": 2e-3, "bfloat16": 1e-2}
 
 
 def tolerance(point: Point) -> float:
+    """Return the relative Frobenius error allowed; twice TOLERANCES backward."""
     return TOLERANCES[point.dtype] * (2 if point.what == "backward" else 1)
 
 
 def sampled(point: Point) -> list[int]:
-    """Key heads of the flattened [batch * kv_heads] to look at, evenly spread, the last one always."""
+    """Return key heads of the flattened [batch * kv_heads] to check, evenly spread, including the last."""
     every = point.batch * point.kv_heads
     one = point.heads // point.kv_heads * point.seq_len * point.kv_len
     count = max(1, min(every, SCORES // one))
@@ -31,7 +32,7 @@ def sampled(point: Point) -> list[int]:
 
 
 class Reference:
-    """The exact outputs of one point's inputs: (q, k, v), and dO backward. Computed once, for every back end."""
+    """Exact outputs for one point's inputs, (q, k, v) and dO backward; computed once for every back end."""
 
     def __init__(self, point: Point, inputs: Sequence[Tensor]) -> None:
         import torch
@@ -41,14 +42,16 @@ class Reference:
         self.exact = _exact(point, *(self._heads(tensor) for tensor in inputs))
 
     def _heads(self, tensor: Tensor) -> Tensor:
-        """[sampled key heads, query heads of each, rows, head_dim] in float64."""
+        """Return [sampled key heads, query heads of each, rows, head_dim] in float64."""
         batch, count, length, width = tensor.shape
         kv_heads = self.point.kv_heads
         return tensor.detach().reshape(batch * kv_heads, count // kv_heads, length, width)[self.rows].double()
 
     def error(self, outputs: Sequence[Tensor]) -> float:
-        """The largest relative Frobenius error of the outputs, (o,) or (dq, dk, dv), each over its sampled heads; infinite
-        where any element of any head is not finite, or a shape is wrong."""
+        """Return the largest relative Frobenius error of the outputs, (o,) or (dq, dk, dv), over the sampled heads.
+
+        Infinite where any element of any head is not finite, or a shape is wrong.
+        """
         import torch
 
         if not all(bool(output.isfinite().all()) for output in outputs):
@@ -63,7 +66,7 @@ class Reference:
 
 
 def _exact(point: Point, q: Tensor, k: Tensor, v: Tensor, do: Tensor | None = None) -> tuple[Tensor, ...]:
-    """In float64: (o,), or (dq, dk, dv) given do. q, do [n, group, seq_len, d]; k, v [n, 1, kv_len, d]."""
+    """Return in float64 (o,), or (dq, dk, dv) given do. q, do [n, group, seq_len, d]; k, v [n, 1, kv_len, d]."""
     import torch
 
     scale = 1 / math.sqrt(point.head_dim)

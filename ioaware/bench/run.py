@@ -1,4 +1,4 @@
-"""The run: for each point, prepare every back end, check it, let them race, and hand over the record."""
+"""Run the race: for each point, prepare and check every back end, interleave them, and record."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ioaware.bench.attention_points import Point
+from ioaware.bench.backend import BackEnd, UnsupportedError
 from ioaware.bench.gpu_timing import COPY, MATMUL, Device, Sample, copy_rate, matmul_rate
 from ioaware.bench.interleaving import race
 from ioaware.bench.race_record import Entry, Record, Status
 from ioaware.bench.reference import Reference, tolerance
-from ioaware.bench.registry import BackEnd, UnsupportedError
 from ioaware.bench.workload import sets, shapes, work
 from ioaware.errors import MachineError
 from ioaware.measurement.nvml import Gpu, Snapshot
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 NOT_FINITE_ERROR = sys.float_info.max
 """What a record says of an output with NaN in it: JSON has no infinity."""
 
-Verdicts = Mapping[tuple[Point, str], tuple[Status, str]]
+Exclusions = Mapping[tuple[Point, str], tuple[Status, str]]
 """What compiling found out beforehand: back ends that are not to be tried at a point, and why."""
 
 
 @dataclass(frozen=True)
-class Track:
-    """What every point shares: the GPU from torch's side and from NVML's, the ceilings, and who was there before."""
+class Session:
+    """What all points share: the GPU by torch and by NVML, the ceilings, and this process's GPU processes."""
 
     device: Device
     gpu: Gpu
@@ -40,62 +40,65 @@ class Track:
     environment: Mapping[str, Any]
 
 
-def measure(point: Point, ends: Sequence[BackEnd], track: Track, rounds: int, verdicts: Verdicts) -> Record:
-    """One point. A back end that fails is an entry that says so; a lost CUDA context raises `MachineError`."""
-    inputs = [track.device.inputs(shapes(point), point.dtype, seed) for seed in range(sets(point))]
+def measure(point: Point, ends: Sequence[BackEnd], session: Session, rounds: int, exclusions: Exclusions) -> Record:
+    """Measure one point.
+
+    A back end that fails becomes an entry that says so; a lost CUDA context raises `MachineError`.
+    """
+    inputs = [session.device.inputs(shapes(point), point.dtype, seed) for seed in range(sets(point))]
     reference = Reference(point, inputs[0])
     entries: list[Entry] = []
-    samples: dict[str, Sample] = dict(track.ceilings)
+    samples: dict[str, Sample] = dict(session.ceilings)
     for end in ends:
-        entry, sample = _prepare(point, end, inputs, reference, track.device, verdicts)
+        entry, sample = _prepare(point, end, inputs, reference, session.device, exclusions)
         entries.append(entry)
         if sample is not None:
             samples[end.name] = sample
-    clock = track.device.clock(samples, track.gpu)
+    clock = session.device.clock(samples, session.gpu)
     race(list(samples), 1, clock)  # raises the clock, and brings everything into its place
     clock.snapshots.clear()
     times = race(list(samples), rounds, clock)
-    with track.device.aside():
-        spoilt = {name for name, sample in samples.items() if not sample.check()}
+    with session.device.on_side_stream():
+        invalid = {name for name, sample in samples.items() if not sample.check()}
     return Record(
         point,
-        tuple(finished(entry, times.get(entry.name), entry.name in spoilt) for entry in entries),
+        tuple(finished(entry, times.get(entry.name), entry.name in invalid) for entry in entries),
         matmul_rate(times[MATMUL]),
         copy_rate(times[COPY]),
-        telemetry(track.gpu, clock.snapshots, track.own_processes),
-        track.environment,
+        telemetry(session.gpu, clock.snapshots, session.own_processes),
+        session.environment,
     )
 
 
-def finished(entry: Entry, times_ns: Sequence[float] | None, spoilt: bool) -> Entry:
-    """The entry with its times, if it took part and still computes what it computed before."""
+def finished(entry: Entry, times_ns: Sequence[float] | None, invalid: bool) -> Entry:
+    """Return the entry with its times, if it was timed and its output is still right."""
     if times_ns is None:
         return entry
-    if spoilt:
+    if invalid:
         return Entry(entry.name, "wrong", entry.ran, "after the race its output was not right any more")
     return Entry(entry.name, "ok", entry.ran, entry.reason, tuple(times_ns), entry.host_us, entry.graph, entry.relative_error)
 
 
 def _prepare(
-    point: Point, end: BackEnd, inputs: list[list[Tensor]], reference: Reference, device: Device, verdicts: Verdicts
+    point: Point, end: BackEnd, inputs: list[list[Tensor]], reference: Reference, device: Device, exclusions: Exclusions
 ) -> tuple[Entry, Sample | None]:
-    """The entry without times, and what to time, if its output is right."""
+    """Return the entry without times, and its sample if the output is right."""
     if not end.present:
         return Entry(end.name, "absent", reason=f"{end.needs} is not installed"), None
-    if (point, end.name) in verdicts:
-        status, reason = verdicts[point, end.name]
+    if (point, end.name) in exclusions:
+        status, reason = exclusions[point, end.name]
         return Entry(end.name, status, reason=reason), None
     try:
-        contestant = end.enter(point)
-        with device.aside(), contestant.within():
-            first = work(point, contestant, inputs[0])
+        candidate = end.prepare(point)
+        with device.on_side_stream(), candidate.within():
+            first = work(point, candidate, inputs[0])
             device.poison(inputs[0][0].nbytes)
             error = reference.error(first())
-            ran = contestant.ran()
+            ran = candidate.ran()
             if not error <= tolerance(point):
-                told = f"relative error {error:.2g}, allowed {tolerance(point):.2g}"
-                return Entry(end.name, "wrong", ran, told, relative_error=min(error, NOT_FINITE_ERROR)), None
-            runs = [first, *(work(point, contestant, one) for one in inputs[1:])]
+                message = f"relative error {error:.2g}, allowed {tolerance(point):.2g}"
+                return Entry(end.name, "wrong", ran, message, relative_error=min(error, NOT_FINITE_ERROR)), None
+            runs = [first, *(work(point, candidate, one) for one in inputs[1:])]
             for run in runs:
                 run()
             host_us = device.host_us(first)
@@ -113,13 +116,13 @@ def _prepare(
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line of bounded length."""
+    """Return an exception as one line of bounded length."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
 def telemetry(gpu: Gpu, snapshots: Sequence[Snapshot], own_processes: frozenset[int]) -> dict[str, Any]:
-    """Clocks, power and temperature while the rounds ran, and every reason to mistrust them."""
+    """Return clocks, power and temperature during the rounds, and reasons to distrust them."""
     seen: dict[str, Any] = {}
     for name in ("sm_clock_mhz", "memory_clock_mhz", "power_mw", "temperature_c"):
         values = [value for one in snapshots if (value := getattr(one, name)) is not None]
@@ -134,16 +137,19 @@ def telemetry(gpu: Gpu, snapshots: Sequence[Snapshot], own_processes: frozenset[
 def run(
     points: Sequence[Point],
     ends: Sequence[BackEnd],
-    track: Track,
+    session: Session,
     *,
     rounds: int,
-    verdicts: Verdicts,
+    exclusions: Exclusions,
     enough: Callable[[], bool],
     done: Callable[[Record], None],
 ) -> list[Point]:
-    """The points in turn; those that were left when `enough` said so are returned. `done` gets each record."""
+    """Measure the points in turn; `done` receives each record.
+
+    Returns the points that are left when `enough` returns True.
+    """
     for number, point in enumerate(points):
         if enough():
             return list(points[number:])
-        done(measure(point, ends, track, rounds, verdicts))
+        done(measure(point, ends, session, rounds, exclusions))
     return []

@@ -1,4 +1,4 @@
-"""What the rounds say: medians, spreads, ratios of times taken in the same round, geometric means. Pure."""
+"""Statistics of the rounds: medians, spreads, paired ratios, geometric means."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Spread:
 
     @property
     def relative(self) -> float:
-        """Half the distance of the quartiles, relative to the median."""
+        """Half the interquartile range, relative to the median."""
         return (self.p75 - self.p25) / 2 / self.median
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Of at least one value."""
+    """Return the spread of at least one value."""
     if len(values) == 1:
         return Spread(values[0], values[0], values[0])
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -31,11 +31,14 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def paired_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Spread:
-    """Of two series with one value a round: what moved the clock in a round moved both, so the ratio is taken there."""
+    """Return the spread of ratios of two series with one value per round.
+
+    Why: a clock change affects both values of a round.
+    """
     return spread([a / b for a, b in zip(numerators, denominators, strict=True)])
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
-    """Of at least one positive ratio."""
+    """Return the geometric mean of at least one positive ratio."""
     logs = [math.log(ratio) for ratio in ratios]
     return math.exp(sum(logs) / len(logs))

@@ -1,4 +1,4 @@
-"""A contestant's work at a point: the calls to time, on as many sets of inputs as keep the caches from helping."""
+"""A candidate's work at a point: the calls to time, on enough sets of inputs to defeat the caches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ioaware.bench.attention_points import Point
-from ioaware.bench.registry import Contestant
+from ioaware.bench.backend import Candidate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,26 +17,26 @@ MOST_SETS = 16
 
 
 def shapes(point: Point) -> list[tuple[int, ...]]:
-    """Of q, k and v, and of dO backward."""
+    """Return the shapes of q, k and v, and of dO backward."""
     q = (point.batch, point.heads, point.seq_len, point.head_dim)
     k = (point.batch, point.kv_heads, point.kv_len, point.head_dim)
     return [q, k, k, *([q] if point.what == "backward" else [])]
 
 
 def sets(point: Point) -> int:
-    """How many sets of inputs to go round; one where arithmetic binds and no cache can serve what is read again."""
+    """Return how many sets of inputs to cycle through; one where arithmetic is the limit."""
     return min(MOST_SETS, -(-ENOUGH_BYTES // point.compulsory_bytes)) if point.bound_by_bytes else 1
 
 
-def work(point: Point, contestant: Contestant, inputs: list[Tensor]) -> Callable[[], tuple[Tensor, ...]]:
-    """A call that returns (o,), or backward (dq, dk, dv) of a forward pass that has run, on these inputs."""
+def work(point: Point, candidate: Candidate, inputs: list[Tensor]) -> Callable[[], tuple[Tensor, ...]]:
+    """Return a call on these inputs that returns (o,), or backward (dq, dk, dv) of a completed forward pass."""
     if point.what != "backward":
         q, k, v = inputs
-        return lambda: (contestant.forward(q, k, v),)
+        return lambda: (candidate.forward(q, k, v),)
     import torch
 
     *leaves, do = inputs
     q, k, v = (leaf.detach().requires_grad_() for leaf in leaves)
-    o = contestant.forward(q, k, v)
+    o = candidate.forward(q, k, v)
     gradient: Any = torch.autograd.grad
     return lambda: cast("tuple[Tensor, ...]", gradient(o, (q, k, v), do, retain_graph=True))

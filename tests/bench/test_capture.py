@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from ioaware.bench.gpu_timing import Device, uncollected
+from ioaware.bench.gpu_timing import Device, without_gc
 
 gpu = pytest.mark.gpu
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -89,12 +89,12 @@ def test_nothing_is_collected_while_a_graph_is_captured() -> None:
 def test_collecting_goes_on_as_it_was() -> None:
     gc.disable()
     try:
-        with uncollected():
+        with without_gc():
             pass
         assert not gc.isenabled()
     finally:
         gc.enable()
-    with pytest.raises(RuntimeError), uncollected():
+    with pytest.raises(RuntimeError), without_gc():
         raise RuntimeError
     assert gc.isenabled()
 
@@ -112,7 +112,7 @@ def test_a_graph_in_the_garbage_does_not_spoil_the_next() -> None:
     def right(outputs: Any) -> bool:
         return bool((outputs[0] == 2).all())
 
-    with device.aside():
+    with device.on_side_stream():
         run()
         for _ in range(3):
             Cycle(device.sample([run], right))

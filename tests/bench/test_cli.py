@@ -16,7 +16,7 @@ import ioaware.measurement.nvml
 from ioaware.bench.race_record import read
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
-from tests.support.fake_race import FakeDevice, crashing, ends, exact, track, wrong
+from tests.support.fake_race import FakeDevice, crashing, ends, exact, session, wrong
 from tests.support.fakes import FakeNvml
 
 ASKED = [
@@ -47,7 +47,7 @@ def machine(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ioaware.measurement.nvml, "load_nvml", FakeNvml)
     monkeypatch.setattr(ioaware.bench.gpu_setup, "here", lambda gpu: {"gpu": "NVIDIA H200", "commit": "abc"})
     costs = {"ioaware": 100.0, "cudnn": 120.0, "flash": 90.0}
-    monkeypatch.setattr(ioaware.bench.gpu_setup, "open_track", lambda gpu, environment: track(FakeDevice(costs)))
+    monkeypatch.setattr(ioaware.bench.gpu_setup, "open_session", lambda gpu, environment: session(FakeDevice(costs)))
     return field
 
 
@@ -100,11 +100,11 @@ def test_json_has_every_point_with_its_ratio_and_the_goals(machine: list, capsys
     assert {goal["met"] for goal in data["goals"]} == {True}
 
 
-@pytest.mark.parametrize(("enter", "code"), [(wrong, 1), (crashing, 3)])
-def test_the_exit_code_is_about_our_own(machine: list, enter: Any, code: int) -> None:
-    machine += ends(ioaware=exact, cudnn=enter)
+@pytest.mark.parametrize(("prepare", "code"), [(wrong, 1), (crashing, 3)])
+def test_the_exit_code_is_about_our_own(machine: list, prepare: Any, code: int) -> None:
+    machine += ends(ioaware=exact, cudnn=prepare)
     assert run(ASKED, Settings()) == 0
-    machine[:] = ends(ioaware=enter, cudnn=exact)
+    machine[:] = ends(ioaware=prepare, cudnn=exact)
     assert run(ASKED, Settings()) == code
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ioaware.bench.attention_points import grid
-from ioaware.bench.precompile import groups, warm
-from ioaware.bench.registry import BackEnd
+from ioaware.bench.backend import BackEnd
+from ioaware.bench.precompile import compile_groups, precompile
 
 POINTS = grid(["forward"], [64, 128], [512, 1024])
 HELPER = """
@@ -30,16 +30,16 @@ def ends(*names: str) -> list[BackEnd]:
     return [BackEnd(name, lambda point: None, compiles=True) for name in names]  # type: ignore[arg-type,return-value]
 
 
-def asked(*names: str, patience_s: float = 30.0):
+def asked(*names: str, timeout_s: float = 30.0):
     seen = []
     command = (sys.executable, "-SE", "-c", HELPER)
-    found = warm(
+    found = precompile(
         POINTS,
         ends(*names),
         None,
         processes=2,
         command=command,
-        patience_s=patience_s,
+        timeout_s=timeout_s,
         progress=lambda *what: seen.append((*what, threading.get_ident())),
     )
     assert sorted(done for done, *_ in seen) == list(range(1, len(names) * len(POINTS) + 1))
@@ -50,10 +50,10 @@ def asked(*names: str, patience_s: float = 30.0):
 def test_a_group_shares_its_kernels() -> None:
     field = [
         *ends("flex"),
-        BackEnd("cudnn", ends("x")[0].enter),
-        BackEnd("gone", ends("x")[0].enter, compiles=True, needs="no_such_module"),
+        BackEnd("cudnn", ends("x")[0].prepare),
+        BackEnd("gone", ends("x")[0].prepare, compiles=True, needs="no_such_module"),
     ]
-    found = groups(POINTS, field)
+    found = compile_groups(POINTS, field)
     assert [name for name, _ in found] == ["flex"] * 4
     assert all(len({(p.head_dim, p.causal) for p in group}) == 1 and len(group) == 2 for _, group in found)
 
@@ -79,10 +79,10 @@ def test_an_exit_is_a_death_too() -> None:
 
 
 def test_a_process_that_hangs_is_killed() -> None:
-    found = asked("sleeper", patience_s=0.5)
+    found = asked("sleeper", timeout_s=0.5)
     assert {point.seq_len for point, _ in found} == {512}
 
 
 def test_a_command_that_cannot_start_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        warm(POINTS, ends("good"), None, processes=1, command=(str(tmp_path / "nothing"),))
+        precompile(POINTS, ends("good"), None, processes=1, command=(str(tmp_path / "nothing"),))

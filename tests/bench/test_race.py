@@ -1,4 +1,4 @@
-"""Interleaving and statistics: no contestant always runs after another, and what moves the clock cancels in the ratio."""
+"""Interleaving and statistics: no candidate always runs after another, and what moves the clock cancels in the ratio."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class DriftingClock:
         self.log.append(name)
         self.pace *= self.drift
         time_ns = self.costs[name] * self.pace
-        assert self.log.count("settle") * (len(self.costs) + 2) <= len(self.log)
+        assert self.log.count("synchronize") * (len(self.costs) + 2) <= len(self.log)
         return lambda: time_ns
 
-    def look(self) -> None:
+    def snapshot(self) -> None:
         self.log.append("look")
 
-    def settle(self) -> None:
-        self.log.append("settle")
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
 
 
 def test_clocks_are_looked_at_while_a_round_still_runs() -> None:
     clock = DriftingClock({"a": 1.0, "b": 2.0})
     assert race(["a", "b"], 2, clock) == {"a": [1.0, 1.0], "b": [2.0, 2.0]}
-    assert clock.log == ["a", "b", "look", "settle", "b", "a", "look", "settle"]
+    assert clock.log == ["a", "b", "look", "synchronize", "b", "a", "look", "synchronize"]
 
 
 def test_a_drift_of_the_clock_does_not_become_a_ratio() -> None:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from ioaware.bench.attention_points import Point, grid
+from ioaware.bench.backend import BackEnd
 from ioaware.bench.reference import Reference, sampled, tolerance
-from ioaware.bench.registry import BackEnd
 from ioaware.bench.run import measure, run
 from ioaware.bench.workload import sets
 from ioaware.errors import MachineError
@@ -25,7 +25,7 @@ from tests.support.fake_race import (
     exact,
     forgetful,
     refusing,
-    track,
+    session,
     wrong,
 )
 from tests.support.fakes import FakeNvml
@@ -38,7 +38,7 @@ def test_a_record_has_times_of_who_was_right_and_reasons_of_who_was_not(point: P
         *ends(ioaware=exact, cudnn=exact, flash=wrong, flex=crashing, efficient=refusing, tutorial=forgetful),
         BackEnd("flashinfer", exact, needs="no_such_module"),
     ]
-    record = measure(point, field, track(device), 5, {})
+    record = measure(point, field, session(device), 5, {})
     statuses = {entry.name: entry.status for entry in record.entries}
     assert statuses == {
         "ioaware": "ok",
@@ -78,7 +78,7 @@ def test_who_is_right_at_first_and_not_after_the_race_has_no_time() -> None:
 
         return replace(exact(point), forward=forward)
 
-    record = measure(SMALL, ends(ioaware=exact, flex=decaying), track(FakeDevice({"ioaware": 1.0, "flex": 0.1})), 5, {})
+    record = measure(SMALL, ends(ioaware=exact, flex=decaying), session(FakeDevice({"ioaware": 1.0, "flex": 0.1})), 5, {})
     assert [entry.status for entry in record.entries] == ["ok", "wrong"]
     assert record.entries[1].times_ns == ()
     assert "after the race" in record.entries[1].reason
@@ -87,24 +87,26 @@ def test_who_is_right_at_first_and_not_after_the_race_has_no_time() -> None:
 def test_what_compiling_found_out_is_not_tried_again() -> None:
     tried = []
 
-    def enter(point: Point):
+    def prepare(point: Point):
         tried.append(point)
         return exact(point)
 
-    record = measure(SMALL, [BackEnd("flex", enter)], track(FakeDevice()), 3, {(SMALL, "flex"): ("failed", "its process died")})
+    record = measure(
+        SMALL, [BackEnd("flex", prepare)], session(FakeDevice()), 3, {(SMALL, "flex"): ("failed", "its process died")}
+    )
     assert not tried
     assert (record.entries[0].status, record.entries[0].reason) == ("failed", "its process died")
 
 
 def test_a_lost_context_ends_the_run_and_says_whose_it_was() -> None:
     with pytest.raises(MachineError) as ended:
-        measure(SMALL, ends(flex=crashing), track(FakeDevice(lost=True)), 3, {})
+        measure(SMALL, ends(flex=crashing), session(FakeDevice(lost=True)), 3, {})
     assert "flex at forward d=8 causal N=16" in ended.value.what
 
 
 def test_clocks_and_company_are_in_the_record() -> None:
     clocks = iter([1980, *[1900] * 3, 1500, *[1900] * 20])
-    record = measure(SMALL, ends(), track(FakeDevice(), FakeNvml(clocks=clocks, reasons=4, processes=lambda: (77,))), 5, {})
+    record = measure(SMALL, ends(), session(FakeDevice(), FakeNvml(clocks=clocks, reasons=4, processes=lambda: (77,))), 5, {})
     seen = record.telemetry
     assert seen["sm_clock_mhz"] == {"min": 1500, "median": 1900, "max": 1900}
     assert seen["power_mw"]["median"] == 310_000
@@ -118,9 +120,9 @@ def test_the_run_stops_between_points_and_says_what_is_left() -> None:
     left = run(
         [SMALL, BACK, DECODE],
         ends(ioaware=exact),
-        track(FakeDevice({"ioaware": 1.0})),
+        session(FakeDevice({"ioaware": 1.0})),
         rounds=2,
-        verdicts={},
+        exclusions={},
         enough=lambda: len(done) == 1,
         done=done.append,
     )

@@ -1,4 +1,4 @@
-"""A race without a GPU: small points, the CPU as the device, back ends of a few lines, a clock that says what it is told."""
+"""A race without a GPU: small points, the CPU as the device, back ends of a few lines, a clock that says what it is message."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from ioaware.bench.attention_points import Point
+from ioaware.bench.backend import BackEnd, Candidate, UnsupportedError
 from ioaware.bench.gpu_timing import COPY, COPY_BYTES, MATMUL, MATMUL_SIDE, Sample
-from ioaware.bench.registry import BackEnd, Contestant, UnsupportedError
-from ioaware.bench.run import Track
+from ioaware.bench.run import Session
 from ioaware.measurement.nvml import Gpu, open_gpu
 from tests.support.fakes import FakeNvml
 
@@ -21,32 +21,32 @@ BACK = Point("backward", 2, 2, 2, 16, 16, 8, False, "float16")
 DECODE = Point("decode", 2, 4, 2, 1, 32, 8, False, "float16")
 
 
-def exact(point: Point) -> Contestant:
+def exact(point: Point) -> Candidate:
     """Attention in float32, differentiable."""
 
     def forward(q: Any, k: Any, v: Any) -> Any:
         how = {"is_causal": point.causal, "enable_gqa": point.heads != point.kv_heads}
         return torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), **how).to(q.dtype)
 
-    return Contestant(forward, ran=lambda: "exact: requested")
+    return Candidate(forward, ran=lambda: "exact: requested")
 
 
-def refusing(point: Point) -> Contestant:
+def refusing(point: Point) -> Candidate:
     raise UnsupportedError("not at this head_dim")
 
 
-def crashing(point: Point) -> Contestant:
+def crashing(point: Point) -> Candidate:
     def forward(q: Any, k: Any, v: Any) -> Any:
         raise RuntimeError("out of shared memory\nand more lines")
 
-    return Contestant(forward)
+    return Candidate(forward)
 
 
-def wrong(point: Point) -> Contestant:
-    return Contestant(lambda q, k, v: exact(point).forward(q, k, v) * 1.05)
+def wrong(point: Point) -> Candidate:
+    return Candidate(lambda q, k, v: exact(point).forward(q, k, v) * 1.05)
 
 
-def forgetful(point: Point) -> Contestant:
+def forgetful(point: Point) -> Candidate:
     """Writes all but the last head's last row."""
 
     def forward(q: Any, k: Any, v: Any) -> Any:
@@ -54,7 +54,7 @@ def forgetful(point: Point) -> Contestant:
         output[-1, -1, -1] = float("nan")
         return output
 
-    return Contestant(forward)
+    return Candidate(forward)
 
 
 class FakeClock:
@@ -70,10 +70,10 @@ class FakeClock:
         time_ns = self.costs_ns[name] * self.pace
         return lambda: time_ns
 
-    def look(self) -> None:
+    def snapshot(self) -> None:
         self.snapshots.append(self.gpu.snapshot())
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         self.pace *= 1.01
 
 
@@ -91,7 +91,7 @@ class FakeDevice:
         torch.manual_seed(seed)
         return [torch.randn(shape, dtype=getattr(torch, dtype)) for shape in shapes]
 
-    def aside(self) -> AbstractContextManager[None]:
+    def on_side_stream(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def poison(self, size_bytes: int) -> None:
@@ -110,14 +110,14 @@ class FakeDevice:
         return FakeClock(samples, gpu, self.costs_ns)
 
 
-def track(device: FakeDevice, nvml: FakeNvml | None = None) -> Track:
+def session(device: FakeDevice, nvml: FakeNvml | None = None) -> Session:
     gpu = open_gpu(nvml or FakeNvml(), {})
     ceilings = {name: Sample(lambda: None, 1, captured=True) for name in (MATMUL, COPY)}
-    return Track(device, gpu, ceilings, frozenset(), {"gpu": "NVIDIA H200", "commit": "abc"})  # type: ignore[arg-type]
+    return Session(device, gpu, ceilings, frozenset(), {"gpu": "NVIDIA H200", "commit": "abc"})  # type: ignore[arg-type]
 
 
-def ends(**enters: Callable[[Point], Contestant]) -> list[BackEnd]:
-    return [BackEnd(name.replace("_", "-"), enter) for name, enter in enters.items()]
+def ends(**enters: Callable[[Point], Candidate]) -> list[BackEnd]:
+    return [BackEnd(name.replace("_", "-"), prepare) for name, prepare in enters.items()]
 
 
 MATMUL_FLOPS_PER_S = 2 * MATMUL_SIDE**3 / 1e-3

@@ -1,18 +1,18 @@
-"""PyTorch's flex_attention, compiled for each shape as its documentation has it."""
+"""PyTorch's flex_attention, compiled for each shape as its documentation recommends."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ioaware.bench.attention_points import Point
-from ioaware.bench.registry import Contestant
+from ioaware.bench.backend import Candidate
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def flex(point: Point) -> Contestant:
-    """A block mask where causal, built outside the call."""
+def flex(point: Point) -> Candidate:
+    """Return the candidate, with a block mask where causal, built outside the call."""
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -24,9 +24,9 @@ def flex(point: Point) -> Contestant:
     def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return call(q, k, v, block_mask=mask, enable_gqa=point.heads != point.kv_heads)
 
-    return Contestant(forward)
+    return Candidate(forward)
 
 
 def _not_later(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:  # noqa: ARG001 - flex_attention's signature
-    """Query i sees keys 0 to i."""
+    """Return whether query i sees key j: j <= i."""
     return query >= key

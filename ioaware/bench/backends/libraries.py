@@ -1,4 +1,4 @@
-"""Attention of other libraries, where they are installed: FlashAttention 2, 3 and 4, and FlashInfer."""
+"""Attention of other libraries, where installed: FlashAttention 2, 3 and 4, and FlashInfer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ioaware.bench.attention_points import Point
-from ioaware.bench.registry import Contestant, UnsupportedError
+from ioaware.bench.backend import Candidate, UnsupportedError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def flash_attn(module: str) -> Callable[[Point], Contestant]:
-    """`flash_attn_func` of that module: [batch, seq_len, heads, head_dim], causal from the lower right corner. For decoding
-    it is left to choose how to split the keys, where it does not do so unasked."""
+def flash_attn(module: str) -> Callable[[Point], Candidate]:
+    """Return a back end for `flash_attn_func` of that module.
 
-    def enter(point: Point) -> Contestant:
+    Its layout is [batch, seq_len, heads, head_dim], causal from the lower right corner. For decoding it chooses its number of
+    splits itself.
+    """
+
+    def prepare(point: Point) -> Candidate:
         call: Any = importlib.import_module(module).flash_attn_func
         splits = "num_splits" in inspect.signature(call).parameters and point.what == "decode"
         how: dict[str, Any] = {"causal": point.causal} | ({"num_splits": 0} if splits else {})
@@ -27,13 +30,13 @@ def flash_attn(module: str) -> Callable[[Point], Contestant]:
             output = call(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), **how)
             return (output[0] if isinstance(output, tuple) else output).transpose(1, 2)
 
-        return Contestant(forward)
+        return Candidate(forward)
 
-    return enter
+    return prepare
 
 
-def flashinfer(point: Point) -> Contestant:
-    """FlashInfer's attention of a single sequence; it has no backward."""
+def flashinfer(point: Point) -> Candidate:
+    """Return FlashInfer's attention of a single sequence; it has no backward."""
     if point.what == "backward":
         raise UnsupportedError("FlashInfer has no backward pass")
     if point.batch > 1:
@@ -46,10 +49,10 @@ def flashinfer(point: Point) -> Contestant:
         )
         return output.transpose(0, 1).unsqueeze(0)
 
-    return Contestant(forward)
+    return Candidate(forward)
 
 
-LIBRARIES: tuple[tuple[str, str, Callable[[Point], Contestant]], ...] = (
+LIBRARIES: tuple[tuple[str, str, Callable[[Point], Candidate]], ...] = (
     ("flash-attn-2", "flash_attn.flash_attn_interface", flash_attn("flash_attn.flash_attn_interface")),
     ("flash-attn-3", "flash_attn_interface", flash_attn("flash_attn_interface")),
     ("flash-attn-4", "flash_attn.cute", flash_attn("flash_attn.cute")),

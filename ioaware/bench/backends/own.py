@@ -1,32 +1,32 @@
-"""ioaware's own attention in the race: what it chooses by itself, and its plain Triton path on request."""
+"""ioaware's own attention in the race: its own choice of kernel, and its plain Triton path."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ioaware.bench.attention_points import Point
-from ioaware.bench.registry import Contestant
+from ioaware.bench.backend import Candidate
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def chosen(point: Point) -> Contestant:
-    """The kernel that `attention` takes unasked; `ran` is what it says of that."""
+def chosen(point: Point) -> Candidate:
+    """Return the kernel that `attention` chooses; `ran` is its name and the reason."""
     from ioaware.kernels.attention import attention
 
     def ran() -> str:
         backend = attention.backend
         return f"{backend.name}: {backend.why}" if backend else ""
 
-    return Contestant(lambda q, k, v: attention(q, k, v, causal=point.causal), ran=ran)
+    return Candidate(lambda q, k, v: attention(q, k, v, causal=point.causal), ran=ran)
 
 
-def plain(point: Point) -> Contestant:
-    """Plain Triton, which is what every other GPU gets."""
+def plain(point: Point) -> Candidate:
+    """Return plain Triton, which runs on every other GPU."""
     from ioaware.kernels.attention import attention
 
     def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attention(q, k, v, causal=point.causal, backend="triton")
 
-    return Contestant(forward, ran=lambda: "triton: requested")
+    return Candidate(forward, ran=lambda: "triton: requested")

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ioaware.bench.attention_points import Point
-from ioaware.bench.registry import Contestant, UnsupportedError
+from ioaware.bench.backend import Candidate, UnsupportedError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def back_end(name: str) -> Callable[[Point], Contestant]:
-    """The contestant for `torch.nn.attention.SDPBackend` of that name, and no other in its place."""
+def sdpa_backend(name: str) -> Callable[[Point], Candidate]:
+    """Return a back end for the `torch.nn.attention.SDPBackend` of that name, without fallback."""
 
-    def enter(point: Point) -> Contestant:
+    def prepare(point: Point) -> Candidate:
         from torch.nn.attention import SDPBackend, sdpa_kernel
         from torch.nn.functional import scaled_dot_product_attention
 
@@ -26,13 +26,16 @@ def back_end(name: str) -> Callable[[Point], Contestant]:
             return scaled_dot_product_attention(q, k, v, **how)
 
         allow: Any = sdpa_kernel
-        return Contestant(_explained(forward), lambda: allow([getattr(SDPBackend, name)]))
+        return Candidate(_explained(forward), lambda: allow([getattr(SDPBackend, name)]))
 
-    return enter
+    return prepare
 
 
 def _explained(forward: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """With torch's warnings as the reason where it has no kernel: the error itself names none. Only the first call looks."""
+    """Add torch's warnings as the reason where it has no kernel, since the error itself gives none.
+
+    Only the first call collects them.
+    """
     seen = False
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -54,7 +57,7 @@ def _explained(forward: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[
 
 
 def _reason(warned: list[str]) -> str:
-    """What torch says of the one back end that was allowed; of the others it says that they were disabled."""
+    """Return torch's warnings about the one back end that was allowed."""
     texts = [text.split(" (Triggered internally")[0] for text in warned]
     said = [text for text in texts if "not used because" not in text and "disabled" not in text]
     return "; ".join(dict.fromkeys(said)) or "torch has no kernel for it"

@@ -14,17 +14,17 @@ import triton
 import triton.language as tl
 
 from ioaware.bench.backends.tutorial_forward import quickly
+from ioaware.kernels.attention.constants import LOG2_E
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-LOG2_E = 1.4426950408889634
 DELTA_ROWS = 128
 
 
 @triton.jit
 def tutorial_delta_kernel(O, dO, Delta, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr):
-    """rowsum(dO O): grid (rows of all heads / BLOCK_M)."""
+    """Compute rowsum(dO O). Grid (rows of all heads / BLOCK_M)."""
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     at = rows[:, None] * HEAD_DIM + tl.arange(0, HEAD_DIM)[None, :]
     tl.store(Delta + rows, tl.sum(tl.load(O + at).to(tl.float32) * tl.load(dO + at).to(tl.float32), 1))
@@ -32,7 +32,7 @@ def tutorial_delta_kernel(O, dO, Delta, HEAD_DIM: tl.constexpr, BLOCK_M: tl.cons
 
 @triton.jit
 def visit_rows(dk, dv, k, v, Q, dO, Lse, Delta, cols, lo, hi, MASK: tl.constexpr, BLOCK: tl.constexpr, HEAD_DIM: tl.constexpr):
-    """dK and dV after query rows lo to hi; P^T and dS^T are [columns, BLOCK]."""
+    """Return dK and dV after query rows lo to hi; P^T and dS^T are [columns, BLOCK]."""
     lanes = tl.arange(0, HEAD_DIM)
     for row in tl.range(lo, hi, BLOCK):
         rows = row + tl.arange(0, BLOCK)
@@ -50,7 +50,7 @@ def visit_rows(dk, dv, k, v, Q, dO, Lse, Delta, cols, lo, hi, MASK: tl.constexpr
 
 @triton.jit
 def visit_columns(dq, q, do, lse, delta, K, V, rows, lo, hi, MASK: tl.constexpr, BLOCK: tl.constexpr, HEAD_DIM: tl.constexpr):
-    """dQ after key rows lo to hi."""
+    """Return dQ after key rows lo to hi."""
     lanes = tl.arange(0, HEAD_DIM)
     for col in tl.range(lo, hi, BLOCK):
         cols = col + tl.arange(0, BLOCK)
@@ -112,13 +112,13 @@ def tutorial_backward_kernel(
 def tutorial_backward(
     q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Tensor, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dQ, dK and dV. All contiguous [batch, heads, seq_len, head_dim], seq_len a multiple of 128; lse to base 2."""
+    """Return dQ, dK and dV. All contiguous [batch, heads, seq_len, head_dim], seq_len a multiple of 128; lse in base 2."""
     batch, heads, seq_len, head_dim = q.shape
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     delta = torch.empty_like(lse)
     tutorial_delta_kernel[(batch * heads * seq_len // DELTA_ROWS,)](o, do, delta, HEAD_DIM=head_dim, BLOCK_M=DELTA_ROWS)
     tutorial_backward_kernel[(seq_len // 128, batch * heads)](
-        q, k * (scale * LOG2_E), v, do, dq, dk, dv, lse, delta, seq_len, scale,
+        q, k * (scale * LOG2_E.value), v, do, dq, dk, dv, lse, delta, seq_len, scale,
         HEAD_DIM=head_dim, CAUSAL=causal, WIDE=128, NARROW=32,
     )  # fmt: skip
     return dq, dk, dv

@@ -14,6 +14,8 @@ import torch
 import triton
 import triton.language as tl
 
+from ioaware.kernels.attention.constants import LOG2_E
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -22,7 +24,7 @@ TUNING_REPEATS = 3
 
 @triton.jit
 def visit(acc, l, m, q, K, V, rows, first_row, lo, hi, scale_log2, MASK: tl.constexpr, BLOCK_N: tl.constexpr):
-    """O, l and m after columns lo to hi."""
+    """Return O, l and m after columns lo to hi."""
     for col in tl.range(lo, hi, BLOCK_N):
         k = K.load([first_row + col, 0])  # [BLOCK_N, d]
         s = tl.dot(q, k.T)  # [BLOCK_M, BLOCK_N]
@@ -44,7 +46,7 @@ def visit(acc, l, m, q, K, V, rows, first_row, lo, hi, scale_log2, MASK: tl.cons
 
 
 def _block_shapes(arguments: dict[str, Any]) -> None:
-    """The descriptors' boxes are the blocks that are being tried."""
+    """Set the descriptors' boxes to the blocks of this configuration."""
     for name, rows in (("Q", "BLOCK_M"), ("O", "BLOCK_M"), ("K", "BLOCK_N"), ("V", "BLOCK_N")):
         arguments[name].block_shape = [arguments[rows], arguments["HEAD_DIM"]]
 
@@ -60,7 +62,7 @@ CONFIGURATIONS = [
 
 
 def fitting(configurations: list[Any], arguments: dict[str, Any], **constants: Any) -> list[Any]:
-    """Blocks that divide what they tile: no column block beyond the diagonal's end, none wider than the head."""
+    """Return configurations whose blocks divide what they tile: none beyond the diagonal's end, none wider than the head."""
     every = arguments | constants
     return [
         one
@@ -71,7 +73,10 @@ def fitting(configurations: list[Any], arguments: dict[str, Any], **constants: A
 
 
 def quickly(call: Any, quantiles: Any) -> Any:
-    """Milliseconds of a call, the least of a few: tuning chooses among blocks that lie far apart."""
+    """Return the milliseconds of a call, the least of a few.
+
+    Why so few: tuning chooses among blocks with clearly different times.
+    """
     times: list[float] = []
     for _ in range(TUNING_REPEATS):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -94,7 +99,7 @@ def tutorial_forward_kernel(
     Q, K, V, O, Lse, seq_len, scale_log2,
     HEAD_DIM: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_M rows of one head: grid (row blocks, batch * heads). Q, K, V, O: descriptors of [batch * heads * rows, d]."""
+    """Compute BLOCK_M rows of one head. Grid (row blocks, batch * heads). Q, K, V, O: descriptors of [rows, d]."""
     block, head = tl.program_id(0), tl.program_id(1)
     first_row = head * seq_len
     rows = block * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -113,7 +118,7 @@ def tutorial_forward_kernel(
 
 
 def tutorial_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """o like q and the log-sum-exp to base 2. All contiguous [batch, heads, seq_len, head_dim], seq_len a multiple of 128."""
+    """Return o like q and lse in base 2. All contiguous [batch, heads, seq_len, head_dim], seq_len a multiple of 128."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     batch, heads, seq_len, head_dim = q.shape
@@ -124,5 +129,5 @@ def tutorial_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float
     def programs(meta: dict[str, int]) -> tuple[int, int]:
         return -(-seq_len // meta["BLOCK_M"]), batch * heads
 
-    tutorial_forward_kernel[programs](*views, lse, seq_len, scale * 1.4426950408889634, HEAD_DIM=head_dim, CAUSAL=causal)
+    tutorial_forward_kernel[programs](*views, lse, seq_len, scale * LOG2_E.value, HEAD_DIM=head_dim, CAUSAL=causal)
     return o, lse

@@ -1,4 +1,4 @@
-"""Triton's tutorial 06 in the race: our rendition of its design, or its own file."""
+"""Triton's tutorial 06 in the race: our version of its design, or its own file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioaware.bench.attention_points import Point
-from ioaware.bench.registry import Contestant, UnsupportedError
+from ioaware.bench.backend import Candidate, UnsupportedError
 from ioaware.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def _check(point: Point) -> None:
         raise UnsupportedError("the tutorial's kernel wants a head_dim that is a power of two from 16 to 256")
 
 
-def rendition(point: Point) -> Contestant:
-    """Our kernels of that design."""
+def rendition(point: Point) -> Candidate:
+    """Return our kernels of that design."""
     _check(point)
     function = _function()
     scale = 1 / math.sqrt(point.head_dim)
@@ -43,12 +43,12 @@ def rendition(point: Point) -> Contestant:
         best: Any = getattr(tutorial_forward_kernel, "best_config", None)
         return f"forward blocks: {best}" if best else ""
 
-    return Contestant(lambda q, k, v: function.apply(q, k, v, point.causal, scale), ran=ran)
+    return Candidate(lambda q, k, v: function.apply(q, k, v, point.causal, scale), ran=ran)
 
 
 @lru_cache
 def _function() -> Any:
-    """The differentiable function; made when first used, as torch is loaded no sooner."""
+    """Return the differentiable function; made at first use, so that torch is not imported sooner."""
     import torch
     from torch.autograd.function import once_differentiable
 
@@ -72,26 +72,26 @@ def _function() -> Any:
     return Tutorial
 
 
-def from_file(path: Path) -> Callable[[Point], Contestant]:
-    """The file's own `attention`. Raises `UsageError` where there is none."""
+def from_file(path: Path) -> Callable[[Point], Candidate]:
+    """Return a back end for the file's own `attention`. Raises `UsageError` where there is none."""
     if not path.is_file():
         raise UsageError(f"--tutorial {path}: no such file", "Name 06-fused-attention.py of a checkout of Triton.")
 
-    def enter(point: Point) -> Contestant:
+    def prepare(point: Point) -> Candidate:
         _check(point)
         module = _load(path)
         call: Any = module.attention
         arguments: list[Any] = [point.causal, 1 / math.sqrt(point.head_dim)]
         if "warp_specialize" in inspect.signature(module._attention.forward).parameters:
             arguments.append(False)  # which its own benchmark passes on Hopper
-        return Contestant(lambda q, k, v: call(q, k, v, *arguments), ran=lambda: path.name)
+        return Candidate(lambda q, k, v: call(q, k, v, *arguments), ran=lambda: path.name)
 
-    return enter
+    return prepare
 
 
 @lru_cache
 def _load(path: Path) -> Any:
-    """The file as a module, run once: the user named it."""
+    """Import the file as a module once; the user named it."""
     spec = importlib.util.spec_from_file_location(MODULE, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"--tutorial {path}: not a Python file")

@@ -16,9 +16,9 @@ from ioaware.cli.output import emit, progress
 
 if TYPE_CHECKING:
     from ioaware.bench.attention_points import Point
+    from ioaware.bench.backend import BackEnd
     from ioaware.bench.race_record import Record
-    from ioaware.bench.registry import BackEnd
-    from ioaware.bench.run import Track
+    from ioaware.bench.run import Session
 
 
 @verb
@@ -92,8 +92,8 @@ def _race(
 ) -> tuple[list[Record], bool]:
     """Return the records of these points, those in `output` included, and whether Ctrl-C ended the run."""
     from ioaware.bench.estimate import estimate
-    from ioaware.bench.gpu_setup import here, open_track
-    from ioaware.bench.precompile import warm
+    from ioaware.bench.gpu_setup import here, open_session
+    from ioaware.bench.precompile import precompile
     from ioaware.bench.race_record import append, resume
     from ioaware.bench.run import run
     from ioaware.cli.progress import progress_bar
@@ -115,8 +115,8 @@ def _race(
     try:
         with gpu_lease(gpu.limits.uuid, timeout_s=60):
             with progress_bar() as step:
-                verdicts = warm(left, ends, tutorial, progress=step)
-            track: Track = open_track(gpu, environment)
+                exclusions = precompile(left, ends, tutorial, progress=step)
+            session: Session = open_session(gpu, environment)
             with progress_bar() as step:
 
                 def done(record: Record) -> None:
@@ -125,7 +125,7 @@ def _race(
                     records.append(record)
                     step(len(records), len(points), record.point.label)
 
-                over = run(left, ends, track, rounds=rounds, verdicts=verdicts, enough=enough, done=done)
+                over = run(left, ends, session, rounds=rounds, exclusions=exclusions, enough=enough, done=done)
     except KeyboardInterrupt:
         progress(f"interrupted after {len(records)} of {len(points)} points" + _go_on(output))
         return records, True

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from ioaware.bench.attention_points import Point
-from ioaware.bench.registry import BackEnd, back_ends
+from ioaware.bench.backend import BackEnd
+from ioaware.bench.registry import back_ends
 from ioaware.bench.run import measure
-from tests.support.fake_race import BACK, DECODE, SMALL, FakeDevice, exact, track
+from tests.support.fake_race import BACK, DECODE, SMALL, FakeDevice, exact, session
 from tests.support.fakes import FakeNvml
 
 ATTENTION = """
@@ -66,7 +67,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.F
 
 def race_of(point: Point, name: str) -> tuple[str, str]:
     ends = [BackEnd("ioaware", exact), back_ends()[name]]
-    record = measure(point, ends, track(FakeDevice({"ioaware": 1.0, name: 2.0}), FakeNvml()), 2, {})
+    record = measure(point, ends, session(FakeDevice({"ioaware": 1.0, name: 2.0}), FakeNvml()), 2, {})
     entry = record.entry(name)
     assert entry is not None
     return entry.status, entry.reason

@@ -22,8 +22,8 @@ ARRIVE = gl.constexpr("bar.arrive $1, 256;\nmov.b32 $0, 0;")
 
 @gluon.jit
 def _at(PTX: gl.constexpr, BARRIER: gl.constexpr):
-    one_a_thread = gl.full([128], BARRIER, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))  # so that each does it once
-    gl.inline_asm_elementwise(PTX, "=r,r", [one_a_thread], gl.int32, is_pure=False, pack=1)
+    one_per_thread = gl.full([128], BARRIER, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))  # so that each does it once
+    gl.inline_asm_elementwise(PTX, "=r,r", [one_per_thread], gl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit
