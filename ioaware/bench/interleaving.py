@@ -13,8 +13,8 @@ MOST_CALLS = 200
 class Clock(Protocol):
     """Times work on a GPU.
 
-    `queue` starts one sample of a candidate and returns at once a function for its nanoseconds; `snapshot` runs while the samples
-    of a round still run; `synchronize` waits for them.
+    `queue` starts one sample of a candidate and returns a function for its nanoseconds; `snapshot` is called while the samples
+    of a round run; `synchronize` waits for them.
     """
 
     def queue(self, name: str) -> Callable[[], float]: ...

@@ -67,7 +67,7 @@ def test_a_record_has_times_of_who_was_right_and_reasons_of_who_was_not(point: P
 
 
 def test_who_is_right_at_first_and_not_after_the_race_has_no_time() -> None:
-    """As a graph is whose tensors were freed: what it read before is somebody else's memory now."""
+    """A graph whose input tensors were freed: their memory has other contents now."""
     calls = 0
 
     def decaying(point: Point):

@@ -44,7 +44,7 @@ def compile_before(calls: Iterable[Call]) -> None:
 
 
 def make(call: Call) -> None:
-    """One such call, on numbers that nobody reads."""
+    """Run one such call on random inputs."""
 
     def drawn(heads: int, rows: int) -> torch.Tensor:
         shape = (call.batch, heads, rows, call.head_dim)

@@ -73,7 +73,7 @@ def derived(name: str) -> KernelTraffic:
         ("cube", "write_bytes", "4*K*M*N"),
         ("layer_norm", "read_bytes", "16*M*N"),
         ("masked_add", "read_sector_bytes", "64*ceil(N/8)"),
-        ("dealt", "write_bytes", "4*N"),
+        ("serpentine", "write_bytes", "4*N"),
         ("to_and_fro", "write_bytes", "4*M*N*ceil(N/16) + 32*M*ceil(N/16) - 32*M*ceil(N/16)**2"),
         ("rounds_and_rest", "read_bytes", "4*N"),
         ("spread_out", "read_bytes", "4*min(128*G, N)"),

@@ -40,7 +40,7 @@ class Verdict:
 
 
 class SlowError(Exception):
-    """Derive takes longer than anybody waits."""
+    """Derivation exceeds its time limit."""
 
 
 @contextmanager

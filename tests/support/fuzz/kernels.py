@@ -1,6 +1,6 @@
 """Random Triton kernels from a small grammar: loops, branches and calls around accesses.
 
-No access is repeated word for word and every loaded value is used, for what the compiler drops nobody counts.
+No access is repeated word for word and every loaded value is used, so that the compiler drops none.
 """
 
 from __future__ import annotations

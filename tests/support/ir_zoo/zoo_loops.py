@@ -179,7 +179,7 @@ ZOO["advancing_twice"] = Launched(
 
 
 @triton.jit
-def strolling(x, out, n, B: tl.constexpr):
+def data_dependent_steps(x, out, n, B: tl.constexpr):
     """A pointer that goes on by one row or two, as a number decides that no formula follows."""
     lanes = tl.arange(0, B)
     number = 3
@@ -192,7 +192,9 @@ def strolling(x, out, n, B: tl.constexpr):
         number = number * number % 7
 
 
-ZOO["strolling"] = Launched(strolling, [Tensor(16 * N), Tensor(8 * N), N], [1], [{"N": 1}, {"N": 9}], {"B": 8})
+ZOO["data_dependent_steps"] = Launched(
+    data_dependent_steps, [Tensor(16 * N), Tensor(8 * N), N], [1], [{"N": 1}, {"N": 9}], {"B": 8}
+)
 
 
 @triton.jit

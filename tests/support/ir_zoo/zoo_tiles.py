@@ -13,7 +13,7 @@ ZOO: dict[str, Launched] = {}
 
 
 @triton.jit
-def dealt(x, n, B: tl.constexpr):
+def serpentine(x, n, B: tl.constexpr):
     """Every program counts how many tiles are its own."""
     tiles = tl.cdiv(n, B)
     for i in range(tl.cdiv(tiles - tl.program_id(0), tl.num_programs(0))):
@@ -21,8 +21,8 @@ def dealt(x, n, B: tl.constexpr):
         tl.store(x + at, 1.0, mask=at < n)
 
 
-ZOO["dealt"] = Launched(
-    dealt, [Tensor(N), N], [Min(5, ceiling(N / 16))], [{"N": 1}, {"N": 77}, {"N": 160}, {"N": 81}], {"B": 16}
+ZOO["serpentine"] = Launched(
+    serpentine, [Tensor(N), N], [Min(5, ceiling(N / 16))], [{"N": 1}, {"N": 77}, {"N": 160}, {"N": 81}], {"B": 16}
 )
 
 
@@ -90,7 +90,7 @@ ZOO["to_and_fro"] = Launched(
 
 @triton.jit
 def forth_twice(x, n, B: tl.constexpr):
-    """As if to and fro, but the order never turns while the last round is dealt as if it did: some tiles are nobody's."""
+    """Look serpentine, but never reverse, while the last round is assigned as if reversed: some tiles are left out."""
     tiles = tl.cdiv(n, B)
     rounds = tiles // tl.num_programs(0)
     left = tiles - rounds * tl.num_programs(0)

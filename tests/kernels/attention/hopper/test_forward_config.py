@@ -1,4 +1,4 @@
-"""Plans fit the GPU they are for, every tile is dealt to one program, and division by multiplication is division."""
+"""Plans fit their GPU, every tile belongs to one CTA, and division by multiplication is exact."""
 
 from __future__ import annotations
 

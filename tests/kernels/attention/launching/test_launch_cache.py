@@ -1,4 +1,4 @@
-"""`Launch` without a GPU: the first launch goes through Triton, the next past it, unless somebody watches launches."""
+"""`Launch` without a GPU: the first launch goes through Triton, the next past it, unless a hook observes launches."""
 
 # Triton's runtime has no Python types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
