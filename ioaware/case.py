@@ -48,3 +48,5 @@ class Case:
     """Return the closed form; the argument is whether the mask is causal."""
     values: Callable[[Mapping[str, ParamValue]], dict[str, int]]
     """Return the integers of the formulas' symbols (B, H, N, N_k, d, B_r, B_c, e, ...) for checked parameters."""
+    family: str = "theorem 2"
+    """Cases of one family are compared with each other, in figures and claims."""

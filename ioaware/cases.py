@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ioaware.case import Case, Work
 from ioaware.errors import UsageError
@@ -49,8 +49,20 @@ def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
     }
 
 
-def _attention(name: str, title: str, paper: str, *, outer: str) -> Case:
-    """Return a forward attention case. `outer` names the tensor of the outer loop, whose block M sets first."""
+def _attention(
+    name: str,
+    title: str,
+    paper: str,
+    *,
+    outer: Literal["q", "kv"],
+    counts: str | None = None,
+    work: str = "ioaware.kernels.attention.work:attention_work",
+    family: str = "theorem 2",
+) -> Case:
+    """Return a case of attention: `outer` is the tensor of the outer loop, whose block M sets first.
+
+    `counts` is module:function in ioaware.analysis.theory.counts; `work` is called with the name and the parameters.
+    """
 
     def sized(params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
         memory, head_dim = params["sram_elements"], params["head_dim"]
@@ -62,39 +74,61 @@ def _attention(name: str, title: str, paper: str, *, outer: str) -> Case:
         return {**params, "block_m": block_m, "block_n": block_n}
 
     def build(*, device: str, **params: ParamValue) -> Work:
-        attention_work = _attribute("ioaware.kernels.attention.work:attention_work")
-        return attention_work(_attribute(f"ioaware.kernels.attention.{name}:{name}"), name=name, device=device, **sized(params))
+        return _attribute(work)(name, device=device, **sized(params))
 
-    def counts(causal: bool) -> Counts:
-        module = importlib.import_module(f"ioaware.analysis.theory.counts.{name}")
-        return module.counts(causal)
+    def closed_form(causal: bool) -> Counts:
+        return _attribute(f"ioaware.analysis.theory.counts.{counts or f'{name}:counts'}")(causal)
 
     def values(params: Mapping[str, ParamValue]) -> dict[str, int]:
         return _attention_values(sized(params))
 
-    return Case(name, title, paper, ATTENTION_PARAMS, build, counts, values)
+    return Case(name, title, paper, ATTENTION_PARAMS, build, closed_form, values, family)
 
+
+BACKWARD = "ioaware.kernels.attention.backward_work:backward_work"
+FA1, FA2 = "Dao et al. 2022, arXiv 2205.14135", "Dao 2023, arXiv 2307.08691"
 
 CASES: Mapping[str, Case] = {
     case.name: case
     for case in (
+        _attention("standard", "Standard attention: S and P in HBM", f"{FA1}, Algorithm 0", outer="q"),
+        _attention("flash1", "FlashAttention: K/V outer loop, O, l, m in HBM", f"{FA1}, Algorithm 1", outer="kv"),
+        _attention("flash2", "FlashAttention-2: Q outer loop, O, l, m on chip", f"{FA2}, Algorithm 1", outer="q"),
         _attention(
-            "standard",
-            "Standard attention: S and P in HBM",
-            "Dao et al. 2022, arXiv 2205.14135, Algorithm 0",
+            "standard_bwd",
+            "Standard attention, backward: P, dP and dS in HBM",
+            f"{FA1}, Algorithm 3",
             outer="q",
+            counts="standard_backward:counts",
+            work=BACKWARD,
+            family="gradients",
         ),
         _attention(
-            "flash1",
-            "FlashAttention: K/V outer loop, O, l, m in HBM",
-            "Dao et al. 2022, arXiv 2205.14135, Algorithm 1",
+            "flash1_bwd",
+            "FlashAttention, backward: K/V outer loop, dQ in HBM",
+            f"{FA1}, Algorithm 4",
             outer="kv",
+            counts="flash1_backward:counts",
+            work=BACKWARD,
+            family="gradients",
         ),
         _attention(
-            "flash2",
-            "FlashAttention-2: Q outer loop, O, l, m on chip",
-            "Dao 2023, arXiv 2307.08691, Algorithm 1",
-            outer="q",
+            "flash2_bwd",
+            "FlashAttention-2, backward: one kernel for dK and dV, one for dQ",
+            f"{FA2}, Algorithm 2",
+            outer="kv",
+            counts="flash2_backward:counts",
+            work=BACKWARD,
+            family="gradients",
+        ),
+        _attention(
+            "flash2_bwd_atomic",
+            "FlashAttention-2, backward: one kernel for dK and dV, which adds to dQ by atomics",
+            f"{FA2}, Algorithm 2",
+            outer="kv",
+            counts="flash2_backward:atomic",
+            work=BACKWARD,
+            family="gradients",
         ),
     )
 }

@@ -9,7 +9,7 @@ from sympy import Expr
 
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.formulas.printing import show
-from ioaware.analysis.theory.counting import LIVE_SET, B, B_c, B_r, Counts, Elements, H, N, N_k, Step
+from ioaware.analysis.theory.counting import LIVE_SET, B_c, B_r, Counts, Elements, N, N_k, Step
 from ioaware.analysis.theory.lower_bounds import compulsory, lower_bound_bytes
 from ioaware.cases import find_case
 from ioaware.machine import DEFAULT_MACHINE, Machine
@@ -27,50 +27,53 @@ def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamVal
     given = resolve(found.params, params, case)
     causal = bool(given.get("causal", False))
     values, counts = found.values(given), found.counts(causal)
-    square = values["N"] == values["N_k"]
-    must_touch = compulsory(causal)
-    bound, bound_note = _lower_bound(values, given, machine, causal=causal)
+    square = "N" in values and values["N"] == values.get("N_k")
+    must_touch = counts.compulsory or compulsory(causal)
+    floor = _traffic(must_touch, counts, values, square=square)
+    bound, bound_note = floor.total_bytes, "lower bound: the compulsory bytes"
+    if counts.compulsory is None:
+        bound, bound_note = _lower_bound(values, given, machine, causal=causal)
     return Result(
         source="predict",
         target=case,
         params=given,
-        requested=_traffic(Step(case, counts.reads, counts.writes), values, square=square),
-        compulsory=_traffic(must_touch, values, square=square),
+        requested=_traffic(Step(case, counts.reads, counts.writes, atomics=counts.atomics), counts, values, square=square),
+        compulsory=floor,
         lower_bound_bytes=bound,
-        flops=evaluate(B * H * counts.flops, values),
-        extra_memory_bytes=evaluate(B * H * counts.extra.bytes, values),
+        flops=evaluate(counts.instances * counts.flops, values),
+        extra_memory_bytes=evaluate(counts.instances * counts.extra.bytes, values),
         exact=True,
         notes=(f"closed form of {counts.source}", *_block_notes(counts, values, given), bound_note),
-        launches=tuple(_launch(step, values, square=square) for step in counts.steps),
+        launches=tuple(_launch(step, counts, values, square=square) for step in counts.steps),
     )
 
 
-def _traffic(step: Step, values: Mapping[str, int], *, square: bool) -> Traffic:
-    """Return a step's bytes over batch and heads with their formulas; the algorithms have no atomics."""
-    reads, read_formula = _formula(step.reads, square)
-    writes, write_formula = _formula(step.writes, square)
+def _traffic(step: Step, counts: Counts, values: Mapping[str, int], *, square: bool) -> Traffic:
+    """Return a step's bytes over all instances of the problem, with their formulas."""
+    reads, read_formula = _formula(step.reads, counts.instances, square)
+    writes, write_formula = _formula(step.writes, counts.instances, square)
     return Traffic(
         read_bytes=evaluate(reads, values),
         write_bytes=evaluate(writes, values),
-        atomic_bytes=0,
+        atomic_bytes=evaluate(counts.instances * step.atomics.bytes, values),
         read_formula=read_formula,
         write_formula=write_formula,
     )
 
 
 @lru_cache(maxsize=256)
-def _formula(elements: Elements, square: bool) -> tuple[Expr, str]:
-    """Return the bytes over batch and heads as expression and text, in N alone where N_k = N."""
-    formula: Expr = B * H * elements.bytes
+def _formula(elements: Elements, instances: Expr, square: bool) -> tuple[Expr, str]:
+    """Return the bytes over all instances as expression and text, in N alone where N_k = N."""
+    formula: Expr = instances * elements.bytes
     merged: Expr = formula.subs(N_k, N) if square else formula  # pyright: ignore[reportUnknownMemberType]
     return formula, show(merged)
 
 
-def _launch(step: Step, values: Mapping[str, int], *, square: bool) -> Launch:
+def _launch(step: Step, counts: Counts, values: Mapping[str, int], *, square: bool) -> Launch:
     return Launch(
         kernel=step.name,
-        requested=_traffic(step, values, square=square),
-        flops=evaluate(B * H * step.flops, values),
+        requested=_traffic(step, counts, values, square=square),
+        flops=evaluate(counts.instances * step.flops, values),
     )
 
 

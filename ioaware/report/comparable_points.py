@@ -138,7 +138,7 @@ def _total(traffic: Traffic | None) -> int | None:
 def point_of(result: Result) -> Point | None:
     """Return the point of an attention result; None for another target or unusable parameters."""
     case = CASES.get(result.target)
-    if case is None:
+    if case is None or case.family != "theorem 2":
         return None
     try:
         params = resolve(case.params, result.params, case.name)

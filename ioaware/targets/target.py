@@ -56,11 +56,13 @@ def compulsory_bytes(target: str, params: Mapping[str, ParamValue]) -> Traffic |
     if target not in CASES:
         return None
     from ioaware.analysis.formulas.evaluate import evaluate
-    from ioaware.analysis.theory.counting import B, H
     from ioaware.analysis.theory.lower_bounds import compulsory
 
-    floor, values = compulsory(bool(params.get("causal"))), CASES[target].values(params)
-    return Traffic(evaluate(B * H * floor.reads.bytes, values), evaluate(B * H * floor.writes.bytes, values))
+    causal = bool(params.get("causal"))
+    counts, values = CASES[target].counts(causal), CASES[target].values(params)
+    floor = counts.compulsory or compulsory(causal)
+    reads, writes = (evaluate(counts.instances * side.bytes, values) for side in (floor.reads, floor.writes))
+    return Traffic(reads, writes)
 
 
 def load_target(spec: str | Callable[..., Any]) -> Target:

@@ -49,12 +49,16 @@ class Elements:
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel, or one line of the algorithm: its reads and writes per head, and its FLOPs (FMA = 2)."""
+    """One kernel, or one line of the algorithm: its reads and writes per head, and its FLOPs (FMA = 2).
+
+    `atomics` are the operands of read-modify-writes, apart from both.
+    """
 
     name: str
     reads: Elements
     writes: Elements
     flops: Expr = ZERO
+    atomics: Elements = field(default_factory=Elements)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,9 @@ class Counts:
     """An algorithm's exact counts per head, step by step in launch order.
 
     `extra` is the memory beyond inputs and output. `source` names paper and algorithm. `blocks` (optional) are the
-    paper's block sizes B_r, B_c as functions of M and d.
+    paper's block sizes B_r, B_c as functions of M and d. `instances` is how many such problems a call has.
+    `compulsory` (optional) is the traffic that no algorithm for the problem avoids; without it the problem is the forward
+    pass of exact attention, which has lower bounds of its own.
     """
 
     name: str
@@ -70,6 +76,8 @@ class Counts:
     steps: tuple[Step, ...]
     extra: Elements
     blocks: Mapping[str, Expr] = field(default_factory=dict[str, Expr])
+    instances: Expr = B * H
+    compulsory: Step | None = None
 
     @property
     def reads(self) -> Elements:
@@ -80,9 +88,13 @@ class Counts:
         return sum((step.writes for step in self.steps), Elements())
 
     @property
+    def atomics(self) -> Elements:
+        return sum((step.atomics for step in self.steps), Elements())
+
+    @property
     def flops(self) -> Expr:
         return sum((step.flops for step in self.steps), ZERO)
 
     def total_elements(self, values: Mapping[str, int]) -> int:
-        """Return the elements read and written per head at these values of the symbols."""
-        return evaluate(self.reads.count + self.writes.count, values)
+        """Return the elements read, written and updated per head at these values of the symbols."""
+        return evaluate(self.reads.count + self.writes.count + self.atomics.count, values)

@@ -38,6 +38,16 @@ def compulsory(causal: bool = False) -> Step:
     return Step("compulsory", reads=Elements(inputs=queries * d + 2 * N_k * d), writes=Elements(inputs=N * d))
 
 
+@cache
+def compulsory_backward(causal: bool = False) -> Step:
+    """Return the traffic that no algorithm for the gradients avoids: Q, K, V and dO once, dQ, dK and dV once.
+
+    With a causal mask and N > N_k the first N - N_k rows of Q see no key, and their Q and dO are not needed.
+    """
+    queries = smallest(N, N_k) if causal else N
+    return Step("compulsory", reads=Elements(inputs=2 * queries * d + 2 * N_k * d), writes=Elements(inputs=N * d + 2 * N_k * d))
+
+
 def visible_pairs(causal: bool = False) -> Expr:
     """Return the pairs of a query and a key it sees: the dot products that must be computed."""
     if not causal:

@@ -118,6 +118,20 @@ def flash1(
     Returns o like q; a row without a visible key gives zeros. Extra memory: l and m, 2 N elements of float32 per head.
     Raises UsageError for unsupported shapes, dtypes, devices or blocks.
     """
+    return flash1_forward(q, k, v, causal=causal, scale=scale, block_m=block_m, block_n=block_n)[0]
+
+
+def flash1_forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    block_m: int = 64,
+    block_n: int = 64,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Compute o as `flash1` does; return it with l and m [batch, heads, seq_len] in float32."""
     shape = check_attention("flash1", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     l = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
@@ -132,4 +146,4 @@ def flash1(
             CAUSAL=causal, HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n,
             **flash1_options(block_m, block_n, shape.head_dim, q.element_size(), shared_memory_bytes(q.device)),
         )  # fmt: skip
-    return o
+    return o, l, m

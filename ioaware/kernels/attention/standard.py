@@ -117,6 +117,20 @@ def standard(
     Returns o like q; a row without a visible key gives zeros. Extra memory: S and P, N N_k elements each per head.
     Raises UsageError for unsupported shapes, dtypes, devices or blocks.
     """
+    return standard_forward(q, k, v, causal=causal, scale=scale, block_m=block_m, block_n=block_n)[0]
+
+
+def standard_forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    block_m: int = 64,
+    block_n: int = 64,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute o as `standard` does; return it with P [batch, heads, seq_len, kv_len] in the inputs' dtype."""
     shape = check_attention("standard", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
     batch, heads, seq_len, kv_len = shape.batch, shape.heads, shape.seq_len, shape.kv_len
     s = torch.empty((batch, heads, seq_len, kv_len), dtype=torch.float32, device=q.device)
@@ -135,4 +149,4 @@ def standard(
             s, p, seq_len, kv_len, CHUNK=chunk, ONE_READ=one_read, **softmax_options(chunk)
         )
         standard_output[(row_blocks, heads, batch)](p, v, o, *v.stride(), *o.stride(), seq_len, kv_len, **blocks, **options)
-    return o
+    return o, p

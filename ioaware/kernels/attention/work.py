@@ -7,8 +7,11 @@ from collections.abc import Callable
 import torch
 
 from ioaware.case import Work
+from ioaware.kernels.attention.flash1 import flash1
+from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.reference import attention_reference
+from ioaware.kernels.attention.standard import standard
 
 TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 1e-5}
 
@@ -18,10 +21,16 @@ def tolerance(name: str, dtype: torch.dtype) -> float:
     return TOLERANCES[dtype] * (3 if name == "flash1" else 1)
 
 
+FORWARDS: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor]]] = {
+    "standard": standard,
+    "flash1": flash1,
+    "flash2": flash2,
+}
+
+
 def attention_work(
-    kernel: Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor]],
-    *,
     name: str,
+    *,
     device: str,
     batch: int,
     heads: int,
@@ -34,13 +43,16 @@ def attention_work(
     block_n: int,
     **_: object,
 ) -> Work:
-    """Return the work of calling `kernel` on random inputs; kv_len is seq_len unless given, other parameters are ignored."""
+    """Return the work of the kernel of that name on random inputs.
+
+    kv_len is seq_len unless given; other parameters are ignored.
+    """
     q, k, v = attention_inputs(
         batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, dtype=getattr(torch, dtype), device=device
     )
 
     def run() -> torch.Tensor:
-        output = kernel(q, k, v, causal=causal, block_m=block_m, block_n=block_n)
+        output = FORWARDS[name](q, k, v, causal=causal, block_m=block_m, block_n=block_n)
         return output[0] if isinstance(output, tuple) else output
 
     return Work(

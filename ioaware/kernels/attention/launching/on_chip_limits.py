@@ -60,6 +60,13 @@ def standard_options(block_m: int, block_n: int, head_dim: int, element_bytes: i
     }
 
 
+def backward_options(block_m: int, block_n: int, head_dim: int, element_bytes: int) -> dict[str, int]:
+    """Return launch options of the flash backward passes: two accumulators, P and dS in registers, no pipeline."""
+    cols, width = padded(block_n), padded(head_dim)
+    rows = max(padded(block_m), cols)
+    return {"num_warps": num_warps(rows, 2 * cols + 2 * width, element_bytes), "num_stages": 1}
+
+
 def softmax_options(row: int) -> dict[str, int]:
     """Return launch options of a softmax whose program holds a row of S, or a chunk of it."""
     return {"num_warps": min(16, max(1, row // 512))}

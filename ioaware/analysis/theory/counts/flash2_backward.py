@@ -1,0 +1,61 @@
+"""Exact counts of FlashAttention-2's backward pass, Algorithm 2, in the two forms of real kernels.
+
+Both begin with D = rowsum(dO O) and have a pass over column blocks for dK and dV. dQ is either added to an fp32 accumulator by
+atomics from that pass, or computed by a second pass over row blocks, which recomputes S and dP.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sympy import Expr
+
+from ioaware.analysis.formulas.functions import index, series, smallest
+from ioaware.analysis.theory.counting import B_c, B_r, Counts, Elements, N, N_k, Step, T_c, T_r, d
+from ioaware.analysis.theory.counts.flash1 import visited_rows
+from ioaware.analysis.theory.counts.flash2 import visible_keys
+from ioaware.analysis.theory.lower_bounds import compulsory_backward
+
+SOURCE = "Dao 2023, arXiv 2307.08691, Algorithm 2"
+
+_i, _j = index("i"), index("j")
+
+
+def _column_pass(causal: bool, matmuls: int) -> tuple[Expr, Elements, Elements, Expr]:
+    """Return visited rows, reads, writes and FLOPs of the pass over column blocks, with so many matmuls per tile."""
+    visits = series(visited_rows(_j), _j, T_c) if causal else N * T_c
+    pairs = series(visited_rows(_j) * smallest(B_c, N_k - _j * B_c), _j, T_c) if causal else N * N_k
+    reads = Elements(inputs=2 * N_k * d + 2 * d * visits, fp32=2 * visits)
+    return visits, reads, Elements(inputs=2 * N_k * d), 2 * matmuls * d * pairs
+
+
+@cache
+def atomic(causal: bool) -> Counts:
+    """Count dQ by atomics: the pre-pass zeroes the accumulator, and a last pass rounds it."""
+    visits, reads, writes, flops = _column_pass(causal, matmuls=5)
+    steps = (
+        Step("D = rowsum(dO O), dQ = 0", reads=Elements(inputs=2 * N * d), writes=Elements(fp32=N + N * d)),
+        Step("dK, dV, atomic dQ", reads=reads, writes=writes, flops=flops, atomics=Elements(fp32=d * visits)),
+        Step("round dQ", reads=Elements(fp32=N * d), writes=Elements(inputs=N * d)),
+    )
+    extra = Elements(fp32=N + N * d)
+    return Counts("flash2_bwd_atomic", SOURCE, steps, extra=extra, compulsory=compulsory_backward(causal))
+
+
+@cache
+def counts(causal: bool) -> Counts:
+    """Count dQ by a second kernel, which reads Q, dO, L and D once, and K and V per row block."""
+    _, reads, writes, flops = _column_pass(causal, matmuls=4)
+    keys = series(visible_keys(_i), _i, T_r) if causal else N_k * T_r
+    pairs = series(smallest(B_r, N - _i * B_r) * visible_keys(_i), _i, T_r) if causal else N * N_k
+    steps = (
+        Step("D = rowsum(dO O)", reads=Elements(inputs=2 * N * d), writes=Elements(fp32=N)),
+        Step("dK, dV", reads=reads, writes=writes, flops=flops),
+        Step(
+            "dQ",
+            reads=Elements(inputs=2 * N * d + 2 * d * keys, fp32=2 * N),
+            writes=Elements(inputs=N * d),
+            flops=6 * d * pairs,
+        ),
+    )
+    return Counts("flash2_bwd", SOURCE, steps, extra=Elements(fp32=N), compulsory=compulsory_backward(causal))
