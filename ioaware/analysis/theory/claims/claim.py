@@ -122,9 +122,8 @@ def judge_comparisons(
 
     One deviating number, or one NaN, fails the part. A missing number, or too few of them, is inconclusive.
     """
-    expected = (
-        f"equal at {len(comparisons)} points" if tolerance == 0 else f"within {tolerance:.2%} at {len(comparisons)} points"
-    )
+    places = {c.where.removesuffix(" reads").removesuffix(" writes") for c in comparisons}
+    expected = f"equal at {len(places)} points" if tolerance == 0 else f"within {tolerance:.2%} at {len(places)} points"
     missing = [c for c in comparisons if c.expected is None or c.observed is None]
     known = [c for c in comparisons if c.expected is not None and c.observed is not None]
     wrong = [c for c in known if not c.deviation <= tolerance]

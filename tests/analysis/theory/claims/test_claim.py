@@ -108,3 +108,8 @@ def test_a_claim_is_strict_json_even_with_numbers_that_are_none():
         {"part": "a", "where": "N=1", "expected": 1, "observed": "nan"},
         {"part": "a", "where": "N=1", "expected": 1, "observed": None},
     ]
+
+
+def test_reads_and_writes_of_one_point_count_as_one_point() -> None:
+    comparisons = [Comparison("a", f"N={n} {way}", 1, 1) for n in (1, 2, 3) for way in ("reads", "writes")]
+    assert judge_comparisons("a", "says", comparisons).expected == "equal at 3 points"
