@@ -2,26 +2,77 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+
+from ioaware.errors import WriteError
+
+REMEDY = "Check the path, its permissions and the space left."
 
 
 @contextmanager
 def atomic_write(path: Path) -> Generator[Path]:
     """Yield a temporary path that replaces `path` when the block succeeds.
 
-    A failure leaves the old file. A symbolic link stays, and its target is replaced. A device or a pipe is written
-    directly, because a rename would put a file in its place. Raises `OSError`.
+    A failure leaves the old file. Each writer has a temporary file of its own, with the permissions of the file that it
+    replaces. A symbolic link stays, and its target is replaced. A device or a pipe is written directly, because a rename
+    would put a file in its place. Raises `WriteError` for an `OSError` inside the block, but not for a closed pipe.
     """
-    if path.exists() and not path.is_file():
-        yield path
-        return
-    place = Path(os.path.realpath(path))
-    partial = place.with_name(place.name + ".partial")
     try:
-        yield partial
-        partial.replace(place)
-    finally:
-        partial.unlink(missing_ok=True)
+        if path.exists() and not path.is_file():
+            yield path
+            return
+        place = Path(os.path.realpath(path))
+        partial = _new_file(place)
+        try:
+            yield partial
+            partial.replace(place)
+        finally:
+            partial.unlink(missing_ok=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def check_writable(path: Path) -> None:
+    """Raise `WriteError` unless `path` can be written, without changing it. Call it before long work."""
+    try:
+        if path.is_dir():
+            raise WriteError(f"{path}: cannot be written (it is a directory)", "Name a file in it.")
+        if path.is_file() or not path.exists():
+            _new_file(Path(os.path.realpath(path))).unlink()
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory with its parents, and check that files can be created in it. Raises `WriteError`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    check_writable(path / ".any")
+
+
+def cannot_write(path: Path, error: OSError) -> WriteError:
+    """Return the one error for an output that cannot be written."""
+    return WriteError(f"{path}: cannot be written ({error.strerror or error})", REMEDY)
+
+
+def _new_file(place: Path) -> Path:
+    """Create an empty file beside `place`: a name of its own, and the mode of the file that is there."""
+    if place.exists() and not os.access(place, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    partial = place.with_name(f".{secrets.token_hex(8)}.partial")
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+    if place.exists():
+        partial.chmod(stat.S_IMODE(place.stat().st_mode))
+    return partial

@@ -39,3 +39,9 @@ class DataError(IoawareError):
     """A file or a tool's output is corrupt, truncated, of another schema, or not to be trusted."""
 
     exit_code = 6
+
+
+class WriteError(IoawareError):
+    """An output cannot be written: the path, its permissions or the space left."""
+
+    exit_code = 5

@@ -6,8 +6,10 @@ HBM), `compulsory` (every distinct byte of the inputs and of the output once).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 SCHEMA = 1
@@ -21,14 +23,27 @@ partition. impossible: the numbers contradict physics. failed: there are no numb
 BYTES_HOLD: frozenset[Status] = frozenset({"ok", "throttled"})
 """Statuses whose byte counts are valid: counting bytes needs no steady clock."""
 
+ROUNDING = 1e-9
+"""Relative rounding error of interpolated quartiles."""
+
 ParamValue = int | float | bool | str | None
 Params = Mapping[str, ParamValue]
 
 
-def _check_byte_count(value: Any, name: str) -> None:
-    """Raise `ValueError` unless the value is None or a non-negative int; a bool or a float is refused."""
-    if value is not None and (type(value) is not int or value < 0):
-        raise ValueError(f"{name} must be a non-negative integer, not {value!r}")
+def _check_counts(owner: Any, *names: str) -> None:
+    """Raise `ValueError` unless each field is None or a non-negative int; a bool or a float is refused."""
+    for name in names:
+        value = getattr(owner, name)
+        if value is not None and (type(value) is not int or value < 0):
+            raise ValueError(f"{name} must be a non-negative integer, not {value!r}")
+
+
+def _check_times(owner: Any, *names: str) -> None:
+    """Raise `ValueError` unless each field is None or a finite, non-negative number."""
+    for name in names:
+        value = getattr(owner, name)
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be a finite number from 0, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +64,7 @@ class Traffic:
     write_formula: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes"):
-            _check_byte_count(getattr(self, name), name)
+        _check_counts(self, "read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes")
 
     @property
     def total_bytes(self) -> int | None:
@@ -111,6 +125,12 @@ class Launch:
     conditions: tuple[str, ...] = ()
     counters: Mapping[str, int] | None = None
 
+    def __post_init__(self) -> None:
+        _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes")
+        _check_times(self, "time_ns")
+        if any(count < 0 for count in (*self.grid, *(self.counters or {}).values())):
+            raise ValueError("grid and counters must be non-negative")
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -118,6 +138,10 @@ class Check:
 
     relative_error: float
     tolerance: float
+
+    def __post_init__(self) -> None:
+        if self.relative_error < 0 or self.tolerance < 0:
+            raise ValueError("relative_error and tolerance must be non-negative")
 
     @property
     def passed(self) -> bool:
@@ -134,6 +158,12 @@ class Timing:
     p75_ns: float
     min_ns: float
     count: int
+
+    def __post_init__(self) -> None:
+        _check_times(self, "median_ns", "p25_ns", "p75_ns", "min_ns")
+        ascending = (self.min_ns, self.p25_ns, self.median_ns, self.p75_ns)
+        if self.count < 1 or any(low > high * (1 + ROUNDING) for low, high in pairwise(ascending)):
+            raise ValueError(f"quartiles must be ascending, of at least one time, not {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +190,10 @@ class Result:
     timing: Timing | None = None
     telemetry: Mapping[str, Any] | None = None
     environment: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "lower_bound_bytes", "flops", "extra_memory_bytes")
+        _check_times(self, "time_ns")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form: `schema` first, then only the known keys."""

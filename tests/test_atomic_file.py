@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ioaware._atomic_file import atomic_write
+from ioaware._atomic_file import atomic_write, check_writable, make_directory
+from ioaware.errors import WriteError
 
 
 def test_the_file_appears_when_the_block_is_done(tmp_path: Path) -> None:
@@ -56,7 +57,71 @@ def test_a_pipe_is_written_and_still_a_pipe(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError), atomic_write(tmp_path) as place:
+    with pytest.raises(WriteError, match="directory"), atomic_write(tmp_path) as place:
         place.write_text("no")
     assert list(tmp_path.iterdir()) == []
     assert not tmp_path.with_name(tmp_path.name + ".partial").exists()
+
+
+def test_two_writers_do_not_share_a_partial_file(tmp_path: Path) -> None:
+    """The one that ends last is there, whole."""
+    path = tmp_path / "a.txt"
+    with atomic_write(path) as first:
+        first.write_text("first, and long")
+        with atomic_write(path) as second:
+            second.write_text("second")
+            assert first != second
+            assert first.read_text() == "first, and long"
+        assert path.read_text() == "second"
+    assert path.read_text() == "first, and long"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_the_permissions_of_the_old_file_stay(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("secret")
+    path.chmod(mode)
+    with atomic_write(path) as place:
+        assert place.stat().st_mode & 0o777 == mode, "not even for a moment"
+        place.write_text("secret, too")
+    assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with atomic_write(tmp_path / "a.txt") as place:
+            place.write_text("x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_the_longest_name_that_a_file_can_have(tmp_path: Path) -> None:
+    path = tmp_path / ("a" * 255)
+    with atomic_write(path) as place:
+        place.write_text("x")
+    assert path.read_text() == "x"
+
+
+def test_checking_leaves_nothing_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    check_writable(path)
+    assert list(tmp_path.iterdir()) == []
+    path.write_text("old")
+    check_writable(path)
+    check_writable(Path(os.devnull))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_found_out_before(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path, tmp_path / "none" / "a.txt", tmp_path / "file" / "a.txt", tmp_path / ("a" * 300)):
+        with pytest.raises(WriteError, match="cannot be written"):
+            check_writable(path)
+    with pytest.raises(WriteError, match="cannot be written"):
+        make_directory(tmp_path / "file" / "directory")
+    make_directory(tmp_path / "new" / "directory")
+    assert list((tmp_path / "new" / "directory").iterdir()) == []

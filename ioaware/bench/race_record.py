@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from ioaware import strict_json
+from ioaware._atomic_file import cannot_write, check_writable
 from ioaware.bench.attention_points import Point
 from ioaware.errors import DataError, UsageError
 
@@ -63,26 +64,46 @@ class Record:
     def of(data: dict[str, Any]) -> Record:
         """Return the record of a `to_dict`. Raises ValueError, TypeError or KeyError for anything else."""
         fields = dict(data)
-        if fields.pop("schema") != SCHEMA or fields.pop("bench") != "attention":
+        schema, bench = fields.pop("schema"), fields.pop("bench")
+        if type(schema) is not int or schema != SCHEMA or bench != "attention":
             raise ValueError(f"not schema {SCHEMA} of attention's bench")
-        entries = tuple(_entry(entry) for entry in fields.pop("entries"))
+        entries = tuple(_entry(entry) for entry in _checked(fields.pop("entries"), list))
+        if len({entry.name for entry in entries}) < len(entries):
+            raise ValueError("a back end stands twice")
+        if len({len(entry.times_ns) for entry in entries if entry.times_ns}) > 1:
+            raise ValueError("every back end that is ok has one time a round")
         ceilings = {name: _numbers(fields.pop(name)) for name in ("matmul_flops_per_s", "copy_bytes_per_s")}
-        return Record(point=Point.of(fields.pop("point")), entries=entries, **ceilings, **fields)
+        mappings = {name: _checked(fields.pop(name), dict) for name in ("telemetry", "environment")}
+        return Record(point=Point.of(fields.pop("point")), entries=entries, **ceilings, **mappings, **fields)
+
+
+TYPES: Mapping[str, type] = {"name": str, "status": str, "ran": str, "reason": str, "graph": bool}
 
 
 def _entry(data: dict[str, Any]) -> Entry:
     """Return a validated entry."""
+    for name, kind in TYPES.items():
+        if name in data:
+            _checked(data[name], kind)
     fields: dict[str, Any] = {**data, "times_ns": _numbers(data.get("times_ns", ()))}
     entry = Entry(**fields)
-    if entry.status not in get_args(Status) or not isinstance(cast("object", entry.name), str):
+    if entry.status not in get_args(Status):
         raise ValueError("no such status")
     if (entry.status == "ok") != bool(entry.times_ns):
         raise ValueError("times belong to entries that are ok, and to no others")
     if entry.host_us is not None:
         _numbers([entry.host_us])
-    if entry.relative_error is not None and not entry.relative_error >= 0:
-        raise ValueError("no relative error is below 0")
+    if entry.relative_error is not None and (
+        type(entry.relative_error) not in (int, float) or not 0 <= entry.relative_error < math.inf
+    ):
+        raise ValueError("a relative error is a number from 0")
     return entry
+
+
+def _checked(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"{str(value)[:40]!r} is no {kind.__name__}")
+    return value
 
 
 def _numbers(values: Sequence[object]) -> tuple[float, ...]:
@@ -94,8 +115,8 @@ def _numbers(values: Sequence[object]) -> tuple[float, ...]:
 
 
 def append(path: Path, record: Record) -> None:
-    """Append a line, durable on return. Raises `DataError` when it cannot be written."""
-    line = json.dumps(record.to_dict(), allow_nan=False, separators=(",", ":")) + "\n"
+    """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
+    line = strict_json.dumps(record.to_dict()) + "\n"
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(line)
@@ -103,45 +124,36 @@ def append(path: Path, record: Record) -> None:
             if path.is_file():
                 os.fsync(file.fileno())
     except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror})", "Check the path and the space left.") from error
+        raise cannot_write(path, error) from error
 
 
 def read(path: Path) -> list[Record]:
     """Return every record of a file. Raises `DataError` naming the first invalid line."""
+    return [_parse(line, f"{path}:{number}") for number, line in strict_json.read_lines(path, MAX_BYTES)]
+
+
+def _parse(line: bytes, where: str) -> Record:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})", "Check the path and its permissions.") from error
-    if len(content) > MAX_BYTES:
-        raise DataError(f"{path}: more than the {MAX_BYTES} bytes this reader accepts")
-    records: list[Record] = []
-    for number, line in enumerate(content.splitlines(), start=1):
-        try:
-            decoded: object = json.loads(line)
-            if not isinstance(decoded, dict):
-                raise ValueError("not a JSON object")
-            records.append(Record.of(cast("dict[str, Any]", decoded)))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise DataError(
-                f"{path}:{number}: not a record of the bench ({type(error).__name__}: {error})",
-                "Name another file, or run the bench again; its records are never edited by hand.",
-            ) from error
-    return records
+        return Record.of(_checked(strict_json.loads(line), dict))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DataError(
+            f"{where}: not a record of the bench ({type(error).__name__}: {str(error)[:200]})",
+            "Name another file, or run the bench again; its records are never edited by hand.",
+        ) from error
 
 
 def resume(path: Path, environment: Mapping[str, Any]) -> list[Record]:
-    """Return the records that an earlier run left in a file that this one continues.
+    """Return the records of an earlier run in a file that this run adds to.
 
-    A line cut short by a kill is removed first. Raises `UsageError` for records of another machine, version or commit.
+    A last line that a kill cut short is taken off, once all before it were found to be records of this bench. Raises
+    `DataError` for a file of anything else, `UsageError` for records of another machine, version or commit.
     """
+    check_writable(path)
     if not path.is_file():
         return []
-    content = path.read_bytes()
-    if content and not content.endswith(b"\n"):
-        with path.open("r+b") as file:
-            file.truncate(content.rfind(b"\n") + 1)
-    records = read(path)
+    lines = list(strict_json.read_lines(path, MAX_BYTES))
+    cut = lines.pop()[1] if lines and not _ends_a_line(path) else b""
+    records = [_parse(line, f"{path}:{number}") for number, line in lines]
     for record in records:
         for name in sorted({*record.environment, *environment}):
             before, now = record.environment.get(name), environment.get(name)
@@ -149,4 +161,25 @@ def resume(path: Path, environment: Mapping[str, Any]) -> list[Record]:
                 raise UsageError(
                     f"{path} has points of another run: {name} was {before}, now it is {now}", "Name another file with -o."
                 )
+    if cut:
+        _take_off(path, cut)
     return records
+
+
+START = strict_json.dumps({"schema": SCHEMA, "bench": "attention"})[:-1].encode()
+"""How every line begins."""
+
+
+def _take_off(path: Path, cut: bytes) -> None:
+    if not cut.startswith(START) and not START.startswith(cut):
+        raise DataError(f"{path}: its last line is not the beginning of a record of the bench", "Name another file with -o.")
+    try:
+        os.truncate(path, path.stat().st_size - len(cut))
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"

@@ -13,7 +13,6 @@ import click
 from ioaware._atomic_file import atomic_write
 from ioaware.cli.options import settings
 from ioaware.cli.terminal_text import printable
-from ioaware.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -73,8 +72,5 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
 
 
 def _write(path: Path, document: str) -> None:
-    try:
-        with atomic_write(path) as place:
-            place.write_text(document, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written ({error.strerror})", "Choose another path for -o.") from error
+    with atomic_write(path) as place:
+        place.write_text(document, encoding="utf-8")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioaware import __version__
+from ioaware._atomic_file import atomic_write, make_directory
 from ioaware.display.text import claim_title, clean, params_text
 from ioaware.display.units import bytes_text, time_text
-from ioaware.errors import DataError
 from ioaware.report import style, tables
 from ioaware.report.chart import Figure, Mark
 from ioaware.report.comparable_points import Points
@@ -68,23 +68,18 @@ def build_report(
     attention`; both are recorded. `live` says that this run took the measurements. `missing` are sentences that the report
     prints. `environment` describes the machine of this run. Files are replaced atomically.
 
-    Raises `UsageError` without plotly, `DataError` where the files cannot be written.
+    Raises `UsageError` without plotly, `WriteError` where the files cannot be written.
     """
     points = Points(results)
     figures = draw_figures(points, claims, roofs, kernels, race)
     progress("writing the page")
     page = _page(points, results, claims, kernels, figures, live, missing, environment, now or datetime.now(UTC))
-    try:
-        out_dir.mkdir(parents=True, exist_ok=True)
-        for figure in figures:
-            progress(f"drawing {figure.name}.png")
-            _write(out_dir / f"{figure.name}.png", draw_png(figure))
-        path = out_dir / "report.html"
-        _write(path, page.encode("utf-8"))
-    except OSError as error:
-        raise DataError(
-            f"{out_dir}: the report cannot be written ({error.strerror})", "Check the path and the space left."
-        ) from error
+    make_directory(out_dir)
+    for figure in figures:
+        progress(f"drawing {figure.name}.png")
+        _write(out_dir / f"{figure.name}.png", draw_png(figure))
+    path = out_dir / "report.html"
+    _write(path, page.encode("utf-8"))
     return path
 
 
@@ -107,15 +102,10 @@ def draw_figures(
 
 def _write(path: Path, data: bytes) -> None:
     """Write the file atomically and durably: a failure leaves the old one."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomic_write(path) as partial, partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _page(

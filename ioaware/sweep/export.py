@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ioaware._atomic_file import atomic_write
-from ioaware.errors import DataError, UsageError
+from ioaware.errors import UsageError
 from ioaware.params import STANDARD_PARAMS
 from ioaware.result import Result
 from ioaware.result_file import encode
@@ -21,13 +21,13 @@ Cell = str | int | float | bool | None
 
 _FIELDS = tuple(field.name for field in fields(Result))
 _PARAMS = tuple(STANDARD_PARAMS)
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def export(results: Iterable[Result], path: Path, format: str | None = None) -> None:
     """Write the records in a fixed order as `format`, or as the path's suffix says; the file appears whole.
 
-    The flat formats leave out launches. Raises `UsageError` for an unknown format or a missing library, `DataError` when
+    The flat formats leave out launches. Raises `UsageError` for an unknown format or a missing library, `WriteError` when
     the file cannot be written.
     """
     chosen = format or path.suffix.removeprefix(".")
@@ -35,25 +35,30 @@ def export(results: Iterable[Result], path: Path, format: str | None = None) -> 
         raise UsageError(f"{chosen or path}: no such export format", f"Formats: {', '.join(FORMATS)}; or end the path in one.")
     ordered = sorted(results, key=_order)
     parquet = _import_parquet() if chosen == "parquet" else None
-    if path.is_dir():
-        raise UsageError(f"{path}: a directory", "Name a file in it.")
-    try:
-        with atomic_write(path) as place:
-            if parquet is not None:
-                _write_parquet(parquet, ordered, place)
-            else:
-                with place.open("w", encoding="utf-8", newline="") as file:
-                    (write_csv if chosen == "csv" else _write_jsonl)(ordered, file)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror})", "Check the path and the space left.") from error
+    with atomic_write(path) as place:
+        if parquet is not None:
+            _write_parquet(parquet, ordered, place)
+        else:
+            with place.open("w", encoding="utf-8", newline="") as file:
+                (write_csv if chosen == "csv" else _write_jsonl)(ordered, file)
 
 
 def write_csv(results: Iterable[Result], file: TextIO) -> None:
     """Write comma-separated rows with a header. An apostrophe precedes text that a spreadsheet would run as a formula."""
     columns, rows = table(results)
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(_LineFeeds(file), lineterminator="\r\n")
     writer.writerow([_guard(name) for name in columns])
     writer.writerows([[_guard(cell) for cell in row] for row in rows])
+
+
+class _LineFeeds:
+    """Ends rows with a line feed. Python before 3.13 quotes only cells with a character of its line terminator."""
+
+    def __init__(self, file: TextIO) -> None:
+        self.file = file
+
+    def write(self, row: str) -> int:
+        return self.file.write(row.removesuffix("\r\n") + "\n")
 
 
 def table(results: Iterable[Result]) -> tuple[list[str], list[list[Cell]]]:
@@ -90,7 +95,10 @@ def _order(result: Result) -> tuple[str, str, str, str]:
 
 
 def _guard(cell: Cell) -> Cell:
-    return "'" + cell if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
+    """Put an apostrophe before text that a spreadsheet runs as a formula; it skips blanks and line breaks first."""
+    if not isinstance(cell, str):
+        return cell
+    return "'" + cell if cell[:1].isspace() or cell.startswith(_FORMULA_STARTS) else cell
 
 
 def _write_jsonl(results: Iterable[Result], file: TextIO) -> None:

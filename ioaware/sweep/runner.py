@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +13,14 @@ from ioaware.errors import IoawareError, UsageError
 from ioaware.result import Source, Status
 from ioaware.result_file import encode
 from ioaware.sweep import execute
+from ioaware.sweep.claims import Claims, claim_key
 from ioaware.sweep.gpu_name import gpu_name
 from ioaware.sweep.points import Point
 from ioaware.sweep.pool import ENTRY, TIMEOUT_S, Answer, failed_record, run_points
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study
+
+POLL_S = 0.2
 
 Progress = Callable[[int, int, Point, Status], None]
 """Arguments: points done, points in total, the point, its status. Called when the record is durable."""
@@ -70,25 +74,30 @@ def run_study(
         raise UsageError(f"workers={workers}, timeout_s={timeout_s}: a sweep needs at least one worker and some time")
     chosen = _chosen(study, sources)
     machine = gpu_name() if "measure" in chosen else ""
-    sweep = _Sweep(store, machine, progress)
+    again: tuple[Status | None, ...] = (None, "failed", "unstable", "impossible") if retry_failed else (None,)
+    sweep = _Sweep(store, machine, progress, again)
     points = [point for source in chosen for point in study.points if point.source == source]
     known = [store.status(point, machine=sweep.machine_of(point)) for point in points]
-    again = (None, "failed", "unstable", "impossible") if retry_failed else (None,)
     todo = [point for point, status in zip(points, known, strict=True) if status in again]
     failed_before = 0 if retry_failed else known.count("failed")
     sweep.outcome = Outcome(total=len(points), already=len(points) - len(todo), failed_before=failed_before)
     here = [point for point in todo if point.source == "predict"]
     apart = [point for point in todo if point.source != "predict"]
+    if not todo:
+        return sweep.outcome
     try:
-        for point in here:
-            sweep.keep(point, _predict(point))
-        if apart:
-            answers = run_points(
-                apart, workers=workers, timeout_s=timeout_s, memory_bytes=memory_bytes, skip=sweep.is_unavailable, entry=entry
-            )
-            with contextlib.closing(answers):
-                for answer in answers:
-                    sweep.take(answer)
+        with contextlib.closing(Claims(store.path)) as sweep.claims:
+            for point in here:
+                if not sweep.skip(point):
+                    sweep.keep(point, _predict(point))
+            while apart:
+                answers = run_points(
+                    apart, workers=workers, timeout_s=timeout_s, memory_bytes=memory_bytes, skip=sweep.skip, entry=entry
+                )
+                with contextlib.closing(answers):
+                    for answer in answers:
+                        sweep.take(answer)
+                apart = sweep.wait()
     except KeyboardInterrupt:
         raise SweepInterruptedError(
             f"{study.name}: interrupted; {sweep.outcome.done} of {len(points)} points are stored in {store.path}",
@@ -104,19 +113,54 @@ class _Sweep:
     store: Store
     machine: str
     progress: Progress | None
+    again: tuple[Status | None, ...]
+    """Statuses of points to run; None is a point without a record."""
     outcome: Outcome = field(default_factory=lambda: Outcome(0, 0))
     available: set[Source] = field(default_factory=set[Source])
+    claims: Claims | None = None
+    elsewhere: list[Point] = field(default_factory=list[Point])
+    """Points that another sweep is running."""
 
-    def is_unavailable(self, point: Point) -> bool:
-        return point.source in self.outcome.unavailable
+    def skip(self, point: Point) -> bool:
+        """Claim a point for this sweep; True where it is not to be run now."""
+        if point.source in self.outcome.unavailable:
+            return True
+        key = claim_key(point, self.machine_of(point))
+        if self.claims is not None and not self.claims.take(key):
+            self.elsewhere.append(point)
+            return True
+        status = self.store.status(point, machine=self.machine_of(point))
+        if status is None or status in self.again:
+            return False
+        self.outcome.already += 1  # another sweep has run it meanwhile
+        self._end(point, status)
+        return True
+
+    def wait(self) -> list[Point]:
+        """Wait for a point that another sweep is running; return all of them, to be claimed again."""
+        waiting, self.elsewhere = self.elsewhere, []
+        if waiting:
+            time.sleep(POLL_S)
+        return [point for point in waiting if point.source not in self.outcome.unavailable]
 
     def take(self, answer: Answer) -> None:
         """Store an answer. Points of a source that this machine cannot run stay open and do not fail."""
         source = answer.point.source
         if answer.lacking is not None and source not in self.available:
             self.outcome.unavailable[source] = answer.lacking
+            self._release(answer.point)
         else:
             self.keep(answer.point, answer.record)
+
+    def _release(self, point: Point) -> None:
+        if self.claims is not None:
+            self.claims.release(claim_key(point, self.machine_of(point)))
+
+    def _end(self, point: Point, status: Status) -> None:
+        """Give up the claim on a point with a record, and report progress."""
+        self._release(point)
+        if self.progress is not None:
+            self.progress(self.outcome.done, self.outcome.total, point, status)
 
     def keep(self, point: Point, record: str) -> None:
         """Make a record durable, then report progress."""
@@ -129,8 +173,7 @@ class _Sweep:
             self.available.add(point.source)
         counts = self.outcome.statuses
         counts[status] = counts.get(status, 0) + 1
-        if self.progress is not None:
-            self.progress(self.outcome.done, self.outcome.total, point, status)
+        self._end(point, status)
 
     def machine_of(self, point: Point) -> str:
         """Return the machine part of a record's key: measurements belong to their GPU."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import cast
 
-from ioaware.errors import DataError, IoawareError, UsageError
+from ioaware.errors import DataError, IoawareError, UsageError, WriteError
 from ioaware.result import Result, Source, Status
 from ioaware.result_file import decode, encode
 from ioaware.sweep.points import SOURCES, Point
@@ -40,14 +40,16 @@ _SAVE = (
 class Store:
     """Records by point and machine (the GPU's name for `measure`, else empty). Use it in a `with`.
 
-    Raises `DataError` for a file that is not a sound store of this version, `UsageError` for a path where none can be.
+    Raises `DataError` for a file that is not a sound store of this version, `WriteError` for a path where none can be, and
+    `UsageError` for one that cannot be read where it is only to be read.
     """
 
     def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
         self.path = Path(path)
+        self.readonly = readonly
         if not readonly and not os.path.lexists(self.path):
             _create(self.path)
-        _check_header(self.path)
+        _check_header(self.path, readonly=readonly)
         self._connection = _connect(self.path, readonly=readonly)
         try:
             with self._errors():
@@ -77,12 +79,15 @@ class Store:
         self.save(point, encode(result), machine=machine)
 
     def status(self, point: Point, *, machine: str = "") -> Status | None:
-        """Return the status of a point's record, or None."""
+        """Return the status of a point's record, or None. Raises `DataError` for a row that was changed."""
         with self._errors():
             row = self._connection.execute(
-                "SELECT status FROM points WHERE (point, machine) = (?, ?)", (point.key, machine)
+                "SELECT * FROM points WHERE (point, machine) = (?, ?)", (point.key, machine)
             ).fetchone()
-        return cast("Status | None", row[0] if row else None)
+        if row is None:
+            return None
+        self._check_row(row)
+        return cast("Status", row[3])
 
     def results(self, points: Iterable[Point] | None = None) -> list[Result]:
         """Return every record by source and key, or those of `points` in their order.
@@ -93,11 +98,30 @@ class Store:
         with self._errors():
             rows: list[tuple[str, ...]] = self._connection.execute("SELECT * FROM points ORDER BY point, machine").fetchall()
         chosen = [row for row in rows if rank is None or row[0] in rank]
-        for *row, digest in chosen:
-            if digest != _digest(row) or row[2] not in SOURCES:
-                raise self._corrupt(f"the record of {row[0]} is not what was saved")
+        for row in chosen:
+            self._check_row(row)
         chosen.sort(key=lambda row: SOURCES.index(cast("Source", row[2])) if rank is None else rank[row[0]])
-        return [decode(row[4], where=f"{self.path}: {row[0]}") for row in chosen]
+        return [self._result(row) for row in chosen]
+
+    def _result(self, row: Sequence[str]) -> Result:
+        """Return the record of a row, which must be of the row's point."""
+        key, _, source, status, record, _ = row
+        result = decode(record, where=f"{self.path}: {key}")
+        if (result.source, result.status) != (source, status) or [result.source, result.target] != json.loads(key)[:2]:
+            raise self._changed(key)
+        known = {name: value for name, value in result.params.items() if value is not None}
+        if known != json.loads(key)[3]:
+            raise self._changed(key)
+        return result
+
+    def _check_row(self, row: Sequence[str]) -> None:
+        """Raise `DataError` unless the row is as it was saved."""
+        *content, digest = row
+        if digest != _digest(content) or content[2] not in SOURCES:
+            raise self._changed(content[0])
+
+    def _changed(self, key: str) -> DataError:
+        return self._corrupt(f"the record of {key[:200]} is not what was saved")
 
     def _check_content(self) -> None:
         """Check the pages and that there is exactly our table: a foreign view or trigger would run in our process."""
@@ -124,9 +148,9 @@ class Store:
             code = getattr(error, "sqlite_errorcode", None)
             primary = code & 0xFF if isinstance(code, int) else sqlite3.SQLITE_CORRUPT
             if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-                raise _no_place(self.path, str(error)) from error
+                raise _no_place(self.path, str(error), readonly=self.readonly) from error
             if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY):
-                raise DataError(
+                raise WriteError(
                     f"{self.path}: cannot be written ({error})", "What was saved before is kept; free the disk."
                 ) from error
             raise self._corrupt(str(error)) from error
@@ -137,8 +161,10 @@ def _digest(row: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(row).encode()).hexdigest()
 
 
-def _no_place(path: Path, why: str | None) -> UsageError:
-    return UsageError(f"{path}: no store can be opened here ({why})", "Choose a file in a writable directory of a local disk.")
+def _no_place(path: Path, why: str | None, *, readonly: bool = False) -> IoawareError:
+    if readonly:
+        return UsageError(f"{path}: cannot be opened ({why})", "Name a store of `ioaware sweep STUDY --store FILE`.")
+    return WriteError(f"{path}: cannot be written ({why})", "Choose a store in a writable directory of a local disk.")
 
 
 def _create(path: Path) -> None:
@@ -173,15 +199,15 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _check_header(path: Path) -> None:
+def _check_header(path: Path, *, readonly: bool) -> None:
     """Refuse a foreign file before SQLite opens it. Offsets: sqlite.org/fileformat, "The Database Header"."""
     try:
         if not path.is_file() and path.exists():
-            raise _no_place(path, "not a file")
+            raise _no_place(path, "not a file", readonly=readonly)
         with path.open("rb") as file:
             header, size = file.read(100), os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise _no_place(path, error.strerror) from error
+        raise _no_place(path, error.strerror, readonly=readonly) from error
     if len(header) < 100 or not header.startswith(_MAGIC):
         raise DataError(f"{path}: not a store", "A store is made by `ioaware sweep STUDY --store FILE`; choose another file.")
     if size > MAX_STORE_BYTES:
@@ -202,4 +228,4 @@ def _connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
         uri = f"{path.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     except sqlite3.Error as error:
-        raise _no_place(path, str(error)) from error
+        raise _no_place(path, str(error), readonly=readonly) from error

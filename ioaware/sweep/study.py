@@ -66,8 +66,8 @@ def parse_study(text: str, *, name: str, where: str) -> Study:
     """
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{where}: not TOML ({error})") from error
+    except (ValueError, RecursionError) as error:  # a number of more than 4,300 digits is a ValueError
+        raise UsageError(f"{where}: not TOML ({str(error)[:200]})") from error
     _known_keys(data, _STUDY_KEYS, where)
     title = data.get("title", name)
     if not isinstance(title, str):
@@ -141,6 +141,8 @@ def _table(value: object, where: str) -> dict[str, object]:
 
 
 def _scalar(value: object, name: str, where: str) -> ParamValue:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise UsageError(f"{where}: {name} is out of range", "Integers have at most 64 bits.")
     if isinstance(value, (bool, int, float, str)):
         return value
     raise UsageError(f"{where}: {name} is a {type(value).__name__}", "Parameters are numbers, true, false or text.")

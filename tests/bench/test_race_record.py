@@ -40,6 +40,42 @@ def test_a_line_cut_short_by_a_kill_is_taken_off_and_only_that(tmp_path: Path) -
         assert resume(path, HERE) == []
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"my": "precious", "json": [1, 2, 3]}',
+        "notes without a newline at the end",
+        "a line\nand half of another",
+        '{"schema":1,"source":"measure","target":"flash2"}',
+        '{"schema":1,"bench":"matmul","point":{}}',
+        '[{"schema":1,"bench":"attention"',
+    ],
+)
+def test_a_foreign_file_is_left_as_it_is(content: str, tmp_path: Path) -> None:
+    """Also after a record, as when somebody edited the file."""
+    path = tmp_path / "mine.json"
+    path.write_text(content)
+    with pytest.raises(DataError):
+        resume(path, HERE)
+    assert path.read_text() == content
+    append(tmp_path / "speed.jsonl", RECORD)
+    both = (tmp_path / "speed.jsonl").read_text() + content
+    path.write_text(both)
+    with pytest.raises(DataError):
+        resume(path, HERE)
+    assert path.read_text() == both
+
+
+def test_a_file_of_another_run_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    append(path, RECORD)
+    content = path.read_bytes() + path.read_bytes()[:40]
+    path.write_bytes(content)
+    with pytest.raises(UsageError):
+        resume(path, {"gpu": "another"})
+    assert path.read_bytes() == content
+
+
 @pytest.mark.parametrize("there", [{"gpu": "NVIDIA H100", "commit": "abc"}, {"gpu": "NVIDIA H200"}, {**HERE, "torch": "2.12"}])
 def test_points_of_another_run_are_not_mixed_in(there: dict, tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
@@ -67,6 +103,26 @@ FORGED = {
     "host": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "host_us": 0}]},
     "error": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "relative_error": -1.0}]},
     "ceiling": {"matmul_flops_per_s": [0.0]},
+    "number out of range": {"telemetry": {"power_mw": 10**400}},
+    "name": {"entries": [{"name": 1, "status": "absent"}]},
+    "ran": {"entries": [{"name": "a", "status": "absent", "ran": 1}]},
+    "reason": {"entries": [{"name": "a", "status": "absent", "reason": ["x"]}]},
+    "graph": {"entries": [{"name": "a", "status": "absent", "graph": 1}]},
+    "unknown nested field": {"entries": [{"name": "a", "status": "absent", "more": 1}]},
+    "unknown field of the point": {"point": {**SMALL.to_dict(), "more": 1}},
+    "telemetry": {"telemetry": []},
+    "environment": {"environment": "H200"},
+    "entries": {"entries": {}},
+    "bool for an error": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "relative_error": True}]},
+    "text for an error": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "relative_error": "0"}]},
+    "schema as a bool": {"schema": True},
+    "rounds of unlike length": {
+        "entries": [
+            {"name": "a", "status": "ok", "times_ns": [1.0]},
+            {"name": "b", "status": "ok", "times_ns": [1.0, 2.0]},
+        ]
+    },
+    "a back end twice": {"entries": [{"name": "a", "status": "absent"}, {"name": "a", "status": "absent"}]},
 }
 
 
@@ -81,7 +137,9 @@ def test_forged_records_are_refused_with_their_line(change: dict, tmp_path: Path
     assert f"{path}:2: " in refused.value.what
 
 
-@pytest.mark.parametrize("line", ["[]", "{", '{"schema": 1}', '{"schema": NaN}', "[" * 5000, "\x00"])
+@pytest.mark.parametrize(
+    "line", ["[]", "{", '{"schema": 1}', '{"schema": NaN}', "[" * 5000, "\x00", '{"schema": 1, "schema": 1}']
+)
 def test_what_is_no_record_at_all(line: str, tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
     path.write_text(line + "\n")
@@ -94,3 +152,22 @@ def test_nan_is_never_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         append(path, replace(RECORD, copy_bytes_per_s=(float("nan"),)))
     assert not path.exists()
+
+
+@pytest.mark.parametrize("number", ["1e400", "Infinity", "9" * 5000])
+def test_no_time_is_infinite(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    append(path, RECORD)
+    assert "100.0" in path.read_text()
+    path.write_text(path.read_text().replace("100.0", number))
+    with pytest.raises(DataError) as refused:
+        read(path)
+    assert len(refused.value.what) < 400
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "speed.jsonl"
+    append(path, RECORD)
+    path.write_text(path.read_text().replace('"status":"ok"', '"status":"failed","status":"ok"'))
+    with pytest.raises(DataError, match="twice"):
+        read(path)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ioaware.errors import DataError, UsageError
+from ioaware.errors import UsageError, WriteError
 from ioaware.report.build import build_report
 from ioaware.report.page import json_block, plotly_bundle
 from ioaware.result import Result
@@ -180,7 +180,7 @@ def test_a_failed_write_leaves_the_last_report(tmp_path: Path, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DataError, match="No space left"):
+    with pytest.raises(WriteError, match="No space left"):
         build_report(tmp_path, [], [], live=True, missing=["another"], now=NOW)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
@@ -194,7 +194,7 @@ def test_a_file_is_replaced_only_by_its_finished_successor(tmp_path: Path, monke
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(DataError, match="Input/output error"):
+    with pytest.raises(WriteError, match="Input/output error"):
         build_report(tmp_path, [], [], live=True, missing=["another"], now=NOW)
     assert path.read_bytes() == before
 
@@ -208,7 +208,7 @@ def test_json_cannot_end_its_element() -> None:
 
 def test_a_file_in_the_way_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "report").write_text("in the way")
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(WriteError, match="cannot be written"):
         build_report(tmp_path / "report", [], [], live=False)
 
 

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
 from pathlib import Path
 
 import pytest
 
-from ioaware.errors import DataError, UsageError
+from ioaware.errors import UsageError, WriteError
 from ioaware.result import Check, Launch, Result, Traffic
 from ioaware.result_file import read_jsonl
-from ioaware.sweep.export import export
+from ioaware.sweep.export import export, write_csv
 
 RESULTS = [
     Result("trace", "flash2", {"seq_len": 512, "causal": True}, requested=Traffic(64, 32), launches=(Launch("k", (1, 2)),)),
-    Result("predict", "flash2", {"seq_len": 512}, notes=("=cmd()", "two"), check=Check(1e-4, 2e-3), time_ns=-1.5),
+    Result(
+        "predict",
+        "flash2",
+        {"seq_len": 512},
+        notes=("=cmd()", "two"),
+        check=Check(1e-4, 2e-3),
+        time_ns=1.5,
+        telemetry={"drift": -1.5},
+    ),
     Result("trace", "my.py:f", {"mode": "+1", "seq_len": "long"}, status="failed", exact=False, notes=("@x", "-y")),
 ]
 
@@ -36,7 +45,7 @@ def test_csv_is_flat_and_harmless(tmp_path: Path) -> None:
     assert not any(name.startswith("launches") for name in rows[0])
     assert rows[1]["requested.read_bytes"] == "64"
     assert rows[0]["check.relative_error"] == "0.0001"
-    assert rows[0]["time_ns"] == "-1.5"
+    assert rows[0]["time_ns"] == "1.5"
     assert (rows[0]["notes"], rows[2]["notes"], rows[2]["params.mode"]) == ("'=cmd()\ntwo", "'@x\n-y", "'+1")
 
 
@@ -61,9 +70,9 @@ def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path: Path, monkeypatch:
 def test_formats_and_places_that_cannot_work(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Formats: csv, jsonl, parquet"):
         export(RESULTS, tmp_path / "r.xlsx")
-    with pytest.raises(UsageError, match="a directory"):
+    with pytest.raises(WriteError, match="directory"):
         export(RESULTS, tmp_path, "csv")
-    with pytest.raises(DataError, match="cannot be written"):
+    with pytest.raises(WriteError, match="cannot be written"):
         export(RESULTS, tmp_path / "missing" / "r.csv")
 
 
@@ -76,7 +85,18 @@ def test_a_failure_leaves_the_old_file_and_no_half_one(tmp_path: Path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(DataError, match="No space left"):
+    with pytest.raises(WriteError, match="No space left"):
         export(RESULTS, path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.csv"]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n=", " =", "\n\n@", "\u00a0=", "\x0b="])
+def test_no_cell_begins_a_formula(start: str) -> None:
+    """A spreadsheet skips blanks and line breaks before it looks for the sign."""
+    buffer = io.StringIO()
+    write_csv([Result("trace", f"{start}cmd()", {"a": f"{start}1"})], buffer)
+    header, row = csv.reader(io.StringIO(buffer.getvalue(), newline=""))
+    cells = dict(zip(header, row, strict=True))
+    assert cells["target"] == f"'{start}cmd()"
+    assert cells["params.a"] == f"'{start}1"

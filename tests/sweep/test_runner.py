@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import resource
+import sqlite3
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from ioaware.errors import UsageError
+from ioaware.errors import DataError, UsageError
 from ioaware.result import Params, Result, Source
 from ioaware.sweep import execute
+from ioaware.sweep.claims import claim_key
 from ioaware.sweep.points import Point
 from ioaware.sweep.process_tree import MARK
 from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
@@ -159,3 +163,53 @@ def test_what_cannot_be_asked(store: Store) -> None:
     for workers, timeout_s in ((0, 1.0), (1, 0.0), (1, float("nan"))):
         with pytest.raises(UsageError, match="at least one worker"):
             run_study(study_of("ok"), store, workers=workers, timeout_s=timeout_s)
+
+
+def test_two_sweeps_on_one_store_run_every_point_once(tmp_path: Path) -> None:
+    """Both begin at the first point; what the other one works at is waited for, not run again."""
+    study, log = tmp_path / "s.toml", tmp_path / "log"
+    sizes = list(range(1, 31))
+    study.write_text(
+        f'[[grid]]\nsources = ["trace"]\ntargets = ["{HERE / "targets.py"}:nap"]\nparams = {{ seq_len = {sizes} }}\n'
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "IOAWARE_TEST_LOG": str(log)}
+    sweeps = [
+        subprocess.Popen(
+            [sys.executable, HERE / "sweeping.py", study, tmp_path / "s.db", "2"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        for _ in range(2)
+    ]
+    said = [sweep.communicate(timeout=60) for sweep in sweeps]
+    assert [(sweep.returncode, error) for sweep, (_, error) in zip(sweeps, said, strict=True)] == [(0, b"")] * 2
+    assert [len(out.splitlines()) for out, _ in said] == [30, 30], "each sees every point end"
+    assert len(log.read_text().splitlines()) == 30
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["log", "s.db", "s.toml"]
+
+
+def test_a_point_whose_sweep_was_killed_is_run_by_the_other(store: Store, tmp_path: Path) -> None:
+    study = study_of("ok", sizes=3)
+    holding = "import sys, time\nfrom pathlib import Path\nfrom ioaware.sweep.claims import Claims\n"
+    holding += (
+        "claims = Claims(Path(sys.argv[1]))\nprint([claims.take(key) for key in sys.argv[2:]], flush=True); time.sleep(60)"
+    )
+    keys = [claim_key(study.points[1], ""), claim_key(study.points[2], "")]
+    with subprocess.Popen([sys.executable, "-c", holding, store.path, *keys], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"[True, True]\n"
+        threading.Timer(1.0, other.kill).start()
+        began = time.monotonic()
+        outcome = run_study(study, store, workers=1, entry=STUB)
+    assert outcome.statuses == {"ok": 3}
+    assert time.monotonic() - began >= 0.9, "else it did not wait"
+
+
+def test_rows_changed_behind_the_store_stop_the_sweep(store: Store) -> None:
+    study = study_of("ok", sizes=3)
+    run_study(study, store, workers=1, entry=STUB)
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("UPDATE points SET record = replace(record, '64', '63')")
+    with pytest.raises(DataError, match="is not what was saved"):
+        run_study(study, store, workers=1, entry=STUB)

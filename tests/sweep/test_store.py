@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ioaware.errors import DataError, UsageError
+from ioaware.errors import DataError, UsageError, WriteError
 from ioaware.result import Result, Status, Traffic
 from ioaware.result_file import encode
 from ioaware.sweep.points import Point, make_point
@@ -119,9 +119,9 @@ def test_places_where_no_store_can_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "missing" / "s.db", tmp_path / "file" / "s.db", tmp_path / "pipe", Path("/proc/s.db")):
-        with pytest.raises(UsageError, match="no store can be opened here"):
+        with pytest.raises(WriteError, match="cannot be written"):
             Store(path)
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="cannot be opened"):
         Store(tmp_path / "none.db", readonly=True)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "pipe"]
 
@@ -184,6 +184,31 @@ def test_a_flipped_digit_does_not_pass_for_a_number(filled: Path) -> None:
         store.results()
 
 
+@pytest.mark.parametrize(
+    "change", ["status = 'ok'", "record = replace(record, ':64', ':65')", "source = 'trace'", "digest = 'x'"]
+)
+def test_a_row_that_was_changed_has_no_status(tmp_path: Path, change: str) -> None:
+    """By whoever has SQLite: a sweep that counts points must not take it for done."""
+    point = a_point()
+    with Store(tmp_path / "s.db") as store:
+        store.add(point, a_result(point, "unstable"))
+        assert store.status(point) == "unstable"
+        with sqlite3.connect(tmp_path / "s.db") as connection:
+            connection.execute(f"UPDATE points SET {change}")  # noqa: S608 - of this file
+        for question in (lambda: store.status(point), store.results):
+            with pytest.raises(DataError, match="is not what was saved"):
+                question()
+
+
+def test_a_record_of_another_point_does_not_pass_for_this_one(tmp_path: Path) -> None:
+    """Also where its digest is right."""
+    point, other = a_point(512), a_point(1024)
+    with Store(tmp_path / "s.db") as store:
+        store.save(point, encode(a_result(other)))
+        with pytest.raises(DataError, match="is not what was saved"):
+            store.results()
+
+
 def test_no_space_is_said_and_nothing_saved_is_lost(filled: Path) -> None:
     point = a_point(9999)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -191,7 +216,7 @@ def test_no_space_is_said_and_nothing_saved_is_lost(filled: Path) -> None:
         store.add(a_point(51), a_result(a_point(51)))
         resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
         try:
-            with pytest.raises(DataError, match="cannot be written"):
+            with pytest.raises(WriteError, match="cannot be written"):
                 store.add(point, a_result(point))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -87,6 +87,9 @@ def test_every_measured_point_is_predicted_by_the_default_study() -> None:
         ("[[grid]", "s.toml: not TOML"),
         ("a = " + "[" * 5000, "s.toml: not TOML"),
         ("titel = 'x'\n" + GRID, "s.toml: unknown key 'titel'\n  Did you mean title?"),
+        ("n = " + "9" * 5000, "s.toml: not TOML"),
+        (GRID + "params = { heads = " + "9" * 4000 + " }", "s.toml, grid 1, params: heads is out of range"),
+        (GRID + f"params = {{ heads = {2**63} }}", "s.toml, grid 1, params: heads is out of range"),
         ("title = 3\n" + GRID, "s.toml: title is not text"),
         (GRID + "param = {}", "s.toml, grid 1: unknown key 'param'\n  Did you mean params?"),
         (
@@ -127,6 +130,7 @@ def test_what_cannot_work_is_named(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_study(text, name="s", where="s.toml")
     assert str(caught.value).startswith(said)
+    assert len(str(caught.value)) < 500
 
 
 def test_no_such_study(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from ioaware.errors import MachineError, UsageError
@@ -21,6 +22,9 @@ HANG_S = 600
 def stub(job: dict[str, Any]) -> str:
     """An entry like `ioaware.sweep.execute:execute`, cheap and deterministic; the target's name chooses a misfortune."""
     _, _, name = job["target"].rpartition(":")
+    if log := os.environ.get("IOAWARE_TEST_LOG"):
+        with Path(log).open("a") as file:
+            file.write(f"{job['params']}\n")
     globals().get(name, ok)()
     size = int(job["params"].get("seq_len") or 1)
     return encode(Result(job["source"], job["target"], job["params"], requested=Traffic(64 * size, 32 * size)))

@@ -1,0 +1,93 @@
+"""Read JSON of records strictly: bounded size, no key twice, every number finite and in range."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ioaware.errors import DataError
+
+LARGEST_INTEGER = 10**30
+"""Above any count of bytes, FLOPs or nanoseconds; limits the digits that are parsed."""
+_LONGEST = len(str(LARGEST_INTEGER)) + 1
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def loads(text: str | bytes) -> Any:
+    """Parse one JSON document. Raises `ValueError` (or `RecursionError`) for anything that is not strict."""
+    text = text.decode("utf-8") if isinstance(text, bytes) else text
+    document = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+    if _SURROGATE.search(text):
+        _check_characters(document)
+    return document
+
+
+def dumps(document: Any) -> str:
+    """Print JSON in one line. Raises `ValueError` for what `loads` would refuse."""
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    loads(text)
+    return text
+
+
+def read_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yield number and content of every line that is not blank, of at most `max_bytes` in all.
+
+    Raises `DataError` for a file that is larger or cannot be read. Devices have no size, so the read itself is bounded.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})", "Check the path and its permissions.") from error
+    if len(content) > max_bytes:
+        raise DataError(f"{path}: more than the {max_bytes} bytes that this reader accepts")
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        repeated = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"key {repeated[:60]!r} stands twice")
+    return table
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _LONGEST or abs(int(digits)) > LARGEST_INTEGER:
+        raise ValueError(f"the number {_short(digits)} is out of range")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {_short(digits)} is out of range")
+    return number
+
+
+def _constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _short(digits: str) -> str:
+    return digits if len(digits) <= 40 else f"{digits[:20]}... of {len(digits)} characters"
+
+
+def _check_characters(value: Any) -> None:
+    """Raise `ValueError` for a string with half of a surrogate pair."""
+    if isinstance(value, str):
+        value.encode("utf-8")
+    elif isinstance(value, dict):
+        for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
+            _check_characters(key)
+            _check_characters(item)
+    elif isinstance(value, list):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            _check_characters(item)
