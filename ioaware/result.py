@@ -6,7 +6,6 @@ HBM), `compulsory` (every distinct byte of the inputs and of the output once).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import pairwise
@@ -23,6 +22,8 @@ partition. impossible: the numbers contradict physics. failed: there are no numb
 BYTES_HOLD: frozenset[Status] = frozenset({"ok", "throttled"})
 """Statuses whose byte counts are valid: counting bytes needs no steady clock."""
 
+LONGEST_NS = 1e30
+"""No time is longer, and no axis has to show one."""
 ROUNDING = 1e-9
 """Relative rounding error of interpolated quartiles."""
 
@@ -42,8 +43,8 @@ def _check_times(owner: Any, *names: str) -> None:
     """Raise `ValueError` unless each field is None or a finite, non-negative number."""
     for name in names:
         value = getattr(owner, name)
-        if value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be a finite number from 0, not {value!r}")
+        if value is not None and not 0 <= value < LONGEST_NS:
+            raise ValueError(f"{name} must be a number of nanoseconds from 0 to 1e30, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ioaware.result import BYTES_HOLD, Result
 
 OK, FAILS, USAGE, INCONCLUSIVE, ENVIRONMENT, CORRUPT, INTERNAL = 0, 1, 2, 3, 5, 6, 70
-INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal's number, as shells have it
+HUNG_UP, INTERRUPTED, BROKEN_PIPE, TERMINATED = 129, 130, 141, 143  # 128 + the signal's number, as shells have it
 
 MEANINGS: Mapping[int, str] = {
     OK: "ok",
@@ -17,8 +17,10 @@ MEANINGS: Mapping[int, str] = {
     ENVIRONMENT: "environment: this machine lacks something, or cannot write the output",
     CORRUPT: "data corrupt or not to be trusted",
     INTERNAL: "a bug of ioaware",
+    HUNG_UP: "ended by SIGHUP",
     INTERRUPTED: "interrupted by Ctrl-C",
     BROKEN_PIPE: "the reader of the output closed it",
+    TERMINATED: "ended by SIGTERM",
 }
 """Every exit code, for `ioaware --help`."""
 

@@ -16,13 +16,17 @@ from typing import Any
 import click
 
 from ioaware import __version__
+from ioaware.cli import signals
 from ioaware.cli.exit_codes import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, MEANINGS, OK, USAGE
 from ioaware.cli.options import Settings
 from ioaware.cli.terminal_text import printable
+from ioaware.display.text import shorten
 from ioaware.errors import IoawareError, UsageError
 
 COMPLETION = "_IOAWARE_COMPLETE"
 """Set by the shell's completion script, as click names it."""
+LONGEST_MESSAGE, LONGEST_TRACEBACK = 2_000, 50_000
+"""Characters: an exception of a user's target may carry megabytes."""
 EVERYWHERE = ("-q", "--quiet", "-v", "--verbose", "--json")
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -93,6 +97,7 @@ def ioaware() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     _prepare_streams()
+    signals.install()
     settings = Settings()
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments), settings))
 
@@ -100,31 +105,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: list[str], settings: Settings) -> int:
     """Run one command; return its exit code after reporting an error on stderr."""
     try:
-        if instruction := os.environ.get(COMPLETION):
-            from click.shell_completion import shell_complete
+        return _invoke(arguments, settings)
+    except (Exception, KeyboardInterrupt) as error:
+        return _code_of(error, settings)
 
-            return shell_complete(ioaware, {}, "ioaware", COMPLETION, instruction)
-        given = _verb_first(arguments)
-        with ioaware.make_context("ioaware", given, obj=settings) as context:  # click's own main() hides EPIPE
-            code = ioaware.invoke(context)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else OK
-    except click.exceptions.Exit as exit_:
-        return exit_.exit_code
-    except click.ClickException as error:
-        _report(_without_full_stop(error.format_message()), _help_of(error))
-        return USAGE
-    except IoawareError as error:
+
+def _invoke(arguments: list[str], settings: Settings) -> int:
+    if instruction := os.environ.get(COMPLETION):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(ioaware, {}, "ioaware", COMPLETION, instruction)
+    given = _verb_first(arguments)
+    with ioaware.make_context("ioaware", given, obj=settings) as context:  # click's own main() hides EPIPE
+        code = ioaware.invoke(context)
+    sys.stdout.flush()
+    return code if isinstance(code, int) else OK
+
+
+def _code_of(error: BaseException, settings: Settings) -> int:
+    """Report an error on stderr and return its exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, IoawareError) and (error.exit_code == INTERRUPTED or not signals.interrupted()):
         _report(error.what, error.remedy, traceback=settings.verbose)
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    if isinstance(error, (KeyboardInterrupt, click.Abort)) or signals.interrupted():
         _report("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
+    if isinstance(error, click.ClickException):
+        _report(_without_full_stop(error.format_message()), _help_of(error))
+        return USAGE
+    if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
-    except Exception as error:
-        return _unexpected(error, settings)
+    return _unexpected(error, settings)
 
 
 def _verb_first(arguments: list[str]) -> list[str]:
@@ -134,7 +148,7 @@ def _verb_first(arguments: list[str]) -> list[str]:
     return [verb, *([] if verb.startswith("-") else flags), *rest]
 
 
-def _unexpected(error: Exception, settings: Settings) -> int:
+def _unexpected(error: BaseException, settings: Settings) -> int:
     """Report an exception that is no `IoawareError`: output that cannot be written, else a bug of ioaware."""
     if isinstance(error, OSError) and error.errno in CANNOT_WRITE and error.filename is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -150,9 +164,9 @@ def _report(what: str, remedy: str = "", *, traceback: bool = False) -> None:
     if traceback:
         import traceback as tracebacks
 
-        click.echo(printable(tracebacks.format_exc()), err=True)
-    indented = "\n".join(f"  {line}" for line in remedy.splitlines())
-    click.echo(printable(f"ioaware: {what}" + (f"\n{indented}" if indented else "")), err=True)
+        click.echo(printable(shorten(tracebacks.format_exc(), LONGEST_TRACEBACK)), err=True)
+    indented = "\n".join(f"  {line}" for line in shorten(remedy, LONGEST_MESSAGE).splitlines())
+    click.echo(printable(f"ioaware: {shorten(what, LONGEST_MESSAGE)}" + (f"\n{indented}" if indented else "")), err=True)
 
 
 def _without_full_stop(message: str) -> str:

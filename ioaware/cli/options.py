@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ioaware._atomic_file import check_writable
 from ioaware.params import split_assignments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -69,6 +70,13 @@ config_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout instead of text.")
 
 
+def _writable(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:  # noqa: ARG001
+    if value is not None and not context.resilient_parsing:
+        check_writable(value)
+    return value
+
+
 def output_option(text: str, **how: Any) -> Callable[[Function], Function]:
-    """Return the option `-o`."""
+    """Return the option `-o` for a file, which is checked before any work begins."""
+    how = {"callback": _writable, **how}
     return click.option("-o", "--output", "output", type=click.Path(path_type=Path), help=text, **how)

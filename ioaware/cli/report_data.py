@@ -57,7 +57,6 @@ def measurements(out_dir: Path, step: Step) -> Measurements:
 
     if gpu_name() == "no GPU":
         return Measurements(recorded_measurements(), live=False, missing=("no GPU here",))
-    out_dir.mkdir(parents=True, exist_ok=True)
     path = out_dir / "measured.db"
     with Store(path) as store:
         outcome = _run(find_study(MEASURED), store, step)

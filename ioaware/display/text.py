@@ -22,6 +22,14 @@ def clean(value: object, limit: int = MAX_LENGTH) -> str:
     return visible if len(text) <= limit else f"{visible}… ({len(text):,} characters)"
 
 
+def shorten(text: str, limit: int) -> str:
+    """Return text of at most about `limit` characters: its beginning, how many are left out, and its end."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}... ({len(text) - 2 * half:,} characters left out) ...{text[-half:]}"
+
+
 def params_text(params: Mapping[str, object]) -> str:
     """Return `seq_len=512, head_dim=64, ...` of the parameters that are set."""
     return ", ".join(f"{clean(name, 60)}={clean(value, 60)}" for name, value in params.items() if value is not None)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ioaware import strict_json
 from ioaware.errors import DataError, IoawareError, MachineError, UsageError
 from ioaware.measurement.launch_log import TritonLaunch
 from ioaware.result import Check, ParamValue, Timing
@@ -75,7 +76,7 @@ class Report:
         try:
             if len(content) > MAX_BYTES:
                 raise ValueError(f"longer than {MAX_BYTES} bytes")
-            data: Any = json.loads(content)
+            data: Any = strict_json.loads(content)
             check, timing = data.pop("check"), data.pop("timing")
             for item in data["launches"]:
                 item["grid"] = tuple(item["grid"])

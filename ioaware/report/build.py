@@ -13,7 +13,7 @@ from ioaware._atomic_file import atomic_write, make_directory
 from ioaware.display.text import claim_title, clean, params_text
 from ioaware.display.units import bytes_text, time_text
 from ioaware.report import style, tables
-from ioaware.report.chart import Figure, Mark
+from ioaware.report.chart import Figure, Mark, drawable
 from ioaware.report.comparable_points import Points
 from ioaware.report.draw_html import draw_html
 from ioaware.report.draw_png import draw_png
@@ -97,7 +97,7 @@ def draw_figures(
         *speeds(race),
         exponents(claims),
     )
-    return [figure for figure in found if figure is not None]
+    return [shown for figure in found if figure is not None and (shown := drawable(figure)) is not None]
 
 
 def _write(path: Path, data: bytes) -> None:

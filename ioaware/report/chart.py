@@ -6,9 +6,10 @@ pictures show the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 Quantity = Literal["size", "bytes", "time", "ratio", "factor", "intensity", "rate", "number"]
 Mark = Literal[
@@ -102,3 +103,41 @@ def series_of(
         return ()
     xs, ys, hovers = zip(*known, strict=True)
     return (Series(name, color, mark, xs, ys, hovers if any(hovers) else (), label),)
+
+
+def drawable(figure: Figure) -> Figure | None:
+    """Return the figure without the points that its axes cannot show; None where nothing is left.
+
+    A log axis shows positive numbers, every axis finite ones. A panel of one axis, or a cell, without points goes too.
+    """
+    cells = (Cell(cell.title, cell.x, tuple(_drawable_panels(cell))) for cell in figure.cells)
+    left = tuple(cell for cell in cells if cell.panels)
+    return replace(figure, cells=left) if left else None
+
+
+def _drawable_panels(cell: Cell) -> Iterator[Panel]:
+    for panel in cell.panels:
+        series = tuple(part for one in panel.series if (part := _drawable_series(one, cell.x, panel.y)).x)
+        if series:
+            yield replace(panel, series=series)
+
+
+def _drawable_series(series: Series, x_axis: Axis, y_axis: Axis) -> Series:
+    kept = [
+        index
+        for index, (x, y) in enumerate(zip(series.x, series.y, strict=True))
+        if _shows(x_axis, x, *(series.spread[index] if series.spread else ())) and _shows(y_axis, y)
+    ]
+    if len(kept) == len(series.x):
+        return series
+    parts: dict[str, Any] = {
+        name: tuple(part[index] for index in kept) for name in PARTS if (part := cast("tuple[Any, ...]", getattr(series, name)))
+    }
+    return replace(series, **parts)
+
+
+PARTS = ("x", "y", "hover", "spread", "tags")
+
+
+def _shows(axis: Axis, *values: float) -> bool:
+    return all(math.isfinite(value) and (value > 0 or not axis.log) for value in values)

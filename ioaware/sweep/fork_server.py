@@ -13,9 +13,9 @@ import importlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from dataclasses import dataclass
@@ -261,15 +261,18 @@ def _wake_up(number: int, frame: FrameType | None) -> None:
     """Do nothing: a signal with a handler writes to the wakeup pipe."""
 
 
-def main() -> None:
-    """Run the server process. Output of libraries must not mix with the protocol's lines."""
+def main(folder: Path) -> None:
+    """Run the server process with a directory for its points' answers.
+
+    Output of libraries must not mix with the protocol's lines.
+    """
     commands, outcomes = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)
-    with tempfile.TemporaryDirectory(prefix="ioaware-sweep-") as folder:
-        server = _Server(commands, outcomes, Path(folder))
-        try:
-            server.serve()
-        finally:
-            server.shut_down()
+    server = _Server(commands, outcomes, folder)
+    try:
+        server.serve()
+    finally:
+        server.shut_down()
+        shutil.rmtree(folder, ignore_errors=True)  # the sweep may be dead

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,12 @@ from typing import IO, Any, Literal, cast
 from ioaware.sweep.fork_server import SHUTDOWN_S
 from ioaware.sweep.process_tree import kill_marked
 
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from ioaware.sweep.fork_server import main; main()"
+_START = """
+import json, pathlib, sys
+sys.path[:] = json.loads(sys.argv[1])
+from ioaware.sweep.fork_server import main
+main(pathlib.Path(sys.argv[2]))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,9 @@ class _Server:
 
     def __init__(self, setup: Mapping[str, Any], threads: int) -> None:
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  closed in kill()
+        self.folder = tempfile.mkdtemp(prefix="ioaware-sweep-")
         self.process = subprocess.Popen(  # noqa: S603  our own interpreter
-            [sys.executable, "-W", "ignore", "-c", _START, json.dumps(sys.path)],
+            [sys.executable, "-W", "ignore", "-c", _START, json.dumps(sys.path), self.folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -129,6 +136,7 @@ class _Server:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         kill_marked(f"{self.process.pid}.")
+        shutil.rmtree(self.folder, ignore_errors=True)  # the server does it too, unless it was killed
         self.outcomes.close()
         with self.log:
             self.log.seek(max(self.log.seek(0, os.SEEK_END) - 2000, 0))

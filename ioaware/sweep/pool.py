@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ioaware.display.text import shorten
 from ioaware.result import Result
 from ioaware.result_file import encode
 from ioaware.sweep.isolation import Isolation, Outcome
@@ -32,6 +33,8 @@ TIMEOUT_S = 300.0
 MEASURE_MARGIN_S = 60.0
 MACHINE_EXIT = 5
 NOTE_LINES = 12
+LONGEST_NOTE = 4_000
+"""Characters of what went wrong; the output's end is limited by the fork server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ def run_points(
 def failed_record(point: Point, problem: str, printed: str = "") -> str:
     """Return the record of a point without an answer: what happened, and the end of its output."""
     lines = printed.strip().splitlines()[-NOTE_LINES:]
+    problem = shorten(problem, LONGEST_NOTE)
     notes = (problem, "\n".join(lines)) if lines else (problem,)
     return encode(Result(point.source, point.target, point.params, exact=False, status="failed", notes=notes))
 

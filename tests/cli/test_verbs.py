@@ -84,7 +84,7 @@ def test_output_goes_where_o_says(said, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "result.json").read_text()) == json.loads(said(*PREDICTED, "--json"))
     assert said(*PREDICTED, "-o", tmp_path / "result.txt") == ""
     assert (tmp_path / "result.txt").read_text() == said(*PREDICTED)
-    said(*PREDICTED, "-o", tmp_path / "missing" / "result.txt", code=2)
+    said(*PREDICTED, "-o", tmp_path / "missing" / "result.txt", code=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["result.json", "result.txt"]
 
 

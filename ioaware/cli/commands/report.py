@@ -12,13 +12,14 @@ from ioaware.cli.terminal_text import printable
 
 
 @verb
-@output_option("The directory to write into.", default=Path("report"), show_default=True, metavar="DIR")
+@output_option("The directory to write into.", default=Path("report"), show_default=True, metavar="DIR", callback=None)
 def report(output: Path) -> None:
     """Write the report: predicted curves, traced and measured points, and the verdicts on the theorems.
 
     With a GPU it measures the study `live`, a few minutes, and continues where it was interrupted. Without one it shows the
     measurements of an H200 that ship with ioaware. Prints the path of report.html last.
     """
+    from ioaware._atomic_file import make_directory
     from ioaware.cli.progress import progress_bar
     from ioaware.cli.report_data import measurements, roofs, theory
     from ioaware.environment import software_environment
@@ -28,6 +29,7 @@ def report(output: Path) -> None:
     from ioaware.sweep.claim_evidence import recorded, recorded_race
     from ioaware.sweep.verify import verify
 
+    make_directory(output)
     progress("tracing")
     with progress_bar() as step:
         traced = theory(step)

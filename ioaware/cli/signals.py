@@ -1,0 +1,32 @@
+"""Signals of the command line: Ctrl-C while libraries are imported, and termination with cleaning up."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import NoReturn
+
+_received: list[int] = []
+
+
+def install() -> None:
+    """Handle Ctrl-C, SIGTERM and SIGHUP, unless the parent process has them ignored (as `nohup` does)."""
+    handlers = {signal.SIGINT: _interrupt, signal.SIGTERM: _terminate, signal.SIGHUP: _terminate}
+    for number, handler in handlers.items():
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, handler)
+
+
+def interrupted() -> bool:
+    """Return whether Ctrl-C was pressed: a library that is imported may turn that into another exception."""
+    return signal.SIGINT in _received
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    _received.append(number)
+    raise KeyboardInterrupt
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    """End the process in order, so that temporary directories and child processes go too."""
+    raise SystemExit(128 + number)

@@ -1,0 +1,99 @@
+"""A number that no figure can show costs the figure its point, and not the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ioaware.analysis.theory.claims.claim import Claim
+from ioaware.report import build
+from ioaware.report.build import build_report, draw_figures
+from ioaware.report.chart import Figure
+from ioaware.report.comparable_points import Points
+from ioaware.report.figures.roofline import Roofs
+from ioaware.result import Result, Timing, Traffic
+
+NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+LARGE = 10**30
+Change = Callable[[Result], Result]
+ZERO, HUGE = Traffic(0, 0, 0, 0, 0), Traffic(LARGE, LARGE, LARGE, LARGE, LARGE)
+CHANGES: dict[str, Change] = {
+    "requested": lambda result: replace(result, requested=ZERO),
+    "hbm": lambda result: replace(result, hbm=ZERO),
+    "compulsory": lambda result: replace(result, compulsory=ZERO),
+    "lower bound": lambda result: replace(result, lower_bound_bytes=0),
+    "flops": lambda result: replace(result, flops=0),
+    "extra memory": lambda result: replace(result, extra_memory_bytes=0),
+    "time": lambda result: replace(result, time_ns=0.0, timing=Timing(0.0, 0.0, 0.0, 0.0, 5) if result.timing else None),
+    "all of it": lambda result: replace(
+        result, requested=ZERO, hbm=ZERO, compulsory=ZERO, lower_bound_bytes=0, flops=0, extra_memory_bytes=0, time_ns=0.0
+    ),
+    "huge": lambda result: replace(
+        result,
+        requested=HUGE,
+        hbm=HUGE,
+        compulsory=HUGE,
+        lower_bound_bytes=LARGE,
+        flops=LARGE,
+        extra_memory_bytes=LARGE,
+        time_ns=1e29,
+    ),
+    "tiny": lambda result: replace(result, time_ns=5e-324, timing=None),
+}
+
+
+def drawn(figures: Sequence[Figure]) -> Iterator[tuple[bool, float]]:
+    """Every coordinate that is drawn, and whether its axis is logarithmic."""
+    for figure in figures:
+        for cell in figure.cells:
+            for panel in cell.panels:
+                for series in panel.series:
+                    yield from ((cell.x.log, x) for x in series.x)
+                    yield from ((panel.y.log, y) for y in series.y)
+                    yield from ((cell.x.log, x) for pair in series.spread for x in pair)
+
+
+@pytest.mark.parametrize("source", ["predict", "trace", "measure"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_one_number_does_not_cost_the_report(
+    change: Change,
+    source: str,
+    results: Sequence[Result],
+    full_claims: Sequence[Claim],
+    full_roofs: Roofs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For one point of a source, and for all of them."""
+    monkeypatch.setattr(build, "draw_png", lambda figure: b"")
+    one = next(result for result in reversed(results) if result.source == source and result.target == "flash2")
+    for wrong in ([one], [result for result in results if result.source == source]):
+        changed = [change(result) if any(result is other for other in wrong) else result for result in results]
+        figures = draw_figures(Points(changed), full_claims, full_roofs)
+        assert all(math.isfinite(value) and (value > 0 or not log) for log, value in drawn(figures))
+        build_report(tmp_path, changed, full_claims, live=True, roofs=full_roofs, now=NOW)
+
+
+def test_the_other_points_are_still_drawn(results: Sequence[Result], full_claims: Sequence[Claim], full_roofs: Roofs) -> None:
+    one = next(result for result in results if result.source == "measure" and result.target == "flash2" and result.hbm)
+    changed = [CHANGES["hbm"](result) if result is one else result for result in results]
+    before, after = (
+        {figure.name: sum(1 for _ in drawn([figure])) for figure in draw_figures(Points(each), full_claims, full_roofs)}
+        for each in (results, changed)
+    )
+    assert before.keys() == after.keys()
+    lost = sum(before.values()) - sum(after.values())
+    assert 0 < lost < 20
+
+
+def test_pictures_of_zeros_are_drawn(
+    results: Sequence[Result], full_claims: Sequence[Claim], full_roofs: Roofs, tmp_path: Path
+) -> None:
+    changed = [CHANGES["all of it"](result) if index % 3 == 0 else result for index, result in enumerate(results)]
+    build_report(tmp_path, changed, full_claims, live=True, roofs=full_roofs, now=NOW)
+    assert len(list(tmp_path.glob("*.png"))) >= 4
