@@ -49,15 +49,17 @@ def capture(
     *,
     autotune: Mapping[str, ParamValue] | None = None,
     gpu: GPUTarget = DEFAULT_GPU,
+    refused: dict[str, str | None] | None = None,
     on_launches: Callable[[Sequence[CapturedLaunch]], None] | None = None,
 ) -> Capture:
     """Return the launches that the work of `target` makes at resolved `params` on `gpu`, which may be absent.
 
     `on_launches` receives the launches of the plain run, before the search with symbols begins. `autotune` selects the
-    configuration of autotuned kernels by value. Raises `UsageError` when the function raises, reads a tensor's data, or
+    configuration of autotuned kernels by value; `refused` maps configurations that cannot run to the reason, and receives those
+    that do not compile. Raises `UsageError` when the function raises, reads a tensor's data, or
     launches no Triton kernel.
     """
-    runner = HostRunner(target, dict(params), dict(autotune or {}), gpu)
+    runner = HostRunner(target, dict(params), dict(autotune or {}), gpu, {} if refused is None else refused)
     plain = _plain_run(runner)
     if on_launches:
         on_launches([event for event in plain.events if isinstance(event, CapturedLaunch)])
@@ -71,15 +73,16 @@ def capture(
             symbolic.merge(run.equality)
             continue
         new = run.pinned
-        if not new and run.error is not None:
-            new = runner.culprit(symbolic, run.error)
-        if not new and not agree(run.events, plain.events, at_values(symbolic.values)):
-            new = dict.fromkeys(symbolic.suspects, "the launches depend on it in another way than symbols show")
-        if not new:
+        if not new and run.error is None and agree(run.events, plain.events, at_values(symbolic.values)):
             if key is not None:
                 _search_cache[key] = symbolic.copy()
             return _assemble(runner, symbolic, run, plain)
-        symbolic.pin(new)
+        if not symbolic.values:
+            return _first_call(plain, run, runner)
+        if not new and run.error is not None:
+            new = runner.culprit(symbolic, run.error)
+        suspects = sorted(run.symbols.keys & symbolic.values.keys()) or symbolic.suspects
+        symbolic.pin(new or dict.fromkeys(suspects, "the launches depend on it in another way than symbols show"))
 
 
 def _plain_run(runner: HostRunner) -> HostRun:
@@ -120,12 +123,20 @@ def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain:
         symbolic.values,
         [decision.condition for decision in decisions if decision.condition],
         run.symbols.implicit.values(),
+        limits=run.symbols.limits,
         reads_data=bool(read),
         same_at=lambda point: runner.same_at(point, symbolic, run.events),
     )
     assumed = dict.fromkeys(f"assumes {condition} ({condition.reason})" for condition in holds.conditions)
     notes = (*plain.notes, *_pins(symbolic.pinned, runner.params), *symbolic.equalities, *read, *assumed)
     return Capture(run.events, symbolic.values, notes, run.returned, holds)
+
+
+def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
+    """Return the plain run of a function that does something else when it is called again, for its given values alone."""
+    what = f"raises {type(again.error).__name__}" if again.error is not None else "makes other launches"
+    note = f"{runner.name} {what} when it is called again: the numbers are those of its first call, at the given values only"
+    return Capture(plain.events, {}, (*plain.notes, note), plain.returned)
 
 
 def _pins(pinned: Mapping[str, str], params: Mapping[str, ParamValue]) -> tuple[str, ...]:

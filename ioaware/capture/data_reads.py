@@ -21,10 +21,18 @@ from ioaware.symints.symbols import ReadsDataError, Symbols, user_line
 READS: Sequence[tuple[Any, Sequence[str]]] = (
     (torch, ("equal", "allclose", "is_nonzero")),
     (torch.Tensor, ("equal", "allclose", "is_nonzero", "item", "tolist", "__bool__", "__int__", "__float__", "__index__")),
+    (torch.Tensor, ("numpy", "__array__")),
     (FakeTensor, ("tolist",)),
 )
 """Functions by which host code reads data. They are patched: a torch function mode does not reach into a backward."""
+OPERATOR: Any = torch.ops.aten._local_scalar_dense.default
+"""The operator by which torch itself reads a tensor that is given where it takes a number, such as a size."""
 
+MODE_FILES = (
+    *("fakegpu/fake_cuda.py", "fakegpu/storages.py", "fakegpu/aten_traffic.py", "fakegpu/custom_ops.py"),
+    *("capture/fake_tensors.py", "torch/_ops.py", "torch/_subclasses/fake_tensor.py"),
+)
+"""Where modes are that see an operator on its way from host code."""
 SHOWN = 60
 """Characters of a value shown in a note."""
 
@@ -41,7 +49,7 @@ def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
     """Inside the block, append every value that host code reads to `reads`."""
 
     def record(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        where, inside_torch = user_line()
+        where, inside_torch = user_line(MODE_FILES if plain is OPERATOR else ())
         if inside_torch:
             return plain(*args, **kwargs)
         if written.holds((args, kwargs)):
@@ -62,7 +70,8 @@ def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
     left = list(reads.values)
 
     def replay(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not left or user_line()[1]:
+        line, inside_torch = user_line(MODE_FILES if plain is OPERATOR else ())
+        if not left or inside_torch or left[0][0] != line:
             return plain(*args, **kwargs)
         where, value = left.pop(0)
         text = repr(value)
@@ -75,16 +84,44 @@ def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
 
 @contextmanager
 def _reading_through(read: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]) -> Generator[None]:
+    operators = _OperatorReads(read)
     with Patches() as patches:
         for owner, names in READS:
             for name in names:
                 plain: Any = getattr(owner, name)
 
                 def through(*args: Any, plain: Any = plain, **kwargs: Any) -> Any:
-                    return read(plain, args, kwargs)
+                    with operators.silent():
+                        return read(plain, args, kwargs)
 
                 patches.set(owner, name, through)
-        yield
+        with operators:
+            yield
+
+
+class _OperatorReads(OperatorMode):
+    """Inside the block, send torch's own reads of a scalar through `read`, except those below a read by host code."""
+
+    def __init__(self, read: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._read = read
+        self._silent = 0
+
+    @contextmanager
+    def silent(self) -> Generator[None]:
+        """Let operators inside the block read by themselves."""
+        self._silent += 1
+        try:
+            yield
+        finally:
+            self._silent -= 1
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is OPERATOR and not self._silent:
+            return self._read(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
 
 
 class KernelWrites(OperatorMode):

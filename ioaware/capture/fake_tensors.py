@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
+from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.fake_cuda import on_cpu
 from ioaware.fakegpu.storages import OperatorMode
+
+modules: Any = torch.nn.Module
 
 
 class CudaFakeTensorMode(FakeTensorMode):
@@ -32,6 +37,37 @@ class CudaFakeTensorMode(FakeTensorMode):
         given: dict[str, Any] = kwargs or {}
         named = {name: on_cpu(value) for name, value in given.items()}
         return self.dispatch(func, types, tuple(map(on_cpu, args)), named)  # the inherited method imports torch._dynamo
+
+
+@contextmanager
+def module_conversions() -> Generator[None]:
+    """Inside the block, `nn.Module.to` and its kind replace fake parameters in the module.
+
+    Why: torch swaps the contents of two tensors, which it refuses for tensors that are referred to weakly, as fake ones are.
+    """
+    plain = modules._apply
+    converted: dict[int, tuple[Any, Any]] = {}
+
+    def convert(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:
+        parameters = {name: value for name, value in module._parameters.items() if isinstance(value, FakeTensor)}
+        if not parameters:
+            return plain(module, function, recurse)
+        for child in module.children() if recurse else ():
+            child._apply(function)
+        for name, parameter in parameters.items():
+            if id(parameter) not in converted:  # tied weights stay tied
+                with torch.no_grad():
+                    result = function(parameter)
+                new = torch.nn.Parameter(result, parameter.requires_grad) if result is not parameter else parameter
+                converted[id(parameter)] = (parameter, new)
+            module._parameters[name] = converted[id(parameter)][1]
+        for name, buffer in module._buffers.items():
+            module._buffers[name] = None if buffer is None else function(buffer)
+        return module
+
+    with Patches() as patches:
+        patches.set(modules, "_apply", convert)
+        yield
 
 
 class DropGenerators(TorchFunctionMode):

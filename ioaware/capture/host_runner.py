@@ -14,8 +14,9 @@ from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.data_reads import DataReads, KernelWrites, recording, replaying
-from ioaware.capture.fake_tensors import CudaFakeTensorMode, DropGenerators, EmptyRandomTensors
+from ioaware.capture.fake_tensors import CudaFakeTensorMode, DropGenerators, EmptyRandomTensors, module_conversions
 from ioaware.capture.fingerprint import fingerprint
+from ioaware.capture.host_state import HostState
 from ioaware.capture.interceptor import Interceptor
 from ioaware.capture.symbolic_minmax import symbolic_minmax
 from ioaware.capture.symbolic_params import SymbolicParams
@@ -31,6 +32,7 @@ from ioaware.compilation.launches import (
 )
 from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
 from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
@@ -71,12 +73,16 @@ class HostRun:
 class HostRunner:
     """Runs the host function of a target, some of its parameters symbolic."""
 
-    def __init__(self, target: Target, params: dict[str, Any], autotune: dict[str, Any], gpu: GPUTarget) -> None:
+    def __init__(
+        self, target: Target, params: dict[str, Any], autotune: dict[str, Any], gpu: GPUTarget, refused: dict[str, str | None]
+    ) -> None:
         self.params = params
         self._target = target
         self._autotune = autotune
         self._gpu = gpu
+        self._refused = refused
         self._reads = DataReads()
+        self._state = HostState(target.call)
 
     @property
     def name(self) -> str:
@@ -86,13 +92,13 @@ class HostRunner:
     def fingerprint(self) -> Hashable:
         """Return a key of the host function and its inputs; None where its state is opaque."""
         code = fingerprint(self._target.call)
-        given = repr((sorted(self.params.items()), sorted(self._autotune.items())))
+        given = repr((sorted(self.params.items()), sorted(self._autotune.items()), sorted(map(str, self._refused.items()))))
         return code and (self._target.name, code, given, self._gpu)
 
     def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
         """Return whether a plain run at `point` reads the same data and makes the launches of `events`."""
         others = {name: point[kept] for name, kept in symbolic.same.items()}
-        there = HostRunner(self._target, {**self.params, **point, **others}, self._autotune, self._gpu)
+        there = HostRunner(self._target, {**self.params, **point, **others}, self._autotune, self._gpu, self._refused)
         if self._reads.values:
             try:
                 there.read_data()
@@ -121,26 +127,31 @@ class HostRunner:
             names = {access.tensor.partition("[")[0] for access in traffic.accesses if access.kind != "read"}
             written.add(tensor_of(arguments[name]) for name in names & arguments.keys())
 
-        interceptor = Interceptor(symbols, events, self._autotune, self._gpu, on_launch)
-        with _environment(), recording(reads, written), interceptor, written:
-            work = work_of(self._target.call(device="cuda", **self.params))
-            if work is not None:
-                work.run()
+        interceptor = Interceptor(symbols, events, self._autotune, self._gpu, self._refused, on_launch)
+        try:
+            with _environment(), recording(reads, written), interceptor, written, CudaImplementations():
+                work = work_of(self._target.call(device="cuda", **self.params))
+                if work is not None:
+                    work.run()
+        finally:
+            self._state.restore()
         self._reads = reads
 
     def run(self, symbolic: SymbolicParams) -> HostRun:
         """Run with these parameters symbolic; `error` of the result is what the function raised."""
         run = HostRun(Symbols(symbolic.values, symbolic.same))
-        interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu)
+        interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu, self._refused)
         try:
             data = replaying(self._reads, run.symbols)
-            with _environment() as stand_in, without_torch_compile():
+            with _environment() as stand_in, without_torch_compile(), symbolic_minmax(), cheap_simplify():
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
-                with fake_tensors, EmptyRandomTensors(), data, interceptor, symbolic_minmax(), cheap_simplify():
+                with fake_tensors, EmptyRandomTensors(), module_conversions(), data, interceptor:
                     self._work(run, interceptor)
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
+        finally:
+            self._state.restore()
         return run
 
     def _work(self, run: HostRun, interceptor: Interceptor) -> None:
@@ -149,7 +160,7 @@ class HostRunner:
 
         def recorded(function: Callable[[], object]) -> object:
             run.events.clear()
-            with OperatorRecorder(run.events, operator):
+            with OperatorRecorder(run.events, operator), CudaImplementations():
                 return function()
 
         outcome = recorded(lambda: self._target.call(device="cuda", **{**self.params, **run.symbols.ints}))

@@ -13,24 +13,31 @@ import triton.language as _tl
 from sympy import Expr
 from torch._subclasses.fake_tensor import FakeTensor
 from triton.backends.compiler import GPUTarget
-from triton.compiler import compiler as _compiler
-from triton.runtime import autotuner as _autotuner
 from triton.runtime import interpreter as _interpreter
 from triton.runtime import jit as _jit
 
 from ioaware._monkeypatch import Patches
-from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, Event, TensorValue, Value, is_tensor, items_of
-from ioaware.compilation.triton_ir import compiled
+from ioaware.capture.launched_kernel import LaunchedKernel, activate, deactivate
+from ioaware.compilation.launch_limits import grid_limits
+from ioaware.compilation.launches import (
+    CapturedLaunch,
+    DescriptorValue,
+    Event,
+    TensorValue,
+    Value,
+    is_tensor,
+    items_of,
+    launch_configuration,
+)
+from ioaware.compilation.triton_ir import first_ir
 from ioaware.errors import UsageError
-from ioaware.fakegpu.autotuning import run_one_configuration
+from ioaware.fakegpu.autotuning import ConfigurationError, patch_autotuners, run_one_configuration
 from ioaware.fakegpu.fake_cuda import CUDA
 from ioaware.fakegpu.storages import strided_tensors
-from ioaware.symints.symbols import Symbols, bit_length
+from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash
 
 tl: Any = _tl
 jit: Any = _jit
-compiler: Any = _compiler
-autotuner: Any = _autotuner
 interpreter: Any = _interpreter
 
 TORCH = str(Path(torch.__file__).parent)
@@ -55,13 +62,20 @@ class Interceptor:
         events: list[Event],
         autotune: Mapping[str, Any],
         gpu: GPUTarget,
+        refused: dict[str, str | None],
         on_launch: Callable[[CapturedLaunch, Mapping[str, Any]], None] | None = None,
     ) -> None:
-        """Initialise; `on_launch` receives each launch with its arguments as the host code passed them."""
+        """Initialise.
+
+        `refused` maps configurations of autotuned kernels (`launch_configuration`) to why they cannot run, None where they can.
+        `on_launch` receives each launch with its arguments as the host code passed them.
+        """
         self._symbols = symbols
         self._events = events
         self._autotune = autotune
         self._gpu = gpu
+        self._refused = refused
+        self._tuning = False
         self._on_launch = on_launch
         self._notes: tuple[str, ...] = ()
         self._storages: dict[int, tuple[int, Any]] = {}
@@ -71,7 +85,7 @@ class Interceptor:
         launch, patches = self._launch, self._patches.__enter__()
 
         def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-            return self._compiled(kernel, args, kwargs) if warmup else launch(kernel, args, grid, kwargs)
+            return self._warmed_up(kernel, args, kwargs) if warmup else launch(kernel, args, grid, kwargs)
 
         def interpreted(kernel: Any, *_: Any, **__: Any) -> None:
             raise UsageError(
@@ -79,29 +93,18 @@ class Interceptor:
                 "Unset TRITON_INTERPRET and start again.",
             )
 
-        def relaunch(kernel: Any, grid: Any) -> Any:
-            def launched(*args: Any, **_: Any) -> None:
-                launch(kernel.src.fn, args, grid, {})
-
-            return launched
-
         patches.set(jit.JITFunction, "run", run)
         patches.set(interpreter.InterpretedFunction, "run", interpreted)
-        patches.set(compiler.CompiledKernel, "__getitem__", relaunch)
         patches.set(FakeTensor, "data_ptr", lambda tensor: self._address(tensor))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         patches.set(FakeTensor, "device", property(_reported_device))
         patches.set(torch.SymInt, "bit_length", bit_length)
-        plain = autotuner.Autotuner.run
-
-        def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            return run_one_configuration(
-                plain, tuner, args, kwargs, required=self._autotune, verb="derived", add_note=self._note
-            )
-
-        patches.set(autotuner.Autotuner, "run", tuned)
+        patches.set(torch.SymInt, "__hash__", symbolic_hash)
+        patch_autotuners(patches, self._tuned)
+        activate(launch)
         return self
 
     def __exit__(self, *error: Any) -> None:
+        deactivate()
         self._patches.__exit__(*error)
 
     def drop_notes(self) -> None:
@@ -112,30 +115,54 @@ class Interceptor:
         """Return the storage numbers of the tensors in a nested structure."""
         return frozenset(map(self._storage, strided_tensors(values)))
 
-    def _note(self, note: str) -> None:
-        self._notes += (note,)
+    def _tuned(self, plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def note(text: str) -> None:
+            self._notes = (*before, text)
 
-    def _launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
+        before, self._tuning = self._notes, True
+        try:
+            return run_one_configuration(plain, tuner, args, kwargs, required=self._autotune, verb="derived", add_note=note)
+        finally:
+            self._tuning = False
+
+    def _check_configuration(self, launch: CapturedLaunch) -> None:
+        """Raise `ConfigurationError` where a launch of an autotuned kernel does not compile."""
+        key = launch_configuration(launch)
+        if key not in self._refused:
+            try:
+                first_ir(launch, self._symbols.given, self._gpu)
+                self._refused[key] = None
+            except UsageError as error:
+                self._refused[key] = error.what
+        if reason := self._refused[key]:
+            raise ConfigurationError(reason)
+
+    def _launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> LaunchedKernel:
         for hook in kernel.pre_run_hooks:
             hook(*args, **kwargs)
         bound, options = self._bound(kernel, args, kwargs)
         sizes: Any = grid(dict(bound)) if callable(grid) else grid
         extents: list[Expr] = [self._symbols.expression(size) for size in (*sizes, 1, 1, 1)[:3]]
+        for axis, (size, most) in enumerate(zip(sizes, grid_limits(self._gpu), strict=False)):
+            self._symbols.limit(size, most, f"{'xyz'[axis]} of the grid of {kernel.fn.__name__}")
         notes, self._notes = self._notes, ()
         before = len(self._symbols.constants)
         values = self._values(kernel, bound)
         conditions = tuple(self._symbols.constants[before:])
         captured = CapturedLaunch(kernel, values, (extents[0], extents[1], extents[2]), options, notes, conditions)
+        if self._tuning:
+            self._check_configuration(captured)
         self._events.append(captured)
         if self._on_launch:
             self._on_launch(captured, bound)
+        return LaunchedKernel(captured, self._symbols.given, self._gpu)
 
-    def _compiled(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Compile the kernel for a warm-up call: host code reads its resources, or launches it."""
+    def _warmed_up(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchedKernel:
+        """Return the kernel of a warm-up call: host code reads its resources, or launches it."""
         bound, options = self._bound(kernel, args, kwargs)
         one: Any = self._symbols.expression(1)
         launch = CapturedLaunch(kernel, self._values(kernel, bound), (one, one, one), options)
-        return compiled(launch, self._symbols.given, self._gpu)
+        return LaunchedKernel(launch, self._symbols.given, self._gpu)
 
     def _bound(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arguments by parameter, with defaults, and the launch options among the keywords."""
@@ -162,6 +189,8 @@ class Interceptor:
     def _value(self, value: Any) -> Value:
         if is_tensor(value):
             return self._tensor(value)
+        if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+            return self._pointer(value)
         if hasattr(value, "block_shape") and hasattr(value, "base"):
             return self._descriptor(value)
         items = items_of(value)
@@ -169,8 +198,8 @@ class Interceptor:
             return tuple(map(self._value, items))
         if isinstance(value, torch.SymBool):
             return bool(value)
-        if isinstance(value, torch.SymFloat):
-            return float(self._symbols.value(value))
+        if isinstance(value, torch.SymFloat):  # no address, mask or bound is a float: data of any value will do
+            return 1.0 if self._symbols.is_data(value) else float(self._symbols.value(value))
         if isinstance(value, torch.SymInt) or type(value) is int:
             return self._symbols.expression(value)
         return value.value if isinstance(value, tl.constexpr) else value
@@ -203,6 +232,22 @@ class Interceptor:
         storage = tensor.untyped_storage()
         return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
 
-    def _address(self, tensor: Any) -> int:
-        offset = self._symbols.value(tensor.storage_offset()) * tensor.element_size()
-        return (self._storage(tensor) + 1) * STORAGE_SPACING + int(offset)
+    def _address(self, tensor: Any) -> Any:
+        """Return a fake address; symbolic where the offset is, so that a branch on alignment is a guard."""
+        return (self._storage(tensor) + 1) * STORAGE_SPACING + tensor.storage_offset() * tensor.element_size()
+
+    def _pointer(self, value: Any) -> TensorValue:
+        """Return an object with `data_ptr()` and `dtype`, which Triton takes for a tensor, by the storage it points into."""
+        address = value.data_ptr()
+        number = int(self._symbols.value(address)) // STORAGE_SPACING - 1
+        storage = next((storage for known, storage in self._storages.values() if known == number), None)
+        if storage is None:
+            raise UsageError(
+                f"a {type(value).__name__} is passed to a kernel, and its address belongs to no tensor that is known here",
+                "Give the kernel a tensor, or an object whose data_ptr() is that of a tensor.",
+            )
+        itemsize = value.dtype.itemsize if isinstance(value.dtype, torch.dtype) else value.dtype.primitive_bitwidth // 8
+        offset: Any = (self._symbols.expression(address) - (number + 1) * STORAGE_SPACING) / itemsize
+        nbytes = self._symbols.expression(storage.nbytes())
+        size: Any = nbytes / itemsize - offset
+        return TensorValue(value.dtype, itemsize, (size,), (self._symbols.expression(1),), offset, number, nbytes)

@@ -30,6 +30,8 @@ class Validity:
     """Conditions that must hold."""
     implicit: tuple[Condition, ...]
     """torch's own guards, such as whether a size is 1. Another outcome rarely matters: the function is run to check."""
+    limits: tuple[Condition, ...]
+    """Conditions of the GPU, such as the largest grid. They may fail at the given values."""
     reads_data: bool
     """Whether host code read data, which may differ at other values."""
     same_at: Callable[[Mapping[str, int]], bool]
@@ -45,7 +47,7 @@ class Validity:
                 raise UsageError(f"{name} must be a positive integer, not {value}", "Formulas are of sizes.")
         shape = np.broadcast_shapes(*map(np.shape, values.values()))
         path = np.zeros(shape, object)  # one bit for each of torch's guards that differs at a point
-        for at, condition in enumerate((*self.implicit, *self.conditions)):
+        for at, condition in enumerate((*self.implicit, *self.conditions, *self.limits)):
             met = self._met(condition, values)
             if met is None or at < len(self.implicit):
                 path = path + (np.asarray(1) if met is None else ~np.asarray(met)).astype(object) * 2**at
@@ -60,7 +62,7 @@ class Validity:
         if self.reads_data:
             if path.size > MAX_RUNS:
                 raise UsageError(
-                    f"{self.target} reads data, so that it has to be run at each of the points",
+                    f"{self.target} reads data or looks up a table, so that it has to be run at each of the points",
                     f"Evaluate {MAX_RUNS} at a time.",
                 )
             return _points(values, np.full(path.shape, fill_value=True), MAX_RUNS)
@@ -92,6 +94,7 @@ def validity(
     conditions: Sequence[Condition],
     implicit: Iterable[Condition],
     *,
+    limits: Iterable[Condition],
     reads_data: bool,
     same_at: Callable[[Mapping[str, int]], bool],
 ) -> Validity:
@@ -104,7 +107,7 @@ def validity(
     for condition in without_redundant(conditions):
         met = Validity._met(condition, given)  # pyright: ignore[reportPrivateUsage]
         (required if met in (True, None) else optional).append(condition)
-    return Validity(target, given, tuple(required), tuple(optional), reads_data, same_at)
+    return Validity(target, given, tuple(required), tuple(optional), tuple(dict.fromkeys(limits)), reads_data, same_at)
 
 
 def _points(values: Values, where: NDArray[np.bool_], most: int) -> list[dict[str, int]]:

@@ -73,6 +73,12 @@ class CapturedOperator:
 Event: TypeAlias = CapturedLaunch | CapturedOperator
 
 
+def launch_configuration(launch: CapturedLaunch) -> str:
+    """Return a key of the kernel, its constexprs and its compile options: what an autotuner chooses from."""
+    constants = sorted((name, launch.arguments[name]) for name in _constants(launch.kernel) if name in launch.arguments)
+    return repr((launch.name, constants, sorted(launch.options.items())))
+
+
 def agree(symbolic: list[Event], plain: list[Event], at: Callable[[Expr], Expr]) -> bool:
     """Return whether a symbolic run, `at` the given values, equals the plain run launch by launch."""
     if len(symbolic) != len(plain):

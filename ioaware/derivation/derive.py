@@ -15,8 +15,9 @@ from ioaware.analysis.formulas.functions import free_symbols
 from ioaware.analysis.ir import Count, KernelTraffic
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.capture.validity import Validity
+from ioaware.compilation.launch_limits import launch_failure
 from ioaware.compilation.launch_traffic import kernel_traffic
-from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event
+from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event, launch_configuration
 from ioaware.compilation.resource_usage import MachineCode
 from ioaware.compilation.triton_ir import first_ir
 from ioaware.derivation.compulsory import compulsory_of_launches
@@ -152,23 +153,70 @@ def derive(
     a kernel that does not compile or contains an unsupported operation.
     """
     values = target.resolve(params)
+    refused: dict[str, str | None] = {}
+    captured, parts = _derive_launches(target, values, gpu, autotune or {}, refused, machine_code, data or {})
+    while too_large := _oversized_configurations(captured, parts):  # Triton's autotuner passes over those, too
+        refused |= too_large
+        captured, parts = _derive_launches(target, values, gpu, autotune or {}, refused, machine_code, data or {})
+    if counters:
+        parts = [_with_counters(part, event, captured, gpu) for part, event in zip(parts, captured.events, strict=True)]
+    return _assemble(target, values, gpu, data, captured, parts)
+
+
+def _derive_launches(
+    target: Target,
+    values: dict[str, ParamValue],
+    gpu: GPUTarget,
+    autotune: Mapping[str, ParamValue],
+    refused: dict[str, str | None],
+    machine_code: bool,
+    data: Mapping[str, int],
+) -> tuple[Capture, list[_Part]]:
+    """Capture the launches and derive each of them; `refused` are configurations of autotuned kernels to pass over."""
     with MachineCode(gpu) as code:
-        captured = capture(target, values, autotune=autotune, gpu=gpu, on_launches=code.start if machine_code else None)
+        start = code.start if machine_code else None
+        captured = capture(target, values, autotune=autotune, gpu=gpu, refused=refused, on_launches=start)
         if autotune and not any(TUNED in note for launch in captured.launches for note in launch.notes):
             raise UsageError(
                 f"{target.name} launches no kernel that is autotuned, of which {', '.join(autotune)} could be chosen",
                 "Leave --config out.",
             )
-        validity = captured.validity
-        given = validity.conditions if validity else ()
-        facts = param_facts(given)
-        given_values = {**captured.values, **(data or {})}
+        facts = param_facts(captured.validity.conditions if captured.validity else ())
+        given_values = {**captured.values, **data}
         parts = [_derive_event(event, captured, gpu, facts, given_values) for event in captured.events]
-        check_unknowns(target.name, data or (), unknowns([part.traffic for part in parts], captured.values))
+        check_unknowns(target.name, data, unknowns([part.traffic for part in parts], captured.values))
         if machine_code:
             parts = _with_resources(parts, captured, code, gpu)
-    if counters:
-        parts = [_with_counters(part, event, captured, gpu) for part, event in zip(parts, captured.events, strict=True)]
+    return captured, [_launchable(part, gpu) for part in parts]
+
+
+def _launchable(part: _Part, gpu: GPUTarget) -> _Part:
+    """Return a launch that the GPU refuses as one that is not exact, with the reason."""
+    failure = launch_failure(part.launch.grid, part.launch.shared_bytes, gpu)
+    if failure is None:
+        return part
+    return replace(part, launch=replace(part.launch, exact=False, notes=(*part.launch.notes, failure)), failure=failure)
+
+
+def _oversized_configurations(captured: Capture, parts: Sequence[_Part]) -> dict[str, str | None]:
+    """Return the configurations of autotuned kernels that the GPU cannot launch, with the reason."""
+    return {
+        launch_configuration(event): part.failure
+        for event, part in zip(captured.events, parts, strict=True)
+        if isinstance(event, CapturedLaunch) and part.failure and any(TUNED in note for note in event.notes)
+    }
+
+
+def _assemble(
+    target: Target,
+    values: Mapping[str, ParamValue],
+    gpu: GPUTarget,
+    data: Mapping[str, int] | None,
+    captured: Capture,
+    parts: Sequence[_Part],
+) -> Derived:
+    """Add up the launches into one result."""
+    given = captured.validity.conditions if captured.validity else ()
     launches = [part.launch for part in parts if part.launch.origin == "triton"]
     floor, floor_notes = compulsory_bytes(target.name, values), ()
     if floor is None:
@@ -191,7 +239,7 @@ def derive(
         kernels=tuple(part.traffic for part in parts),
         symbols=captured.values,
         holds=tuple(part.holds for part in parts),
-        validity=validity,
+        validity=captured.validity,
         data=data,
     )
 
@@ -203,6 +251,8 @@ class _Part:
     launch: Launch
     formulas: Formulas
     traffic: KernelTraffic | None = None
+    failure: str | None = None
+    """Why the GPU cannot launch it."""
     holds: tuple[Condition, ...] = ()
 
 
@@ -221,7 +271,7 @@ def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamF
         notes=(*event.notes, *kernel.notes),
         conditions=tuple(map(str, holds)),
     )
-    return _Part(launch, formulas, kernel, holds)
+    return _Part(launch, formulas, kernel, holds=holds)
 
 
 def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode, gpu: GPUTarget) -> list[_Part]:

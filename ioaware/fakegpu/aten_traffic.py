@@ -74,7 +74,7 @@ def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], o
     Integers, or SymInts if the tensors have symbolic sizes.
     """
     name: str = func._schema.name
-    if name in ALLOCATIONS or name.startswith("prim::"):
+    if name in ALLOCATIONS or name.startswith("prim::") or _is_view(func):
         return None
     written = [(argument, value) for argument, value in _arguments(func, args, kwargs) if _is_written(argument)]
     overwritten = [value for argument, value in written if argument.kwarg_only or name in OVERWRITES]
@@ -97,6 +97,12 @@ def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iter
             yield argument, args[position]
         elif argument.name in kwargs:
             yield argument, kwargs[argument.name]
+
+
+def _is_view(func: Any) -> bool:
+    """Return whether every output is a view of an input, by the schema: storages differ where torch makes a fake copy."""
+    outputs = [output.alias_info for output in func._schema.returns]
+    return bool(outputs) and all(alias is not None and not alias.is_write for alias in outputs)
 
 
 def _is_written(argument: Any) -> bool:

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from triton.runtime import autotuner as _autotuner
+
+from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
+
+autotuner: Any = _autotuner
 
 TUNED = "autotuned over"
 """Prefix of the note that names the chosen configuration."""
+
+
+class ConfigurationError(Exception):
+    """The kernel cannot run with this configuration: it does not compile, or needs too much of the GPU."""
+
+
+def patch_autotuners(patches: Patches, run: Callable[..., Any]) -> None:
+    """Replace `Autotuner.run`, and those of its subclasses, by `run(plain, tuner, args, kwargs)`; no kernel is timed."""
+
+    def replacement(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            return run(plain, tuner, args, kwargs)
+
+        return tuned
+
+    for kind in _subclasses(autotuner.Autotuner):
+        if "run" in vars(kind):
+            patches.set(kind, "run", replacement(vars(kind)["run"]))
+        if "_bench" in vars(kind):
+            patches.set(kind, "_bench", lambda *_, **__: [1.0, 1.0, 1.0])  # pyright: ignore[reportUnknownLambdaType]
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    yield kind
+    for subclass in kind.__subclasses__():
+        yield from _subclasses(subclass)
 
 
 def run_one_configuration(
@@ -23,9 +54,11 @@ def run_one_configuration(
 ) -> Any:
     """Call `Autotuner.run` (`plain`) with a single configuration, which it runs without timing.
 
-    It is the first whose values include those of `required`; `add_note` receives a note that names it ("traced with ...").
-    Raises `UsageError` when no configuration has those values.
+    It is the first whose values include those of `required` and whose launch does not raise `ConfigurationError`; Triton passes
+    over those, too. `add_note` receives a note that names it ("traced with ..."). Raises `UsageError` when there is none.
     """
+    if len(tuner.configs) == 1 and required.items() <= tuner.configs[0].all_kwargs().items():
+        return plain(tuner, *args, **kwargs)  # nothing to choose, or chosen before: a subclass calls its base
     everything = tuner.configs
     tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     candidates = [config for config in tuner.prune_configs(kwargs) if required.items() <= config.all_kwargs().items()]
@@ -35,13 +68,18 @@ def run_one_configuration(
             f"{name} has no configuration with {dict(required)}",
             "Its configurations: " + "; ".join(map(format_config, everything)),
         )
-    if len(everything) > 1:
-        add_note(f"{TUNED} {len(everything)} configurations; {verb} with {format_config(candidates[0])}")
-    tuner.configs = candidates[:1]
+    refused = ""
     try:
-        return plain(tuner, *args, **kwargs)
+        for config in candidates:
+            tuner.configs = [config]
+            add_note(f"{TUNED} {len(everything)} configurations; {verb} with {format_config(config)}{refused}")
+            try:
+                return plain(tuner, *args, **kwargs)
+            except ConfigurationError as error:
+                refused += f"; {format_config(config)} is passed over: {error}"
     finally:
         tuner.configs = everything
+    raise UsageError(f"{name} runs with none of its {len(candidates)} configurations{refused}")
 
 
 def format_config(configuration: Any) -> str:

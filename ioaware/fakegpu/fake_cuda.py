@@ -31,6 +31,7 @@ SM_COUNT, L2_BYTES, MEMORY_BYTES = 132, 60 * 2**20, 141 * 10**9
 SHARED_BYTES_PER_BLOCK, SHARED_BYTES_PER_SM, REGISTERS = 232_448, 233_472, 65_536
 THREADS, BLOCK_THREADS, WARP = 2048, 1024, 32
 CAPABILITY = (9, 0)
+CUDA_VERSION = "12.8"
 NAME = "NVIDIA H200"
 
 
@@ -88,6 +89,9 @@ def cuda_on_cpu() -> Generator[StandIn]:
         for name, value in _torch_cuda(stand_in).items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, value)
+        for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
+            patches.set(torch.cuda.nvtx, name, _always(None))
+        patches.set(torch.version, "cuda", CUDA_VERSION)
         patches.set(torch, "Generator", _Generator)
         _follow_into_backward(mode, patches)
         _replace_driver(stand_in, patches)
@@ -196,7 +200,18 @@ def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
         "device_count": 1,
         "get_device_name": NAME,
         "get_device_capability": CAPABILITY,
-        **dict.fromkeys(("synchronize", "set_device", "empty_cache", "init", "manual_seed", "manual_seed_all")),
+        "get_arch_list": [f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"],
+        "mem_get_info": (MEMORY_BYTES, MEMORY_BYTES),
+        "is_tf32_supported": True,
+        "can_device_access_peer": False,
+        "get_sync_debug_mode": 0,
+        "initial_seed": 0,
+        **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
+        **dict.fromkeys(
+            ("synchronize", "set_device", "empty_cache", "init", "manual_seed", "manual_seed_all", "seed", "seed_all")
+        ),
+        **dict.fromkeys(("reset_peak_memory_stats", "ipc_collect", "set_stream", "set_sync_debug_mode", "set_rng_state")),
+        **dict.fromkeys(("set_per_process_memory_fraction", "check_error")),
     }
     return {
         **{name: _always(value) for name, value in constants.items()},
@@ -204,6 +219,8 @@ def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
         **{name: _always(_Stream()) for name in ("current_stream", "default_stream")},
         **{name: type(name, (_Stream,), {}) for name in ("Stream", "Event")},
         "get_device_properties": stand_in.torch_properties,
+        "get_rng_state": lambda *_, **__: torch.get_rng_state(),  # pyright: ignore[reportUnknownLambdaType]
+        "default_generators": (torch.default_generator,),
     }
 
 

@@ -104,6 +104,10 @@ class Symbols:
         """Conditions of constexprs, in the order of their use."""
         self.implicit: dict[Any, Condition] = {}
         """Conditions that are not shown: torch's own, and those that can fail at 1 alone."""
+        self.limits: list[Condition] = []
+        """Conditions of the GPU: grids that it can launch. They hold for all but extreme sizes, and are not shown."""
+        self.keys: set[str] = set()
+        """Parameters that host code used as the key of a cache or table."""
         self._values = values
         self.given = {name: max(value, SMALLEST) for name, value in values.items()}
         """The values at which guards are evaluated."""
@@ -137,9 +141,17 @@ class Symbols:
 
     def value(self, value: Any) -> Any:
         """Return a symbolic number as a plain one, without recording a guard."""
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            return _python(self._outcome(_expr_of(value)))
-        return value
+        if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return value
+        outcome = self._outcome(_expr_of(value))
+        if outcome.free_symbols:
+            raise _reads_data()
+        return _python(outcome)
+
+    def is_data(self, value: Any) -> bool:
+        """Return whether a number was read from a tensor without data."""
+        is_symbolic = isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+        return is_symbolic and not _expr_of(value).free_symbols <= self._named.keys()
 
     def constant(self, value: Any, use: str) -> Any:
         """Return a constexpr as a plain value, and record the guard; `use` names the constexpr.
@@ -163,9 +175,30 @@ class Symbols:
         self.decisions[expr, use] = Decision(condition, use, self._names(expr), None, False, condition)
         return plain_value
 
+    def limit(self, value: Any, most: int, use: str) -> None:
+        """Record that an integer must not exceed `most`; the formulas are not evaluated where it does."""
+        if isinstance(value, torch.SymInt) and _expr_of(value).free_symbols <= self._named.keys():
+            holds = _sympy.Le(_renamed(_expr_of(value), self._names_of), most, evaluate=False)
+            self.limits.append(Condition(holds, use))
+
     def assume(self, note: str) -> None:
         """Record another assumption of the formulas, as text."""
         self.decisions.setdefault((None, note), Decision(note, note, frozenset(), None, pins=False))
+
+    def key(self, expr: Any) -> int:
+        """Return the hash of an expression that host code uses as a key; equal only for equal expressions of this run.
+
+        Raises `TypeError` inside torch, which expects that symbolic integers have no hash.
+        """
+        where, inside_torch = user_line()
+        if inside_torch:
+            raise TypeError("unhashable type: non-nested SymInt")
+        names = self._names(expr)
+        self.keys |= names
+        self.assume(
+            f"{', '.join(sorted(names))} is the key of a cache or table at {where}: other values are checked by running"
+        )
+        return hash((id(self), expr))
 
     def decide(self, expr: Any) -> Any:
         """Return the value of an expression that host code guards on.
@@ -174,10 +207,7 @@ class Symbols:
         """
         outcome = self._outcome(expr)
         if outcome.free_symbols:
-            raise ReadsDataError(
-                f"the host function reads a tensor's data at {user_line()[0]}, and a derivation has no data",
-                "Trace it, or give what it reads as a parameter.",
-            )
+            raise _reads_data()
         if not expr.free_symbols:
             return outcome
         is_branch = outcome in (sympy.true, sympy.false)
@@ -213,6 +243,13 @@ class Symbols:
         return frozenset(str(self._named[symbol]) for symbol in expr.free_symbols if symbol in self._named)
 
 
+def _reads_data() -> ReadsDataError:
+    return ReadsDataError(
+        f"the host function reads a tensor's data at {user_line()[0]}, and a derivation has no data",
+        "Trace it, or give what it reads as a parameter.",
+    )
+
+
 @contextmanager
 def cheap_simplify() -> Generator[None]:
     """Replace `sympy.simplify` by `expand` inside the block.
@@ -222,6 +259,14 @@ def cheap_simplify() -> Generator[None]:
     with Patches() as patches:
         patches.set(sympy, "simplify", _sympy.expand)
         yield
+
+
+def symbolic_hash(value: Any) -> int:
+    """Return a hash of a symbolic integer, which torch refuses, so that it can be the key of a cache without specialising."""
+    if value.node.is_nested_int():
+        return hash(value.node.nested_int())
+    decider: Symbols = value.node.shape_env.decider
+    return decider.key(_expr_of(value))
 
 
 def bit_length(value: Any) -> Any:
@@ -237,7 +282,7 @@ class _ShapeEnv(ShapeEnv):
         for method in vars(ShapeEnv).values():  # its lru_caches would keep every ShapeEnv alive
             getattr(method, "cache_clear", int)()
         super().__init__(duck_shape=False, specialize_zero_one=False)
-        self._decider = symbols
+        self.decider = symbols
 
     def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[SLoc, str]:
         """Return an empty location: torch's own imports torch.export, and the result is not read here."""
@@ -247,7 +292,7 @@ class _ShapeEnv(ShapeEnv):
     def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluate a guard; the other arguments concern code generation, which does not happen here."""
         del args, kwargs
-        return self._decider.decide(orig_expr)
+        return self.decider.decide(orig_expr)
 
 
 @lru_cache(maxsize=4096)
@@ -340,14 +385,17 @@ def _is_integral(node: Any) -> bool:
     return name in INTEGRAL or node.is_Integer is True or (name == "PowByNatural" and node.args[1].is_nonnegative is True)
 
 
-def user_line() -> tuple[str, bool]:
-    """Return `file.py:12`, the deepest running line of user code, and whether torch is below it."""
+def user_line(transparent: tuple[str, ...] = ()) -> tuple[str, bool]:
+    """Return `file.py:12`, the deepest running line of user code, and whether torch is below it.
+
+    Frames of the files in `transparent` do not count as torch's.
+    """
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     inside_torch = False
     while frame is not None:
         path = frame.f_code.co_filename
         if not is_library(path):
             return f"{Path(path).name}:{frame.f_lineno}", inside_torch
-        inside_torch |= not path.endswith(SYMINT_FILES)
+        inside_torch |= not path.endswith((*SYMINT_FILES, *transparent))
         frame = frame.f_back
     return "an unknown line", inside_torch

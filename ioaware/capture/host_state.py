@@ -1,0 +1,166 @@
+"""Snapshot and restore the Python state that host code keeps between calls: caches, flags, lazily built buffers.
+
+Why: the host function is run several times. Each run must see what the first one saw, else a kernel that is launched on the
+first call only, or a workspace that is allocated once, would be missing from the later runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable
+from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any, cast
+
+import torch
+
+from ioaware.targets.loading import is_library
+
+MAX_OBJECTS = 50_000
+"""Objects that a snapshot visits at most."""
+OWN_DEPENDENCIES = frozenset(
+    {"ioaware", "sympy", "mpmath", "msgspec", "pytest", "_pytest", "hypothesis", "matplotlib", "plotly"}
+)
+"""Packages whose state belongs to ioaware or to the test runner."""
+
+
+class HostState:
+    """The contents of all containers, objects and closures that a host function reaches by name."""
+
+    def __init__(self, call: Any) -> None:
+        """Save what `call` reaches: a target's call, whose closure holds the user's function.
+
+        Lists in the closure of that function are left alone: they are the user's own log of what happened.
+        """
+        self._contents: list[tuple[Any, Any]] = []
+        self._cells: list[tuple[CellType, Any]] = []
+        self._caches: list[Any] = []
+        self._seen: set[int] = set()
+        self._alive: list[Any] = []
+        pending: deque[Any] = deque(_closure(call))
+        self._seen |= {id(value) for function in pending for value in _closure(function) if _is_list(value)}
+        while pending and len(self._seen) < MAX_OBJECTS:
+            pending.extend(self._visit(pending.popleft()))
+
+    def restore(self) -> None:
+        """Put back the contents of everything that changed since the snapshot, and clear `functools` caches."""
+        for cache in self._caches:
+            cache.cache_clear()
+        for cell, value in self._cells:
+            if not _is_filled(cell) or cell.cell_contents is not value:
+                cell.cell_contents = value
+        for container, contents in self._contents:
+            if not _same(container, contents):
+                _refill(container, contents)
+
+    def _visit(self, value: Any) -> Iterable[Any]:
+        """Save the contents of a value; return what to visit next."""
+        if isinstance(value, (str, bytes, int, float, type(None))) or id(value) in self._seen:
+            return ()
+        self._seen.add(id(value))
+        self._alive.append(value)  # keeps its id unique
+        if isinstance(value, FunctionType):
+            return self._visit_function(value)
+        if hasattr(value, "cache_clear") and hasattr(value, "__wrapped__"):
+            if is_user_module(getattr(value, "__module__", "")):
+                self._caches.append(value)
+            return [value.__wrapped__]
+        if isinstance(value, (dict, list, set, deque)):
+            return self._visit_container(cast("dict[Any, Any] | list[Any]", value))
+        if isinstance(value, (tuple, frozenset)):
+            return list(cast("Iterable[Any]", value))
+        if isinstance(value, MethodType):
+            return [value.__self__, value.__func__]
+        if isinstance(value, type):
+            return self._visit_class(value)
+        saved = is_user_module(value.__name__) if isinstance(value, ModuleType) else _has_user_state(value)
+        return [vars(value)] if saved else []
+
+    def _visit_function(self, function: FunctionType) -> Iterable[Any]:
+        """Save the closure of a user's function; go on to its attributes and the globals of its module."""
+        if not is_user_module(function.__module__ or ""):
+            return ()
+        self._cells += [(cell, cell.cell_contents) for cell in function.__closure__ or () if _is_filled(cell)]
+        return (function.__dict__, function.__globals__, *_closure(function))
+
+    def _visit_container(self, container: dict[Any, Any] | list[Any]) -> Iterable[Any]:
+        contents = container.copy()
+        self._contents.append((container, contents))
+        if isinstance(contents, dict):
+            return [value for name, value in contents.items() if name != "__builtins__"]
+        return list(contents)
+
+    def _visit_class(self, kind: type) -> Iterable[Any]:
+        """Save the attributes of a user's class."""
+        if not is_user_module(kind.__module__):
+            return ()
+        attributes = dict(vars(kind))
+        self._contents.append((kind, attributes))
+        return [getattr(value, "__func__", value) for value in attributes.values()]
+
+
+def is_user_module(name: str) -> bool:
+    """Return whether a module is the user's: it has a file outside Python, torch, Triton and ioaware."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return isinstance(file, str) and not is_library(file) and name.partition(".")[0] not in OWN_DEPENDENCIES
+
+
+def _has_user_state(value: Any) -> bool:
+    """Return whether an object's attributes are saved: those of users' classes, of modules of torch, and namespaces."""
+    if isinstance(value, (torch.nn.Module, SimpleNamespace)):
+        return True
+    return hasattr(value, "__dict__") and any(is_user_module(kind.__module__) for kind in type(value).__mro__[:-1])
+
+
+def _same(container: Any, contents: Any) -> bool:
+    """Return whether the container still holds the identical items in the same order."""
+    if isinstance(container, type):
+        return _same(dict(vars(container)), contents)
+    if len(container) != len(contents):
+        return False
+    if isinstance(container, dict):
+        now = cast("dict[Any, Any]", container)
+        return all(name in now and now[name] is value for name, value in cast("dict[Any, Any]", contents).items())
+    if isinstance(container, set):
+        return {id(item) for item in cast("set[Any]", container)} == {id(item) for item in contents}
+    return all(one is other for one, other in zip(container, contents, strict=True))
+
+
+def _refill(container: Any, contents: Any) -> None:
+    """Replace the items of a container, or the attributes of a class."""
+    if isinstance(container, type):
+        now = dict(vars(container))
+        for name in now.keys() - contents.keys():
+            delattr(container, name)
+        for name, value in contents.items():
+            if now.get(name, container) is not value:
+                setattr(container, name, value)
+        return
+    if isinstance(container, dict) and all(isinstance(name, str) for name in cast("dict[Any, Any]", container)):
+        now = cast("dict[str, Any]", container)
+        for name in [name for name, value in now.items() if name not in contents and not isinstance(value, ModuleType)]:
+            del now[name]  # a submodule that was imported meanwhile stays an attribute of its package
+    else:
+        container.clear()
+    items = cast(Any, container)
+    if isinstance(container, (list, deque)):
+        items.extend(contents)
+    else:
+        items.update(contents)
+
+
+def _closure(function: Any) -> list[Any]:
+    """Return the values in a function's closure."""
+    return [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _is_filled(cell)]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - raises where the variable is unbound
+    except ValueError:
+        return False
+    return True

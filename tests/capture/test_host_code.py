@@ -1,0 +1,125 @@
+"""Habits of host code: state, tables, modules, custom operators, odd arguments and autotuners are followed or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ioaware.derivation.derive import Derived, derive
+from ioaware.errors import UsageError
+from ioaware.targets.loading import load_file
+from ioaware.targets.target import load_target
+from tests.support import SUPPORT
+
+TARGETS = SUPPORT / "targets/host_code_targets.py"
+
+
+@pytest.fixture(scope="module")
+def targets() -> ModuleType:
+    return load_file(Path(TARGETS))
+
+
+def derived(targets: ModuleType, name: str, *, machine_code: bool = False, **params: Any) -> Derived:
+    target = load_target(getattr(targets, name))
+    return derive(target, target.resolve(params), machine_code=machine_code)
+
+
+@pytest.mark.parametrize(
+    ("name", "launches", "reads"),
+    [
+        ("first_call_only", 2, "8*n"),
+        ("cached_workspace", 2, "8*n"),
+        ("workspace_of_a_shape", 1, "4*m*n"),
+        ("kept_kernel", 2, "8*n"),
+        ("registers", 2, "8*n"),
+        ("wrapped", 1, "4*n"),
+        ("cached_size", 1, "4*m*n"),
+        ("looked_up", 1, "512*n"),
+        ("tensor_as_size", 1, "120*n"),
+        ("tensor_as_size_in_torch", 1, "120*n"),
+        ("float_from_a_kernel", 2, "8*n"),
+        ("module_from_outside", 1, "8192"),
+        ("module_from_inside", 1, "128*outputs"),
+        ("moved", 1, "2*n"),
+        ("queries", 1, "4*n"),
+        ("own_autotuner", 1, "4*n"),
+        ("operator_with_a_fake", 1, "4*n"),
+        ("operator_for_cuda", 2, "8*n"),
+    ],
+)
+def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, reads: str) -> None:
+    for _ in range(2):  # a derivation leaves the state of host code as it was
+        result = derived(targets, name)
+        assert result.exact
+        assert result.requested is not None
+        assert result.requested.read_formula == reads
+        assert sum(launch.origin == "triton" for launch in result.launches) == launches
+
+
+@pytest.mark.parametrize(("name", "launches"), [("opaque_state", 2), ("opaque_failure", 1)])
+def test_a_run_that_disagrees_is_not_settled_on(targets: ModuleType, name: str, launches: int) -> None:
+    targets.counter = type(targets.counter)()
+    result = derived(targets, name)
+    assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * launches
+    assert result.requested is not None
+    assert result.requested.read_bytes == 4000 * launches
+    assert not result.symbols
+    assert any("when it is called again" in note for note in result.notes)
+
+
+def test_views_move_nothing(targets: ModuleType) -> None:
+    result = derived(targets, "module_from_outside")
+    assert result.assumed is None
+    assert not any(parameter.__class__.__name__ == "FakeTensor" for parameter in targets.outside.parameters())
+
+
+def test_a_pointer_to_no_tensor_is_refused(targets: ModuleType) -> None:
+    with pytest.raises(UsageError, match="belongs to no tensor"):
+        derived(targets, "wild_pointer")
+
+
+def test_alignment_is_a_guard(targets: ModuleType) -> None:
+    result = derived(targets, "branch_on_alignment")
+    assert "skip % 4 == 0" in result.conditions
+    with pytest.raises(UsageError, match="skip % 4 == 0"):
+        result.evaluate(skip=7)
+
+
+def test_keys_are_checked_by_running(targets: ModuleType) -> None:
+    result = derived(targets, "looked_up_or_default")
+    assert result.requested is not None
+    assert result.requested.read_formula == "4*d*n"
+    assert any("d is the key of a cache or table" in note for note in result.notes)
+    assert result.evaluate(d=96, n=7)["read_bytes"] == 4 * 96 * 7
+    with pytest.raises(UsageError, match="do not hold at d=128"):
+        result.evaluate(d=128)
+    assert len(derived(targets, "looked_up_or_default", d=128).kernels) == 3
+
+
+def test_a_grid_beyond_the_limits_of_cuda_is_not_exact(targets: ModuleType) -> None:
+    result = derived(targets, "tall_grid")
+    assert not result.exact
+    assert "70,000 programs along y" in result.launches[-1].notes[-1]
+    small = derived(targets, "tall_grid", rows=65_535)
+    assert small.exact
+    assert small.evaluate(rows=3)["write_bytes"] == 12
+    with pytest.raises(UsageError, match="y of the grid of tall_kernel"):
+        small.evaluate(rows=65_536)
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "refused"),
+    [
+        ("uncompilable_configuration", "derived with BLOCK=128", "power of 2"),
+        ("oversized_configuration", "derived with SIZE=64", "bytes of shared memory"),
+    ],
+)
+def test_configurations_that_cannot_run_are_passed_over(targets: ModuleType, name: str, chosen: str, refused: str) -> None:
+    result = derived(targets, name, machine_code=True)
+    (note,) = (note for note in result.launches[-1].notes if note.startswith("autotuned over"))
+    assert chosen in note
+    assert refused in note
+    assert result.exact

@@ -1,0 +1,292 @@
+"""Host functions with state, tables, modules, custom operators, odd arguments and autotuners, one habit each."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def scale_kernel(x, out, n, factor, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n) * factor, lanes < n)
+
+
+def scale(x: torch.Tensor, factor: float = 2.0, block: int = 64) -> torch.Tensor:
+    out = torch.empty_like(x)
+    scale_kernel[(triton.cdiv(x.numel(), block),)](x, out, x.numel(), factor, BLOCK=block)
+    return out
+
+
+def ones(*sizes: int) -> torch.Tensor:
+    return torch.ones(sizes, device="cuda")
+
+
+first = True
+workspaces: dict[object, torch.Tensor] = {}
+kept = None
+counter = itertools.count()
+
+
+def first_call_only(n: int = 1000):
+    """Packs something on its first call."""
+    global first
+    x = ones(n)
+    if first:
+        first = False
+        x = scale(x)
+    return scale(x)
+
+
+def cached_workspace(n: int = 1000):
+    if "workspace" not in workspaces:
+        workspaces["workspace"] = scale(ones(n))
+    return scale(workspaces["workspace"])
+
+
+def workspace_of_a_shape(n: int = 1000, m: int = 10):
+    x = ones(n, m)
+    key = (*x.shape, x.dtype)
+    if key not in workspaces:
+        workspaces[key] = torch.empty_like(x)
+    return scale(workspaces[key])
+
+
+def opaque_state(n: int = 1000):
+    """State that no snapshot holds: the first call makes two launches, later ones make one."""
+    x = scale(ones(n))
+    return scale(x) if next(counter) == 0 else x
+
+
+def opaque_failure(n: int = 1000):
+    """Raises from its second call on."""
+    x = scale(ones(n))
+    if next(counter) > 0:
+        raise RuntimeError("again")
+    return x
+
+
+def kept_kernel(n: int = 1000):
+    """Launches by what its first launch returned."""
+    global kept
+    x = ones(n)
+    out = torch.empty_like(x)
+    for _ in range(2):
+        if kept is None:
+            kept = scale_kernel[(triton.cdiv(n, 64),)](x, out, n, 2.0, BLOCK=64)
+        else:
+            kept[(triton.cdiv(n, 64), 1, 1)](x, out, n, 2.0, 128)  # a compiled constexpr stays what it was
+    return out
+
+
+def registers(n: int = 1000):
+    x = ones(n)
+    kernel = scale_kernel[(triton.cdiv(n, 64),)](x, x, n, 2.0, BLOCK=64)
+    assert kernel.n_spills == 0
+    assert kernel.metadata.shared == 0
+    return scale(x) if kernel.n_regs > 8 else x
+
+
+class Wrapped:
+    """Not a tensor, and taken for one by Triton."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor, self.dtype = tensor, tensor.dtype
+
+    def data_ptr(self) -> int:
+        return self.tensor.data_ptr()
+
+
+def wrapped(n: int = 1000, skip: int = 5):
+    x = ones(n + skip)
+    scale_kernel[(triton.cdiv(n, 64),)](Wrapped(x[skip:]), Wrapped(torch.empty_like(x)), n, 2.0, BLOCK=64)
+
+
+def wild_pointer(n: int = 1000):
+    x = ones(n)
+    pointer = Wrapped(x)
+    pointer.data_ptr = lambda: 7  # pyright: ignore[reportAttributeAccessIssue]
+    scale_kernel[(triton.cdiv(n, 64),)](pointer, x, n, 2.0, BLOCK=64)
+
+
+def branch_on_alignment(n: int = 100, skip: int = 8):
+    x = ones(2 * n)
+    return scale(x) if x[skip:].data_ptr() % 16 == 0 else scale(scale(x))
+
+
+@functools.lru_cache
+def tiles(n: int) -> int:
+    return triton.cdiv(n, 64)
+
+
+def cached_size(n: int = 1000, m: int = 10):
+    x = ones(n, m)
+    scale_kernel[(tiles(n * m),)](x, x, n * m, 2.0, BLOCK=64)
+
+
+TABLE = {64: 32, 128: 128}
+
+
+def looked_up(d: int = 128, n: int = 100):
+    return scale(ones(n, d), 2.0, TABLE[d])
+
+
+def looked_up_or_default(d: int = 256, n: int = 100):
+    """Launches a second kernel for sizes in the table."""
+    x = ones(n, d)
+    return scale(x) if TABLE.get(d) is None else scale(scale(x))
+
+
+def tensor_as_size(n: int = 1000):
+    return scale(ones(int(torch.tensor([10, 20], device="cuda").sum()), n))
+
+
+def tensor_as_size_in_torch(n: int = 1000):
+    return scale(torch.ones(torch.tensor([10, 20], device="cuda").sum(), n, device="cuda"))
+
+
+def float_from_a_kernel(n: int = 1000):
+    x = scale(torch.randn(n, device="cuda"))
+    return scale(x, x.abs().max().item())
+
+
+class Projection(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(inputs, outputs, bias=False)
+
+    def forward(self) -> torch.Tensor:
+        assert self.linear.weight.is_cuda
+        turned = self.linear.weight.t()  # a view
+        return scale(self.linear.weight, 2.0 * turned.dim())
+
+
+outside = Projection(64, 32)
+
+
+def module_from_outside():
+    return outside.cuda()()
+
+
+def module_from_inside(inputs: int = 64, outputs: int = 32):
+    module = Projection(inputs, outputs).to(device="cuda", dtype=torch.bfloat16)
+    return lambda: module()
+
+
+def moved(n: int = 1000):
+    x = torch.ones(n).to("cuda", non_blocking=True).half().cuda()
+    return scale(x.to(x.device).to(torch.empty(1, device="cuda", dtype=torch.float16)))
+
+
+def queries(n: int = 1000):
+    free, total = torch.cuda.mem_get_info()
+    assert free <= total
+    assert torch.cuda.memory_allocated() == 0
+    assert torch.version.cuda
+    assert torch.cuda.get_arch_list() == ["sm_90"]
+    torch.cuda.nvtx.range_push("here")
+    torch.cuda.nvtx.range_pop()
+    torch.cuda.reset_peak_memory_stats()
+    torch.cuda.default_generators[0].manual_seed(1)
+    generator = torch.Generator(device="cuda").manual_seed(2)
+    with torch.cuda.stream(torch.cuda.Stream()), torch.device("cuda"):
+        return scale(torch.randn(n, generator=generator))
+
+
+def tall_grid(rows: int = 70_000):
+    x = ones(rows)
+    tall_kernel[(1, rows)](x)
+
+
+@triton.jit
+def tall_kernel(x):
+    tl.store(x + tl.program_id(1), 1.0)
+
+
+class KeyedTuner(triton.runtime.Autotuner):
+    """A library's own autotuner, with a cache of its own."""
+
+    def run(self, *args, **kwargs):
+        key = (args[2],)
+        if key not in self.cache:
+            times = {config: self._bench(*args, config=config, **kwargs) for config in self.configs}
+            self.cache[key] = min(times, key=lambda config: times[config])
+        return self.fn.run(*args, **kwargs, **self.cache[key].all_kwargs())
+
+
+def keyed(configs):
+    return lambda kernel: KeyedTuner(kernel, kernel.arg_names, configs, ["n"], None, None)
+
+
+@keyed([triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 128})])
+@triton.jit
+def keyed_kernel(x, out, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n), lanes < n)
+
+
+def own_autotuner(n: int = 1000):
+    x = ones(n)
+    keyed_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, x, n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 48}), triton.Config({"BLOCK": 128})], key=["n"])
+@triton.jit
+def uncompilable_kernel(x, out, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n), lanes < n)
+
+
+def uncompilable_configuration(n: int = 1000):
+    """48 is no power of two: Triton's autotuner passes over it."""
+    x = ones(n)
+    uncompilable_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, x, n)
+
+
+@triton.autotune([triton.Config({"SIZE": 256}, num_stages=4), triton.Config({"SIZE": 64})], key=["n"])
+@triton.jit
+def large_kernel(a, b, out, n, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    total = tl.zeros((SIZE, SIZE), tl.float32)
+    for k in range(0, n, SIZE):
+        x = tl.load(a + i[:, None] * n + k + i[None, :])
+        y = tl.load(b + (k + i[:, None]) * n + i[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(out + i[:, None] * n + i[None, :], total)
+
+
+def oversized_configuration(n: int = 1024):
+    """The first configuration needs more shared memory than there is."""
+    x = ones(n, n)
+    large_kernel[(1,)](x, x, torch.empty_like(x), n)
+
+
+@torch.library.custom_op("ioaware_tests::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return scale(x)
+
+
+@doubled.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+library = torch.library.Library("ioaware_tests_cuda", "FRAGMENT")
+if not hasattr(torch.ops.ioaware_tests_cuda, "doubled"):
+    library.define("doubled(Tensor x) -> Tensor")
+    library.impl("doubled", lambda x: scale(scale(x)), "CUDA")
+    library.impl("doubled", torch.empty_like, "CPU")
+    library.impl("doubled", torch.empty_like, "Meta")
+
+
+def operator_with_a_fake(n: int = 1000):
+    return doubled(ones(n))
+
+
+def operator_for_cuda(n: int = 1000):
+    return torch.ops.ioaware_tests_cuda.doubled(ones(n))
