@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -22,13 +22,15 @@ from ioaware.result import Launch, Traffic
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from ioaware.analysis.ir import Count
+    from ioaware.analysis.ir import Count, Limit
     from ioaware.derivation.derive import Derived, Formulas
     from ioaware.symints.guards import Condition
 
 MOST_NOTES = 6
 READABLE = 300
 """Longest formula, in characters, that is printed without `-v`."""
+NEAR = 8
+"""How many times as large a size may get before the conditions of 32-bit integers need not be printed."""
 TELLING = 60
 """Longest formula, in characters, that needs no leading term."""
 
@@ -121,7 +123,8 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
     for launch, kernel, holds in kernels:
         yield Text(printable(f"\n{launch.kernel}  grid {' x '.join(map(str, launch.grid))}"))
         rows = _rows(formulas_of(kernel), launch.requested, launch.flops, write)
-        yield facts([*rows, *_conditions_row(holds, typeset)])
+        limits = [str(limit) for limit in kernel.limits if verbose or _is_near(limit, result.values)]
+        yield facts([*rows, *_conditions_row(holds, typeset, limits)])
         yield facts(_chip(launch))
     held = result.validity.conditions if result.validity else ()
     yield from _total(result, write, [*_conditions_row(held, typeset)] if len(kernels) > 1 else None)
@@ -148,10 +151,15 @@ def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> It
             yield Text(printable(f"note: {kernel}: {len(shown) - MOST_NOTES} more of these (-v shows them)"))
 
 
-def _conditions_row(conditions: Sequence[Condition], write: Show) -> Iterator[Row]:
+def _conditions_row(conditions: Sequence[Condition], write: Show, limits: Sequence[str] = ()) -> Iterator[Row]:
     """Yield the conditions under which the formulas above hold."""
-    if conditions:
-        yield "for", "", " and ".join(condition_text(condition, write) for condition in conditions)
+    if conditions or limits:
+        yield "for", "", " and ".join((*(condition_text(condition, write) for condition in conditions), *limits))
+
+
+def _is_near(limit: Limit, values: Mapping[str, int]) -> bool:
+    """Return whether sizes a few times as large would break a limit: others are shown with -v."""
+    return limit.value.symbols <= values.keys() and int(cast(int, limit.value.evaluate(values))) > limit.most // NEAR
 
 
 def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterator[RenderableType]:

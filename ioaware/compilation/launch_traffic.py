@@ -122,6 +122,7 @@ def _with_formulas(kernel: KernelTraffic, rewrite: Callable[[Expr], Expr], rewor
         read_sector_bytes=optional(kernel.read_sector_bytes),
         write_sector_bytes=optional(kernel.write_sector_bytes),
         flops=count(kernel.flops),
+        limits=tuple(replace(limit, value=count(limit.value)) for limit in kernel.limits),
         notes=tuple(map(reword, kernel.notes)),
     )
 
@@ -133,7 +134,8 @@ def _arguments(parameters: Iterable[tuple[str, Value]]) -> tuple[Argument, ...]:
     shared = [storage for storage in dict.fromkeys(storages) if storage is not None and storages.count(storage) > 1]
     memory = {storage: str(number) for number, storage in enumerate(shared)}  # no numbers that another launch has not
     return tuple(
-        _argument(name, value, memory.get(storage, "")) for (name, value), storage in zip(given, storages, strict=True)
+        _argument(name, value, "" if storage is None else memory.get(storage, ""))
+        for (name, value), storage in zip(given, storages, strict=True)
     )
 
 

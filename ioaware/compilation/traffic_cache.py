@@ -10,7 +10,7 @@ from sympy import Expr
 
 from ioaware import disk_cache
 from ioaware.analysis.formulas.serialise import UnknownKindError, from_nodes, to_nodes
-from ioaware.analysis.ir import Access, Argument, Count, Descriptor, KernelTraffic, Pointer
+from ioaware.analysis.ir import Access, Argument, Count, Descriptor, KernelTraffic, Limit, Pointer
 
 PLAIN = (str, int, bool, float, type(None))
 
@@ -36,9 +36,9 @@ def name_of(text: str, arguments: Sequence[Argument], grid: Sequence[Expr], fact
     try:
         for argument in arguments:
             if isinstance(argument, Pointer):
-                add(("pointer", argument.name, argument.tensor, argument.offset_bytes))
+                add(("pointer", argument.name, argument.tensor, argument.offset_bytes, argument.memory))
             elif isinstance(argument, Descriptor):
-                add(("descriptor", argument.name, argument.shape, argument.strides, argument.tensor))
+                add(("descriptor", argument.name, argument.shape, argument.strides, argument.tensor, argument.memory))
             else:
                 add(("scalar", argument.name, argument.value))
         add((tuple(grid), tuple(facts)))
@@ -62,6 +62,7 @@ def keep(name: str, kernel: KernelTraffic) -> None:
     counts = [count for access in kernel.accesses for count in (access.elements, access.executions, access.sectors)]
     counts += [kernel.read_bytes, kernel.write_bytes, kernel.atomic_bytes, kernel.flops]
     counts += [kernel.read_sector_bytes, kernel.write_sector_bytes]
+    counts += [limit.value for limit in kernel.limits]
     try:
         nodes, places = to_nodes(count.expr for count in counts if count)
     except UnknownKindError:
@@ -75,6 +76,7 @@ def keep(name: str, kernel: KernelTraffic) -> None:
             for a in kernel.accesses
         ],
         "kernel": [kernel.kernel, kernel.exact, kernel.sectors_exact, kernel.notes],
+        "limits": [[limit.most, limit.reason] for limit in kernel.limits],
     }
     if _from_data(json.loads(json.dumps(data))) == kernel:
         disk_cache.store(name, data)
@@ -89,6 +91,8 @@ def _from_data(data: Any) -> KernelTraffic:
         rest: Any = (elements, element_bytes, executions, sectors, tuple(frames), exact, sectors_exact, tuple(notes))
         accesses.append(Access(kind, operation, tensor, *rest))
     name, exact, sectors_exact, notes = data["kernel"]
-    reads, writes, atomics, flops, read_sectors, write_sectors = counts
-    totals: Any = (reads, writes, atomics, read_sectors, write_sectors, flops, exact, sectors_exact, tuple(notes))
+    reads, writes, atomics, flops, read_sectors, write_sectors, *values = counts
+    pairs: Any = zip(values, data["limits"], strict=True)
+    limits = tuple(Limit(value, most, reason) for value, (most, reason) in pairs)
+    totals: Any = (reads, writes, atomics, read_sectors, write_sectors, flops, exact, sectors_exact, tuple(notes), limits)
     return KernelTraffic(name, tuple(accesses), *totals)

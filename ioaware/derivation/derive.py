@@ -12,7 +12,7 @@ from triton.backends.compiler import GPUTarget
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError, evaluate
 from ioaware.analysis.formulas.exact_ratio import Number
 from ioaware.analysis.formulas.functions import free_symbols
-from ioaware.analysis.ir import Count, KernelTraffic
+from ioaware.analysis.ir import Count, KernelTraffic, Limit
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.capture.validity import Validity
 from ioaware.compilation.launch_limits import launch_failure
@@ -108,6 +108,13 @@ class Derived(Result):
         point: dict[str, Number] = {**self.values, **values}
         if self.validity:
             self.validity.check({name: point[name] for name in symbols})
+        for kernel in self.kernels:
+            for limit in kernel.limits if kernel else ():
+                if limit.value.symbols <= point.keys() and limit.broken(point):
+                    raise UsageError(
+                        f"the formulas of {self.target} hold for {limit}: {limit.reason} would wrap around",
+                        "Give sizes within this range.",
+                    )
         counts = {"read_bytes": formulas.read_bytes, "write_bytes": formulas.write_bytes}
         counts |= {"atomic_bytes": formulas.atomic_bytes, "flops": formulas.flops}
         if unset := frozenset[str]().union(*(count.symbols for count in counts.values())) - point.keys():
@@ -262,16 +269,22 @@ def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamF
     kernel = kernel_traffic(event, captured.values, gpu, facts)
     formulas = formulas_of(kernel)
     holds = conditions_of(event, captured)
+    wrapped = [limit for limit in kernel.limits if limit.value.symbols <= values.keys() and limit.broken(values)]
     launch = Launch(
         kernel=event.name,
         grid=tuple(evaluate(extent, captured.values) for extent in event.grid),
         requested=formulas.traffic(values),
         flops=_value(formulas.flops, values),
-        exact=kernel.exact,
-        notes=(*event.notes, *kernel.notes),
+        exact=kernel.exact and not wrapped,
+        notes=(*event.notes, *(_wrap_note(limit, values) for limit in wrapped), *kernel.notes),
         conditions=tuple(map(str, holds)),
     )
     return _Part(launch, formulas, kernel, holds=holds)
+
+
+def _wrap_note(limit: Limit, values: Mapping[str, int]) -> str:
+    """Return why a launch at these values is not what its formulas say."""
+    return f"{limit.reason} wrap around, which the counts leave out: {limit.value} is {limit.value.evaluate(values)}"
 
 
 def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode, gpu: GPUTarget) -> list[_Part]:

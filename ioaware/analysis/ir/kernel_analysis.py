@@ -23,6 +23,7 @@ from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy, to_sympy
 from ioaware.analysis.ir.caveats import Caveat, sentences
+from ioaware.analysis.ir.integer_widths import width_limits
 from ioaware.analysis.ir.interpreter import control_flow, inline_asm, memory_ops, pure_ops, ttg_ops
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Interpreter, function_parameters
 from ioaware.analysis.ir.interpreter.unknown_names import name_unknowns, varies
@@ -200,6 +201,7 @@ class _Counting:
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(doubts)])),
+            limits=width_limits(self.walk.record.widths, self.grid.sizes),
         )
 
     def once(self, count: int) -> Counted:

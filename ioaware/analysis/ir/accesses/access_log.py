@@ -63,6 +63,8 @@ class Recorder:
     products: list[Product] = field(default_factory=list[Product])
     notes: dict[str, None] = field(default_factory=dict[str, None])
     assumptions: dict[str, None] = field(default_factory=dict[str, None])
+    widths: dict[tuple[Poly, int], str] = field(default_factory=dict[tuple[Poly, int], str])
+    """Integers that must fit in so many bits, and the line that uses them."""
     scopes: tuple[Scope, ...] = ()
     rehearsing: int = 0
 

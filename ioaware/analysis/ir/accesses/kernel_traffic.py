@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+import numpy as np
 import sympy
 from sympy import Expr
 
@@ -115,6 +116,22 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A condition of the counts: `value` <= `most`. `reason` says of what and where."""
+
+    value: Count
+    most: int
+    reason: str
+
+    def broken(self, values: Mapping[str, Number]) -> bool:
+        """Return whether the condition fails at these values, at one of them where they are arrays."""
+        return bool(np.any(np.asarray(self.value.evaluate(values)) > self.most))
+
+    def __str__(self) -> str:
+        return f"{self.value} <= {self.most}"
+
+
+@dataclass(frozen=True)
 class KernelTraffic:
     """What one launch requests. `exact` is False where data decide a count; the notes say why."""
 
@@ -129,3 +146,5 @@ class KernelTraffic:
     exact: bool = True
     sectors_exact: bool = True
     notes: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    """Conditions on the parameters under which the counts are exact: integers of 32 bits do not wrap around."""

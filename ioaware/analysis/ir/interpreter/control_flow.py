@@ -32,6 +32,7 @@ def _for(walk: Interpreter, operation: Operation) -> None:
     found = _FOR.match(operation.text)
     if not found:
         raise walk.unsupported(operation, "its header")
+    walk.requires_width(operation, *(walk.value(found[at]) for at in (2, 3, 4)))
     low, high, step = (_number(walk, operation, found[at]) for at in (2, 3, 4))
     pairs = [part.split(" = ") for part in split_top(found[5] or "")]
     names, init = [name for name, _ in pairs], [walk.value(value.strip()) for _, value in pairs]

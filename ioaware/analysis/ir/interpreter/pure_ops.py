@@ -21,6 +21,8 @@ from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 
 FROM_FLOATS = "it is computed from floating-point numbers"
+MODULAR = ("addi", "subi", "muli", "shli", "trunci")
+"""Operations whose result is right modulo 2^bits whether an operand has wrapped around or not."""
 NO_RULE = "it is computed by an operation that has no formula"
 
 
@@ -73,6 +75,8 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
         walk.record.assume(f"takes the rounds of loops that are counted at {walk.where(operation)} for fewer than 2^30")
         walk.values[operation.results[0]] = Value(kind, ZERO)
         return
+    if name not in MODULAR and not (name == "andi" and (a.constant or 0) + (b.constant or 0) > 0):
+        walk.requires_width(operation, *operands)
     rule = (LOGICAL if truth else BINARY).get(name)
     result = rule(a, b) if rule else _cast(name, a, operands[0].type, kind)
     if result is None:
@@ -103,6 +107,7 @@ def _compare(walk: Interpreter, operation: Operation) -> None:
     predicate = operation.head.split(",")[0].strip()
     a, b = walk.operands(operation)
     kind = Type(a.type.shape, "i1")
+    walk.requires_width(operation, a, b)
     result = None if a.number is None or b.number is None else compare(predicate, a.number, b.number)
     if result is None:
         walk.values[operation.results[0]] = walk.unknown(operation, kind, NO_RULE, (a, b))
@@ -228,6 +233,7 @@ def _addptr(walk: Interpreter, operation: Operation) -> None:
     pointer, offset = walk.operands(operation)
     kind = result_types(split_top(operation.types)[0])[0]
     width = kind.element_bytes
+    walk.requires_width(operation, offset)
     step = offset.number
     if step is None:
         step = walk.unknown(operation, offset.type, FROM_FLOATS).number or ZERO

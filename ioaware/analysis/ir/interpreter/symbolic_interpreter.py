@@ -14,12 +14,14 @@ from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Recorder
 from ioaware.analysis.ir.accesses.values import Target, Value, index_symbols, lanes, select
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import disjoint_or, negation
-from ioaware.analysis.ir.mlir.liveness import dead_operations
+from ioaware.analysis.ir.mlir.liveness import address_operations, dead_operations
 from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, arguments, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type
 from ioaware.errors import UsageError
 
+NARROW = ("i8", "i16", "i32", "u8", "u16", "u32")
+"""Integers that can wrap around in what a kernel computes; 64 bits hold any address."""
 Handler = Callable[["Interpreter", Operation], None]
 
 
@@ -40,6 +42,7 @@ class Interpreter:
     mutable: frozenset[str] = frozenset()  # arguments that the kernel writes, or whose memory another one writes through
     loaded: set[str] = field(default_factory=set[str])  # arguments that integers are loaded from
     pointers: frozenset[str] = frozenset()  # arguments of the kernel that point to memory
+    addressing: frozenset[int] = frozenset()  # operations of the function that runs on which addresses may depend
     unused: frozenset[int] = frozenset()  # operations of the function that runs on whose results no access can depend
 
     def value(self, name: str) -> Value:
@@ -107,6 +110,15 @@ class Interpreter:
             return Value(kind, None, (Target("", poly(atom)),))
         return Value(kind, poly(atom))
 
+    def requires_width(self, operation: Operation, *values: Value) -> None:
+        """Record that these integers are used as they are: an address needs them not to have wrapped around."""
+        if self.record.rehearsing or id(operation) not in self.addressing:
+            return
+        for value in values:
+            bits = 8 * value.type.element_bytes if value.type.element in NARROW else 0
+            if bits and value.number is not None and value.number.constant is None:
+                self.record.widths.setdefault((value.number, bits), self.where(operation))
+
     def surroundings(self) -> list[Poly]:
         """Return the indices of programs and of the loops around."""
         loops = [poly(scope.index) for scope in self.record.scopes if isinstance(scope, Loop)]
@@ -131,14 +143,14 @@ class Interpreter:
         if self.depth > 64:
             raise UsageError(f"{name} calls itself without end", "Triton kernels cannot recurse.")
         parameters = [p for p, _ in function_parameters(function)]
-        outer, self.values = (self.values, self.unused), dict(zip(parameters, given, strict=True))
-        self.unused = dead_operations(function)
+        outer, self.values = (self.values, self.unused, self.addressing), dict(zip(parameters, given, strict=True))
+        self.unused, self.addressing = dead_operations(function), address_operations(function)
         self.depth += 1
         try:
             return self.run_blocks(function.regions[0])
         finally:
             self.depth -= 1
-            self.values, self.unused = outer
+            self.values, self.unused, self.addressing = outer
 
     def run_blocks(self, blocks: Sequence[Block]) -> list[Value]:
         """Run acyclic blocks; return the values of their terminators, selected by the path taken."""

@@ -1,0 +1,42 @@
+"""Overflow: the sizes up to which integers of 32 bits that addresses depend on do not wrap around."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ioaware.analysis.ir.accesses.kernel_traffic import Count, Limit
+from ioaware.analysis.ir.algebra.constructors import substitute
+from ioaware.analysis.ir.algebra.intervals import interval
+from ioaware.analysis.ir.algebra.poly import Poly
+from ioaware.analysis.ir.algebra.prover import nonnegative
+from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
+
+
+def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Poly]) -> tuple[Limit, ...]:
+    """Return the conditions on parameters under which these integers fit in their bits.
+
+    `sizes` are the grid's names for minima. An unknown integer is a value that fits: it was loaded in its bits.
+    """
+    ends: dict[int, dict[Poly, str]] = {}
+    for (value, bits), line in widths.items():
+        found = interval(value)
+        for end in () if found is None else (found[1], -found[0] - 1):
+            resolved = substitute(end, sizes) if sizes else end
+            if resolved.constant is None or resolved.constant >= 2 ** (bits - 1):
+                ends.setdefault(bits, {}).setdefault(resolved, line)
+    limits: list[Limit] = []
+    for bits, values in ends.items():
+        for value in _largest(list(values)):
+            reason = f"integers of {bits} bits at {values[value]}"
+            limits.append(Limit(Count(to_sympy(value)), 2 ** (bits - 1) - 1, reason))
+    return tuple(limits)
+
+
+def _largest(values: list[Poly]) -> list[Poly]:
+    """Return the values without those that another one is never below."""
+    kept: list[Poly] = []
+    for value in sorted(values, key=lambda one: (-len(one.terms), one.key)):
+        if any(nonnegative(other - value) for other in kept):
+            continue
+        kept = [other for other in kept if not nonnegative(value - other)] + [value]
+    return kept

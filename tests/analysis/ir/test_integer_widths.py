@@ -1,0 +1,133 @@
+"""Integers of 32 bits that wrap around: the sizes up to which they do not are known, beyond them nothing is exact."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from sympy import ceiling
+
+from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod
+from ioaware.analysis.ir.algebra.intervals import interval
+from ioaware.analysis.ir.algebra.poly import ZERO, Poly, Symbol, poly
+from ioaware.analysis.ir.sectors.lanes import numeric
+from ioaware.derivation.derive import derive
+from ioaware.errors import UsageError
+from ioaware.targets.target import load_target
+from tests.support.ir_zoo.compiled import Launched, Tensor, symbols
+
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+
+G, N, S = symbols("G N S")
+
+
+@triton.jit
+def far_rows(out, s, B: tl.constexpr):
+    tl.store(out + tl.program_id(0) * s + tl.arange(0, B), 1.0)
+
+
+@triton.jit
+def long_rows(out, s, B: tl.constexpr):
+    tl.store(out + tl.program_id(0).to(tl.int64) * s + tl.arange(0, B), 1.0)
+
+
+@triton.jit
+def add_one(x, out, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + at, tl.load(x + at, mask=at < n) + 1.0, mask=at < n)
+
+
+@triton.jit
+def dropped(x, out, n, seed, B: tl.constexpr):
+    """Random numbers wrap around on purpose, and no address depends on them."""
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    keep = tl.rand(seed, at) > 0.5
+    tl.store(out + at, tl.where(keep, tl.load(x + at, mask=at < n), 0.0), mask=at < n)
+
+
+def limits(kernel: object, arguments: list[object], grid: object, **constants: int) -> list[str]:
+    return [str(limit) for limit in Launched(kernel, arguments, [grid], [], constants).derive().limits]  # type: ignore[arg-type, list-item]
+
+
+def test_the_largest_offset_is_a_condition() -> None:
+    assert limits(far_rows, [Tensor(N), S], G, B=64) == ["G*S - S <= 2147483647"]
+    assert limits(add_one, [Tensor(N), Tensor(N), N], ceiling(N / 64), B=64) == [
+        "64*ceil(N/64) - 1 <= 2147483647", "N <= 2147483647"
+    ]  # fmt: skip
+
+
+def test_offsets_of_64_bits_have_no_condition() -> None:
+    assert "G*S" not in " ".join(limits(long_rows, [Tensor(N), S], G, B=64))
+
+
+def test_numbers_that_no_address_depends_on_may_wrap() -> None:
+    assert limits(dropped, [Tensor(N), Tensor(N), N, 7], ceiling(N / 64), B=64) == limits(
+        add_one, [Tensor(N), Tensor(N), N], ceiling(N / 64), B=64
+    )
+
+
+def launch_far_rows(s: int = 64, device: str = "cuda") -> torch.Tensor:
+    out = torch.empty(2**32, device=device)
+    far_rows[(4,)](out, s, B=64)
+    return out
+
+
+def launch_add_one(n: int = 64, device: str = "cuda") -> torch.Tensor:
+    x = torch.empty(n, device=device)
+    out = torch.empty_like(x)
+    add_one[(triton.cdiv(n, 64),)](x, out, n, B=64)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("host", "fits", "wraps"),
+    [(launch_far_rows, {"s": 2**29}, {"s": 2**30}), (launch_add_one, {"n": 2**31 - 64}, {"n": 2**31 + 64})],
+)
+def test_what_wraps_is_not_exact(host: object, fits: dict[str, int], wraps: dict[str, int]) -> None:
+    target = load_target(host)  # type: ignore[arg-type]
+    within = derive(target, fits, machine_code=False)
+    assert within.exact
+    beyond = derive(target, wraps, machine_code=False)
+    assert not beyond.exact
+    assert any("wrap around" in note and "test_integer_widths.py:" in note for note in beyond.launches[0].notes)
+    with pytest.raises(UsageError, match=r"would wrap around|do not hold"):
+        within.evaluate(**wraps)
+    assert within.evaluate(**fits)["write_bytes"] == within.requested.write_bytes  # type: ignore[union-attr]
+
+
+def test_an_interval_holds_every_value() -> None:
+    draw = random.Random(5)
+    n, m = Symbol("n", poly(1)), Symbol("m", poly(1))
+    pid, lane, step = Symbol("pid", ZERO, poly(n) - 1), Symbol("lane0", ZERO, poly(7)), Symbol("step", ZERO, poly(m))
+
+    def expression(depth: int) -> Poly:
+        if depth == 0:
+            return draw.choice([poly(one) for one in (n, m, pid, lane, step)]) * draw.choice((1, 1, 2, -1)) + draw.randrange(
+                -3, 4
+            )
+        a, b = expression(depth - 1), expression(depth - 1)
+        kind = draw.randrange(6)
+        if kind == 0:
+            return a * b
+        if kind == 1:
+            return floor_div(a, poly(draw.choice((2, 3, 8))))
+        if kind == 2:
+            return mod(a, poly(m))
+        return (least, greatest)[kind % 2](a, b) if kind < 5 else a - b
+
+    known = 0
+    for _ in range(300):
+        value = expression(draw.randrange(1, 4))
+        ends = interval(value)
+        known += ends is not None
+        for at_n, at_m in product((1, 2, 5), repeat=2) if ends else ():
+            sizes = {n.key: at_n, m.key: at_m}
+            low, high = (int(numeric(end, sizes)) for end in ends or ())  # type: ignore[arg-type]
+            for place in product(range(at_n), range(8), range(at_m + 1)):
+                here = {**sizes, pid.key: place[0], lane.key: place[1], step.key: place[2]}
+                assert low <= int(numeric(value, here)) <= high, value  # type: ignore[arg-type]
+    assert known > 200
