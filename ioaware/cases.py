@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ioaware.case import Case, Work
 from ioaware.errors import UsageError
 from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP
-from ioaware.params import ELEMENT_BYTES, STANDARD_PARAMS
+from ioaware.params import ELEMENT_BYTES, STANDARD_PARAMS, Param
 from ioaware.result import ParamValue
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ ATTENTION_PARAMS = tuple(
     STANDARD_PARAMS[name]
     for name in ("batch", "heads", "seq_len", "kv_len", "head_dim", "dtype", "causal", "block_m", "block_n", "sram_elements")
 )
+
+UNMASKED_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "causal")
 
 
 def _attribute(path: str) -> Any:
@@ -58,34 +60,104 @@ def _attention(
     counts: str | None = None,
     work: str = "ioaware.kernels.attention.work:attention_work",
     family: str = "theorem 2",
+    params: tuple[Param, ...] = ATTENTION_PARAMS,
 ) -> Case:
     """Return a case of attention: `outer` is the tensor of the outer loop, whose block M sets first.
 
     `counts` is module:function in ioaware.analysis.theory.counts; `work` is called with the name and the parameters.
     """
 
-    def sized(params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
-        memory, head_dim = params["sram_elements"], params["head_dim"]
+    def sized(given: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
+        memory, head_dim = given["sram_elements"], given["head_dim"]
         if not isinstance(memory, int) or not isinstance(head_dim, int):
-            return dict(params)
+            return dict(given)
         large = -(-memory // (4 * head_dim))
         small = min(large, head_dim)
         block_m, block_n = (small, large) if outer == "kv" else (large, small)
-        return {**params, "block_m": block_m, "block_n": block_n}
+        return {**given, "block_m": block_m, "block_n": block_n}
 
-    def build(*, device: str, **params: ParamValue) -> Work:
-        return _attribute(work)(name, device=device, **sized(params))
+    def build(*, device: str, **given: ParamValue) -> Work:
+        return _attribute(work)(name, device=device, **sized(given))
 
     def closed_form(causal: bool) -> Counts:
         return _attribute(f"ioaware.analysis.theory.counts.{counts or f'{name}:counts'}")(causal)
 
-    def values(params: Mapping[str, ParamValue]) -> dict[str, int]:
-        return _attention_values(sized(params))
+    def values(given: Mapping[str, ParamValue]) -> dict[str, int]:
+        return _attention_values(sized(given))
 
-    return Case(name, title, paper, ATTENTION_PARAMS, build, closed_form, values, family)
+    return Case(name, title, paper, params, build, closed_form, values, family)
+
+
+GROUPED_PARAMS = (
+    *ATTENTION_PARAMS[:2],
+    Param("kv_heads", "int", None, "key heads, which divide heads; heads unless given", maximum=2**16),
+    *(STANDARD_PARAMS[name] for name in ("seq_len", "kv_len", "head_dim", "dtype", "causal", "block_m", "block_n")),
+)
+SPLITS = Param("splits", "int", 8, "parts of the keys", minimum=2, maximum=1024)
+
+
+def _grouped(name: str, title: str, paper: str, counts: str, *, family: str = "grouped heads") -> Case:
+    """Return a case of attention whose query heads share key heads; names with split take `splits`."""
+    packed = name.endswith("packed")
+
+    def resolved(given: Mapping[str, ParamValue]) -> dict[str, Any]:
+        integers: dict[str, Any] = dict(given)
+        integers["kv_heads"] = integers["kv_heads"] or integers["heads"]
+        integers["kv_len"] = integers["kv_len"] or integers["seq_len"]
+        if integers["heads"] % integers["kv_heads"]:
+            what = f"{name}: {integers['heads']} heads cannot share {integers['kv_heads']} key heads evenly"
+            raise UsageError(what, "kv_heads must divide heads.")
+        return integers
+
+    def build(*, device: str, **given: ParamValue) -> Work:
+        return _attribute("ioaware.kernels.attention.grouped_work:grouped_work")(name, device=device, **resolved(given))
+
+    def closed_form(causal: bool) -> Counts:
+        return _attribute(f"ioaware.analysis.theory.counts.grouped:{counts}")(causal)
+
+    def values(given: Mapping[str, ParamValue]) -> dict[str, int]:
+        integers = resolved(given)
+        group = integers["heads"] // integers["kv_heads"]
+        in_tile = group if packed else 1
+        instances = {"H": integers["heads"] // in_tile, "N": in_tile * integers["seq_len"], "G": group // in_tile}
+        return {**_attention_values(integers), **instances, "S": integers.get("splits", 1)}
+
+    params = (*GROUPED_PARAMS, SPLITS) if name.startswith("split") else GROUPED_PARAMS
+    return Case(name, title, paper, params, build, closed_form, values, family)
+
+
+SOFTMAX_PARAMS = (
+    Param("rows", "int", 4096, "rows of the matrix R"),
+    Param("cols", "int", 4096, "columns of the matrix C"),
+    STANDARD_PARAMS["dtype"],
+)
+CHUNK = Param("block_n", "int", 1024, "columns of a row in a chunk", maximum=16384)
+ONE_READ_COLS = Param("cols", "int", 4096, "columns of the matrix C", maximum=ROW_ON_CHIP)
+
+
+def _softmax(name: str, title: str, counts: str) -> Case:
+    """Return a case of softmax by rows; forms that keep a row on chip have no chunk."""
+    one_read = name.endswith("one_read")
+    rows, cols, dtype = SOFTMAX_PARAMS
+    params = (rows, ONE_READ_COLS, dtype) if one_read else (rows, cols, dtype, CHUNK)
+
+    def build(*, device: str, **given: ParamValue) -> Work:
+        return _attribute("ioaware.kernels.softmax.work:softmax_work")(name, device=device, **given)
+
+    def closed_form(causal: bool) -> Counts:
+        return _attribute(f"ioaware.analysis.theory.counts.softmax:{counts}")(causal)
+
+    def values(given: Mapping[str, ParamValue]) -> dict[str, int]:
+        integers = {key: value for key, value in given.items() if isinstance(value, int)}
+        return {"R": integers["rows"], "C": integers["cols"], "e": ELEMENT_BYTES[str(given["dtype"])]}
+
+    paper = "Milakov and Gimelshein 2018, arXiv 1805.02867"
+    return Case(name, title, paper, params, build, closed_form, values, family="softmax")
 
 
 BACKWARD = "ioaware.kernels.attention.backward_work:backward_work"
+GROUPED = "Ainslie et al. 2023, arXiv 2305.13245, in the order of Dao 2023, arXiv 2307.08691"
+SPLIT = "Dao et al. 2023, Flash-Decoding"
 FA1, FA2 = "Dao et al. 2022, arXiv 2205.14135", "Dao 2023, arXiv 2307.08691"
 
 CASES: Mapping[str, Case] = {
@@ -130,6 +202,44 @@ CASES: Mapping[str, Case] = {
             work=BACKWARD,
             family="gradients",
         ),
+        _attention(
+            "flash_lse",
+            "FlashAttention-2's order, with the log-sum-exp carried through the loop",
+            "FlashAttention's Triton implementation",
+            outer="q",
+            family="variants",
+        ),
+        _grouped("gqa", "Grouped heads: K and V read for every query head", GROUPED, "counts"),
+        _grouped("gqa_packed", "Grouped heads: the rows of a group share tiles, and K and V", GROUPED, "packed"),
+        _grouped("gqa_bwd", "Grouped heads, backward: a kernel for dK and dV, one for dQ", GROUPED, "backward"),
+        _grouped("split_kv", "Split-KV: local reducers over splits of the keys, then a combiner", SPLIT, "split"),
+        _grouped("split_kv_packed", "Split-KV with the rows of a group in one tile", SPLIT, "split_packed"),
+        _attention(
+            "logsoftmax_attention",
+            "Attention with log-softmax weights, in FlashAttention-2's order",
+            "O = (S - lse 1^T) V; the state that needs no rescale is (m, l, S V, 1^T V)",
+            outer="q",
+            counts="logsoftmax:counts",
+            family="logsoftmax",
+            params=UNMASKED_PARAMS,
+        ),
+        _attention(
+            "logsoftmax_linear",
+            "Attention with log-softmax weights as Q (K^T V) - lse (1^T V)",
+            "O = Q (K^T V) - lse (1^T V)",
+            outer="q",
+            counts="logsoftmax:linear",
+            family="logsoftmax",
+            params=UNMASKED_PARAMS,
+        ),
+        _softmax("softmax_eager", "Softmax as five kernels: 8 G accesses for G elements, and 4 a row", "eager"),
+        _softmax("softmax_materialised", "Softmax with exponentials kept in HBM: 6 G", "materialised"),
+        _softmax("softmax_safe", "Safe softmax in three passes: 4 G", "safe"),
+        _softmax("softmax_online", "Online softmax in two passes: 3 G", "online"),
+        _softmax("softmax_one_read", "Softmax of rows that stay on chip: 2 G", "one_read"),
+        _softmax("softmax_lse", "Log-sum-exp of each row: G and one a row", "lse"),
+        _softmax("softmax_bwd", "Softmax, backward, in two passes: 5 G", "backward"),
+        _softmax("softmax_bwd_one_read", "Softmax, backward, of rows that stay on chip: 3 G", "backward_one_read"),
     )
 }
 

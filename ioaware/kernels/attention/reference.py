@@ -67,3 +67,16 @@ def attention_backward_reference(
                 dk[b, h] += ds.T @ queries
                 dv[b, h] += p.T @ gradient
     return dq, dk, dv
+
+
+def logsoftmax_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Compute log_softmax(scale Q K^T) V in float64, one head and one chunk of rows at a time; layouts as above."""
+    rows_at_once = max(1, CHUNK_ELEMENTS // k.shape[2])
+    o = torch.empty(q.shape, dtype=torch.float64, device=q.device)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            keys, values = k[b, h].double(), v[b, h].double()  # [N_k, d]
+            for row in range(0, q.shape[2], rows_at_once):
+                s = q[b, h, row : row + rows_at_once].double() @ keys.T / math.sqrt(q.shape[3])  # [rows, N_k]
+                o[b, h, row : row + rows_at_once] = torch.log_softmax(s, dim=1) @ values
+    return o

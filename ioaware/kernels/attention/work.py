@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from ioaware.case import Work
 from ioaware.kernels.attention.flash1 import flash1
 from ioaware.kernels.attention.flash2 import flash2
+from ioaware.kernels.attention.flash_lse import flash_lse
 from ioaware.kernels.attention.inputs import attention_inputs
-from ioaware.kernels.attention.reference import attention_reference
+from ioaware.kernels.attention.logsoftmax import logsoftmax_attention
+from ioaware.kernels.attention.reference import attention_reference, logsoftmax_reference
 from ioaware.kernels.attention.standard import standard
 
 TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 1e-5}
@@ -25,6 +28,9 @@ FORWARDS: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tenso
     "standard": standard,
     "flash1": flash1,
     "flash2": flash2,
+    "flash_lse": flash_lse,
+    "logsoftmax_attention": logsoftmax_attention,
+    "logsoftmax_linear": partial(logsoftmax_attention, linear=True),
 }
 
 
@@ -38,7 +44,7 @@ def attention_work(
     kv_len: int | None = None,
     head_dim: int,
     dtype: str,
-    causal: bool,
+    causal: bool = False,
     block_m: int,
     block_n: int,
     **_: object,
@@ -51,13 +57,15 @@ def attention_work(
         batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, dtype=getattr(torch, dtype), device=device
     )
 
+    mask = {} if name.startswith("logsoftmax") else {"causal": causal}
+
     def run() -> torch.Tensor:
-        output = FORWARDS[name](q, k, v, causal=causal, block_m=block_m, block_n=block_n)
+        output = FORWARDS[name](q, k, v, **mask, block_m=block_m, block_n=block_n)
         return output[0] if isinstance(output, tuple) else output
 
     return Work(
         run,
         inputs=(q, k, v),
-        reference=lambda: attention_reference(q, k, v, causal=causal),
+        reference=lambda: attention_reference(q, k, v, **mask) if mask else logsoftmax_reference(q, k, v),
         tolerance=tolerance(name, q.dtype),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import sympy
 from sympy import Expr
 
 from ioaware.analysis.formulas.functions import index, series, smallest
@@ -42,15 +43,20 @@ def atomic(causal: bool) -> Counts:
     return Counts("flash2_bwd_atomic", SOURCE, steps, extra=extra, compulsory=compulsory_backward(causal))
 
 
-@cache
-def counts(causal: bool) -> Counts:
-    """Count dQ by a second kernel, which reads Q, dO, L and D once, and K and V per row block."""
+def gradients(causal: bool, group: Expr) -> tuple[Step, ...]:
+    """Return the steps of the two-kernel form per query head, of which `group` share a key head."""
     _, reads, writes, flops = _column_pass(causal, matmuls=4)
+    shared = 2 * N_k * d * (1 - 1 / group)  # of the column pass: K_j, V_j, dK_j and dV_j once for the whole group
     keys = series(visible_keys(_i), _i, T_r) if causal else N_k * T_r
     pairs = series(smallest(B_r, N - _i * B_r) * visible_keys(_i), _i, T_r) if causal else N * N_k
-    steps = (
+    return (
         Step("D = rowsum(dO O)", reads=Elements(inputs=2 * N * d), writes=Elements(fp32=N)),
-        Step("dK, dV", reads=reads, writes=writes, flops=flops),
+        Step(
+            "dK, dV",
+            reads=Elements(inputs=reads.inputs - shared, fp32=reads.fp32),
+            writes=Elements(inputs=writes.inputs - shared),
+            flops=flops,
+        ),
         Step(
             "dQ",
             reads=Elements(inputs=2 * N * d + 2 * d * keys, fp32=2 * N),
@@ -58,4 +64,10 @@ def counts(causal: bool) -> Counts:
             flops=6 * d * pairs,
         ),
     )
+
+
+@cache
+def counts(causal: bool) -> Counts:
+    """Count dQ by a second kernel, which reads Q, dO, L and D once, and K and V per row block."""
+    steps = gradients(causal, sympy.S.One)
     return Counts("flash2_bwd", SOURCE, steps, extra=Elements(fp32=N), compulsory=compulsory_backward(causal))

@@ -1,0 +1,18 @@
+"""Exact counts of attention with the log-sum-exp carried through the loop: FlashAttention-2's, in element for element."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from ioaware.analysis.theory.counting import Counts
+from ioaware.analysis.theory.counts import flash2
+from ioaware.analysis.theory.lower_bounds import compulsory
+
+SOURCE = "FlashAttention's Triton implementation; order of Dao 2023, arXiv 2307.08691, Algorithm 1"
+
+
+@cache
+def counts(causal: bool) -> Counts:
+    """Count Q once, K and V per row block, O and the fp32 log-sum-exp once: what is kept on chip moves no bytes."""
+    return replace(flash2.counts(causal), name="flash_lse", source=SOURCE, compulsory=compulsory(causal))
