@@ -55,7 +55,7 @@ def parsed(target: str) -> tuple[str, dict[str, Any]]:
 
 def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], complex]]:
     """The target with its module imported; and the time so far (see `_now`) that cut-down modules of a checkout took to import,
-    which the files of foreign targets do when they are called."""
+    which the files of third-party targets do when they are called."""
     from ioaware.cases import CASES
     from ioaware.targets.loading import load_function
 

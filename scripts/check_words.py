@@ -20,7 +20,7 @@ PLACES = ("ioaware", "scripts", "tests", "docs", "README.md", "CONTRIBUTING.md",
 INSTEAD = {
     r"nobody|somebody|anybody|whoever|strangers?|folks?": "the component's name",
     r"fore(told|tells?|see[ns]?)": "predicted, predict",
-    r"truths?": "predicate, condition",
+    r"truths?(?! values?\b)": "predicate, condition",
     r"doubts?": "caveat",
     r"(hand|seat)s? (of|that|is|are) (the )?(program|work|tile)s?|dealt|dealing": "work item, assigned, schedule",
     r"to and fro": "serpentine order",

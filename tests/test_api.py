@@ -71,7 +71,7 @@ def test_measure_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_verify_gives_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = Claim("theorem9", "1 < 2 & <b>", "nobody", "holds", {})
+    claim = Claim("theorem9", "1 < 2 & <b>", "invented", "holds", {})
     monkeypatch.setattr(verify, "verify", lambda names: [claim])
     claims = ioaware.verify("theorem9")
     assert claims == (claim,)

@@ -1,4 +1,4 @@
-"""What derivations keep on disk: found again, never trusted when damaged, never made for somebody who wants none."""
+"""What derivations keep on disk: found again, never trusted when damaged, never written where the cache is off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The set-up is redone when its inputs change, and not because somebody activated the environment it made."""
+"""The set-up is redone when its inputs change, and not because of an activated environment."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def _python(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _holds_always(expr: Any) -> bool | None:
-    """Return the truth of a condition for all values of its symbols from `SMALLEST` on; None where it varies.
+    """Return whether a condition holds for all values of its symbols from `SMALLEST` on; None where it varies.
 
     Sample sizes are tried first: sympy takes up to a second.
     """

@@ -31,7 +31,7 @@ class Library:
 
     @property
     def root(self) -> Path:
-        """The folder that absolute imports of the library start from. Raises when nobody said where the checkout is."""
+        """The folder that absolute imports of the library start from. Raises where the variable is not set."""
         given = os.environ.get(self.variable)
         if not given:
             raise FileNotFoundError(f"{self.variable} is not set: it names the library's checkout")

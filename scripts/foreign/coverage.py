@@ -1,4 +1,4 @@
-"""Every foreign target derived and traced, each in a process of its own; the outcome as a table of kernels.
+"""Every third-party target derived and traced, each in a process of its own; the outcome as a table of kernels.
 
     python scripts/foreign/coverage.py --triton PATH --liger PATH ... -o docs/results/derive-coverage.md
 
@@ -81,7 +81,7 @@ LIBRARIES = {
     ),
 }
 
-# Differences somebody has looked into, by target and kernel.
+# Explained differences, by target and kernel.
 EXPLAINED = {
     ("unsloth.py:layer_norm", "layernorm_backward"): "the bias is loaded and not used: the compiler drops the load, "
     "the interpreter makes it",

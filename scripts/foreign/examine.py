@@ -1,4 +1,4 @@
-"""One foreign target derived and held against its trace: at the sizes given, and, the same formulas evaluated, at others."""
+"""Derive one third-party target and compare with its trace, at the given sizes and, with the same formulas, at others."""
 
 from __future__ import annotations
 

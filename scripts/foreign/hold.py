@@ -1,4 +1,4 @@
-"""Recorded counters of foreign kernels held against what `derive` says of the same launches, term by term, as a document.
+"""Recorded counters of third-party kernels held against what `derive` says of the same launches, term by term, as a document.
 
     PYTHONPATH=. python scripts/foreign/hold.py ioaware/recorded/foreign -o docs/results/derive-against-counters.md [--derive]
 

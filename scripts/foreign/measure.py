@@ -1,4 +1,4 @@
-"""The study of foreign kernels on a GPU: bytes alone, several points in each profiled process, and what the L1s saw.
+"""The study of third-party kernels on a GPU: bytes alone, several points in each profiled process, and what the L1s saw.
 
     PYTHONPATH=. FOREIGN_LIGER=PATH ... python scripts/foreign/measure.py scripts/foreign/h200-foreign.toml --store FILE
 

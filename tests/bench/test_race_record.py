@@ -52,7 +52,7 @@ def test_a_line_cut_short_by_a_kill_is_taken_off_and_only_that(tmp_path: Path) -
     ],
 )
 def test_a_foreign_file_is_left_as_it_is(content: str, tmp_path: Path) -> None:
-    """Also after a record, as when somebody edited the file."""
+    """Also after a record, as when the file was edited."""
     path = tmp_path / "mine.json"
     path.write_text(content)
     with pytest.raises(DataError):

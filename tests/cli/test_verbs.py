@@ -193,7 +193,7 @@ def claim(verdict: Any) -> Claim:
     }
     point = {"part": "a", "where": "flash2 N=64", "expected": 8, "observed": 8}
     found = {"parts": [part], "exponents": [power], "points": [point], "notes": ["a remark"]}
-    return Claim("theorem9", "Bytes are bytes.", "nobody, never", verdict, found)
+    return Claim("theorem9", "Bytes are bytes.", "invented", verdict, found)
 
 
 @pytest.mark.parametrize(

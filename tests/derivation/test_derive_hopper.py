@@ -1,4 +1,4 @@
-"""The Hopper kernels' formulas under a causal mask, whose tiles are dealt to and fro or in pairs: closed, short, and equal to
+"""The Hopper kernels' formulas under a causal mask, with tiles in serpentine order or in pairs: closed, short, and equal to
 all lanes and sectors counted one by one at small sizes."""
 
 from __future__ import annotations

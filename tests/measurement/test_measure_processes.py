@@ -1,4 +1,4 @@
-"""Worker processes: deadlines, floods and deaths; the lease of the GPU; nothing that outlives whoever waits for it."""
+"""Worker processes: deadlines, floods and deaths; the lease of the GPU; no process outlives its parent."""
 
 import resource
 import signal

@@ -1,4 +1,4 @@
-"""The recorded counters of foreign kernels and what derive says of them: every term, and the document made of both."""
+"""The recorded counters of third-party kernels and what derive says of them: every term, and the document made of both."""
 
 from __future__ import annotations
 

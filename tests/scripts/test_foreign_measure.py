@@ -1,4 +1,4 @@
-"""The script that measures foreign kernels: whose counters are whose, where several points share a profiled process."""
+"""The script that measures third-party kernels: whose counters are whose, where several points share a profiled process."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_a_flipped_digit_does_not_pass_for_a_number(filled: Path) -> None:
     "change", ["status = 'ok'", "record = replace(record, ':64', ':65')", "source = 'trace'", "digest = 'x'"]
 )
 def test_a_row_that_was_changed_has_no_status(tmp_path: Path, change: str) -> None:
-    """By whoever has SQLite: a sweep that counts points must not take it for done."""
+    """By another SQLite client: a sweep that counts points must not take it for done."""
     point = a_point()
     with Store(tmp_path / "s.db") as store:
         store.add(point, a_result(point, "unstable"))

@@ -21,15 +21,15 @@ class Caveat:
         return sentences([self])[0]
 
 
-def sentences(doubts: Iterable[Caveat]) -> list[str]:
+def sentences(caveats: Iterable[Caveat]) -> list[str]:
     """Return the caveats as sentences, equal ones merged.
 
     Example: `tt.load at a.py:7, 9 and tt.store at a.py:12 count in terms of n`.
     """
     alike: dict[tuple[str, str, str, str], dict[str, dict[str, None]]] = {}
-    for doubt in doubts:
-        lines = alike.setdefault((doubt.of, doubt.one, doubt.many, doubt.rest), {}).setdefault(doubt.operation, {})
-        lines[doubt.line] = None
+    for caveat in caveats:
+        lines = alike.setdefault((caveat.of, caveat.one, caveat.many, caveat.rest), {}).setdefault(caveat.operation, {})
+        lines[caveat.line] = None
     sentences: list[str] = []
     for (of, one, many, rest), operations in alike.items():
         several = sum(map(len, operations.values())) > 1

@@ -151,7 +151,7 @@ class _Counting:
 
     def traffic(self, kernel: str) -> KernelTraffic:
         accesses: list[Access] = []
-        doubts: list[Caveat] = []
+        caveats: list[Caveat] = []
         counted: dict[AccessKind, list[Counted]] = {"read": [], "write": [], "atomic": []}
         sectors: dict[AccessKind, list[SectorTotal | None]] = {"read": [], "write": [], "atomic": []}
         for touch in self.walk.record.touches:
@@ -174,10 +174,10 @@ class _Counting:
             for where in self.merged_loops((mask, touch.target.offset), scopes) if asked else ():
                 swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
                 touched.append(sector_total(swept, where.scopes, where.programs))
-            of_lanes = self.doubts(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
+            of_lanes = self.caveats(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
             of_sectors = self.sector_doubts(touch, touched)
             accesses.append(self.access(touch, lanes, executions, touched, of_lanes, of_sectors))
-            doubts += (*of_lanes, *of_sectors)
+            caveats += (*of_lanes, *of_sectors)
             sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
@@ -200,7 +200,7 @@ class _Counting:
             over_grid(products),
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
-            notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(doubts)])),
+            notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(caveats)])),
             limits=width_limits(self.walk.record.widths, self.grid.sizes),
         )
 
@@ -251,14 +251,14 @@ class _Counting:
         return kept, data
 
     @staticmethod
-    def doubts(touch: Touch, dropped: Sequence[Unknown], named: Sequence[Unknown]) -> tuple[Caveat, ...]:
+    def caveats(touch: Touch, dropped: Sequence[Unknown], named: Sequence[Unknown]) -> tuple[Caveat, ...]:
         """Return a caveat for each unknown that keeps a count from being exact."""
 
-        def doubt(rest: str) -> Caveat:
+        def caveat(rest: str) -> Caveat:
             return Caveat(touch.operation, _line(touch), "counts", "count", rest)
 
-        found = [doubt(f"at most: {u.name} decides the lanes and {u.why}") for u in dropped]
-        found += [doubt(f"in terms of {u.name}: {u.why}{SAME_EVERYWHERE if varies(u) else ''}") for u in named]
+        found = [caveat(f"at most: {u.name} decides the lanes and {u.why}") for u in dropped]
+        found += [caveat(f"in terms of {u.name}: {u.why}{SAME_EVERYWHERE if varies(u) else ''}") for u in named]
         return tuple(dict.fromkeys(found))
 
     @staticmethod
@@ -268,8 +268,8 @@ class _Counting:
         if None in touched:
             unknown = "not known: their addresses are not affine in the lanes"
             return (Caveat(touch.operation, line, "are", "are", unknown, of),)
-        found = dict.fromkeys(doubt for sector in touched if sector for doubt in sector.doubts)
-        return tuple(Caveat(touch.operation, line, "at most:", "at most:", doubt, of) for doubt in found)
+        found = dict.fromkeys(caveat for sector in touched if sector for caveat in sector.caveats)
+        return tuple(Caveat(touch.operation, line, "at most:", "at most:", caveat, of) for caveat in found)
 
 
 def _line(touch: Touch) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 # Logarithms and least squares in doubles are good to about this much; an interval narrower than it (exact data leave
-# no residual) would exclude the truth by rounding alone.
+# no residual) would exclude the true value by rounding alone.
 ROUNDING = 1e-12
 
 

@@ -24,7 +24,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A branch that is taken where `truth` is 1."""
+    """A branch that is taken where its condition is 1."""
 
     truth: Poly
 

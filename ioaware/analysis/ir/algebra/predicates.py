@@ -32,7 +32,7 @@ def is_zero(value: Poly) -> Poly:
 
 
 def negation(truth: Poly) -> Poly:
-    """Return 1 - truth; a single inequality is reversed."""
+    """Return 1 - condition; a single inequality is reversed."""
     atom = truth.atom
     if isinstance(atom, Test) and not atom.equal:
         return at_least_zero(-atom.value - 1)

@@ -1,4 +1,4 @@
-"""Rules for integer and truth-value operations of the `arith` dialect.
+"""Rules for integer and boolean operations of the `arith` dialect.
 
 Overflow is not modelled: indices do not wrap.
 """

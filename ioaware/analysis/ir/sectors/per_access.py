@@ -59,7 +59,7 @@ def sectors_of(touch: Touch) -> Sectors | None:
         return rows_of_a_mask(touch, mask, address)
     axes, guard = found
     counted = _sum_of_rows(address, axes, touch.element_bytes)
-    return None if counted is None else Sectors(guard * counted.count, counted.doubts)
+    return None if counted is None else Sectors(guard * counted.count, counted.caveats)
 
 
 def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
@@ -74,8 +74,8 @@ def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
             return None
         found += [each] if each is not None else []
     both = ("lanes of two branches may share sectors",) if len(found) > 1 else ()
-    doubts = dict.fromkeys((*(doubt for each in found for doubt in each.doubts), *both))
-    return Sectors(total(each.count for each in found), tuple(doubts))
+    caveats = dict.fromkeys((*(caveat for each in found for caveat in each.caveats), *both))
+    return Sectors(total(each.count for each in found), tuple(caveats))
 
 
 def _axes(shape: Sequence[int], mask: Poly, address: Poly) -> tuple[list[Axis], Poly] | None:
@@ -161,7 +161,7 @@ def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | N
             moving.append(axis)
     run, rows = _merged(moving)
     counted = _rows(address, run, rows, width)
-    return None if counted is None else Sectors(present * counted.count, counted.doubts)
+    return None if counted is None else Sectors(present * counted.count, counted.caveats)
 
 
 def _merged(axes: Sequence[Axis]) -> tuple[Axis | None, list[Axis]]:
@@ -198,24 +198,24 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
     each = run_sectors(base, span, stride, count)
     if each is None:
         return None
-    doubts: list[str] = []
+    caveats: list[str] = []
     if run is not None and run.wrap is not None and (mod(base, SECTOR).terms or mod(run.stride * run.wrap, SECTOR).terms):
-        doubts.append("lanes wrap around")
+        caveats.append("lanes wrap around")
         each = floor_div(span, SECTOR) + 3
     if has_unknown(each):
-        doubts.append("memory decides where rows start")
+        caveats.append("memory decides where rows start")
         each = resolve_tests(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, SECTOR))
     present = resolve_tests(at_least_zero(count - 1))  # rows without lanes share nothing
     for axis in sorted(rows, key=lambda a: (a.stride.constant is None, int(a.stride.constant or 0), len(a.stride.key))):
-        shared = _shared(base, span, axis, present, doubts)
+        shared = _shared(base, span, axis, present, caveats)
         each = sum_rows(each, axis.lane, axis.low, axis.high) - shared
         present = present * resolve_tests(at_least_zero(axis.count - 1))
         span = span + axis.stride * (axis.count - 1)
         base = substitute(base, {axis.lane.key: axis.low})
-    return Sectors(each, tuple(doubts))
+    return Sectors(each, tuple(caveats))
 
 
-def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, doubts: list[str]) -> Poly:
+def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, caveats: list[str]) -> Poly:
     """Return the sectors that a row of this axis shares with the row before, if rows are `present`.
 
     Returns 0 and adds a caveat where that is not known.
@@ -233,10 +233,10 @@ def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, doubts: list[str]
     ):
         return ZERO
     if not apart:
-        doubts.append("rows may overlap")
+        caveats.append("rows may overlap")
         return ZERO
     if axis.wrap is not None:
-        doubts.append("rows that wrap around may share sectors")
+        caveats.append("rows that wrap around may share sectors")
         return ZERO
     before = substitute(base, {axis.lane.key: poly(axis.lane) - 1}) + span - 1
     same = at_least_zero(floor_div(before, SECTOR) - floor_div(base, SECTOR))

@@ -19,10 +19,10 @@ PATIENT = 7  # a proof that rows do not overlap decides between a number and a b
 
 @dataclass(frozen=True, slots=True)
 class Sectors:
-    """Sectors of one execution; an upper bound where `doubts` is not empty."""
+    """Sectors of one execution; an upper bound where `caveats` is not empty."""
 
     count: Poly
-    doubts: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
 
 def run_sectors(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | None:

@@ -29,7 +29,7 @@ class SectorTotal:
     anyway: Poly | None
     aligned: Poly
     needed: Mapping[Symbol, int]
-    doubts: tuple[str, ...]
+    caveats: tuple[str, ...]
     each: Counted | None = None
     """What `aligned` is the sum of, with each length needed as so many times another."""
 
@@ -86,11 +86,11 @@ def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> S
     if plain is not None and has_unknown(plain.count):
         return None
     rows = alignment(touch.target.offset)
-    if plain is not None and not rows and not plain.doubts:
+    if plain is not None and not rows and not plain.caveats:
         closed = programs.sum(repeat_in_scopes(plain.count, scopes))
         return SectorTotal(closed, closed, {}, (), (plain.count, tuple(scopes), programs))
     anyway = None if plain is None else _summed(plain.count, scopes, programs)
-    fallback = None if plain is None or anyway is None else SectorTotal(anyway, anyway, {}, plain.doubts)
+    fallback = None if plain is None or anyway is None else SectorTotal(anyway, anyway, {}, plain.caveats)
     for needed in (rows, _joined(rows, whole_tiles(touch.target.offset, touch.mask))):
         forth, back, _ = multiples(needed)
         spread = Placed((touch.mask, touch.target.offset), tuple(scopes), programs).rewritten(forth)
@@ -100,7 +100,7 @@ def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> S
             continue
         each = (alike.count, spread.scopes, spread.programs)
         found = SectorTotal(anyway, substitute(total_count([each]), back), needed, _unless(plain, alike, needed), each)
-        if not alike.doubts:
+        if not alike.caveats:
             return found
         fallback = found if fallback is None or needed == rows else fallback
     return fallback
@@ -110,8 +110,8 @@ def _unless(plain: Sectors | None, alike: Sectors, needed: Mapping[Symbol, int])
     """Return the caveats of a bound, and the lengths for which it is exact."""
     lengths = " and ".join(f"{symbol.name} % {multiple} == 0" for symbol, multiple in needed.items())
     if plain is None:
-        return (f"known only where {lengths}", *alike.doubts)
-    return tuple(doubt if alike.doubts else f"{doubt}, unless {lengths}" for doubt in plain.doubts)
+        return (f"known only where {lengths}", *alike.caveats)
+    return tuple(caveat if alike.caveats else f"{caveat}, unless {lengths}" for caveat in plain.caveats)
 
 
 def _joined(one: Mapping[Symbol, int], other: Mapping[Symbol, int]) -> dict[Symbol, int]:

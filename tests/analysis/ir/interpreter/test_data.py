@@ -95,7 +95,7 @@ def test_a_spinning_lock_counts_its_iterations_as_an_unknown() -> None:
     assert unknown.startswith("iterations@test_data.py:")
     traced = launched.trace({"N": 3}).requested
     assert traced is not None
-    assert derived.atomic_bytes.evaluate({"N": 3, unknown: 0}) == traced.atomic_bytes  # nobody waits in the interpreter
+    assert derived.atomic_bytes.evaluate({"N": 3, unknown: 0}) == traced.atomic_bytes  # no program waits in the interpreter
     assert derived.write_bytes.evaluate({"N": 3}) == traced.write_bytes
 
 
