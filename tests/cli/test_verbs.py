@@ -252,6 +252,19 @@ def test_sweep_says_progress_on_stderr_unless_quiet(study: Path, tmp_path: Path,
     assert json.loads(loud.out)["statuses"] == json.loads(quiet.out)["statuses"]
 
 
+def test_points_that_stay_open_are_5(said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine cannot run their source, which is not their failure; what failed besides is worse."""
+    monkeypatch.setattr("ioaware.sweep.runner.gpu_name", lambda: "no GPU")
+    monkeypatch.setattr("ioaware.sweep.gpu_name.gpu_name", lambda: "no GPU")
+    study, store = tmp_path / "open.toml", tmp_path / "open.db"
+    study.write_text('[[grid]]\nsources = ["predict", "measure"]\ntargets = ["flash2"]\nparams = { seq_len = 64 }\n')
+    text = said("sweep", study, "--store", store, code=5)
+    assert "1 ok, 1 open" in text
+    assert "not run here: measure" in text
+    assert said("sweep", study, "--store", store, "--source", "predict", code=0)
+    assert said("sweep", study, "--store", store, code=5)
+
+
 def test_a_point_that_fails_is_3_now_and_later(said, tmp_path: Path) -> None:
     """A later run that asks nothing anew still says that the store is not all right."""
     study = tmp_path / "broken.toml"

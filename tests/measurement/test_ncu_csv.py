@@ -219,3 +219,11 @@ def test_the_fixtures_know_every_metric_asked_for() -> None:
         SHARED_DYNAMIC,
     }
     assert read_table(REAL, [Metric(metric.name, metric.dimension) for metric in METRICS]).rows
+
+
+@pytest.mark.parametrize("order", [(0, 3), (3, 0), (0, 1, 3)])
+def test_a_kernel_in_nested_ranges_is_of_the_innermost(order: tuple[int, ...]) -> None:
+    """A launch in a launch's pre-run hook: indices grow as ranges open, whatever the order of ncu's columns."""
+    text = " ".join(f'"{index}:ioaware:{launch}:none:none:none:none"' for index, launch in enumerate(order))
+    table = read_table(edited(cell(2, RANGES, text)), METRICS)
+    assert table.rows[0].launch_index == max(order)

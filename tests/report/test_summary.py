@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ioaware.report.comparable_points import Points
 from ioaware.report.summary import summarise
 from ioaware.result import Result, Traffic
@@ -44,6 +46,19 @@ def test_the_worst_measured_deviation_is_named_with_its_place(result_of: Make) -
     text = summary([*predicted, *measured])
     assert "within 0.1 % of the prediction at 1 of 2 measured points" in text
     assert "in flash1 at N = 1,024, d = 64, blocks 64×64" in text
+
+
+@pytest.mark.parametrize(("factor", "above"), [(0.9, False), (1.1, True)])
+def test_whether_a_measurement_is_above_the_prediction_is_said(result_of: Make, factor: float, above: bool) -> None:
+    """Below it an L1 serves reads; above it a prediction is wrong."""
+    predicted = [result_of("flash2", n) for n in (1024, 2048)]
+    measured = [result_of("flash2", n, source="measure") for n in (1024, 2048)]
+    requested = predicted[1].requested
+    assert requested is not None
+    moved = Traffic(round(factor * (requested.read_bytes or 0)), round(factor * (requested.write_bytes or 0)))
+    text = summary([*predicted, measured[0], replace(measured[1], requested=moved)])
+    assert "at 1 of 2 measured points; the largest deviation is" in text
+    assert ("none is above it" in text) == (not above)
 
 
 def test_ratios_at_the_largest_common_length(result_of: Make) -> None:

@@ -100,6 +100,28 @@ def test_every_misfortune_is_one_failed_record_and_the_rest_complete(store: Stor
     assert survivors() == []
 
 
+@pytest.mark.parametrize("name", ["leave_child", "leave_child_apart"])
+def test_a_good_point_leaves_no_process(store: Store, name: str) -> None:
+    """While the sweep goes on, not only at its end."""
+    alive: list[list[int]] = []
+
+    def progress(done: int, total: int, point: Point, status: str) -> None:
+        if point.target.endswith(f":{name}"):
+            deadline = time.monotonic() + 5
+            while len(sleepers()) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            alive.append(sleepers())
+
+    outcome = run_study(study_of(name, "nap"), store, workers=1, entry=STUB, progress=progress)
+    assert outcome.statuses == {"ok": 2}
+    assert alive == [[]]
+
+
+def sleepers() -> list[int]:
+    """The `sleep` processes among them."""
+    return [pid for pid in survivors() if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"]
+
+
 def test_a_second_run_asks_nothing_and_a_retry_only_what_failed(store: Store) -> None:
     study = study_of("ok", "leave", sizes=2)
     assert run_study(study, store, entry=STUB).statuses == {"ok": 2, "failed": 2}

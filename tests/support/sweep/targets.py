@@ -49,6 +49,16 @@ def nap() -> None:
     time.sleep(0.02)
 
 
+def leave_child() -> None:
+    """A good point that forgets a process of its own."""
+    subprocess.Popen(["sleep", str(HANG_S)])
+
+
+def leave_child_apart() -> None:
+    """The same, in a session of its own."""
+    subprocess.Popen(["sleep", str(HANG_S)], start_new_session=True)
+
+
 def crash() -> None:
     print("before the fall")
     raise RuntimeError("planted")
