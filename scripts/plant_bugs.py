@@ -103,7 +103,7 @@ def run_tests(tests: Sequence[str], folder: Path) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "IOAWARE_CACHE_DIR": ""}
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - our own interpreter
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired:
@@ -114,8 +114,11 @@ def run_tests(tests: Sequence[str], folder: Path) -> tuple[int, str]:
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return the outcomes as a page of the documentation."""
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"], capture_output=True, text=True, check=False
+    commit = subprocess.run(  # noqa: S603
+        ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.strip()
     caught = sum(outcome.caught for outcome in outcomes)
     rows = [
