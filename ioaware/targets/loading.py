@@ -39,7 +39,11 @@ def load_function(spec: str) -> Callable[..., Any]:
 
 def load_file(path: Path) -> ModuleType:
     """Import a file as a new module with a unique name, its directory on the import path."""
-    if not path.is_file():
+    try:
+        found = path.is_file()
+    except OSError as error:  # a name that is too long for a file
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    if not found:
         raise UsageError(f"there is no file {path}", "Check the path; it is relative to the current directory.")
     path = path.resolve()
     name = f"ioaware_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -43,7 +44,7 @@ class Argument:
         if word == "none" and not self.required and self.default is None:
             return None
         if self.kind == "any":
-            return infer_value(text)
+            return self.check(infer_value(text))
         if self.kind == "bool" and word in TRUE_WORDS | FALSE_WORDS:
             return word in TRUE_WORDS
         if self.kind in ("str", "dtype"):
@@ -62,6 +63,10 @@ class Argument:
                 return None
         if self.kind == "dtype":
             return self._dtype_name(value)
+        if type(value) is float and not math.isfinite(value):
+            raise UsageError(f"{self.name}={value} cannot work: parameters are finite numbers")
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            raise UsageError(f"{self.name}={str(value)[:40]}... cannot work: integers have at most 64 bits")
         if self.kind == "float" and type(value) is int:
             return float(value)
         if self.kind == "any" or KINDS.get(type(value)) == self.kind:

@@ -197,3 +197,26 @@ def test_compulsory_bytes_of_a_case_are_the_predicted_ones(causal: bool) -> None
     assert predicted is not None
     assert (compulsory.read_bytes, compulsory.write_bytes) == (predicted.read_bytes, predicted.write_bytes)
     assert compulsory_bytes("file.py:flash1", params) is None
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e400", "9" * 4000, "9" * 5000])
+@pytest.mark.parametrize("kind", ["n: int = 1", "n: float = 1.0", "n=1", "n"])
+def test_numbers_that_no_record_can_hold_are_refused(kind: str, text: str, tmp_path: Path) -> None:
+    """Before the function runs: its result could not be written as JSON."""
+    (tmp_path / "sized.py").write_text(f"def work({kind}):\n    raise RuntimeError('it ran')\n")
+    target = load_target(f"{tmp_path / 'sized.py'}:work")
+    with pytest.raises(UsageError, match="cannot work"):
+        target.resolve({"n": text}, typed=True)
+
+
+def test_a_path_too_long_for_any_file_is_no_target() -> None:
+    with pytest.raises(UsageError, match=r"cannot be read|no file"):
+        load_target("a" * 5000 + ".py:work")
+
+
+def test_integers_have_64_bits(tmp_path: Path) -> None:
+    (tmp_path / "sized.py").write_text("def work(n: int = 1):\n    pass\n")
+    target = load_target(f"{tmp_path / 'sized.py'}:work")
+    assert target.resolve({"n": str(2**63 - 1)}, typed=True)["n"] == 2**63 - 1
+    with pytest.raises(UsageError, match="64 bits"):
+        target.resolve({"n": str(2**63)}, typed=True)
