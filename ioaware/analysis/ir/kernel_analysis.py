@@ -175,7 +175,7 @@ class _Counting:
                 swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
                 touched.append(sector_total(swept, where.scopes, where.programs))
             of_lanes = self.caveats(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
-            of_sectors = self.sector_doubts(touch, touched)
+            of_sectors = self.sector_caveats(touch, touched)
             accesses.append(self.access(touch, lanes, executions, touched, of_lanes, of_sectors))
             caveats += (*of_lanes, *of_sectors)
             sectors[touch.kind] += touched
@@ -262,7 +262,7 @@ class _Counting:
         return tuple(dict.fromkeys(found))
 
     @staticmethod
-    def sector_doubts(touch: Touch, touched: Sequence[SectorTotal | None]) -> tuple[Caveat, ...]:
+    def sector_caveats(touch: Touch, touched: Sequence[SectorTotal | None]) -> tuple[Caveat, ...]:
         """Return the caveats that keep the sectors of an access from being known."""
         of, line = "sectors of ", _line(touch)
         if None in touched:
