@@ -9,6 +9,7 @@ and the tests to run. It is caught if they fail or run out of time. The same tes
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -64,15 +65,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="only bugs whose name contains one of these")
     parser.add_argument("--record", type=Path, help="write the table here")
+    parser.add_argument("--log", type=Path, help="append outcomes here; bugs that are in it are not planted again")
     options = parser.parse_args(arguments)
     bugs = [bug for bug in read_bugs() if not options.names or any(name in bug.name for name in options.names)]
+    known = read_log(options.log) if options.log and options.log.exists() else {}
     with tempfile.TemporaryDirectory(prefix="ioaware-bugs-") as folder:
-        outcomes = list(plant_all(bugs, Path(folder)))
+        for outcome in plant_all([bug for bug in bugs if bug.name not in known], Path(folder)):
+            known[outcome.bug.name] = (outcome.caught, outcome.test)
+            if options.log:
+                with options.log.open("a", encoding="utf-8") as log:
+                    log.write(json.dumps([outcome.bug.name, outcome.caught, outcome.test]) + "\n")
+    outcomes = [Outcome(bug, *known[bug.name]) for bug in bugs]
     caught = sum(outcome.caught for outcome in outcomes)
     print(f"{caught} of {len(outcomes)} caught")
     if options.record:
         options.record.write_text(table(outcomes), encoding="utf-8")
     return 0 if caught >= 0.9 * len(outcomes) else 1
+
+
+def read_log(path: Path) -> dict[str, tuple[bool, str]]:
+    """Return the outcomes of an earlier run by the bugs' names."""
+    lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    return {name: (caught, test) for name, caught, test in lines}
 
 
 def plant_all(bugs: Iterable[Bug], folder: Path) -> Iterable[Outcome]:
