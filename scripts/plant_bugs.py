@@ -66,11 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="only bugs whose name contains one of these")
     parser.add_argument("--record", type=Path, help="write the table here")
     parser.add_argument("--log", type=Path, help="append outcomes here; bugs that are in it are not planted again")
+    parser.add_argument("--trust", action="store_true", help="do not run the tests without the bug first: they passed just now")
     options = parser.parse_args(arguments)
     bugs = [bug for bug in read_bugs() if not options.names or any(name in bug.name for name in options.names)]
     known = read_log(options.log) if options.log and options.log.exists() else {}
     with tempfile.TemporaryDirectory(prefix="ioaware-bugs-") as folder:
-        for outcome in plant_all([bug for bug in bugs if bug.name not in known], Path(folder)):
+        for outcome in plant_all([bug for bug in bugs if bug.name not in known], Path(folder), trust=options.trust):
             known[outcome.bug.name] = (outcome.caught, outcome.test)
             if options.log:
                 with options.log.open("a", encoding="utf-8") as log:
@@ -89,7 +90,7 @@ def read_log(path: Path) -> dict[str, tuple[bool, str]]:
     return {name: (caught, test) for name, caught, test in lines}
 
 
-def plant_all(bugs: Iterable[Bug], folder: Path) -> Iterable[Outcome]:
+def plant_all(bugs: Iterable[Bug], folder: Path, *, trust: bool = False) -> Iterable[Outcome]:
     """Yield the outcome of each bug, planted alone in a copy of the repository."""
     for name in COPIED:
         source = ROOT / name
@@ -97,7 +98,7 @@ def plant_all(bugs: Iterable[Bug], folder: Path) -> Iterable[Outcome]:
         shutil.copytree(source, folder / name, ignore=ignore) if source.is_dir() else shutil.copy2(source, folder / name)
     sound: set[tuple[str, ...]] = set()
     for bug in bugs:
-        if bug.tests not in sound:
+        if bug.tests not in sound and not trust:
             code, test = run_tests(bug.tests, folder)
             if code != 0:
                 raise SystemExit(f"{bug.name}: its tests fail without it: {test}")

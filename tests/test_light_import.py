@@ -1,4 +1,4 @@
-"""Importing ioaware, and asking it for help, loads nothing heavy and takes no time worth noticing."""
+"""Import of ioaware and its help: no heavy library, no noticeable time."""
 
 from __future__ import annotations
 

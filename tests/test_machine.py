@@ -1,4 +1,4 @@
-"""Machines: presets that hang together and name their sources, names as people type them, detection from what a driver says."""
+"""Machines: consistent presets with sources, names as people type them, detection from a driver's report."""
 
 from __future__ import annotations
 

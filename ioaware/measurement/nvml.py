@@ -154,9 +154,9 @@ def open_gpu(library: NvmlLibrary, environ: Mapping[str, str] | None = None) -> 
     return Gpu(library, handle)
 
 
-def _try(library: NvmlLibrary, ask: Callable[[], Any]) -> Any:
+def _try(library: NvmlLibrary, call: Callable[[], Any]) -> Any:
     try:
-        return ask()
+        return call()
     except (library.NVMLError, AttributeError):
         return None
 

@@ -39,7 +39,7 @@ WARM_UP_S = 0.1
 
 
 @dataclass(frozen=True)
-class Bench:
+class GpuContext:
     """The GPU through torch and through NVML, and the processes of this worker on it."""
 
     device: Cuda
@@ -79,9 +79,9 @@ def measure_point(mode: Mode, spec: Spec) -> Report:
         try:
             others = _other_processes(gpu)
             device = Cuda()
-            bench = Bench(device, gpu, frozenset(set(gpu.processes()) - others))
+            context = GpuContext(device, gpu, frozenset(set(gpu.processes()) - others))
             device.seed(SEED)
-            return mode(target.name, params, target.build(device=device.name, **params), bench, spec)
+            return mode(target.name, params, target.build(device=device.name, **params), context, spec)
         finally:
             faulthandler.cancel_dump_traceback_later()
 
@@ -94,9 +94,9 @@ def _other_processes(gpu: Gpu) -> set[int]:
     return found
 
 
-def time_work(target: str, params: dict[str, ParamValue], work: Work, bench: Bench, spec: Spec) -> Report:
+def time_work(target: str, params: dict[str, ParamValue], work: Work, context: GpuContext, spec: Spec) -> Report:
     """Check, then measure launches, memory, time, clocks and energy. A refused output stops it."""
-    device, gpu = bench.device, bench.gpu
+    device, gpu = context.device, context.gpu
     size = output_check.output_bytes(work.run())  # compiles and tunes
     with watch_launches() as launches:
         peak, output = device.peak_requested_bytes(work.run)
@@ -109,12 +109,12 @@ def time_work(target: str, params: dict[str, ParamValue], work: Work, bench: Ben
     )
     if refused:
         return report
-    timing, snapshots = _time(work, bench, spec)
-    telemetry, notes = _sustain(work, bench, spec, timing)
+    timing, snapshots = _time(work, context, spec)
+    telemetry, notes = _sustain(work, context, spec, timing)
     after = gpu.snapshot()
     telemetry |= {"before": snapshots[0].to_dict(), "after": after.to_dict()}
     throttled = throttled_reasons(gpu.limits, snapshots)
-    unstable = unstable_reasons(gpu.limits, [*snapshots, after], bench.own_processes, device.uuid)
+    unstable = unstable_reasons(gpu.limits, [*snapshots, after], context.own_processes, device.uuid)
     later = [reason for reason in throttled_reasons(gpu.limits, [after]) if reason not in throttled]
     notes += [f"after the back-to-back calls, not the timed ones: {reason}" for reason in later]
     return replace(
@@ -147,9 +147,9 @@ def check_work(work: Work, device: Cuda, poison_bytes: int) -> tuple[Check | Non
     return check, norm, None
 
 
-def _time(work: Work, bench: Bench, spec: Spec) -> tuple[Timing, list[Snapshot]]:
+def _time(work: Work, context: GpuContext, spec: Spec) -> tuple[Timing, list[Snapshot]]:
     """Time the repetitions, with NVML snapshots before, during and after them."""
-    device, gpu = bench.device, bench.gpu
+    device, gpu = context.device, context.gpu
     hold = device.host_seconds(work.run)
     once = device.timer(work.run, hold, gpu.limits.max_sm_clock_mhz)
     warm = time.monotonic() + WARM_UP_S
@@ -162,11 +162,11 @@ def _time(work: Work, bench: Bench, spec: Spec) -> tuple[Timing, list[Snapshot]]
     return timing, snapshots
 
 
-def _sustain(work: Work, bench: Bench, spec: Spec, timing: Timing) -> tuple[dict[str, Any], list[str]]:
+def _sustain(work: Work, context: GpuContext, spec: Spec, timing: Timing) -> tuple[dict[str, Any], list[str]]:
     """Measure energy per call and HBM bandwidth over back-to-back calls, with a warm L2."""
     if spec.window_s < MINIMUM_WINDOW_S:
         return {}, [f"no energy and no GPM bandwidth: a window of {spec.window_s} s is shorter than {MINIMUM_WINDOW_S} s"]
-    device, gpu = bench.device, bench.gpu
+    device, gpu = context.device, context.gpu
     window = GpmWindow(gpu) if GpmWindow.is_supported(gpu) else None
     if timing.median_ns < MINIMUM_WINDOW_S * 1e9:
         device.run_back_to_back(work.run, MINIMUM_WINDOW_S, timing.median_ns)
@@ -191,9 +191,9 @@ def _sustain(work: Work, bench: Bench, spec: Spec, timing: Timing) -> tuple[dict
     return telemetry, notes
 
 
-def profile_work(target: str, params: dict[str, ParamValue], work: Work, bench: Bench, spec: Spec) -> Report:  # noqa: ARG001
+def profile_work(target: str, params: dict[str, ParamValue], work: Work, context: GpuContext, spec: Spec) -> Report:  # noqa: ARG001
     """Run once under the profiler, each Triton launch in its NVTX range, after a call that must launch the same."""
-    device = bench.device
+    device = context.device
     work.run()
     with watch_launches() as rehearsed:
         work.run()
@@ -206,7 +206,7 @@ def profile_work(target: str, params: dict[str, ParamValue], work: Work, bench: 
     return Report(target, params, tuple(launches), output_norm=output_check.output_norm(output), notes=tuple(notes))
 
 
-Mode = Callable[[str, "dict[str, ParamValue]", "Work", Bench, Spec], Report]
+Mode = Callable[[str, "dict[str, ParamValue]", "Work", GpuContext, Spec], Report]
 MODES: dict[str, Mode] = {"time": time_work, "profile": profile_work}
 
 if __name__ == "__main__":

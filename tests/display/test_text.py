@@ -1,4 +1,4 @@
-"""Hostile text made visible: nothing that moves, hides or reorders its neighbours comes through."""
+"""Untrusted text: no character that moves, hides or reorders its neighbours is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers as text: units, rounding at their borders, and nothing that a reader could misread."""
+"""Numbers as text: units, rounding at their borders, unambiguous forms."""
 
 from __future__ import annotations
 

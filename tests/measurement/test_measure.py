@@ -1,4 +1,4 @@
-"""`measure` end to end with stand-ins for ncu, the worker and NVML: numbers, verdicts, and every way a point can die."""
+"""`measure` end to end with fakes of ncu, the worker and NVML: numbers, statuses, and every way a point fails."""
 
 import time
 from collections.abc import Callable

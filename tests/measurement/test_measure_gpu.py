@@ -1,4 +1,4 @@
-"""Measuring on a real GPU: known bytes come out exactly, and what is wrong or dies becomes what it should."""
+"""`measure` on a real GPU: known bytes are exact, and failures have the right status."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Launches as Triton makes them: each seen once, in a range of its own, autotuned and Gluon kernels included."""
+"""Launches as Triton makes them: each logged once, in its own range, autotuned and Gluon kernels included."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""How often a work is repeated and what is said of it, with an injected clock."""
+"""Repetitions and their summary, with an injected clock."""
 
 import itertools
 import statistics

@@ -1,4 +1,4 @@
-"""Finding ncu, its command line, and a clear word for each way it gives no counters."""
+"""Find ncu, build its command line, and explain each way it gives no counters."""
 
 from pathlib import Path
 

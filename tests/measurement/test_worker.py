@@ -1,4 +1,4 @@
-"""The worker's two modes on a pretended GPU: what they report, and what they refuse to report."""
+"""The two modes of the worker on a fake GPU: what they report, and what they refuse to report."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from ioaware.measurement import worker
 from ioaware.measurement.nvml import open_gpu
 from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import run_process
-from ioaware.measurement.worker import Bench, check_work, measure_point, profile_work, time_work
+from ioaware.measurement.worker import GpuContext, check_work, measure_point, profile_work, time_work
 from ioaware.measurement.worker_protocol import MAX_BYTES, Report, Spec
 from ioaware.targets import output_check
 from tests.support.fakes import FakeDevice, FakeNvml
@@ -25,8 +25,8 @@ def spec_for(directory: Path, target: str = "t", **params: Any) -> Spec:
     return Spec(target, params, 60, 1, 0.001, 0.3, str(directory / "waiting"), str(directory / "parent_lock"))
 
 
-def bench_of(nvml: FakeNvml, device: FakeDevice) -> Bench:
-    return Bench(device, open_gpu(nvml, {}), frozenset())  # type: ignore[arg-type]
+def context_of(nvml: FakeNvml, device: FakeDevice) -> GpuContext:
+    return GpuContext(device, open_gpu(nvml, {}), frozenset())  # type: ignore[arg-type]
 
 
 def doubling(rows: int = 4, *, tolerance: float = 1e-6) -> Work:
@@ -35,7 +35,7 @@ def doubling(rows: int = 4, *, tolerance: float = 1e-6) -> Work:
 
 
 def timed(work: Work, tmp_path: Path, nvml: FakeNvml | None = None, device: FakeDevice | None = None) -> Report:
-    return time_work("t", {}, work, bench_of(nvml or FakeNvml(), device or FakeDevice()), spec_for(tmp_path))
+    return time_work("t", {}, work, context_of(nvml or FakeNvml(), device or FakeDevice()), spec_for(tmp_path))
 
 
 def test_timing_reports_everything_it_saw(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_what_nvml_does_not_have_is_noted(tmp_path: Path, nvml: FakeNvml, note: 
 
 def test_a_short_window_says_nothing_of_energy(tmp_path: Path) -> None:
     spec = replace(spec_for(tmp_path), window_s=0.05)
-    report = time_work("t", {}, doubling(), bench_of(FakeNvml(), FakeDevice()), spec)
+    report = time_work("t", {}, doubling(), context_of(FakeNvml(), FakeDevice()), spec)
     assert "energy_per_call_mj" not in report.telemetry
     assert any("shorter than 0.2 s" in note for note in report.notes)
 
@@ -154,13 +154,13 @@ def test_profiling_ranges_each_launch_and_says_when_calls_differ(tmp_path: Path,
         return torch.ones(4)
 
     device = FakeDevice()
-    report = profile_work("t", {}, Work(run), bench_of(FakeNvml(), device), spec_for(tmp_path))
+    report = profile_work("t", {}, Work(run), context_of(FakeNvml(), device), spec_for(tmp_path))
     assert device.ranges == ["ioaware:0"]
     assert [launch.kernel for launch in report.launches] == ["fast"]
     assert report.notes == ()
     assert report.output_norm == 2.0
     calls = iter(["tune", "fast", "other"])
-    report = profile_work("t", {}, Work(run), bench_of(FakeNvml(), device), spec_for(tmp_path))
+    report = profile_work("t", {}, Work(run), context_of(FakeNvml(), device), spec_for(tmp_path))
     assert "depends on its history" in report.notes[0]
 
 

@@ -1,4 +1,4 @@
-"""Completing results with theory: every figure gets its curve and every point its prediction."""
+"""Complete results with theory: every figure gets its curve, every point its prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures as data: axes with units, every source in its own form, and plotly's own opinion of what is drawn."""
+"""The figures as data: axes with units, one form per source, and what plotly accepts."""
 
 from __future__ import annotations
 

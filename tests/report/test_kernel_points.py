@@ -1,4 +1,4 @@
-"""Kernels without a closed form: derived beside measured, and the figure of what binds them, from invented numbers."""
+"""Third-party kernels: derived with measured bytes, and the figure of their ceilings, from invented numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as files: one page that needs nothing else, its policy, its size, its structure, and what it admits."""
+"""The report as files: one self-contained page, its policy, size, structure and notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figure of speeds, from records made by hand: a line a back end, the ceiling between them, decode in bytes."""
+"""The figure of speeds from invented records: a line per back end, the ceiling, decode in bytes."""
 
 from __future__ import annotations
 

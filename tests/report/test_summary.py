@@ -1,4 +1,4 @@
-"""The summary's sentences: every number follows from the data, and what is missing is said."""
+"""The sentences of the summary: every number follows from the data, and missing data are named."""
 
 from __future__ import annotations
 

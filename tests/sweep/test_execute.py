@@ -1,4 +1,4 @@
-"""Answering a point of each source that needs no GPU: the record that a worker sends is the source's own answer."""
+"""Run one point of each source without a GPU: the worker's record equals the source's result."""
 
 from __future__ import annotations
 

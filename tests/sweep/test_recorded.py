@@ -1,4 +1,4 @@
-"""The shipped records: whole, from named hardware and software, checked against the reference, and what the README says."""
+"""The shipped records: complete, from named hardware and software, checked against the reference."""
 
 from __future__ import annotations
 

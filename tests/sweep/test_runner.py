@@ -1,4 +1,4 @@
-"""Sweeps: what is asked, what is asked again, and how every way of not coming back becomes one failed record."""
+"""Sweeps: which points run, which run again, and every crash becomes one failed record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import DataError, UsageError
-from ioaware.result import Params, Result, Source
+from ioaware.result import Params, Result, Source, Status
 from ioaware.sweep import execute
 from ioaware.sweep.claims import claim_key
 from ioaware.sweep.points import Point
@@ -98,6 +98,16 @@ def test_every_misfortune_is_one_failed_record_and_the_rest_complete(store: Stor
     while survivors() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert survivors() == []
+
+
+@pytest.mark.parametrize(("status", "again"), [("failed", 1), ("unstable", 1), ("impossible", 1), ("throttled", 0), ("ok", 0)])
+def test_a_retry_runs_points_whose_bytes_do_not_hold(store: Store, status: Status, again: int) -> None:
+    """The bytes of a throttled point do."""
+    (point,) = study_of("ok").points
+    store.add(point, Result(point.source, point.target, point.params, status=status))
+    assert run_study(study_of("ok"), store, entry=STUB).statuses == {}
+    assert sum(run_study(study_of("ok"), store, entry=STUB, retry_failed=True).statuses.values()) == again
+    assert store.status(point) == ("ok" if again else status)
 
 
 @pytest.mark.parametrize("name", ["leave_child", "leave_child_apart"])

@@ -1,4 +1,4 @@
-"""The store: what is saved is there, what is not a store is refused, and many may write at once."""
+"""The store: saved records are there, other files are refused, and many processes may write."""
 
 from __future__ import annotations
 

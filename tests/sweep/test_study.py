@@ -1,4 +1,4 @@
-"""Studies: what a TOML file asks, in which order, and what is said of one that cannot work."""
+"""Studies: the points of a TOML file, their order, and the error of an invalid one."""
 
 from __future__ import annotations
 
