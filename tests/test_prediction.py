@@ -164,3 +164,10 @@ def test_formulas_read_as_people_write_them() -> None:
     assert show(Sum(Min(n, b * ceiling(i / b)), (i, 0, n - 1))) == "sum(min(b*ceil(i/b), n) for i in range(n))"
     assert show(Sum(i, (i, 1, n))) == "sum(i for i in range(1, n + 1))"
     assert show(Max(n, b) ** 2) == "max(b, n)**2"
+
+
+def test_every_sm_of_a_machine_may_keep_one_memory_full() -> None:
+    """Without a given M each of the H200's 132 SMs has 228 KiB, and the last part of each may be cheap."""
+    n, d, m = 65536, 256, 228 * 1024 // 2
+    bound = predict("flash2", seq_len=n, head_dim=d).lower_bound_bytes
+    assert bound == 2 * (-(-(n * n * d * d) // (m + 4 * d * d)) - 132 * m)
