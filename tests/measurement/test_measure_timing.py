@@ -2,6 +2,7 @@
 
 import itertools
 import statistics
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
@@ -69,3 +70,10 @@ def test_the_summary_is_ordered_and_of_the_data(times: list[float]) -> None:
 
 def test_an_outlier_does_not_move_the_median() -> None:
     assert summarize([100.0] * 9 + [10_000.0]).median_ns == 100.0
+
+
+def test_the_error_of_the_median_halves_with_four_times_the_repetitions() -> None:
+    """1.2533 standard deviations over the root of the count, for a normal distribution of standard deviation 1."""
+    normal = [100 + NormalDist().inv_cdf((index + 0.5) / 400) for index in range(400)]
+    assert median_error(normal) == pytest.approx(1.2533 / 20 / 100, rel=0.02)
+    assert median_error(normal * 4) == pytest.approx(median_error(normal) / 2, rel=0.01)
