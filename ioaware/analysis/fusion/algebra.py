@@ -1,0 +1,64 @@
+"""Decide identities between expressions built by rational operations from symbols, exponentials, logarithms and roots.
+
+An exponential of a sum is a product of powers of exp(term), each taken as an unknown of its own; an identity is then one
+between rational functions, which cancelling decides. "Zero" is always proven; two logarithms or roots that depend on each
+other can only make a zero go unnoticed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import lcm
+from typing import Any
+
+import sympy
+
+_sympy: Any = sympy
+
+
+@lru_cache(maxsize=4096)
+def tidy(expr: Any) -> Any:
+    """Return an equal expression in a normal form, exponentials and powers merged for reading."""
+    rational, exponentials = _without_exponentials(_sympy.expand_log(expr))
+    found = _sympy.factor(_sympy.cancel(_sympy.together(rational)))
+    return _sympy.powsimp(found.xreplace(exponentials), combine="exp")
+
+
+@lru_cache(maxsize=4096)
+def is_zero(expr: Any) -> bool:
+    """Return whether the expression is proven to be 0 wherever it is defined."""
+    rational, _ = _without_exponentials(_sympy.expand_log(expr))
+    return bool(_sympy.cancel(_sympy.together(_sympy.expand(rational))) == 0)
+
+
+def is_nonzero(expr: Any) -> bool:
+    """Return whether the expression is proven to be nonzero wherever it is defined, whatever the sign of its symbols."""
+    numerator = _sympy.fraction(tidy(expr))[0]
+    any_sign = {symbol: _sympy.Dummy(symbol.name, real=True) for symbol in numerator.free_symbols}
+    return numerator.xreplace(any_sign).is_zero is False
+
+
+def _without_exponentials(expr: Any) -> tuple[Any, dict[Any, Any]]:
+    """Return the expression with exp(c*term) as a power of an unknown, and what each unknown stands for."""
+    merged = expr.replace(lambda node: isinstance(node, _sympy.exp), lambda node: _sympy.exp(_sympy.expand(node.args[0])))
+    powers: dict[Any, list[Any]] = {}
+    for node in merged.atoms(_sympy.exp):
+        for term in _sympy.Add.make_args(node.args[0]):
+            coefficient, rest = term.as_coeff_Mul()
+            powers.setdefault(rest, []).append(coefficient)
+    unknowns: dict[Any, tuple[Any, int]] = {}
+    for rest, coefficients in powers.items():
+        denominator = lcm(*(int(coefficient.q) for coefficient in coefficients if coefficient.is_Rational))
+        unknowns[rest] = (_sympy.Dummy("E", positive=True), denominator)
+
+    def product(node: Any) -> Any:
+        result = _sympy.Integer(1)
+        for term in _sympy.Add.make_args(node.args[0]):
+            coefficient, rest = term.as_coeff_Mul()
+            unknown, denominator = unknowns[rest]
+            result *= unknown ** (coefficient * denominator)
+        return result
+
+    replaced = {node: product(node) for node in merged.atoms(_sympy.exp)}
+    meaning = {unknown: _sympy.exp(rest / denominator) for rest, (unknown, denominator) in unknowns.items()}
+    return merged.xreplace(replaced), meaning

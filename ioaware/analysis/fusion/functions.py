@@ -1,0 +1,80 @@
+"""The elementwise functions of a program as sympy expressions, and those that sympy lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import isfinite
+from typing import Any
+
+import sympy
+
+from ioaware.errors import UsageError
+
+_sympy: Any = sympy
+LARGEST_DENOMINATOR = 10**12
+_Function: Any = _sympy.Function
+
+
+class Rint(_Function):
+    """The nearest integer, ties to even: constant but for its jumps at half integers."""
+
+    is_real = True
+    nargs = 1
+
+    @classmethod
+    def eval(cls, argument: Any) -> Any:
+        """Return the integer of a number, `None` for anything else: it stays as it is."""
+        return _sympy.Integer(round(Fraction(int(argument.p), int(argument.q)))) if argument.is_Rational else None
+
+    def fdiff(self, argindex: int = 1) -> Any:  # noqa: ARG002
+        """Return the derivative, 0 wherever there is one."""
+        return _sympy.Integer(0)
+
+
+def _extreme(sign: int) -> Callable[[Any, Any], Any]:
+    """Return maximum (sign 1) or minimum (-1) as half of left + right ± |left - right|: one kind of kink for the analysis."""
+
+    def of(left: Any, right: Any) -> Any:
+        return _sympy.Max(left, right) if sign > 0 else _sympy.Min(left, right)
+
+    return of
+
+
+ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
+    "exp": _sympy.exp,
+    "log": _sympy.log,
+    "sqrt": _sympy.sqrt,
+    "absolute": _sympy.Abs,
+    "rint": Rint,
+    "maximum": _extreme(1),
+    "minimum": _extreme(-1),
+}
+
+
+def as_number(value: Any) -> Any:
+    """Return a Python number as an exact rational: the shortest fraction that is this float.
+
+    Raises `UsageError` for infinities and NaN.
+    """
+    if isinstance(value, float):
+        if not isfinite(value):
+            raise UsageError(f"the constant {value} is no number to compute with", "Write the program with finite constants.")
+        short = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
+        exact = short if float(short) == value else Fraction(value)
+        return _sympy.Rational(exact.numerator, exact.denominator)
+    fraction = Fraction(value)
+    return _sympy.Rational(fraction.numerator, fraction.denominator)
+
+
+def with_absolute_values(expr: Any) -> Any:
+    """Return the expression with every maximum and minimum written by absolute values: |.| is then its only kink."""
+
+    def rewrite(node: Any) -> Any:
+        sign = 1 if node.func is _sympy.Max else -1
+        whole = node.args[0]
+        for part in node.args[1:]:
+            whole = (whole + part + sign * _sympy.Abs(whole - part)) / 2
+        return whole
+
+    return expr.replace(lambda node: node.func in (_sympy.Max, _sympy.Min), rewrite)

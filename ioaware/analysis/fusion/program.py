@@ -1,0 +1,95 @@
+"""A program as the analysis sees it: reductions in order, each of a map of the inputs and of earlier results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import sympy
+
+_sympy: Any = sympy
+NEUTRAL: Mapping[str, Any] = {"sum": _sympy.Integer(0), "max": -_sympy.oo, "min": _sympy.oo}
+"""The value of a reduction over no elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A scalar that maps of the elements use: `symbol` stands for it there, `value` is an expression of reductions."""
+
+    symbol: Any
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """`symbol` = the sum, max or min (`op`) over the elements of `body`, an expression of inputs and parameters."""
+
+    symbol: Any
+    op: str
+    body: Any
+
+    @property
+    def name(self) -> str:
+        """Return the name it has in the program, or one made for it."""
+        return self.symbol.name
+
+
+@dataclass(frozen=True)
+class Program:
+    """Inputs are sequences of one length; outputs are expressions of the reductions' results."""
+
+    name: str
+    inputs: tuple[Any, ...]
+    parameters: tuple[Parameter, ...]
+    reductions: tuple[Reduction, ...]
+    outputs: tuple[Any, ...]
+
+    @cached_property
+    def reduction_of(self) -> Mapping[Any, Reduction]:
+        """Return the reduction of each symbol."""
+        return {reduction.symbol: reduction for reduction in self.reductions}
+
+    @cached_property
+    def parameter_of(self) -> Mapping[Any, Parameter]:
+        """Return the parameter of each symbol."""
+        return {parameter.symbol: parameter for parameter in self.parameters}
+
+    def parameters_in(self, body: Any) -> tuple[Parameter, ...]:
+        """Return the parameters that a map uses, in the order of the program."""
+        return tuple(parameter for parameter in self.parameters if parameter.symbol in body.free_symbols)
+
+    def uses(self, reduction: Reduction) -> frozenset[Any]:
+        """Return the symbols of the reductions whose results its map uses directly."""
+        used: Iterable[Any] = (parameter.value.free_symbols for parameter in self.parameters_in(reduction.body))
+        return frozenset().union(*used) & self.reduction_of.keys()
+
+    @cached_property
+    def levels(self) -> Mapping[Any, int]:
+        """Return the pass that computes each reduction in the program as written: one more than those it uses."""
+        levels: dict[Any, int] = {}
+        for reduction in self.reductions:
+            levels[reduction.symbol] = 1 + max((levels[used] for used in self.uses(reduction)), default=0)
+        return levels
+
+    @property
+    def passes(self) -> int:
+        """Return how often the program as written reads the data: its longest chain of reductions."""
+        return max(self.levels.values())
+
+    def inputs_of_pass(self, reductions: Iterable[Reduction]) -> tuple[Any, ...]:
+        """Return the inputs that one pass computing these reductions has to read."""
+        used: frozenset[Any] = frozenset().union(*(reduction.body.free_symbols for reduction in reductions))
+        return tuple(symbol for symbol in self.inputs if symbol in used)
+
+    def pruned(self) -> Program:
+        """Return the program without reductions that no output depends on, and without parameters that no map uses."""
+        needed: set[Any] = set().union(*(output.free_symbols for output in self.outputs))
+        for reduction in reversed(self.reductions):
+            if reduction.symbol in needed:
+                needed |= self.uses(reduction)
+        kept = tuple(reduction for reduction in self.reductions if reduction.symbol in needed)
+        used: set[Any] = set().union(*(reduction.body.free_symbols for reduction in kept))
+        parameters = tuple(parameter for parameter in self.parameters if parameter.symbol in used)
+        return replace(self, parameters=parameters, reductions=kept)
