@@ -53,6 +53,14 @@ class IntervalNumbers:
         """Return the interval of a rational number."""
         return interval(Fraction(int(value.p), int(value.q)))
 
+    def pi(self) -> Any:
+        """Return the interval of pi."""
+        return _context.pi + _context.mpf(0)
+
+    def complex(self, real: Any, imaginary: Any) -> Any:
+        """Return the rectangle of complex numbers."""
+        return _context.mpc(real, imaginary)
+
     def divide(self, left: Any, right: Any) -> Any:
         """Return the quotient; the divisor must be proven nonzero."""
         if has_zero(right):
@@ -88,8 +96,14 @@ class IntervalNumbers:
 
 
 def proven_rank(matrix: Sequence[Sequence[Any]]) -> int:
-    """Return a number that the rank is proven to reach: the pivots of an elimination that exclude 0."""
+    """Return a number that the rank is proven to reach."""
+    return len(independent_columns(matrix))
+
+
+def independent_columns(matrix: Sequence[Sequence[Any]]) -> list[int]:
+    """Return columns proven independent: those of an elimination's pivots, as long as one excludes 0."""
     rows = [list(row) for row in matrix]
+    order = list(range(len(rows[0]))) if rows else []
     rank = 0
     while rank < len(rows):
         pivot = _largest(rows, rank)
@@ -97,14 +111,14 @@ def proven_rank(matrix: Sequence[Sequence[Any]]) -> int:
             break
         row, column = pivot
         rows[rank], rows[row] = rows[row], rows[rank]
-        for entries in rows:
+        for entries in (*rows, order):
             entries[rank], entries[column] = entries[column], entries[rank]
         first = rows[rank]
         for entries in rows[rank + 1 :]:
             factor = entries[rank] / first[rank]
             entries[rank + 1 :] = [a - factor * b for a, b in zip(entries[rank + 1 :], first[rank + 1 :], strict=True)]
         rank += 1
-    return rank
+    return order[:rank]
 
 
 def _largest(rows: list[list[Any]], start: int) -> tuple[int, int] | None:

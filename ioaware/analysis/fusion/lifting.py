@@ -70,9 +70,10 @@ def lift(reduction: Reduction, inputs: frozenset[Any], varying: Sequence[Paramet
     return _lift_extreme(reduction, inputs, tuple(varying))
 
 
-def extra_symbol(reduction: Reduction, number: int) -> Any:
-    """Return the symbol of a component that is not the reduction's own value."""
-    return _sympy.Symbol(f"{reduction.name}_{'abcdefghijklmnopqrstuvwxyz'[number]}", real=True)
+def extra_symbol(reduction: Reduction, number: int, body: Any = None) -> Any:
+    """Return the symbol of a component that is not the reduction's own value: out_v for a sum of v, else out_a, out_b, ..."""
+    suffix = body.name if body is not None and body.is_Symbol else chr(ord("a") + number)
+    return _sympy.Symbol(f"{reduction.name}_{suffix}", real=True)
 
 
 def terms_in_inputs(body: Any, inputs: frozenset[Any], varying: Sequence[Parameter]) -> Terms | None:
@@ -95,7 +96,7 @@ def _lift_sum(reduction: Reduction, inputs: frozenset[Any], varying: tuple[Param
     rows = _sympy.Matrix([row.coefficients for row in basis])
     inverse = rows.inv(method="ADJ")
     old = {symbol: old_symbol(symbol) for symbol in symbols}
-    names = [extra_symbol(reduction, number) for number in range(len(basis))]
+    names = [extra_symbol(reduction, number, row.body) for number, row in enumerate(basis)]
     value_row = (_sympy.Matrix([coefficients]) * inverse).applyfunc(tidy)
     if value_row[0] == 1 and not any(value_row[1:]):
         names[0] = reduction.symbol

@@ -285,7 +285,7 @@ def _names(recorder: Recorder, inputs: Mapping[str, Any], variables: Mapping[str
 def _made_up(reduction: Reduction) -> str:
     if reduction.body == 1:
         return "n"
-    return f"{reduction.op}_{reduction.body.name}" if reduction.body.is_Symbol else f"{reduction.op}_1"
+    return f"{reduction.op}_{reduction.body.name}" if reduction.body.is_Symbol else {"sum": "s", "max": "t", "min": "u"}[reduction.op]
 
 
 def _like(name: str, expr: Any) -> Any:

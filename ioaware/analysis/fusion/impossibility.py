@@ -1,0 +1,271 @@
+"""Prove that no state of finitely many numbers computes an output in one pass, or say why that is undecided.
+
+The output must depend on one reduction K that no rule lifts, through a smooth function that is one to one in K's value there.
+K's map must have infinite rank (`singularities`) at data whose continuation can move its parameters independently, and
+repeating the data must leave the parameters as they are (or the map be analytic everywhere). Then for every n there are n
+elements X and n continuations with which the output tells all X near them apart. A continuous state needs at least n
+numbers for that, less those of the earlier reductions, whatever n is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import sympy
+
+from ioaware.analysis.fusion.algebra import is_zero
+from ioaware.analysis.fusion.alternant import Alternant, find_alternant
+from ioaware.analysis.fusion.functions import Rint
+from ioaware.analysis.fusion.intervals import UndecidedError, has_zero, interval
+from ioaware.analysis.fusion.numbers import evaluate
+from ioaware.analysis.fusion.plan import Plan
+from ioaware.analysis.fusion.program import Program, Reduction
+from ioaware.analysis.fusion.samples import NUMBERS, Sample
+from ioaware.analysis.fusion.singularities import Moving, is_analytic, moving_parts
+
+_sympy: Any = sympy
+BISECTIONS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """Why no finite state computes `reduction`, of whose map in `coordinate` something moves; and a finite instance."""
+
+    reduction: Reduction
+    coordinate: str
+    moving: Moving
+    sample: Sample
+    alternant: Alternant
+    earlier_numbers: int
+
+
+def refute(plan: Plan) -> Refutation:
+    """Return the proof that one pass cannot compute the program. Raises `UndecidedError` with the reason there is none."""
+    reasons: list[str] = []
+    for output in _late_outputs(plan):
+        try:
+            return _refute_output(plan, output)
+        except UndecidedError as reason:
+            reasons.append(str(reason))
+    raise UndecidedError("; ".join(dict.fromkeys(reasons)))
+
+
+def _late_outputs(plan: Plan) -> Iterator[Any]:
+    """Yield the outputs that a reduction of a later pass has a part in."""
+    late = [lifted.reduction for part in plan.passes[1:] for lifted in part.lifted]
+    for output in plan.program.outputs:
+        if any(_uses(plan.program, output, reduction) for reduction in late):
+            yield output
+
+
+def _refute_output(plan: Plan, output: Any) -> Refutation:
+    root, gathered = _in_terms_of_root(plan, output)
+    program = plan.program
+    if not (_is_unchanged_by_repetition(program, root) or is_analytic(root.body)):
+        raise UndecidedError(f"a parameter of {root.name} grows with the number of elements, which no rule covers")
+    for coordinate in program.inputs:
+        if coordinate not in root.body.free_symbols:
+            continue
+        for sample in _samples(program, coordinate):
+            found = _moving_here(program, root, coordinate, sample, gathered)
+            if found is None:
+                continue
+            alternant = find_alternant(program, root, coordinate)
+            if alternant:
+                return Refutation(root, coordinate.name, found[0], found[1], alternant, len(plan.passes[0].components))
+    raise UndecidedError(f"no rule lifts {root.name} to a finite state, and none proves that its map has infinite rank")
+
+
+def _is_unchanged_by_repetition(program: Program, root: Reduction) -> bool:
+    """Return whether the parameters of the root are the same for the data and for the data repeated any number of times."""
+    times = _sympy.Dummy("times", positive=True)
+    repeated: dict[Any, Any] = {}
+    fixed: set[Any] = set()
+    for reduction in program.reductions:
+        if all(p.symbol in fixed for p in program.parameters_in(reduction.body)):
+            factor = times if reduction.op == "sum" else 1
+            repeated[reduction.symbol] = factor * reduction.symbol
+        for parameter in program.parameters:
+            known = parameter.value.free_symbols <= repeated.keys()
+            if known and is_zero(parameter.value.xreplace(repeated) - parameter.value):
+                fixed.add(parameter.symbol)
+    return all(p.symbol in fixed for p in program.parameters_in(root.body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """An output over reductions of the first pass, the root's value, and sums of maps of elements alone."""
+
+    output: Any
+    sums: Mapping[Any, Any]
+
+
+def _in_terms_of_root(plan: Plan, output: Any) -> tuple[Reduction, _Gathered]:
+    """Return the one reduction that needs another pass, and the output with those that use its result separated from it."""
+    number = {lifted.reduction.symbol: index for index, part in enumerate(plan.passes) for lifted in part.lifted}
+    program = plan.program
+    late = [reduction for reduction in program.reductions if number[reduction.symbol] and _uses(program, output, reduction)]
+    roots = [reduction for reduction in late if not any(number[used] for used in program.uses(reduction))]
+    if len(roots) != 1:
+        names = ", ".join(root.name for root in roots)
+        raise UndecidedError(f"an output uses several reductions that no rule lifts ({names}), and they might cancel")
+    if roots[0].op != "sum":
+        raise UndecidedError(f"no rule lifts {roots[0].name}, a {roots[0].op}, and none refutes one")
+    sums: dict[Any, Any] = {}
+    for reduction in reversed([reduction for reduction in late if reduction is not roots[0]]):
+        lifted = next(one for part in plan.passes for one in part.lifted if one.reduction is reduction)
+        if reduction.op != "sum" or number[reduction.symbol] != 1 or not lifted.parameters:
+            raise UndecidedError(f"{reduction.name} uses {roots[0].name} in a way no rule separates")
+        gathered = _sympy.Integer(0)
+        for index, (g, h) in enumerate(lifted.terms.items()):
+            if not g.free_symbols <= set(program.inputs):
+                raise UndecidedError(f"{reduction.name} uses {roots[0].name} in a way no rule separates")
+            symbol = _sympy.Symbol(f"{reduction.name}_sum{index}", real=True)
+            sums[symbol] = g
+            gathered += symbol * h.xreplace({p.symbol: p.value for p in lifted.parameters})
+        output = output.xreplace({reduction.symbol: gathered})
+    return roots[0], _Gathered(output, sums)
+
+
+def _uses(program: Program, output: Any, reduction: Reduction) -> bool:
+    needed: set[Any] = set(output.free_symbols)
+    for other in reversed(program.reductions):
+        if other.symbol in needed:
+            needed |= program.uses(other)
+    return reduction.symbol in needed
+
+
+def _moving_here(
+    program: Program, root: Reduction, coordinate: Any, sample: Sample, gathered: _Gathered
+) -> tuple[Moving, Sample] | None:
+    """Return what moves in the root's map at this data, with data where it is proven."""
+    parameters = program.parameters_in(root.body)
+    try:
+        scope = _scope(program, root, coordinate, sample)
+        for moving in moving_parts(root.body, coordinate, [p.symbol for p in parameters], scope):
+            place = sample if moving.crossing is None else _crossing(program, root, moving, sample)
+            if place and place.steers(parameters) and _is_seen(place, root, gathered, moving):
+                return moving, place
+    except UndecidedError:
+        return None
+    return None
+
+
+def _scope(program: Program, root: Reduction, coordinate: Any, sample: Sample) -> dict[Any, Any]:
+    """Return the proven values of the root's parameters and of the first element."""
+    parameters = {p.symbol: sample.value(sample.parameter(p)) for p in program.parameters_in(root.body)}
+    element = {name: interval(value) for name, value in sample.seen[0].items()}
+    return {**element, **parameters, coordinate: element[coordinate]}
+
+
+def _is_seen(sample: Sample, root: Reduction, gathered: _Gathered, moving: Moving) -> bool:
+    """Return whether the output tells values of the root apart here: its derivative in it is proven nonzero."""
+    slope = _sympy.diff(gathered.output, root.symbol)
+    if gathered.output.has(_sympy.Max, _sympy.Min, _sympy.Abs, Rint):
+        raise UndecidedError("an output has kinks of its own")
+    if moving.is_jump and root.symbol in slope.free_symbols:
+        raise UndecidedError("an output is not affine in a sum that jumps")
+    scope: dict[Any, Any] = {}
+    for symbol in slope.free_symbols:
+        body = gathered.sums.get(symbol)
+        reduction = Reduction(symbol, "sum", body) if body is not None else sample.program.reduction_of[symbol]
+        scope[symbol] = _value(sample, reduction)
+    return not has_zero(evaluate(slope, scope, NUMBERS))
+
+
+def _value(sample: Sample, reduction: Reduction) -> Any:
+    """Return the interval of a reduction over the sample, each element by itself."""
+    program = sample.program
+    parameters = {p.symbol: sample.value(sample.parameter(p)) for p in program.parameters_in(reduction.body)}
+    total: list[Any] = []
+    for element in sample.elements:
+        values = {name: sample.value(value) for name, value in element.items()}
+        total.append(evaluate(reduction.body, {**parameters, **values}, NUMBERS))
+    if reduction.op == "sum":
+        return sum(total[1:], total[0])
+    return NUMBERS.function("maximum" if reduction.op == "max" else "minimum", *total)
+
+
+def _crossing(program: Program, root: Reduction, moving: Moving, sample: Sample) -> Sample | None:
+    """Return data where the first element is proven to meet the kink or jump, with continuations on either side of it."""
+    far = Fraction(8)
+    ends = [_shifted(sample, shift) for shift in (-far, far)] if not moving.is_jump else [_scaled(sample, 1), _scaled(sample, 4)]
+    values = [_argument(program, root, moving, end) for end in ends]
+    target = _target(values, moving)
+    if target is None:
+        return None
+    low, high = ends
+    below = (values[0] - target).b < 0
+    for _ in range(BISECTIONS):
+        middle = _between(low, high)
+        value = _argument(program, root, moving, middle) - target
+        if has_zero(value):
+            return None
+        low, high = (middle, high) if (value.b < 0) == below else (low, middle)
+    both = _span(low, high)
+    scope = {p.symbol: both.value(both.parameter(p)) for p in program.parameters_in(root.body)}
+    scope |= {name: interval(value) for name, value in both.seen[0].items()}
+    return both if not has_zero(evaluate(moving.nonzero, scope, NUMBERS)) else None
+
+
+def _argument(program: Program, root: Reduction, moving: Moving, sample: Sample) -> Any:
+    scope = {p.symbol: sample.value(sample.parameter(p)) for p in program.parameters_in(root.body)}
+    element = {name: interval(value) for name, value in sample.seen[0].items()}
+    return evaluate(moving.crossing, {**scope, **element}, NUMBERS)
+
+
+def _target(values: Sequence[Any], moving: Moving) -> Any | None:
+    """Return what is proven to lie between the two values: 0 for a kink, half an odd integer for a jump."""
+    low, high = sorted(values, key=lambda value: value.mid)
+    if not moving.is_jump:
+        target = interval(Fraction(0))
+    else:
+        target = interval(Fraction(2 * int(float(low.b.mid) // 1) + 1, 2))
+        target = target if target.a > low.b else target + 1
+    return target if low.b < target.a and target.b < high.a else None
+
+
+def _map_continuation(sample: Sample, change: Any) -> Sample:
+    continuation = tuple({name: change(*span) for name, span in element.items()} for element in sample.continuation)
+    return Sample(sample.program, sample.seen, continuation)
+
+
+def _shifted(sample: Sample, shift: Fraction) -> Sample:
+    return _map_continuation(sample, lambda low, high: (low + shift * len(sample.seen), high + shift * len(sample.seen)))
+
+
+def _scaled(sample: Sample, factor: int) -> Sample:
+    return _map_continuation(sample, lambda low, high: (low * factor, high * factor))
+
+
+def _pairs(left: Sample, right: Sample, change: Any) -> Sample:
+    continuation = tuple(
+        {name: change(one[name][0], other[name][0]) for name in one}
+        for one, other in zip(left.continuation, right.continuation, strict=True)
+    )
+    return Sample(left.program, left.seen, continuation)
+
+
+def _between(left: Sample, right: Sample) -> Sample:
+    return _pairs(left, right, lambda a, b: ((a + b) / 2, (a + b) / 2))
+
+
+def _span(left: Sample, right: Sample) -> Sample:
+    return _pairs(left, right, lambda a, b: (min(a, b), max(a, b)))
+
+
+def _samples(program: Program, coordinate: Any) -> Iterator[Sample]:
+    """Yield data to look at: one or two elements, as many in the continuation as there are parameters; small or large."""
+    count = max(len(program.parameters), 1)
+    for start, step in ((Fraction(3, 4), Fraction(1)), (Fraction(-2, 3), Fraction(5, 4)), (Fraction(1, 3), Fraction(3))):
+        seen = tuple(
+            {name: point if name == coordinate else Fraction(1) for name in program.inputs} for point in (start, start / 2)
+        )
+        values = [start + step * (count - number) + Fraction(number, 7) for number in range(count)]
+        continuation = tuple(
+            {name: (value + Fraction(index, 5),) * 2 for index, name in enumerate(program.inputs)} for value in values
+        )
+        yield Sample(program, seen, continuation)

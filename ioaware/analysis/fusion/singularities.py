@@ -1,0 +1,201 @@
+"""Show that a map has infinite rank: it has a singularity, or an exponent, that moves with a parameter.
+
+Let f(., t) be singular at xi(t) and analytic near xi(t') for every other t' near t. Then f(., t_1) ... f(., t_n) are linearly
+independent for all n: in a relation between them, all terms but one are analytic at xi(t_1). The singularity may be complex,
+as softplus(x - t) has it at t + i pi. A kink or jump has to lie at a real element, with data on both sides of it: as
+functions of t, sums over different elements then have their kinks at different places. Exponentials of polynomials whose
+differences are not constant are linearly independent over the rational functions, which covers exp(x / t).
+
+The rules look at one coordinate x, at data where everything else is known. What they do not cover is undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from ioaware.analysis.fusion.algebra import is_zero, tidy
+from ioaware.analysis.fusion.display import formula
+from ioaware.analysis.fusion.functions import Rint, with_absolute_values
+from ioaware.analysis.fusion.intervals import UndecidedError, has_zero
+from ioaware.analysis.fusion.numbers import evaluate
+from ioaware.analysis.fusion.samples import NUMBERS
+
+_sympy: Any = sympy
+HIGHEST_POWER = 6
+ONE = _sympy.Integer(1)
+Scope = Mapping[Any, Any]
+"""Proven intervals of the parameters and of the coordinates of one element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """What moves, in words; for a kink or jump also what has to cross 0 (half an integer), and be nonzero there."""
+
+    argument: str
+    crossing: Any | None = None
+    nonzero: Any | None = None
+    is_jump: bool = False
+
+
+def moving_parts(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Iterator[Moving]:
+    """Yield what is proven to move with a parameter, at the data that `scope` is of; crossings are left to the caller."""
+    smooth = with_absolute_values(body)
+    joint = _joint_atoms(smooth, x, parameters)
+    for atom in joint:
+        find = _kink if isinstance(atom, (_sympy.Abs, Rint)) else _complex_singularity
+        try:
+            if found := find(smooth, atom, x, parameters, scope):
+                yield found
+        except UndecidedError:
+            continue
+    if not joint and (found := _moving_exponent(smooth, x, parameters, scope)):
+        yield found
+
+
+def is_analytic(body: Any) -> bool:
+    """Return whether a map is analytic at all real elements and parameters: the arguments of its singular functions are > 0."""
+    smooth = with_absolute_values(body)
+    return all(node.args[0].is_positive for node in _sympy.preorder_traversal(smooth) if _is_singular(node))
+
+
+def _is_singular(node: Any) -> bool:
+    return isinstance(node, (_sympy.log, _sympy.Abs, Rint)) or (node.is_Pow and not (node.exp.is_Integer and node.exp > 0))
+
+
+def _joint_atoms(expr: Any, x: Any, parameters: Sequence[Any]) -> list[Any]:
+    """Return the singular functions of arguments that depend on both x and a parameter."""
+    used = [node for node in _sympy.preorder_traversal(expr) if _is_singular(node) and x in node.args[0].free_symbols]
+    return list(dict.fromkeys(node for node in used if node.args[0].free_symbols & set(parameters)))
+
+
+def _complex_singularity(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:
+    """Return the pole or branch point of one function in the map, if nothing else there can cancel it."""
+    argument = atom.args[0]
+    coefficient = _leading_coefficient(body, atom)
+    if any(_is_singular(node) and not _is_pole(node) and x in node.free_symbols for node in _sympy.preorder_traversal(coefficient)):
+        raise UndecidedError("the coefficient of a singular function has branches of its own")
+    others = [other for other in _joint_atoms(body, x, parameters) if other != atom]
+    powers = [other for other in others if other.args[0] == argument and _is_pole(other) and _is_pole(atom)]
+    apart = [other.args[0] for other in others if other not in powers]
+    for real, turns in _zeros(argument, x):
+        values = {**scope, x: _place(real, turns, scope)}
+        moves = [t for t in parameters if _is_nonzero(_sympy.diff(argument, t), values)]
+        simple = moves and _is_nonzero(_sympy.diff(argument, x), values)
+        if simple and all(_is_nonzero(part, values) for part in (coefficient, *apart)):
+            kind = "pole" if _is_pole(atom) else "branch point"
+            where = formula(real) + (f" + i*pi*({formula(turns)})" if turns != 0 else "")
+            return Moving(f"{formula(atom)} has a {kind} at {x.name} = {where}, which moves with {moves[0].name}")
+    return None
+
+
+def _is_pole(node: Any) -> bool:
+    return bool(node.is_Pow and node.exp.is_Integer and node.exp < 0)
+
+
+def _leading_coefficient(body: Any, atom: Any) -> Any:
+    """Return the coefficient of the highest power of a singular function, in which the map must be a polynomial."""
+    mark = _sympy.Dummy("singular")
+    replacements = {atom: mark}
+    if atom.is_Pow:
+        if atom.exp.q > 2:
+            raise UndecidedError("a root other than a square root")
+        unit = -ONE if atom.exp.is_Integer else atom.exp
+        replacements = {atom.base ** (unit * power): mark**power for power in range(1, HIGHEST_POWER + 1)}
+    replaced = body.xreplace(replacements)
+    polynomial = _sympy.Poly(_sympy.expand(replaced), mark) if replaced.is_polynomial(mark) else None
+    if polynomial is None or polynomial.degree() < 1:
+        raise UndecidedError("the map is no polynomial in a singular function")
+    if atom.is_Pow and not atom.exp.is_Integer and polynomial.degree() > 1:
+        raise UndecidedError("the map has higher powers of a root")
+    return polynomial.LC()
+
+
+def _zeros(argument: Any, x: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (real part, imaginary part over pi) of a zero of an argument affine in x, or a + b exp(c x + d)."""
+    slope = tidy(_sympy.diff(argument, x))
+    if not slope.has(x):
+        yield tidy(-argument.subs(x, 0) / slope), _sympy.Integer(0)
+        return
+    exponentials = [node for node in argument.atoms(_sympy.exp) if x in node.free_symbols]
+    if len(exponentials) != 1:
+        return
+    mark = _sympy.Dummy("exponential")
+    replaced = argument.xreplace({exponentials[0]: mark})
+    exponent = exponentials[0].args[0]
+    rate = tidy(_sympy.diff(exponent, x))
+    if replaced.has(x) or rate.has(x) or not replaced.is_polynomial(mark) or _sympy.degree(replaced, mark) != 1:
+        return
+    ratio = tidy(-replaced.subs(mark, 0) / _sympy.diff(replaced, mark))
+    if ratio.is_positive or ratio.is_negative:
+        real = (_sympy.log(_sympy.Abs(ratio)) - exponent.subs(x, 0)) / rate
+        yield tidy(real), _sympy.Integer(0) if ratio.is_positive else 1 / rate
+
+
+def _place(real: Any, turns: Any, scope: Scope) -> Any:
+    value = evaluate(real, scope, NUMBERS)
+    return value if turns == 0 else NUMBERS.complex(value, evaluate(turns, scope, NUMBERS) * NUMBERS.pi())
+
+
+def _is_nonzero(expr: Any, values: Scope) -> bool:
+    return not has_zero(evaluate(expr, values, NUMBERS))
+
+
+def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:  # noqa: ARG001
+    """Return the kink of |u| where u is 0, or a jump of round(u), with u affine in x and nothing else singular in both."""
+    argument = atom.args[0]
+    slope = tidy(_sympy.diff(argument, x))
+    mark = _sympy.Dummy("kink", real=True)
+    replaced = body.xreplace({atom: mark})
+    coefficient = _sympy.diff(replaced, mark)
+    parts = (argument, coefficient, replaced.subs(mark, 0))
+    bent = [node for part in parts for node in part.atoms(_sympy.Abs, Rint) if node.free_symbols & set(parameters)]
+    if slope.has(x) or coefficient.has(mark) or bent or any(_joint_atoms(part, x, parameters) for part in parts):
+        raise UndecidedError("a kink is not alone in the map, or its argument not affine in an element")
+    moves = [t for t in parameters if not is_zero(_sympy.diff(argument, t))]
+    if not moves:
+        return None
+    jumps = isinstance(atom, Rint)
+    kind = f"a jump where {formula(argument)} is half an odd integer" if jumps else f"a kink where {formula(argument)} = 0"
+    nonzero = slope * coefficient * _sympy.diff(argument, moves[0])
+    return Moving(f"{formula(atom)} has {kind}, which moves with {moves[0].name}", argument, nonzero, jumps)
+
+
+def _moving_exponent(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:
+    """Return an exponential of a polynomial in x whose coefficients move, in a sum of such with rational coefficients."""
+    terms = _exponential_sum(body, x)
+    for exponent, coefficient in terms.items():
+        apart = [_sympy.diff(exponent - other, x) for other in terms if other != exponent]
+        rates = [rate for (power,), rate in _sympy.Poly(exponent, x).terms() if power]
+        moves = [t for t in parameters for rate in rates if _is_decided(_sympy.diff(rate, t), scope)]
+        if moves and all(_is_decided(part, scope) for part in (coefficient, *apart)):
+            return Moving(f"exp({formula(exponent)}) has an exponent that moves with {moves[0].name}")
+    return None
+
+
+def _is_decided(expr: Any, scope: Scope) -> bool:
+    """Return whether an expression is proven nonzero."""
+    try:
+        return _is_nonzero(expr, scope)
+    except UndecidedError:
+        return False
+
+
+def _exponential_sum(body: Any, x: Any) -> dict[Any, Any]:
+    """Return the coefficient of exp(q) for each polynomial q in x; nothing if the map is no such sum."""
+    terms: dict[Any, Any] = {}
+    for term in _sympy.Add.make_args(_sympy.expand(body, power_exp=False)):
+        exponent, coefficient = _sympy.Integer(0), ONE
+        for factor in _sympy.Mul.make_args(_sympy.powsimp(term, combine="exp")):
+            if isinstance(factor, _sympy.exp) and x in factor.free_symbols:
+                exponent += factor.args[0]
+            else:
+                coefficient *= factor
+        if not coefficient.is_rational_function(x) or not exponent.is_polynomial(x):
+            return {}
+        key = next((other for other in terms if is_zero(_sympy.diff(other - exponent, x))), exponent)
+        terms[key] = terms.get(key, _sympy.Integer(0)) + coefficient * _sympy.exp(exponent - key)
+    return terms
