@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.code import TritonCode, call
+from ioaware.analysis.fusion.code import Code, TritonCode, call
 from ioaware.analysis.fusion.combiner import Combiner, steps
 from ioaware.analysis.fusion.display import formula
 from ioaware.analysis.fusion.functions import Rint
@@ -109,9 +109,7 @@ class _Pass:
     @property
     def inputs(self) -> tuple[Any, ...]:
         """Return the inputs that the pass loads."""
-        used: set[Any] = set().union(*(component.body.free_symbols for component in self.part.components))
-        found = tuple(symbol for symbol in self.plan.program.inputs if symbol in used)
-        return found or self.plan.program.inputs[:1]
+        return self.part.inputs(self.plan.program)
 
     @property
     def state(self) -> list[Any]:
@@ -128,14 +126,10 @@ class _Pass:
         yield self._block()
         yield self._combine()
 
-    def _guarded(self, parameter: Parameter) -> Guard:
-        return guard_of(self.plan.program, parameter)
-
     def parameter(self, prefix: str, parameter: Parameter, value: Any) -> Iterator[str]:
         """Yield the lines that define a parameter of a state, guarded."""
-        guard, name = self._guarded(parameter), named(f"{prefix}_ref", parameter.symbol)
-        yield f"{name} = {_text(value, self.scope(prefix))}"
-        yield from guard_lines(guard, name)
+        name = named(f"{prefix}_ref", parameter.symbol)
+        yield from guarded_lines(guard_of(self.plan.program, parameter), name, _text(value, self.scope(prefix)))
 
     def scope(self, prefix: str) -> dict[Any, str]:
         """Return the variables of a state, of its parameters, and of those that are fixed; a map uses parameters first."""
@@ -225,24 +219,25 @@ class _Pass:
         return ", ".join(named(prefix, symbol) for symbol in self.state)
 
 
-def guard_lines(guard: Guard, name: str) -> Iterator[str]:
-    """Yield what replaces an undefined parameter."""
+def guarded_lines(guard: Guard, name: str, value: str) -> Iterator[str]:
+    """Yield the lines that give a parameter its value, or what stands in for it where it is undefined."""
+    if not value.isidentifier():
+        yield f"{name} = {value}"
+        value = name
     if guard.if_undefined is not None:
-        yield f'{name} = tl.where(tl.abs({name}) < float("inf"), {name}, {float(guard.if_undefined)})'
+        value = f'tl.where(tl.abs({value}) < float("inf"), {value}, {float(guard.if_undefined)})'
+        if guard.not_zero:
+            yield f"{name} = {value}"
+            value = name
     if guard.not_zero:
-        yield f"{name} = tl.where({name} == 0, 1.0, {name})"
+        value = f"tl.where({value} == 0, 1.0, {value})"
+    if value != name:
+        yield f"{name} = {value}"
 
 
 def _text(expr: Any, scope: Mapping[Any, str]) -> str:
-    names = {symbol: CODE_NAME(scope.get(symbol, symbol.name)) for symbol in expr.free_symbols}
+    names = {symbol: Code(scope.get(symbol, symbol.name)) for symbol in expr.free_symbols}
     return evaluate(expr, names, CODE).text
-
-
-def CODE_NAME(text: str) -> Any:
-    """Return a variable as a piece of code."""
-    from ioaware.analysis.fusion.code import Code
-
-    return Code(text)
 
 
 def _function(name: str, arguments: Sequence[str], documentation: str, lines: Sequence[str], returned: str) -> str:
@@ -270,14 +265,15 @@ def _loop(one: _Pass, first: str, last: str, row: str) -> Iterator[str]:
 
 
 def _results(one: _Pass, prefix: str = "all") -> Iterator[str]:
-    """Yield the value of each reduction of a pass."""
-    yield from one.value_lines(prefix)
+    """Yield the value of each reduction of a pass that is not a component itself."""
+    made = [lifted for lifted in one.part.lifted if one.part.value_of(lifted) != lifted.reduction.symbol]
+    used: set[Any] = set().union(*(one.part.value_of(lifted).free_symbols for lifted in made))
+    if used & {parameter.symbol for parameter in one.part.varying} - set(one.state):
+        yield from one.value_lines(prefix)
     scope = one.scope(prefix)
-    for lifted in one.part.lifted:
-        value = one.part.value_of(lifted)
-        if value != lifted.reduction.symbol:
-            over = {symbol: text for symbol, text in one.references(prefix).items() if symbol not in set(one.state)}
-            yield f"{named(prefix, lifted.reduction.symbol)} = {_text(value, scope | over)}"
+    over = {symbol: text for symbol, text in one.references(prefix).items() if symbol not in set(one.state)}
+    for lifted in made:
+        yield f"{named(prefix, lifted.reduction.symbol)} = {_text(one.part.value_of(lifted), scope | over)}"
 
 
 def _kernel(plan: Plan, kind: str) -> str:
@@ -288,7 +284,7 @@ def _kernel(plan: Plan, kind: str) -> str:
         one = _Pass(plan, part, f"{kind}_{number + 1}")
         for parameter in part.fixed:
             name = named("fixed", parameter.symbol)
-            lines += [f"{name} = {_text(parameter.value, values)}", *guard_lines(guard_of(plan.program, parameter), name)]
+            lines += guarded_lines(guard_of(plan.program, parameter), name, _text(parameter.value, values))
         lines += [*_loop(one, "0", "length", "row"), *_results(one)]
         values |= {lifted.reduction.symbol: named("all", lifted.reduction.symbol) for lifted in part.lifted}
     lines += _stores(plan, values)

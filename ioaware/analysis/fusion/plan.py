@@ -34,6 +34,11 @@ class FusedPass:
         """Return the reductions of the program that this pass computes."""
         return tuple(lifted.reduction for lifted in self.lifted)
 
+    def inputs(self, program: Program) -> tuple[Any, ...]:
+        """Return the inputs that the pass reads."""
+        used: set[Any] = set().union(*(component.body.free_symbols for component in self.components))
+        return tuple(symbol for symbol in program.inputs if symbol in used)
+
     def repair_of(self, component: Component) -> Linear:
         """Return the component at a new reference from the state at an old one, without what is known."""
         for lifted in self.lifted:

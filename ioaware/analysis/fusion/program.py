@@ -78,11 +78,6 @@ class Program:
         """Return how often the program as written reads the data: its longest chain of reductions."""
         return max(self.levels.values())
 
-    def inputs_of_pass(self, reductions: Iterable[Reduction]) -> tuple[Any, ...]:
-        """Return the inputs that one pass computing these reductions has to read."""
-        used: frozenset[Any] = frozenset().union(*(reduction.body.free_symbols for reduction in reductions))
-        return tuple(symbol for symbol in self.inputs if symbol in used)
-
     def pruned(self) -> Program:
         """Return the program without reductions that no output depends on, and without parameters that no map uses."""
         needed: set[Any] = set().union(*(output.free_symbols for output in self.outputs))

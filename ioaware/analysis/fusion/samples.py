@@ -31,6 +31,15 @@ class Sample:
     seen: tuple[Element, ...]
     continuation: tuple[Mapping[Any, Span], ...]
 
+    def sentence(self) -> str:
+        """Return the data in words; a span by its middle."""
+        seen = "; ".join(", ".join(f"{name} = {value}" for name, value in element.items()) for element in self.seen)
+        later = "; ".join(
+            ", ".join(f"{name} = {float((low + high) / 2):.6g}" for name, (low, high) in element.items())
+            for element in self.continuation
+        )
+        return f"elements ({seen}) continued by ({later})"
+
     @cached_property
     def moving(self) -> Mapping[Any, Any]:
         """Return the interval of each value of the continuation, by a symbol for it."""
