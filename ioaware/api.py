@@ -9,6 +9,7 @@ from ioaware._deferred_gc import deferred_full_gc
 from ioaware.result import ParamValue, Result
 
 if TYPE_CHECKING:
+    from ioaware.analysis.fusion.answer import Fusion
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.derive import Derived
@@ -100,6 +101,17 @@ def measure(target: str, **params: ParamValue) -> Result:
     from ioaware.measurement.measure import measure as run_measured
 
     return run_measured(target, params)
+
+
+def fuse(program: Callable[..., Any]) -> Fusion:
+    """Return how one pass computes reductions that use each other's results, or the proof that no finite state can.
+
+    `program` is a function of sequences written with `ioaware.fusion`. Raises `UsageError` for one that is not, and
+    `InconclusiveError` where neither answer is proven.
+    """
+    from ioaware.analysis.fusion.answer import fuse as find
+
+    return find(program)
 
 
 class Claims(tuple["Claim", ...]):

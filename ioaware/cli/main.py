@@ -52,6 +52,7 @@ VERBS: Mapping[str, Verb] = {
     "bench": Verb("ioaware.cli.commands.bench", "The speed of attention against every other back end, in one interleaved run."),
     "sweep": Verb("ioaware.cli.commands.sweep", "Run a study into a store; an interrupted sweep continues."),
     "verify": Verb("ioaware.cli.commands.verify", "Theorems as executable checks: verdict and evidence."),
+    "fuse": Verb("ioaware.cli.commands.fuse", "Reductions that use each other's results in one pass, or why there is none."),
     "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
     "export": Verb("ioaware.cli.commands.export", "A store as CSV, JSONL or Parquet."),
 }

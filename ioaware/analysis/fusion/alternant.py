@@ -44,10 +44,10 @@ class Alternant:
         """Return what is proven, and where."""
         what = f"d f / d{self.coordinate}" if self.of_derivative else "f"
         points = ", ".join(map(str, self.points))
-        how = f"interval arithmetic of {DIGITS} digits, every pivot excludes 0"
+        how = f"by elimination in interval arithmetic of {DIGITS} digits, no pivot contains 0"
         return (
-            f"alternant: the {self.size} x {self.size} matrix of {what} of {reduction.name} is nonsingular ({how}) at "
-            f"{self.coordinate} = {points}{self.others}, continued by {'; '.join(self.continuations)}"
+            f"Alternant: the {self.size} x {self.size} matrix of {what} of {reduction.name} is nonsingular ({how}) at "
+            f"elements {self.coordinate} = {points}{self.others}, continued in turn by {', '.join(self.continuations)}."
         )
 
 

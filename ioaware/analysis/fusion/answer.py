@@ -10,13 +10,13 @@ from typing import Any
 
 from ioaware.analysis.fusion.combiner import Combiner
 from ioaware.analysis.fusion.display import formula
-from ioaware.analysis.fusion.guards import guard_of
+from ioaware.analysis.fusion.guards import guard_of, with_divisors_apart
 from ioaware.analysis.fusion.identities import Identity, identities
 from ioaware.analysis.fusion.impossibility import Refutation, refute
 from ioaware.analysis.fusion.intervals import UndecidedError
 from ioaware.analysis.fusion.kernel import triton_source
 from ioaware.analysis.fusion.lifting import Lifted
-from ioaware.analysis.fusion.plan import Plan, make_plan, plan_as_written
+from ioaware.analysis.fusion.plan import FusedPass, Plan, as_expression, make_plan, plan_as_written
 from ioaware.analysis.fusion.program import NEUTRAL, Program
 from ioaware.analysis.fusion.rank import rank_of
 from ioaware.analysis.fusion.tracing import trace_program
@@ -83,7 +83,7 @@ class Fusion:
         sentences = list(dict.fromkeys(guard.sentence() for guard in found if guard.needed))
         repairs = [part.repair_of(component) for part in self.plan.passes for component in part.components]
         if any(factor != 1 for repair in repairs for factor in repair.values()):
-            sentences.append("a sum that is 0 stays 0, a maximum of nothing stays -inf, whatever the factor")
+            sentences.append("a sum that is 0 stays 0 and an extreme of no elements stays infinite, whatever repairs it")
         return tuple(sentences)
 
     @cached_property
@@ -92,12 +92,20 @@ class Fusion:
         return "\n".join(_refutation_lines(self.refutation) if self.refutation else self._proof_lines())
 
     def _proof_lines(self) -> Iterator[str]:
+        lifted = [one for part in self.plan.passes for one in part.lifted]
+        yield "Merged as they are, their maps using no other reduction: " + ", ".join(
+            one.reduction.name for one in lifted if not one.parameters
+        )
+        for one in lifted:
+            if one.parameters:
+                yield from _repair_lines(one, self.program)
         for part in self.plan.passes:
-            for lifted in part.lifted:
-                yield from _lifted_lines(lifted, self.program)
-            for symbol, form in part.known.items():
-                text = " + ".join(f"({formula(c)})*{s.name}" for s, c in form.items()) or "0"
-                yield f"{symbol.name} need not be carried: it is {text}"
+            yield from _known_lines(part)
+        proven = dict.fromkeys(identity.what for one in lifted for identity in identities(one, self.program.inputs))
+        if proven:
+            yield "C repairs each side by T(a, b), from its own reference a to that of both, b. Decided symbolically for each:"
+            yield from (f"  {what}" for what in proven)
+            yield "So C is associative, its neutral element is no elements, and every bracketing gives the program's value."
 
     @cached_property
     def reads(self) -> tuple[int, int]:
@@ -113,8 +121,8 @@ class Fusion:
     @property
     def bytes_formulas(self) -> dict[str, str]:
         """Return the bytes of both kernels for [rows, length] inputs of elements of e bytes."""
-        before, after = (f"{count}*e*rows*length" for count in self.reads)
-        return {"read_before": before, "read_after": after, "write": f"{len(self.program.outputs)}*e*rows"}
+        before, after, outputs = (f"{n}*" if n != 1 else "" for n in (*self.reads, len(self.program.outputs)))
+        return {"read_before": f"{before}e*rows*length", "read_after": f"{after}e*rows*length", "write": f"{outputs}e*rows"}
 
     @cached_property
     def kernel(self) -> str:
@@ -155,7 +163,7 @@ def fuse(function: Callable[..., Any]) -> Fusion:
 
     Raises `UsageError` for a function that is no such program, `InconclusiveError` where neither is proven.
     """
-    program = trace_program(function)
+    program = with_divisors_apart(trace_program(function))
     plan = make_plan(program)
     unproven = [(lifted, identity) for lifted, identity in _identities(plan) if not identity.proven]
     if unproven:
@@ -177,29 +185,34 @@ def _identities(plan: Plan) -> Iterator[tuple[Lifted, Identity]]:
                 yield lifted, identity
 
 
-def _lifted_lines(lifted: Lifted, program: Program) -> Iterator[str]:
-    """Yield what is proven of one reduction."""
-    name = lifted.reduction.name
-    if not lifted.parameters:
-        yield f"{name}: its map uses no other reduction; partial results merge by {lifted.reduction.op}"
-        return
+def _repair_lines(lifted: Lifted, program: Program) -> Iterator[str]:
+    """Yield how a reduction is repaired, and the rank of its map."""
     references = ", ".join(parameter.symbol.name for parameter in lifted.parameters)
-    yield f"{name} (reference {references}): {'; '.join(i.what for i in identities(lifted, program.inputs))}: decided symbolically"
+    line = f"Repaired when {references} changes: {lifted.reduction.name} = {lifted.reduction.op} of f"
     if lifted.reduction.op == "sum":
         rank = rank_of(lifted, program.inputs)
-        exact = f"rank {rank.at_most}" if rank.at_least >= rank.at_most else f"rank at most {rank.at_most}"
-        yield f"{name}: f has {exact}, d f has at least {rank.of_derivative} (nonsingular alternants in interval arithmetic)"
+        exact = "" if rank.at_least >= rank.at_most else "at most "
+        line += f", f of rank {exact}{rank.at_most}, its derivative of rank {rank.of_derivative} or more"
+    yield line
+
+
+def _known_lines(part: FusedPass) -> Iterator[str]:
+    bodies = {component.symbol: component.body for lifted in part.lifted for component in lifted.components}
+    for symbol, form in part.known.items():
+        yield f"Not carried: the sum of {formula(bodies[symbol])}, which is {formula(as_expression(form))}"
 
 
 def _refutation_lines(found: Refutation) -> Iterator[str]:
     """Yield the proof that no finite state computes the program."""
     name, size, earlier = found.reduction.name, found.alternant.size, found.earlier_numbers
-    yield f"no continuous state of finitely many numbers computes {name} = sum of {formula(found.reduction.body)} in one pass"
-    yield f"its map f has infinite rank: {found.moving.argument}, so that the maps at n parameters are independent for every n"
-    yield f"data that come later move the parameters: proven for {found.sample.sentence()}, and for these data repeated"
+    yield f"No continuous state of finitely many numbers computes {name} = sum of {formula(found.reduction.body)} in one pass."
+    yield f"Infinite rank: {found.moving.argument}."
+    yield "  So the maps at n values of the parameters are linearly independent, for every n."
+    yield f"Later data move the parameters: proven for {found.sample.sentence()}, and so for these data repeated."
+    yield "  So n elements can be told apart by what comes after them, and a state needs n numbers less a constant, for every n."
     yield found.alternant.sentence(found.reduction)
     if found.alternant.of_derivative:
-        yield f"by itself it refutes every state of fewer than {size} numbers, those of the earlier reductions ({earlier}) included"
+        yield f"  By itself it refutes every state for {name} of fewer than {size} numbers, counting {earlier} for the earlier ones."
     else:
-        yield f"by itself it refutes every state that sums fewer than {size} functions of single elements"
-    yield "continuous excludes packing several numbers into the digits of one"
+        yield f"  By itself it refutes every state for {name} of fewer than {size} sums of functions of single elements."
+    yield "Continuous: a state may not pack several numbers into the digits of one."

@@ -6,13 +6,13 @@ gives it everywhere. A sum that is 0 stays 0 whatever its factor: with an undefi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
 
 from ioaware.analysis.fusion.display import formula
-from ioaware.analysis.fusion.program import NEUTRAL, Parameter, Program
+from ioaware.analysis.fusion.program import Parameter, Program
 
 _sympy: Any = sympy
 UNDEFINED = (_sympy.zoo, _sympy.nan, _sympy.oo, -_sympy.oo)
@@ -35,19 +35,48 @@ class Guard:
         """Return the guard in words."""
         name, value = self.parameter.symbol.name, self.parameter.value
         shown = name if value == self.parameter.symbol else f"{name} = {formula(value)}"
-        cases = [f"infinite or undefined: maps and repairs use {self.if_undefined}"] if self.if_undefined is not None else []
-        cases += ["0: maps and repairs use 1"] if self.not_zero else []
-        return f"{shown} is " + "; is ".join(cases)
+        cases: list[str] = []
+        if self.if_undefined is not None:
+            cases.append(f"{self.if_undefined} stands in where it is infinite or undefined (no elements, or all of them -inf)")
+        if self.not_zero:
+            cases.append("1 stands in where it is 0")
+        return f"{shown}: {'; '.join(cases)}"
 
 
 def guard_of(program: Program, parameter: Parameter) -> Guard:
     """Return how a parameter is guarded in every map that uses it."""
     bodies = [reduction.body for reduction in program.reductions if parameter.symbol in reduction.body.free_symbols]
-    not_zero = any(body.subs(parameter.symbol, 0).has(*UNDEFINED) for body in bodies)
-    return Guard(parameter, (1 if not_zero else 0) if _can_be_undefined(program, parameter) else None, not_zero)
+    not_zero = any(is_singular_at_zero(body, parameter.symbol) for body in bodies)
+    return Guard(parameter, (1 if not_zero else 0) if _can_be_undefined(program, parameter.value) else None, not_zero)
 
 
-def _can_be_undefined(program: Program, parameter: Parameter) -> bool:
-    """Return whether the parameter of no elements is infinite or undefined."""
-    neutral = {reduction.symbol: NEUTRAL[reduction.op] for reduction in program.reductions}
-    return bool(parameter.value.subs(neutral, simultaneous=True).has(*UNDEFINED))
+def is_singular_at_zero(body: Any, symbol: Any) -> bool:
+    """Return whether a map is undefined where a parameter is 0."""
+    return bool(body.subs(symbol, 0).has(*UNDEFINED))
+
+
+def with_divisors_apart(program: Program) -> Program:
+    """Return the program with two symbols for a parameter that some maps divide by and others do not: guards differ."""
+    parameters, reductions = list(program.parameters), list(program.reductions)
+    taken = {symbol.name for symbol in (*program.inputs, *program.reduction_of, *program.parameter_of)}
+    for parameter in program.parameters:
+        symbol = parameter.symbol
+        singular = [
+            symbol in reduction.body.free_symbols and is_singular_at_zero(reduction.body, symbol) for reduction in reductions
+        ]
+        if any(singular) and any(symbol in r.body.free_symbols and not s for r, s in zip(reductions, singular, strict=True)):
+            name = next(name for name in (f"{symbol.name}_{end}" for end in ("divisor", *range(2, 99))) if name not in taken)
+            divisor = _sympy.Symbol(name, positive=True) if symbol.is_positive else _sympy.Symbol(name, real=True)
+            parameters.append(Parameter(divisor, parameter.value))
+            reductions = [
+                replace(reduction, body=reduction.body.xreplace({symbol: divisor})) if divides else reduction
+                for reduction, divides in zip(reductions, singular, strict=True)
+            ]
+    return replace(program, parameters=tuple(parameters), reductions=tuple(reductions))
+
+
+def _can_be_undefined(program: Program, value: Any) -> bool:
+    """Return whether a parameter is infinite or undefined for some data: an extreme of nothing, a quotient, root or logarithm."""
+    extremes = {reduction.symbol for reduction in program.reductions if reduction.op != "sum"}
+    powers = [node for node in value.atoms(_sympy.Pow) if not (node.exp.is_Integer and node.exp > 0)]
+    return bool(powers or value.has(_sympy.log) or value.free_symbols & extremes)

@@ -40,7 +40,7 @@ def identities(lifted: Lifted, inputs: Iterable[Any]) -> Iterator[Identity]:
     yield Identity("T(a, a) = I", all(_is_identity(name, form, symbols) for name, form in forms.items()))
     yield Identity("T(b, c) T(a, b) = T(a, c) for all a, b, c", all(_composes(name, forms, symbols) for name in forms))
     merged = all(_merges(component, lifted, forms[component.symbol], inputs) for component in lifted.components)
-    yield Identity("f(x; b) = T(a, b) f(x; a) for all x, a, b; on both sides of C, whatever their references", merged)
+    yield Identity("f(x; b) = T(a, b) f(x; a) for all x, a, b: C is exact whatever the references of its sides", merged)
     bodies = {component.symbol: component.body for component in lifted.components}
     difference = lifted.value.xreplace(bodies) - lifted.reduction.body
     yield Identity("f(x; b) is the value of its own state", is_zero(with_absolute_values(difference)))

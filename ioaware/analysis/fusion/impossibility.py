@@ -75,7 +75,8 @@ def _refute_output(plan: Plan, output: Any) -> Refutation:
                 continue
             alternant = find_alternant(program, root, coordinate)
             if alternant:
-                return Refutation(root, coordinate.name, found[0], found[1], alternant, len(plan.passes[0].components))
+                numbers = len(plan.passes[0].components) + len(gathered.sums)
+                return Refutation(root, coordinate.name, found[0], found[1], alternant, numbers)
     raise UndecidedError(f"no rule lifts {root.name} to a finite state, and none proves that its map has infinite rank")
 
 

@@ -87,7 +87,7 @@ def _complex_singularity(body: Any, atom: Any, x: Any, parameters: Sequence[Any]
         simple = moves and _is_nonzero(_sympy.diff(argument, x), values)
         if simple and all(_is_nonzero(part, values) for part in (coefficient, *apart)):
             kind = "pole" if _is_pole(atom) else "branch point"
-            where = formula(real) + (f" + i*pi*({formula(turns)})" if turns != 0 else "")
+            where = formula(real + _sympy.Symbol("i") * _sympy.pi * turns)
             return Moving(f"{formula(atom)} has a {kind} at {x.name} = {where}, which moves with {moves[0].name}")
     return None
 

@@ -28,8 +28,6 @@ REMEDY = "A program is elementwise functions and reductions of ioaware.fusion ov
 class Traced:
     """A value of the program: an expression of inputs and parameters (a sequence) or of reductions (a scalar)."""
 
-    __array_ufunc__ = None  # numpy leaves operators to this class and refuses its own functions
-
     def __init__(self, recorder: Recorder, expr: Any, *, is_sequence: bool) -> None:
         self.recorder = recorder
         self.expr = expr
@@ -106,6 +104,12 @@ class Traced:
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         _refuse("a value as a numpy array", "Use the functions of ioaware.fusion, not those of numpy.")
+
+    def __array_ufunc__(self, function: Any, *_: Any, **__: Any) -> NoReturn:
+        _refuse(f"numpy.{function.__name__}", "Use the functions of ioaware.fusion and Python's numbers, not those of numpy.")
+
+    def __rpow__(self, base: Any) -> NoReturn:
+        _refuse("a power whose exponent is not a number", "Write exp(exponent * log(base)).")
 
     def _compare(self, other: Any) -> NoReturn:
         _refuse("a comparison", "Use maximum, minimum or absolute.")
