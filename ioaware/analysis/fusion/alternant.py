@@ -98,6 +98,6 @@ def _trials(program: Program, coordinate: Any, count: int, size: int) -> Iterato
         for j in range(CONTINUATIONS * size):
             place = low + (3 * reach if kind == "both signs" else reach) * Fraction(j, CONTINUATIONS * size)
             values = [place / (part + 1) + Fraction(source.randrange(1, 8), 64) for part in range(count)]
-            continuation = tuple({name: (value, value) for name in program.inputs} for value in values)
+            continuation = tuple(dict.fromkeys(program.inputs, (value, value)) for value in values)
             samples.append(Sample(program, elements, continuation))
         yield seen, samples

@@ -174,7 +174,9 @@ def fuse(function: Callable[..., Any]) -> Fusion:
     try:
         return Fusion(program, plan, refute(plan))
     except UndecidedError as reason:
-        best = f"{len(plan.passes)} passes are enough" + (f", {program.passes} as written" if len(plan.passes) < program.passes else "")
+        best = f"{len(plan.passes)} passes are enough" + (
+            f", {program.passes} as written" if len(plan.passes) < program.passes else ""
+        )
         raise InconclusiveError(f"{program.name}: whether one pass is enough is undecided: {reason}", f"{best}.") from reason
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from ioaware.analysis.fusion.guards import guard_of
 from ioaware.analysis.fusion.lifting import ONE, Linear, old_symbol
 from ioaware.analysis.fusion.numbers import Numbers, evaluate
@@ -27,30 +29,42 @@ class Fold:
         self.fixed = dict(fixed or {})
         self.guards = {parameter.symbol: guard_of(plan.program, parameter) for parameter in (*part.varying, *part.fixed)}
         self.repairs = {component.symbol: part.repair_of(component) for component in part.components}
+        self.varies = {symbol for symbol, repair in self.repairs.items() if repair != {symbol: ONE}}
 
     def empty(self) -> State:
         """Return the state of no elements."""
         return {component.symbol: self.numbers.constant(NEUTRAL[component.op]) for component in self.part.components}
 
+    @np.errstate(all="ignore")
     def of(self, elements: Sequence[Element]) -> State:
         """Return the state of a block by itself, each map taken at the block's own results."""
         state: State = self.empty()
         for component in self.part.components:
-            scope = {**self.fixed, **self.references(state)}
+            used = component.body.free_symbols & self.guards.keys()
+            scope = {**self.fixed, **(self.references(state) if used else {})}
             for element in elements:
                 value = evaluate(component.body, {**scope, **element}, self.numbers)
                 state[component.symbol] = self._merge_values(component.op, state[component.symbol], value)
         return state
 
+    @np.errstate(all="ignore")
     def merge(self, left: State, right: State) -> State:
         """Return the state of both blocks together: the combiner C."""
         merged: State = self.empty()
+        old = [
+            {old_symbol(name): value for name, value in self.references(side).items()} if self.varies else {}
+            for side in (left, right)
+        ]
         for component in self.part.components:
-            new = self.references(merged)
-            sides = [self._repaired(component.symbol, component.op, side, new) for side in (left, right)]
+            new = self.references(merged) if component.symbol in self.varies else {}
+            sides = [
+                self._repaired(component.symbol, component.op, side, {**self.fixed, **new, **was})
+                for side, was in zip((left, right), old, strict=True)
+            ]
             merged[component.symbol] = self._merge_values(component.op, *sides)
         return merged
 
+    @np.errstate(all="ignore")
     def results(self, state: State) -> dict[Any, Any]:
         """Return the value of each reduction of the pass."""
         values: dict[Any, Any] = {}
@@ -79,12 +93,11 @@ class Fold:
             return self.numbers.constant(ONE * guard.if_undefined)
         return self.numbers.constant(ONE) if guard.not_zero and value == 0 else value
 
-    def _repaired(self, symbol: Any, op: str, side: State, new: Mapping[Any, Any]) -> Any:
+    def _repaired(self, symbol: Any, op: str, side: State, scope: Mapping[Any, Any]) -> Any:
         """Return a component of one side at the reference of both."""
-        if op != "sum" and side[symbol] == self.numbers.constant(NEUTRAL[op]):
+        if symbol not in self.varies or (op != "sum" and side[symbol] == self.numbers.constant(NEUTRAL[op])):
             return side[symbol]
-        old = {old_symbol(name): value for name, value in self.references(side).items()}
-        return _linear_value(self.repairs[symbol], {**self.fixed, **new, **old}, side, self.numbers)
+        return _linear_value(self.repairs[symbol], scope, side, self.numbers)
 
     def _merge_values(self, op: str, left: Any, right: Any) -> Any:
         if op == "sum":
@@ -102,6 +115,7 @@ def _linear_value(form: Linear, scope: Mapping[Any, Any], state: State, numbers:
     return reduce(lambda a, b: a + b, parts, numbers.constant(0 * ONE))
 
 
+@np.errstate(all="ignore")
 def run_plan(plan: Plan, elements: Sequence[Element], numbers: Numbers) -> tuple[Any, ...]:
     """Return the program's outputs, each pass over all elements at once."""
     values: dict[Any, Any] = {}
@@ -114,6 +128,7 @@ def run_plan(plan: Plan, elements: Sequence[Element], numbers: Numbers) -> tuple
     return finish(plan, values, numbers)
 
 
+@np.errstate(all="ignore")
 def finish(plan: Plan, values: Mapping[Any, Any], numbers: Numbers) -> tuple[Any, ...]:
     """Return the outputs from the reductions' values; 0 / 0 is 0."""
     outputs: list[Any] = []

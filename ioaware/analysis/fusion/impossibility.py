@@ -193,7 +193,9 @@ def _value(sample: Sample, reduction: Reduction) -> Any:
 def _crossing(program: Program, root: Reduction, moving: Moving, sample: Sample) -> Sample | None:
     """Return data where the first element is proven to meet the kink or jump, with continuations on either side of it."""
     far = Fraction(8)
-    ends = [_shifted(sample, shift) for shift in (-far, far)] if not moving.is_jump else [_scaled(sample, 1), _scaled(sample, 4)]
+    ends = (
+        [_shifted(sample, shift) for shift in (-far, far)] if not moving.is_jump else [_scaled(sample, 1), _scaled(sample, 4)]
+    )
     values = [_argument(program, root, moving, end) for end in ends]
     target = _target(values, moving)
     if target is None:

@@ -50,10 +50,12 @@ def named(prefix: str, symbol: Any) -> str:
 
 def triton_source(plan: Plan, as_written: Plan) -> str:
     """Return the source of a Triton file that computes the program by both plans, with functions to call and to count."""
-    name, inputs = plan.program.name, [symbol.name for symbol in plan.program.inputs]
+    name, inputs = plan.program.name, [f"{symbol.name}_in" for symbol in plan.program.inputs]
     parts = [_header(plan), *_helpers(plan)]
     for kind, one in (("fused", plan), ("separate", as_written)):
-        parts += [text for number, part in enumerate(one.passes) for text in _Pass(one, part, f"{kind}_{number + 1}").functions()]
+        parts += [
+            text for number, part in enumerate(one.passes) for text in _Pass(one, part, f"{kind}_{number + 1}").functions()
+        ]
         parts.append(_kernel(one, kind))
         parts.append(_host(kind, name, inputs, len(plan.program.outputs)))
     if plan.is_one_pass:
@@ -154,7 +156,11 @@ class _Pass:
         return value.xreplace(names)
 
     def _block(self) -> str:
-        arguments = [*(named("elem", symbol) for symbol in self.inputs), "mask", *(named("fixed", symbol) for symbol in self.fixed)]
+        arguments = [
+            *(named("elem", symbol) for symbol in self.inputs),
+            "mask",
+            *(named("fixed", symbol) for symbol in self.fixed),
+        ]
         body = list(self._block_lines())
         documentation = "The state of a block by itself, each map taken at the block's own results."
         return _function(f"{self.name}_block", [*arguments, "ACC: tl.constexpr"], documentation, body, self._returned("block"))
@@ -316,7 +322,10 @@ def _stores(plan: Plan, values: Mapping[Any, str]) -> Iterator[str]:
 
 def _host(kind: str, name: str, inputs: Sequence[str], outputs: int) -> str:
     """Return the function that allocates the outputs and launches."""
-    what = {"fused": f"Return {name} of each row, in as few passes as `ioaware fuse` finds.", "separate": f"Return {name} of each row, one pass after another as it is written."}
+    what = {
+        "fused": f"Return {name} of each row, in as few passes as `ioaware fuse` finds.",
+        "separate": f"Return {name} of each row, one pass after another as it is written.",
+    }
     return f'''def {kind}({", ".join(inputs)}):
     """{what[kind]}"""
     rows, length = {inputs[0]}.shape
@@ -358,7 +367,9 @@ def _combine_kernel(plan: Plan) -> str:
     outputs = [f"output_{number}_ptr" for number in range(len(plan.program.outputs))]
     arguments = ", ".join(["states_ptr", *outputs, "splits", "ACC: tl.constexpr"])
     body = "\n".join(INDENT + line for line in lines)
-    return f'@triton.jit\ndef combine_kernel({arguments}):\n{INDENT}"""The states of a row merged from left to right."""\n{body}'
+    return (
+        f'@triton.jit\ndef combine_kernel({arguments}):\n{INDENT}"""The states of a row merged from left to right."""\n{body}'
+    )
 
 
 def _split_host(name: str, inputs: Sequence[str], plan: Plan) -> str:
@@ -392,7 +403,10 @@ def _targets(inputs: Sequence[str], *, split: bool) -> str:
         "",
         "",
     ]
-    targets = [("one_kernel", "fused", "", "The program in one kernel."), ("as_written", "separate", "", "The program pass by pass.")]
+    targets = [
+        ("one_kernel", "fused", "", "The program in one kernel."),
+        ("as_written", "separate", "", "The program pass by pass."),
+    ]
     if split:
         targets.append(("split", "fused_split", ", splits=8", "The program split over programs, and the combiner."))
     for name, function, extra, text in targets:

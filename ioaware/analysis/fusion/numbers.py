@@ -59,8 +59,10 @@ def evaluate(expr: Any, values: Mapping[Any, Any], numbers: Numbers) -> Any:
     if expr.is_Pow and expr.exp.is_Rational:
         return numbers.power(arguments[0], Fraction(int(expr.exp.p), int(expr.exp.q)))
     if expr.func in FUNCTIONS:
-        return reduce(lambda a, b: numbers.function(FUNCTIONS[expr.func], a, b), arguments) if len(arguments) > 1 else (
-            numbers.function(FUNCTIONS[expr.func], arguments[0])
+        return (
+            reduce(lambda a, b: numbers.function(FUNCTIONS[expr.func], a, b), arguments)
+            if len(arguments) > 1
+            else (numbers.function(FUNCTIONS[expr.func], arguments[0]))
         )
     raise NotImplementedError(f"no numeric value of {expr.func}")
 

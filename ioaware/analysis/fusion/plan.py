@@ -115,7 +115,7 @@ def _fused_pass(program: Program, lifted: Sequence[Lifted]) -> FusedPass:
     values: dict[Any, Any] = {}
     for one in lifted:
         for component in one.components:
-            form = _known_sum(component, kept, inputs, varying, values)
+            form = _known_form(component, kept, inputs, varying, values)
             if form is None:
                 kept.append(component)
             else:
@@ -124,20 +124,21 @@ def _fused_pass(program: Program, lifted: Sequence[Lifted]) -> FusedPass:
     return FusedPass(tuple(lifted), tuple(kept), known, tuple(varying.values()), tuple(fixed.values()))
 
 
-def _known_sum(
+def _known_form(
     component: Component,
     kept: Sequence[Component],
     inputs: frozenset[Any],
     varying: Mapping[Any, Parameter],
     values: Mapping[Any, Any],
 ) -> Linear | None:
-    """Return the component as a combination of sums that are kept already, whatever the reference; None if it is none.
+    """Return the component as a combination of those that are kept already, whatever the reference; None if it is none.
 
-    With the definitions of the parameters it may be 0, as the sum of x - mean is. That holds at the reference of the state
+    An extreme is known only if it is kept already. With the definitions of the parameters it may be 0, as the sum of x - mean is. That holds at the reference of the state
     itself; it is used where the parameters are quotients that only a state of no elements leaves undefined.
     """
     if component.op != "sum":
-        return None
+        same = [other.symbol for other in kept if (other.op, other.body) == (component.op, component.body)]
+        return {same[0]: ONE} if same else None
     sums = [other for other in kept if other.op == "sum"]
     target, columns = separate(component.body, inputs), [separate(other.body, inputs) for other in sums]
     if target is None or any(column is None for column in columns):

@@ -72,7 +72,9 @@ class Sample:
             values = [reduction.body.xreplace({**known, **element}) for element in self.elements]
             if any(value.has(_sympy.nan, _sympy.zoo, _sympy.I) for value in values):
                 raise UndecidedError("a map is undefined at an element")
-            self._results[reduction.symbol] = _sympy.Add(*values) if reduction.op == "sum" else self._extreme(reduction.op, values)
+            self._results[reduction.symbol] = (
+                _sympy.Add(*values) if reduction.op == "sum" else self._extreme(reduction.op, values)
+            )
         return self._results[reduction.symbol]
 
     def _extreme(self, op: str, values: Sequence[Any]) -> Any:

@@ -76,7 +76,9 @@ def _complex_singularity(body: Any, atom: Any, x: Any, parameters: Sequence[Any]
     """Return the pole or branch point of one function in the map, if nothing else there can cancel it."""
     argument = atom.args[0]
     coefficient = _leading_coefficient(body, atom)
-    if any(_is_singular(node) and not _is_pole(node) and x in node.free_symbols for node in _sympy.preorder_traversal(coefficient)):
+    if any(
+        _is_singular(node) and not _is_pole(node) and x in node.free_symbols for node in _sympy.preorder_traversal(coefficient)
+    ):
         raise UndecidedError("the coefficient of a singular function has branches of its own")
     others = [other for other in _joint_atoms(body, x, parameters) if other != atom]
     powers = [other for other in others if other.args[0] == argument and _is_pole(other) and _is_pole(atom)]

@@ -289,7 +289,11 @@ def _names(recorder: Recorder, inputs: Mapping[str, Any], variables: Mapping[str
 def _made_up(reduction: Reduction) -> str:
     if reduction.body == 1:
         return "n"
-    return f"{reduction.op}_{reduction.body.name}" if reduction.body.is_Symbol else {"sum": "s", "max": "t", "min": "u"}[reduction.op]
+    return (
+        f"{reduction.op}_{reduction.body.name}"
+        if reduction.body.is_Symbol
+        else {"sum": "s", "max": "t", "min": "u"}[reduction.op]
+    )
 
 
 def _like(name: str, expr: Any) -> Any:

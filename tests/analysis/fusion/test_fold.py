@@ -1,0 +1,149 @@
+"""C in any bracketing equals the program run pass by pass: exactly on rationals, to rounding in float64."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ioaware.analysis.fusion.fold import Fold, State, finish, run_plan
+from ioaware.analysis.fusion.numbers import ExactNumbers, FloatNumbers
+from ioaware.analysis.fusion.plan import plan_as_written
+from ioaware.fusion import maximum, reduce_max, reduce_mean, reduce_min, reduce_sum
+from tests.support.fusion_programs import (
+    FUSABLE,
+    absmax_dot,
+    answer,
+    attention,
+    largest_deviation,
+    shifted_maximum,
+    squared_deviations,
+)
+
+
+def scaled_by_mean(x: Any, v: Any) -> Any:
+    """The mean may be 0 for some blocks: nothing may be scaled by it."""
+    return reduce_sum(reduce_mean(x) * x * v)
+
+
+def divided_by_mean(x: Any, v: Any) -> Any:
+    """The same, and the other map needs the mean where it is 0."""
+    mu = reduce_mean(x)
+    return reduce_sum((x - mu) ** 2), reduce_sum(v * x / (mu + 10))
+
+
+def weighted_mean(x: Any, v: Any) -> Any:
+    """The weights of a block may sum to 0, though not those of all elements."""
+    mu = reduce_sum(x * v) / reduce_sum(v)
+    return reduce_sum(v * (x - mu) ** 2)
+
+
+def fourth_moment(x: Any) -> Any:
+    mu = reduce_mean(x)
+    return reduce_sum((x - mu) ** 4)
+
+
+def sixth_moment(x: Any) -> Any:
+    """Above the rank at which derivatives are tried: power sums."""
+    mu = reduce_mean(x)
+    return reduce_sum((x - mu) ** 6)
+
+
+def signed_slope(x: Any, y: Any) -> Any:
+    """The sign of the mean decides which extreme of y matters."""
+    mu = reduce_mean(x)
+    return reduce_max(mu * y + x * 0), reduce_min(mu * y)
+
+
+def larger_of_two(x: Any, y: Any) -> Any:
+    mu = reduce_mean(x)
+    return reduce_max(maximum(x - mu, 2 * mu - y))
+
+
+EXACT = (
+    squared_deviations,
+    absmax_dot,
+    largest_deviation,
+    shifted_maximum,
+    scaled_by_mean,
+    divided_by_mean,
+    weighted_mean,
+    fourth_moment,
+    sixth_moment,
+    signed_slope,
+    larger_of_two,
+)
+
+
+def bracketed(fold: Fold, elements: Sequence[Any], source: random.Random) -> State:
+    """Return the state of the elements, split at random, now and then with nothing on one side."""
+    if len(elements) <= 1 or source.random() < 0.1:
+        return fold.of(elements)
+    cut = source.randrange(len(elements) + 1)
+    if cut in (0, len(elements)):
+        sides = (fold.empty(), bracketed(fold, elements, source))
+        return fold.merge(*(sides if cut == 0 else sides[::-1]))
+    return fold.merge(bracketed(fold, elements[:cut], source), bracketed(fold, elements[cut:], source))
+
+
+@pytest.mark.parametrize("program", EXACT, ids=lambda program: program.__name__)
+def test_every_bracketing_is_exact_on_rationals(program: Callable[..., Any]) -> None:
+    fusion = answer(program)
+    numbers, source = ExactNumbers(), random.Random(program.__name__)
+    fold = Fold(fusion.plan, fusion.plan.passes[0], numbers)
+    written = plan_as_written(fusion.program)
+    compared = 0
+    for _ in range(12):
+        count = source.randrange(2, 9)
+        elements = [
+            {x: Fraction(source.randrange(-4, 5), source.choice((1, 2))) for x in fusion.program.inputs} for _ in range(count)
+        ]
+        expected = run_plan(written, elements, numbers)
+        if any(value != value for value in expected):
+            continue
+        found = finish(fusion.plan, fold.results(bracketed(fold, elements, source)), numbers)
+        assert found == expected
+        compared += 1
+    assert compared > 6
+
+
+@pytest.mark.parametrize("program", [*FUSABLE, *EXACT], ids=lambda program: program.__name__)
+def test_every_bracketing_is_the_program_in_float64(program: Callable[..., Any]) -> None:
+    """The function itself, run by numpy, is the reference."""
+    fusion = answer(program)
+    numbers, source = FloatNumbers(), random.Random(program.__name__)
+    fold = Fold(fusion.plan, fusion.plan.passes[0], numbers)
+    for _ in range(4):
+        columns = [np.array([source.uniform(-3, 3) for _ in range(9)]) for _ in fusion.program.inputs]
+        elements = [dict(zip(fusion.program.inputs, row, strict=True)) for row in zip(*columns, strict=True)]
+        expected = program(*columns)
+        found = finish(fusion.plan, fold.results(bracketed(fold, elements, source)), numbers)
+        assert found == pytest.approx(expected if isinstance(expected, tuple) else (expected,), rel=1e-9, abs=1e-9)
+
+
+def test_masked_elements_add_nothing_wherever_they_are() -> None:
+    """Blocks of -inf alone, in front, between and behind."""
+    fusion = answer(attention)
+    fold = Fold(fusion.plan, fusion.plan.passes[0], FloatNumbers())
+    x, v = fusion.program.inputs
+    seen = [{x: np.float64(a), v: np.float64(b)} for a, b in ((-200.0, 1.0), (-201.0, 2.0), (-199.5, -3.0))]
+    masked = [{x: np.float64(-np.inf), v: np.float64(5)}] * 2
+    blocks = [masked, seen[:1], masked, seen[1:], masked]
+    state = fold.empty()
+    for block in blocks:
+        state = fold.merge(state, fold.of(block))
+    expected = attention(*(np.array([float(element[name]) for element in seen]) for name in (x, v)))
+    assert finish(fusion.plan, fold.results(state), FloatNumbers())[0] == pytest.approx(expected, rel=1e-14)
+
+
+def test_nothing_but_masked_elements_is_zero() -> None:
+    fusion = answer(attention)
+    fold = Fold(fusion.plan, fusion.plan.passes[0], FloatNumbers())
+    x, v = fusion.program.inputs
+    masked = [{x: np.float64(-np.inf), v: np.float64(5)}]
+    state = fold.merge(fold.of(masked), fold.merge(fold.empty(), fold.of(masked)))
+    assert finish(fusion.plan, fold.results(state), FloatNumbers()) == (0.0,)

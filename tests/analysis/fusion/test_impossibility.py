@@ -1,0 +1,157 @@
+"""What no finite state computes is refused with a certificate; what is not proven either way is said to be undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import sympy
+
+from ioaware.analysis.fusion.alternant import find_alternant
+from ioaware.analysis.fusion.plan import make_plan
+from ioaware.analysis.fusion.samples import Sample
+from ioaware.analysis.fusion.tracing import trace_program
+from ioaware.errors import InconclusiveError
+from ioaware.fusion import exp, log, reduce_max, reduce_mean, reduce_sum, relu, sigmoid, sqrt
+from tests.support.fusion_programs import (
+    IMPOSSIBLE,
+    UNDECIDED,
+    answer,
+    relu_of_mean,
+    rounded_dot,
+    softplus_of_max,
+    squared_deviations,
+)
+
+
+@pytest.mark.parametrize("program", IMPOSSIBLE, ids=lambda program: program.__name__)
+def test_the_examples_are_refused_with_a_certificate(program: Callable[..., Any]) -> None:
+    fusion = answer(program)
+    assert not fusion.fusable
+    assert fusion.passes_after > 1
+    assert IMPOSSIBLE[program] in fusion.certificate
+    assert "8 x 8 matrix" in fusion.certificate
+    assert fusion.refutation
+    assert fusion.refutation.alternant.size == 8
+
+
+@pytest.mark.parametrize("program", UNDECIDED, ids=lambda program: program.__name__)
+def test_what_is_not_proven_is_undecided(program: Callable[..., Any]) -> None:
+    with pytest.raises(InconclusiveError, match="undecided"):
+        answer(program)
+
+
+def test_an_alternant_is_nonsingular_in_exact_arithmetic_too() -> None:
+    """The matrix of relu's slopes is one of zeros and ones: its determinant by sympy's fractions."""
+    program = trace_program(relu_of_mean)
+    found = find_alternant(program, program.reductions[-1], program.inputs[0], 5)
+    assert found
+    assert found.of_derivative
+    total, rows = sum(found.points), []
+    for text in found.continuations:
+        later = Fraction(text.strip("()").split(" = ")[1])
+        mean = (total + later) / (len(found.points) + 1)
+        rows.append([int(point > mean) for point in found.points])
+    assert sympy.Matrix(rows).det() != 0
+
+
+def test_a_map_of_finite_rank_has_no_larger_alternant() -> None:
+    """The derivative of (x - mu)^2 has rank 2."""
+    program = trace_program(squared_deviations)
+    assert find_alternant(program, program.reductions[-1], program.inputs[0], 2)
+    assert not find_alternant(program, program.reductions[-1], program.inputs[0], 3)
+
+
+def test_a_continuation_that_cannot_move_the_parameter_proves_nothing() -> None:
+    """A later element smaller than the largest leaves the maximum as it is; a larger one moves it."""
+    program = trace_program(softplus_of_max)
+    (x,) = program.inputs
+    seen = ({x: Fraction(1)}, {x: Fraction(3)})
+    low, high = (Sample(program, seen, ({x: (Fraction(value), Fraction(value))},)) for value in (2, 5))
+    assert not low.steers(program.parameters)
+    assert high.steers(program.parameters)
+
+
+def test_data_that_fix_the_parameter_are_not_refuted() -> None:
+    """The reference is 0 for all data: the map has infinite rank, but nothing moves."""
+
+    def program(x: Any) -> Any:
+        return reduce_sum(sigmoid(x - reduce_max(0 * x)))
+
+    with pytest.raises(InconclusiveError):
+        answer(program)
+
+
+def test_an_output_that_drops_the_sum_is_not_refuted() -> None:
+    def program(x: Any) -> Any:
+        mu = reduce_mean(x)
+        return 0 * reduce_sum(relu(x - mu)) + mu
+
+    assert answer(program).fusable
+
+
+def test_an_output_that_uses_the_sum_later_is_refuted() -> None:
+    def program(x: Any, v: Any) -> Any:
+        mu = reduce_mean(x)
+        s = reduce_sum(sigmoid(x - mu))
+        return reduce_sum(s * v + v) + mu
+
+    fusion = answer(program)
+    assert not fusion.fusable
+    assert fusion.refutation
+    assert fusion.refutation.reduction.name == "s"
+
+
+def test_an_output_with_a_kink_in_the_sum_is_undecided() -> None:
+    def program(x: Any) -> Any:
+        mu = reduce_mean(x)
+        return relu(reduce_sum(sigmoid(x - mu)) - 1)
+
+    with pytest.raises(InconclusiveError):
+        answer(program)
+
+
+def test_fewer_passes_where_one_is_not_enough() -> None:
+    """The softmax in front fuses, the sigmoid of its result does not."""
+
+    def program(x: Any, v: Any) -> Any:
+        m = reduce_max(x)
+        l = reduce_sum(exp(x - m))  # noqa: E741
+        mu = reduce_sum(exp(x - m) * v) / l
+        return reduce_sum(sigmoid(v - mu))
+
+    fusion = answer(program)
+    assert not fusion.fusable
+    assert (fusion.passes_before, fusion.passes_after) == (3, 2)
+
+
+@pytest.mark.parametrize("degree", [2, 7, 12])
+def test_polynomials_of_any_degree_are_fused(degree: int) -> None:
+    """A rank of 13 is finite: no number of functions tried in vain is a proof."""
+
+    def program(x: Any) -> Any:
+        return reduce_sum((x - reduce_mean(x)) ** degree)
+
+    assert answer(program).fusable
+
+
+def test_poles_and_roots_among_and_beyond_the_data() -> None:
+    def pole(x: Any) -> Any:
+        return reduce_sum(1 / (x - reduce_mean(x)))
+
+    def root(x: Any) -> Any:
+        return reduce_sum(sqrt(reduce_max(x) - x + 1))
+
+    def fixed(x: Any) -> Any:
+        """The singularity does not move: log(x^2 + 1) is a function of the element alone."""
+        return reduce_sum(log(x * x + 1) * (x - reduce_mean(x)))
+
+    assert "pole at x = mu" in answer(pole).certificate or "pole at x = p" in answer(pole).certificate
+    assert "branch point" in answer(root).certificate
+    assert answer(fixed).fusable
+
+
+def test_the_rounded_dot_has_a_plan_of_two_passes() -> None:
+    assert len(make_plan(trace_program(rounded_dot)).passes) == 2
