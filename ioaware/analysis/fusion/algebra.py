@@ -38,9 +38,17 @@ def is_nonzero(expr: Any) -> bool:
     return numerator.xreplace(any_sign).is_zero is False
 
 
+def _is_exponential(node: Any) -> bool:
+    return isinstance(node, _sympy.exp)
+
+
+def _with_expanded_exponent(node: Any) -> Any:
+    return _sympy.exp(_sympy.expand(node.args[0]))
+
+
 def _without_exponentials(expr: Any) -> tuple[Any, dict[Any, Any]]:
     """Return the expression with exp(c*term) as a power of an unknown, and what each unknown stands for."""
-    merged = expr.replace(lambda node: isinstance(node, _sympy.exp), lambda node: _sympy.exp(_sympy.expand(node.args[0])))
+    merged = expr.replace(_is_exponential, _with_expanded_exponent)
     powers: dict[Any, list[Any]] = {}
     for node in merged.atoms(_sympy.exp):
         for term in _sympy.Add.make_args(node.args[0]):

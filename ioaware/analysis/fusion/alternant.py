@@ -17,9 +17,9 @@ from typing import Any
 
 import sympy
 
+from ioaware.analysis.fusion.arithmetic import evaluate
 from ioaware.analysis.fusion.functions import Rint, with_absolute_values
 from ioaware.analysis.fusion.intervals import DIGITS, UndecidedError, independent_columns, interval
-from ioaware.analysis.fusion.numbers import evaluate
 from ioaware.analysis.fusion.program import Parameter, Program, Reduction
 from ioaware.analysis.fusion.samples import NUMBERS, Sample
 

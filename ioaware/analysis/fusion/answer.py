@@ -211,10 +211,11 @@ def _refutation_lines(found: Refutation) -> Iterator[str]:
     yield f"Infinite rank: {found.moving.argument}."
     yield "  So the maps at n values of the parameters are linearly independent, for every n."
     yield f"Later data move the parameters: proven for {found.sample.sentence()}, and so for these data repeated."
-    yield "  So n elements can be told apart by what comes after them, and a state needs n numbers less a constant, for every n."
+    yield "  So what comes after them tells n elements apart: a state needs n numbers, less a constant, for every n."
     yield found.alternant.sentence(found.reduction)
     if found.alternant.of_derivative:
-        yield f"  By itself it refutes every state for {name} of fewer than {size} numbers, counting {earlier} for the earlier ones."
+        counted = f"{earlier} for earlier reductions among them"
+        yield f"  By itself it refutes every state for {name} of fewer than {size} numbers, {counted}."
     else:
         yield f"  By itself it refutes every state for {name} of fewer than {size} sums of functions of single elements."
     yield "Continuous: a state may not pack several numbers into the digits of one."

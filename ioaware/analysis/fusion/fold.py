@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ioaware.analysis.fusion.arithmetic import Numbers, evaluate
 from ioaware.analysis.fusion.guards import guard_of
 from ioaware.analysis.fusion.lifting import ONE, Linear, old_symbol
-from ioaware.analysis.fusion.numbers import Numbers, evaluate
 from ioaware.analysis.fusion.plan import FusedPass, Plan
 from ioaware.analysis.fusion.program import NEUTRAL, Parameter
 

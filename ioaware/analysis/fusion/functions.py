@@ -32,23 +32,14 @@ class Rint(_Function):
         return _sympy.Integer(0)
 
 
-def _extreme(sign: int) -> Callable[[Any, Any], Any]:
-    """Return maximum (sign 1) or minimum (-1) as half of left + right ± |left - right|: one kind of kink for the analysis."""
-
-    def of(left: Any, right: Any) -> Any:
-        return _sympy.Max(left, right) if sign > 0 else _sympy.Min(left, right)
-
-    return of
-
-
 ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
     "exp": _sympy.exp,
     "log": _sympy.log,
     "sqrt": _sympy.sqrt,
     "absolute": _sympy.Abs,
     "rint": Rint,
-    "maximum": _extreme(1),
-    "minimum": _extreme(-1),
+    "maximum": _sympy.Max,
+    "minimum": _sympy.Min,
 }
 
 
@@ -70,6 +61,9 @@ def as_number(value: Any) -> Any:
 def with_absolute_values(expr: Any) -> Any:
     """Return the expression with every maximum and minimum written by absolute values: |.| is then its only kink."""
 
+    def is_extreme(node: Any) -> bool:
+        return node.func in (_sympy.Max, _sympy.Min)
+
     def rewrite(node: Any) -> Any:
         sign = 1 if node.func is _sympy.Max else -1
         whole = node.args[0]
@@ -77,4 +71,4 @@ def with_absolute_values(expr: Any) -> Any:
             whole = (whole + part + sign * _sympy.Abs(whole - part)) / 2
         return whole
 
-    return expr.replace(lambda node: node.func in (_sympy.Max, _sympy.Min), rewrite)
+    return expr.replace(is_extreme, rewrite)

@@ -76,7 +76,7 @@ def with_divisors_apart(program: Program) -> Program:
 
 
 def _can_be_undefined(program: Program, value: Any) -> bool:
-    """Return whether a parameter is infinite or undefined for some data: an extreme of nothing, a quotient, root or logarithm."""
+    """Return whether a parameter is undefined for some data: an extreme of nothing, a quotient, a root, a logarithm."""
     extremes = {reduction.symbol for reduction in program.reductions if reduction.op != "sum"}
     powers = [node for node in value.atoms(_sympy.Pow) if not (node.exp.is_Integer and node.exp > 0)]
     return bool(powers or value.has(_sympy.log) or value.free_symbols & extremes)

@@ -9,7 +9,7 @@ numbers for that, less those of the earlier reductions, whatever n is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,16 +18,16 @@ import sympy
 
 from ioaware.analysis.fusion.algebra import is_zero
 from ioaware.analysis.fusion.alternant import Alternant, find_alternant
+from ioaware.analysis.fusion.arithmetic import evaluate
+from ioaware.analysis.fusion.crossings import find_crossing
 from ioaware.analysis.fusion.functions import Rint
 from ioaware.analysis.fusion.intervals import UndecidedError, has_zero, interval
-from ioaware.analysis.fusion.numbers import evaluate
 from ioaware.analysis.fusion.plan import Plan
 from ioaware.analysis.fusion.program import Program, Reduction
 from ioaware.analysis.fusion.samples import NUMBERS, Sample
 from ioaware.analysis.fusion.singularities import Moving, is_analytic, moving_parts
 
 _sympy: Any = sympy
-BISECTIONS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _moving_here(
     try:
         scope = _scope(program, root, coordinate, sample)
         for moving in moving_parts(root.body, coordinate, [p.symbol for p in parameters], scope):
-            place = sample if moving.crossing is None else _crossing(program, root, moving, sample)
+            place = sample if moving.crossing is None else find_crossing(root, moving, sample)
             if place and place.steers(parameters) and _is_seen(place, root, gathered, moving):
                 return moving, place
     except UndecidedError:
@@ -190,76 +190,6 @@ def _value(sample: Sample, reduction: Reduction) -> Any:
     return NUMBERS.function("maximum" if reduction.op == "max" else "minimum", *total)
 
 
-def _crossing(program: Program, root: Reduction, moving: Moving, sample: Sample) -> Sample | None:
-    """Return data where the first element is proven to meet the kink or jump, with continuations on either side of it."""
-    far = Fraction(8)
-    ends = (
-        [_shifted(sample, shift) for shift in (-far, far)] if not moving.is_jump else [_scaled(sample, 1), _scaled(sample, 4)]
-    )
-    values = [_argument(program, root, moving, end) for end in ends]
-    target = _target(values, moving)
-    if target is None:
-        return None
-    low, high = ends
-    below = (values[0] - target).b < 0
-    for _ in range(BISECTIONS):
-        middle = _between(low, high)
-        value = _argument(program, root, moving, middle) - target
-        if has_zero(value):
-            return None
-        low, high = (middle, high) if (value.b < 0) == below else (low, middle)
-    both = _span(low, high)
-    scope = {p.symbol: both.value(both.parameter(p)) for p in program.parameters_in(root.body)}
-    scope |= {name: interval(value) for name, value in both.seen[0].items()}
-    return both if not has_zero(evaluate(moving.nonzero, scope, NUMBERS)) else None
-
-
-def _argument(program: Program, root: Reduction, moving: Moving, sample: Sample) -> Any:
-    scope = {p.symbol: sample.value(sample.parameter(p)) for p in program.parameters_in(root.body)}
-    element = {name: interval(value) for name, value in sample.seen[0].items()}
-    return evaluate(moving.crossing, {**scope, **element}, NUMBERS)
-
-
-def _target(values: Sequence[Any], moving: Moving) -> Any | None:
-    """Return what is proven to lie between the two values: 0 for a kink, half an odd integer for a jump."""
-    low, high = sorted(values, key=lambda value: value.mid)
-    if not moving.is_jump:
-        target = interval(Fraction(0))
-    else:
-        target = interval(Fraction(2 * int(float(low.b.mid) // 1) + 1, 2))
-        target = target if target.a > low.b else target + 1
-    return target if low.b < target.a and target.b < high.a else None
-
-
-def _map_continuation(sample: Sample, change: Any) -> Sample:
-    continuation = tuple({name: change(*span) for name, span in element.items()} for element in sample.continuation)
-    return Sample(sample.program, sample.seen, continuation)
-
-
-def _shifted(sample: Sample, shift: Fraction) -> Sample:
-    return _map_continuation(sample, lambda low, high: (low + shift * len(sample.seen), high + shift * len(sample.seen)))
-
-
-def _scaled(sample: Sample, factor: int) -> Sample:
-    return _map_continuation(sample, lambda low, high: (low * factor, high * factor))
-
-
-def _pairs(left: Sample, right: Sample, change: Any) -> Sample:
-    continuation = tuple(
-        {name: change(one[name][0], other[name][0]) for name in one}
-        for one, other in zip(left.continuation, right.continuation, strict=True)
-    )
-    return Sample(left.program, left.seen, continuation)
-
-
-def _between(left: Sample, right: Sample) -> Sample:
-    return _pairs(left, right, lambda a, b: ((a + b) / 2, (a + b) / 2))
-
-
-def _span(left: Sample, right: Sample) -> Sample:
-    return _pairs(left, right, lambda a, b: (min(a, b), max(a, b)))
-
-
 def _samples(program: Program, coordinate: Any) -> Iterator[Sample]:
     """Yield data to look at: one or two elements, as many in the continuation as there are parameters; small or large."""
     count = max(len(program.parameters), 1)
@@ -269,6 +199,7 @@ def _samples(program: Program, coordinate: Any) -> Iterator[Sample]:
         )
         values = [start + step * (count - number) + Fraction(number, 7) for number in range(count)]
         continuation = tuple(
-            {name: (value + Fraction(index, 5),) * 2 for index, name in enumerate(program.inputs)} for value in values
+            {name: (value + Fraction(i, 5), value + Fraction(i, 5)) for i, name in enumerate(program.inputs)}
+            for value in values
         )
         yield Sample(program, seen, continuation)

@@ -168,7 +168,7 @@ def _lift_extreme(reduction: Reduction, inputs: frozenset[Any], varying: tuple[P
     whole: Terms = {}
     for part in parts:
         name = extra_symbol(reduction, len(components))
-        found = _affine_parts(part, name, reduction.op, inputs, varying) or _monotone(part, name, reduction, inputs, varying)
+        found = _affine_parts(part, name, reduction.op, inputs, varying) or _monotone(part, reduction, inputs, varying)
         if found is None:
             return None
         components += found.components
@@ -228,7 +228,7 @@ def _affine_parts(body: Any, name: Any, op: str, inputs: frozenset[Any], varying
     return _Part([Component(best, op, g), Component(worst, other, g)], [{best: ONE}, {worst: ONE}], value, terms)
 
 
-def _monotone(body: Any, name: Any, reduction: Reduction, inputs: frozenset[Any], varying: Sequence[Parameter]) -> _Part | None:
+def _monotone(body: Any, reduction: Reduction, inputs: frozenset[Any], varying: Sequence[Parameter]) -> _Part | None:
     """Return the part of a body F(u), F increasing and u affine as above: the extreme of F(u) is F of the extreme of u."""
     inner = _sympy.Dummy("u", real=True)
     for node in _sympy.preorder_traversal(body):

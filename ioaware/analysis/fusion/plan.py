@@ -10,7 +10,7 @@ import sympy
 
 from ioaware.analysis.fusion.algebra import is_zero, tidy
 from ioaware.analysis.fusion.lifting import ONE, Component, Lifted, Linear, lift, old_symbol
-from ioaware.analysis.fusion.program import Parameter, Program, Reduction
+from ioaware.analysis.fusion.program import Parameter, Program, Reduction, free_symbols
 from ioaware.analysis.fusion.separation import separate
 
 _sympy: Any = sympy
@@ -36,7 +36,7 @@ class FusedPass:
 
     def inputs(self, program: Program) -> tuple[Any, ...]:
         """Return the inputs that the pass reads."""
-        used: set[Any] = set().union(*(component.body.free_symbols for component in self.components))
+        used = free_symbols(component.body for component in self.components)
         return tuple(symbol for symbol in program.inputs if symbol in used)
 
     def repair_of(self, component: Component) -> Linear:
@@ -133,7 +133,8 @@ def _known_form(
 ) -> Linear | None:
     """Return the component as a combination of those that are kept already, whatever the reference; None if it is none.
 
-    An extreme is known only if it is kept already. With the definitions of the parameters it may be 0, as the sum of x - mean is. That holds at the reference of the state
+    An extreme is known only if it is kept already.
+    With the definitions of the parameters it may be 0, as the sum of x - mean is. That holds at the reference of the state
     itself; it is used where the parameters are quotients that only a state of no elements leaves undefined.
     """
     if component.op != "sum":
@@ -156,7 +157,7 @@ def _known_form(
 def _undefined_without_elements_only(form: Linear, varying: Mapping[Any, Parameter], kept: Sequence[Component]) -> bool:
     """Return whether the parameters in the coefficients are quotients whose denominators are sums of positive maps."""
     positive = {component.symbol for component in kept if component.op == "sum" and component.body.is_positive}
-    used: set[Any] = set().union(*(coefficient.free_symbols for coefficient in form.values())) & varying.keys()
+    used = free_symbols(form.values()) & varying.keys()
     for symbol in used:
         value = varying[symbol].value
         denominator = _sympy.fraction(_sympy.together(value))[1]

@@ -14,6 +14,11 @@ NEUTRAL: Mapping[str, Any] = {"sum": _sympy.Integer(0), "max": -_sympy.oo, "min"
 """The value of a reduction over no elements."""
 
 
+def free_symbols(exprs: Iterable[Any]) -> set[Any]:
+    """Return every symbol of several expressions."""
+    return {symbol for expr in exprs for symbol in expr.free_symbols}
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A scalar that maps of the elements use: `symbol` stands for it there, `value` is an expression of reductions."""
@@ -62,8 +67,8 @@ class Program:
 
     def uses(self, reduction: Reduction) -> frozenset[Any]:
         """Return the symbols of the reductions whose results its map uses directly."""
-        used: Iterable[Any] = (parameter.value.free_symbols for parameter in self.parameters_in(reduction.body))
-        return frozenset().union(*used) & self.reduction_of.keys()
+        used = free_symbols(parameter.value for parameter in self.parameters_in(reduction.body))
+        return frozenset(used & self.reduction_of.keys())
 
     @cached_property
     def levels(self) -> Mapping[Any, int]:
@@ -80,11 +85,11 @@ class Program:
 
     def pruned(self) -> Program:
         """Return the program without reductions that no output depends on, and without parameters that no map uses."""
-        needed: set[Any] = set().union(*(output.free_symbols for output in self.outputs))
+        needed = free_symbols(self.outputs)
         for reduction in reversed(self.reductions):
             if reduction.symbol in needed:
                 needed |= self.uses(reduction)
         kept = tuple(reduction for reduction in self.reductions if reduction.symbol in needed)
-        used: set[Any] = set().union(*(reduction.body.free_symbols for reduction in kept))
+        used = free_symbols(reduction.body for reduction in kept)
         parameters = tuple(parameter for parameter in self.parameters if parameter.symbol in used)
         return replace(self, parameters=parameters, reductions=kept)

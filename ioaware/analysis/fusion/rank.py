@@ -9,10 +9,10 @@ from typing import Any
 
 import sympy
 
+from ioaware.analysis.fusion.arithmetic import evaluate
 from ioaware.analysis.fusion.functions import Rint, with_absolute_values
 from ioaware.analysis.fusion.intervals import UndecidedError, interval, proven_rank
 from ioaware.analysis.fusion.lifting import Lifted
-from ioaware.analysis.fusion.numbers import evaluate
 from ioaware.analysis.fusion.samples import NUMBERS
 
 _sympy: Any = sympy

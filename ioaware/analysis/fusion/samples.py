@@ -10,9 +10,9 @@ from typing import Any
 
 import sympy
 
+from ioaware.analysis.fusion.arithmetic import evaluate
 from ioaware.analysis.fusion.functions import with_absolute_values
 from ioaware.analysis.fusion.intervals import IntervalNumbers, UndecidedError, interval, is_above, proven_rank
-from ioaware.analysis.fusion.numbers import evaluate
 from ioaware.analysis.fusion.program import Parameter, Program, Reduction
 
 _sympy: Any = sympy

@@ -36,7 +36,7 @@ def separate(expr: Any, inputs: frozenset[Any]) -> Terms | None:
     if isinstance(expr, _sympy.exp):
         return _exponential(expr.args[0], inputs)
     if expr.is_Pow:
-        return _power(*expr.args, inputs)
+        return _power(expr.args[0], expr.args[1], inputs)
     if isinstance(expr, (_sympy.log, _sympy.Abs)):
         return _of_one_product(expr.func, expr.args[0], inputs)
     return None

@@ -18,10 +18,10 @@ from typing import Any
 import sympy
 
 from ioaware.analysis.fusion.algebra import is_zero, tidy
+from ioaware.analysis.fusion.arithmetic import evaluate
 from ioaware.analysis.fusion.display import formula
 from ioaware.analysis.fusion.functions import Rint, with_absolute_values
 from ioaware.analysis.fusion.intervals import UndecidedError, has_zero
-from ioaware.analysis.fusion.numbers import evaluate
 from ioaware.analysis.fusion.samples import NUMBERS
 
 _sympy: Any = sympy

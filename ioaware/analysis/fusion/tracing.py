@@ -1,172 +1,23 @@
-"""Run a Python function once on stand-ins for its sequences and write down what it computes.
-
-A stand-in is a sequence (one value per element) or a scalar (made of finished reductions). Whatever needs the values
-themselves, such as a branch, an index or a loop over elements, has no single program and is refused where it happens.
-"""
+"""Run a Python function once on stand-ins for its sequences and return the program that it computes."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, cast
 
 import sympy
 
-from ioaware.analysis.fusion.functions import ELEMENTWISE, as_number
 from ioaware.analysis.fusion.program import Parameter, Program, Reduction
+from ioaware.analysis.fusion.stand_in import REMEDY, Recorder, Traced, symbol_like
 from ioaware.errors import IoawareError, UsageError
 
 _sympy: Any = sympy
-REMEDY = "A program is elementwise functions and reductions of ioaware.fusion over sequences of one length."
-
-
-class Traced:
-    """A value of the program: an expression of inputs and parameters (a sequence) or of reductions (a scalar)."""
-
-    def __init__(self, recorder: Recorder, expr: Any, *, is_sequence: bool) -> None:
-        self.recorder = recorder
-        self.expr = expr
-        self.is_sequence = is_sequence
-
-    def traced_elementwise(self, name: str, values: tuple[Any, ...]) -> Traced:
-        """Apply an elementwise function of `ioaware.fusion`."""
-        return self.recorder.apply(ELEMENTWISE[name], *values)
-
-    def traced_reduction(self, op: str) -> Traced:
-        """Reduce this sequence over its elements."""
-        return self.recorder.reduce(op, self)
-
-    def __add__(self, other: Any) -> Traced:
-        return self.recorder.apply(lambda a, b: a + b, self, other)
-
-    def __radd__(self, other: Any) -> Traced:
-        return self + other
-
-    def __sub__(self, other: Any) -> Traced:
-        return self.recorder.apply(lambda a, b: a - b, self, other)
-
-    def __rsub__(self, other: Any) -> Traced:
-        return self.recorder.apply(lambda a, b: b - a, self, other)
-
-    def __mul__(self, other: Any) -> Traced:
-        return self.recorder.apply(lambda a, b: a * b, self, other)
-
-    def __rmul__(self, other: Any) -> Traced:
-        return self * other
-
-    def __truediv__(self, other: Any) -> Traced:
-        return self.recorder.apply(lambda a, b: a / b, self, other)
-
-    def __rtruediv__(self, other: Any) -> Traced:
-        return self.recorder.apply(lambda a, b: b / a, self, other)
-
-    def __pow__(self, exponent: Any) -> Traced:
-        if isinstance(exponent, Traced):
-            _refuse("a power whose exponent is not a number", "Write exp(exponent * log(base)).")
-        return self.recorder.apply(lambda a, b: a**b, self, exponent)
-
-    def __neg__(self) -> Traced:
-        return self * -1
-
-    def __pos__(self) -> Traced:
-        return self
-
-    def __abs__(self) -> Traced:
-        return self.recorder.apply(ELEMENTWISE["absolute"], self)
-
-    def __round__(self, digits: int | None = None) -> Traced:
-        if digits:
-            _refuse("rounding to digits", "Scale, round to an integer, and scale back.")
-        return self.recorder.apply(ELEMENTWISE["rint"], self)
-
-    def __bool__(self) -> NoReturn:
-        _refuse("a branch on a value (if, while, and, or, not)", "Use maximum, minimum or absolute.")
-
-    def __iter__(self) -> NoReturn:
-        _refuse("a loop over the elements", "Reductions are reduce_sum, reduce_max, reduce_min, reduce_mean.")
-
-    def __len__(self) -> NoReturn:
-        _refuse("len() of a sequence", "Use length(x).")
-
-    def __getitem__(self, index: Any) -> NoReturn:
-        _refuse("an element or part of a sequence by index", "A map may use only the same element of every sequence.")
-
-    def __matmul__(self, other: Any) -> NoReturn:
-        _refuse("a matrix product", "Write reduce_sum(x * y), one sequence per product.")
-
-    def __float__(self) -> NoReturn:
-        _refuse("a value as a Python number", "Use the functions of ioaware.fusion, not those of math.")
-
-    def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        _refuse("a value as a numpy array", "Use the functions of ioaware.fusion, not those of numpy.")
-
-    def __array_ufunc__(self, function: Any, *_: Any, **__: Any) -> NoReturn:
-        _refuse(f"numpy.{function.__name__}", "Use the functions of ioaware.fusion and Python's numbers, not those of numpy.")
-
-    def __rpow__(self, base: Any) -> NoReturn:
-        _refuse("a power whose exponent is not a number", "Write exp(exponent * log(base)).")
-
-    def _compare(self, other: Any) -> NoReturn:
-        _refuse("a comparison", "Use maximum, minimum or absolute.")
-
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _compare  # pyright: ignore[reportAssignmentType]
-    __hash__ = object.__hash__
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("_"):  # Python and numpy look for these and expect AttributeError
-            raise AttributeError(name)
-        _refuse(f"the attribute .{name}", "Use the functions of ioaware.fusion.")
-
-
-class Recorder:
-    """What the function has computed so far, under names that are replaced by the function's own at the end."""
-
-    def __init__(self) -> None:
-        self.reductions: list[Reduction] = []
-        self.parameters: list[Parameter] = []
-
-    def apply(self, function: Callable[..., Any], *values: Any) -> Traced:
-        """Apply a function element by element; scalars among sequences become parameters of the map."""
-        is_sequence = any(isinstance(value, Traced) and value.is_sequence for value in values)
-        expr = function(*(self._operand(value, in_map=is_sequence) for value in values))
-        if expr.has(_sympy.zoo, _sympy.nan, _sympy.I):
-            _refuse("a value that no element has (a division by 0, the root or logarithm of a negative number)", "")
-        return Traced(self, expr, is_sequence=is_sequence)
-
-    def reduce(self, op: str, value: Traced) -> Traced:
-        """Record a reduction; the same one again is the same scalar."""
-        if not value.is_sequence:
-            _refuse(f"reduce_{op} of a scalar", "A finished reduction is no sequence; use it in a map of the elements first.")
-        for known in self.reductions:
-            if known.op == op and known.body == value.expr:
-                return Traced(self, known.symbol, is_sequence=False)
-        symbol = _like(f"r{len(self.reductions)}?", value.expr)
-        self.reductions.append(Reduction(symbol, op, value.expr))
-        return Traced(self, symbol, is_sequence=False)
-
-    def _operand(self, value: Any, *, in_map: bool) -> Any:
-        if isinstance(value, Traced):
-            if value.recorder is not self:
-                _refuse("a value of another program", "Build every value inside the function.")
-            return self._parameter(value.expr) if in_map and not value.is_sequence else value.expr
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return as_number(value)
-        return _refuse(f"a {type(value).__name__} among the values", "Constants are Python numbers.")
-
-    def _parameter(self, expr: Any) -> Any:
-        if not expr.free_symbols:
-            return expr
-        for parameter in self.parameters:
-            if parameter.value == expr:
-                return parameter.symbol
-        parameter = Parameter(_like(f"p{len(self.parameters)}?", expr), expr)
-        self.parameters.append(parameter)
-        return parameter.symbol
 
 
 def trace_program(function: Callable[..., Any]) -> Program:
@@ -178,7 +29,8 @@ def trace_program(function: Callable[..., Any]) -> Program:
     recorder = Recorder()
     stand_ins = {name: Traced(recorder, symbol, is_sequence=True) for name, symbol in inputs.items()}
     returned, variables = _run(function, stand_ins)
-    outputs = [_output(value) for value in (returned if isinstance(returned, (tuple, list)) else (returned,))]
+    several = cast(Sequence[Any], returned if isinstance(returned, (tuple, list)) else (returned,))
+    outputs = [_output(value) for value in several]
     names = _names(recorder, inputs, variables, [output.expr for output in outputs])
     renamed = Program(
         getattr(function, "__name__", "program"),
@@ -276,13 +128,13 @@ def _names(recorder: Recorder, inputs: Mapping[str, Any], variables: Mapping[str
     for reduction in recorder.reductions:
         wanted = of_expr.get(reduction.symbol) or ("out" if reduction.symbol in outputs else _made_up(reduction))
         body = reduction.body.xreplace(result)
-        result[reduction.symbol] = _like(taken.new(wanted), body)
+        result[reduction.symbol] = symbol_like(taken.new(wanted), body)
     for parameter in recorder.parameters:
         if parameter.value in result:
             result[parameter.symbol] = result[parameter.value]
             continue
         name = taken.new(of_expr.get(parameter.value, "p"))
-        result[parameter.symbol] = _like(name, parameter.value.xreplace(result))
+        result[parameter.symbol] = symbol_like(name, parameter.value.xreplace(result))
     return result
 
 
@@ -294,12 +146,3 @@ def _made_up(reduction: Reduction) -> str:
         if reduction.body.is_Symbol
         else {"sum": "s", "max": "t", "min": "u"}[reduction.op]
     )
-
-
-def _like(name: str, expr: Any) -> Any:
-    """Return a symbol that is positive where the expression cannot be negative: 0 is left to the guards."""
-    return _sympy.Symbol(name, positive=True) if expr.is_nonnegative else _sympy.Symbol(name, real=True)
-
-
-def _refuse(what: str, remedy: str) -> NoReturn:
-    raise UsageError(f"the program uses {what}", remedy or REMEDY)

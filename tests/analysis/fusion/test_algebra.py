@@ -8,8 +8,8 @@ import pytest
 import sympy
 
 from ioaware.analysis.fusion.algebra import is_nonzero, is_zero, tidy
+from ioaware.analysis.fusion.arithmetic import evaluate
 from ioaware.analysis.fusion.intervals import IntervalNumbers, UndecidedError, has_zero, interval, proven_rank
-from ioaware.analysis.fusion.numbers import evaluate
 
 A, B = sympy.symbols("a b", real=True)
 P = sympy.Symbol("p", positive=True)

@@ -111,8 +111,14 @@ def test_states_of_the_other_examples() -> None:
 
 @pytest.mark.parametrize(
     ("program", "rank", "of_derivative"),
-    [(attention, 1, 1), (squared_deviations, 3, 2), (logsoftmax_attention, 2, 2), (entropy, 2, 2), (layer_norm_dot, 2, 2)]
-    + [(softmax_variance, 3, 3)],
+    [
+        (attention, 1, 1),
+        (squared_deviations, 3, 2),
+        (logsoftmax_attention, 2, 2),
+        (entropy, 2, 2),
+        (layer_norm_dot, 2, 2),
+        (softmax_variance, 3, 3),
+    ],
 )
 def test_ranks_are_those_of_theory(program: Callable[..., Any], rank: int, of_derivative: int) -> None:
     traced = trace_program(program)

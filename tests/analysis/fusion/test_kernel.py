@@ -159,8 +159,7 @@ def test_names_of_the_program_cannot_meet_those_of_the_file(tmp_path: Path) -> N
 
     def program(row: Any, length: Any) -> Any:
         tl = reduce_max(row)
-        mask = reduce_sum(length * row / (tl * tl + 1))
-        return mask
+        return reduce_sum(length * row / (tl * tl + 1))
 
     inputs = make_inputs(program, 2, 100, torch.float64)
     (found,) = run(written(program, tmp_path).fused, inputs)

@@ -19,10 +19,10 @@ from tests.support.fusion_programs import attention, layer_norm_dot
 def test_reductions_have_the_names_of_the_variables_that_hold_them() -> None:
     program = trace_program(attention)
     x, v = program.inputs
-    m, l, o = (reduction.symbol for reduction in program.reductions)
-    assert [symbol.name for symbol in (m, l, o)] == ["m", "l", "o"]
+    m, total, o = (reduction.symbol for reduction in program.reductions)
+    assert [symbol.name for symbol in (m, total, o)] == ["m", "l", "o"]
     assert [reduction.op for reduction in program.reductions] == ["max", "sum", "sum"]
-    assert program.reductions[2].body == sympy.exp(x - m) / l * v
+    assert program.reductions[2].body == sympy.exp(x - m) / total * v
     assert program.outputs == (o,)
 
 
