@@ -27,6 +27,7 @@ def loaded_by(code: str) -> set[str]:
         "import ioaware",
         "import ioaware; ioaware.__version__, dir(ioaware)",
         "import ioaware.api",
+        "import ioaware.fusion",
         "import ioaware.kernels.attention",
         HELP,
     ],

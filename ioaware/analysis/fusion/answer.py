@@ -8,18 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ioaware.analysis.fusion.combiner import Combiner
-from ioaware.analysis.fusion.display import formula
-from ioaware.analysis.fusion.guards import guard_of, with_divisors_apart
-from ioaware.analysis.fusion.identities import Identity, identities
-from ioaware.analysis.fusion.impossibility import Refutation, refute
-from ioaware.analysis.fusion.intervals import UndecidedError
-from ioaware.analysis.fusion.kernel import triton_source
-from ioaware.analysis.fusion.lifting import Lifted
-from ioaware.analysis.fusion.plan import FusedPass, Plan, as_expression, make_plan, plan_as_written
-from ioaware.analysis.fusion.program import NEUTRAL, Program
-from ioaware.analysis.fusion.rank import rank_of
-from ioaware.analysis.fusion.tracing import trace_program
+from ioaware.analysis.fusion.codegen.kernel_file import triton_source
+from ioaware.analysis.fusion.expressions.formula_text import formula
+from ioaware.analysis.fusion.expressions.intervals import UndecidedError
+from ioaware.analysis.fusion.lifting.combiner import Combiner
+from ioaware.analysis.fusion.lifting.identities import Identity, identities
+from ioaware.analysis.fusion.lifting.lifted_reductions import Lifted
+from ioaware.analysis.fusion.lifting.map_rank import rank_of
+from ioaware.analysis.fusion.lifting.pass_plan import FusedPass, Plan, as_expression, make_plan, plan_as_written
+from ioaware.analysis.fusion.lifting.reference_guards import guard_of, with_divisors_apart
+from ioaware.analysis.fusion.programs.program import NEUTRAL, Program
+from ioaware.analysis.fusion.programs.program_tracing import trace_program
+from ioaware.analysis.fusion.refutation.impossibility import Refutation, refute
 from ioaware.errors import InconclusiveError
 
 

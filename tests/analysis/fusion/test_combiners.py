@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import sympy
 
-from ioaware.analysis.fusion.algebra import is_zero
 from ioaware.analysis.fusion.answer import Fusion
-from ioaware.analysis.fusion.combiner import Combiner, steps
-from ioaware.analysis.fusion.identities import identities
-from ioaware.analysis.fusion.plan import make_plan
-from ioaware.analysis.fusion.rank import rank_of
-from ioaware.analysis.fusion.tracing import trace_program
+from ioaware.analysis.fusion.expressions.algebra import is_zero
+from ioaware.analysis.fusion.lifting.combiner import Combiner, steps
+from ioaware.analysis.fusion.lifting.identities import identities
+from ioaware.analysis.fusion.lifting.map_rank import rank_of
+from ioaware.analysis.fusion.lifting.pass_plan import make_plan
+from ioaware.analysis.fusion.programs.program_tracing import trace_program
 from tests.support.fusion_programs import (
     FUSABLE,
     answer,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioaware.analysis.fusion.arithmetic import ExactNumbers, FloatNumbers
-from ioaware.analysis.fusion.fold import Fold, State, finish, run_plan
-from ioaware.analysis.fusion.plan import plan_as_written
+from ioaware.analysis.fusion.expressions.arithmetic import ExactNumbers, FloatNumbers
+from ioaware.analysis.fusion.lifting.fold import Fold, State, finish, run_plan
+from ioaware.analysis.fusion.lifting.pass_plan import plan_as_written
 from ioaware.fusion import maximum, reduce_max, reduce_mean, reduce_min, reduce_sum
 from tests.support.fusion_programs import (
     FUSABLE,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import sympy
 
-from ioaware.analysis.fusion.alternant import find_alternant
-from ioaware.analysis.fusion.plan import make_plan
-from ioaware.analysis.fusion.samples import Sample
-from ioaware.analysis.fusion.tracing import trace_program
+from ioaware.analysis.fusion.lifting.pass_plan import make_plan
+from ioaware.analysis.fusion.programs.program_tracing import trace_program
+from ioaware.analysis.fusion.refutation.alternant import find_alternant
+from ioaware.analysis.fusion.refutation.samples import Sample
 from ioaware.errors import InconclusiveError
 from ioaware.fusion import exp, log, reduce_max, reduce_mean, reduce_sum, relu, sigmoid, sqrt
 from tests.support.fusion_programs import (

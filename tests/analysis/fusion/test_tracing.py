@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sympy
 
-from ioaware.analysis.fusion.tracing import trace_program
+from ioaware.analysis.fusion.programs.program_tracing import trace_program
 from ioaware.errors import UsageError
 from ioaware.fusion import exp, length, maximum, reduce_max, reduce_mean, reduce_min, reduce_sum
 from tests.support.fusion_programs import attention, layer_norm_dot

@@ -13,9 +13,9 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.algebra import is_zero
-from ioaware.analysis.fusion.functions import with_absolute_values
-from ioaware.analysis.fusion.lifting import ONE, Component, Lifted, Linear, old_symbol
+from ioaware.analysis.fusion.expressions.algebra import is_zero
+from ioaware.analysis.fusion.expressions.elementwise import with_absolute_values
+from ioaware.analysis.fusion.lifting.lifted_reductions import ONE, Component, Lifted, Linear, old_symbol
 
 _sympy: Any = sympy
 

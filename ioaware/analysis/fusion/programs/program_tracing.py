@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import sympy
 
-from ioaware.analysis.fusion.program import Parameter, Program, Reduction
-from ioaware.analysis.fusion.stand_in import REMEDY, Recorder, Traced, symbol_like
+from ioaware.analysis.fusion.programs.program import Parameter, Program, Reduction
+from ioaware.analysis.fusion.programs.stand_in import REMEDY, Recorder, Traced, symbol_like
 from ioaware.errors import IoawareError, UsageError
 
 _sympy: Any = sympy

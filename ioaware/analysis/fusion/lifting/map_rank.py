@@ -9,11 +9,11 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.arithmetic import evaluate
-from ioaware.analysis.fusion.functions import Rint, with_absolute_values
-from ioaware.analysis.fusion.intervals import UndecidedError, interval, proven_rank
-from ioaware.analysis.fusion.lifting import Lifted
-from ioaware.analysis.fusion.samples import NUMBERS
+from ioaware.analysis.fusion.expressions.arithmetic import evaluate
+from ioaware.analysis.fusion.expressions.elementwise import Rint, with_absolute_values
+from ioaware.analysis.fusion.expressions.intervals import UndecidedError, interval, proven_rank
+from ioaware.analysis.fusion.lifting.lifted_reductions import Lifted
+from ioaware.analysis.fusion.refutation.samples import NUMBERS
 
 _sympy: Any = sympy
 

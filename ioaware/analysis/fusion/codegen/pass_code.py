@@ -12,13 +12,13 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.arithmetic import evaluate
-from ioaware.analysis.fusion.combiner import Combiner, steps
-from ioaware.analysis.fusion.guards import Guard, guard_of
-from ioaware.analysis.fusion.lifting import ONE, Component, old_symbol
-from ioaware.analysis.fusion.plan import FusedPass, Plan
-from ioaware.analysis.fusion.program import NEUTRAL, Parameter
-from ioaware.analysis.fusion.triton_code import Code, TritonCode, call
+from ioaware.analysis.fusion.codegen.triton_code import Code, TritonCode, call
+from ioaware.analysis.fusion.expressions.arithmetic import evaluate
+from ioaware.analysis.fusion.lifting.combiner import Combiner, steps
+from ioaware.analysis.fusion.lifting.lifted_reductions import ONE, Component, old_symbol
+from ioaware.analysis.fusion.lifting.pass_plan import FusedPass, Plan
+from ioaware.analysis.fusion.lifting.reference_guards import Guard, guard_of
+from ioaware.analysis.fusion.programs.program import NEUTRAL, Parameter
 
 _sympy: Any = sympy
 CODE = TritonCode()

@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.algebra import tidy
+from ioaware.analysis.fusion.expressions.algebra import tidy
 
 _sympy: Any = sympy
 LARGEST_POWER = 24

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioaware.analysis.fusion.plan import Plan
+from ioaware.analysis.fusion.lifting.pass_plan import Plan
 
 BLOCK = 1024
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.display import formula
-from ioaware.analysis.fusion.lifting import ONE, Component, old_symbol
-from ioaware.analysis.fusion.plan import FusedPass
-from ioaware.analysis.fusion.program import Parameter
+from ioaware.analysis.fusion.expressions.formula_text import formula
+from ioaware.analysis.fusion.lifting.lifted_reductions import ONE, Component, old_symbol
+from ioaware.analysis.fusion.lifting.pass_plan import FusedPass
+from ioaware.analysis.fusion.programs.program import Parameter
 
 _sympy: Any = sympy
 EXTREME = {"max": _sympy.Max, "min": _sympy.Min}

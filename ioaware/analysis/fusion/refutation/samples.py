@@ -10,10 +10,10 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.arithmetic import evaluate
-from ioaware.analysis.fusion.functions import with_absolute_values
-from ioaware.analysis.fusion.intervals import IntervalNumbers, UndecidedError, interval, is_above, proven_rank
-from ioaware.analysis.fusion.program import Parameter, Program, Reduction
+from ioaware.analysis.fusion.expressions.arithmetic import evaluate
+from ioaware.analysis.fusion.expressions.elementwise import with_absolute_values
+from ioaware.analysis.fusion.expressions.intervals import IntervalNumbers, UndecidedError, interval, is_above, proven_rank
+from ioaware.analysis.fusion.programs.program import Parameter, Program, Reduction
 
 _sympy: Any = sympy
 NUMBERS = IntervalNumbers()

@@ -8,10 +8,10 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.algebra import is_zero, tidy
-from ioaware.analysis.fusion.lifting import ONE, Component, Lifted, Linear, lift, old_symbol
-from ioaware.analysis.fusion.program import Parameter, Program, Reduction, free_symbols
-from ioaware.analysis.fusion.separation import separate
+from ioaware.analysis.fusion.expressions.algebra import is_zero, tidy
+from ioaware.analysis.fusion.lifting.lifted_reductions import ONE, Component, Lifted, Linear, lift, old_symbol
+from ioaware.analysis.fusion.lifting.separation import separate
+from ioaware.analysis.fusion.programs.program import Parameter, Program, Reduction, free_symbols
 
 _sympy: Any = sympy
 

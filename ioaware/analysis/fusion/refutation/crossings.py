@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from ioaware.analysis.fusion.arithmetic import evaluate
-from ioaware.analysis.fusion.intervals import has_zero, interval, is_above
-from ioaware.analysis.fusion.program import Reduction
-from ioaware.analysis.fusion.samples import NUMBERS, Sample, Span
-from ioaware.analysis.fusion.singularities import Moving
+from ioaware.analysis.fusion.expressions.arithmetic import evaluate
+from ioaware.analysis.fusion.expressions.intervals import has_zero, interval, is_above
+from ioaware.analysis.fusion.programs.program import Reduction
+from ioaware.analysis.fusion.refutation.samples import NUMBERS, Sample, Span
+from ioaware.analysis.fusion.refutation.singularities import Moving
 
 BISECTIONS = 60
 FAR = Fraction(8)

@@ -17,12 +17,12 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.algebra import is_zero, tidy
-from ioaware.analysis.fusion.arithmetic import evaluate
-from ioaware.analysis.fusion.display import formula
-from ioaware.analysis.fusion.functions import Rint, with_absolute_values
-from ioaware.analysis.fusion.intervals import UndecidedError, has_zero
-from ioaware.analysis.fusion.samples import NUMBERS
+from ioaware.analysis.fusion.expressions.algebra import is_zero, tidy
+from ioaware.analysis.fusion.expressions.arithmetic import evaluate
+from ioaware.analysis.fusion.expressions.elementwise import Rint, with_absolute_values
+from ioaware.analysis.fusion.expressions.formula_text import formula
+from ioaware.analysis.fusion.expressions.intervals import UndecidedError, has_zero
+from ioaware.analysis.fusion.refutation.samples import NUMBERS
 
 _sympy: Any = sympy
 HIGHEST_POWER = 6

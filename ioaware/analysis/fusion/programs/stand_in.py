@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import sympy
 
-from ioaware.analysis.fusion.functions import ELEMENTWISE, as_number
-from ioaware.analysis.fusion.program import Parameter, Reduction
+from ioaware.analysis.fusion.expressions.elementwise import ELEMENTWISE, as_number
+from ioaware.analysis.fusion.programs.program import Parameter, Reduction
 from ioaware.errors import UsageError
 
 _sympy: Any = sympy

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import sympy
 
-from ioaware.analysis.fusion.functions import Rint
+from ioaware.analysis.fusion.expressions.elementwise import Rint
 
 _sympy: Any = sympy
 SOFTPLUS = _sympy.log(1 + _sympy.exp(_sympy.Wild("u")))

@@ -14,9 +14,9 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.algebra import is_nonzero, tidy
-from ioaware.analysis.fusion.program import Parameter, Reduction
-from ioaware.analysis.fusion.separation import Terms, independent_terms, separate
+from ioaware.analysis.fusion.expressions.algebra import is_nonzero, tidy
+from ioaware.analysis.fusion.lifting.separation import Terms, independent_terms, separate
+from ioaware.analysis.fusion.programs.program import Parameter, Reduction
 
 _sympy: Any = sympy
 MOST_DERIVED_RANK = 5

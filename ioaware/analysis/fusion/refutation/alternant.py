@@ -17,11 +17,11 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.arithmetic import evaluate
-from ioaware.analysis.fusion.functions import Rint, with_absolute_values
-from ioaware.analysis.fusion.intervals import DIGITS, UndecidedError, independent_columns, interval
-from ioaware.analysis.fusion.program import Parameter, Program, Reduction
-from ioaware.analysis.fusion.samples import NUMBERS, Sample
+from ioaware.analysis.fusion.expressions.arithmetic import evaluate
+from ioaware.analysis.fusion.expressions.elementwise import Rint, with_absolute_values
+from ioaware.analysis.fusion.expressions.intervals import DIGITS, UndecidedError, independent_columns, interval
+from ioaware.analysis.fusion.programs.program import Parameter, Program, Reduction
+from ioaware.analysis.fusion.refutation.samples import NUMBERS, Sample
 
 _sympy: Any = sympy
 SIZE = 8

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ioaware.analysis.fusion.arithmetic import Numbers, evaluate
-from ioaware.analysis.fusion.guards import guard_of
-from ioaware.analysis.fusion.lifting import ONE, Linear, old_symbol
-from ioaware.analysis.fusion.plan import FusedPass, Plan
-from ioaware.analysis.fusion.program import NEUTRAL, Parameter
+from ioaware.analysis.fusion.expressions.arithmetic import Numbers, evaluate
+from ioaware.analysis.fusion.lifting.lifted_reductions import ONE, Linear, old_symbol
+from ioaware.analysis.fusion.lifting.pass_plan import FusedPass, Plan
+from ioaware.analysis.fusion.lifting.reference_guards import guard_of
+from ioaware.analysis.fusion.programs.program import NEUTRAL, Parameter
 
 Element = Mapping[Any, Any]
 """The value of each input at one position."""

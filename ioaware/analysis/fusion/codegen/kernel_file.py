@@ -10,14 +10,14 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.arithmetic import SOFTPLUS
-from ioaware.analysis.fusion.display import formula
-from ioaware.analysis.fusion.functions import Rint
-from ioaware.analysis.fusion.guards import guard_of
-from ioaware.analysis.fusion.kernel_host import host, split_host, targets
-from ioaware.analysis.fusion.pass_code import CODE, INDENT, PassCode, guarded_lines, jit_function, named, source_of
-from ioaware.analysis.fusion.plan import Plan
-from ioaware.analysis.fusion.program import NEUTRAL, free_symbols
+from ioaware.analysis.fusion.codegen.host_code import host, split_host, targets
+from ioaware.analysis.fusion.codegen.pass_code import CODE, INDENT, PassCode, guarded_lines, jit_function, named, source_of
+from ioaware.analysis.fusion.expressions.arithmetic import SOFTPLUS
+from ioaware.analysis.fusion.expressions.elementwise import Rint
+from ioaware.analysis.fusion.expressions.formula_text import formula
+from ioaware.analysis.fusion.lifting.pass_plan import Plan
+from ioaware.analysis.fusion.lifting.reference_guards import guard_of
+from ioaware.analysis.fusion.programs.program import NEUTRAL, free_symbols
 
 _sympy: Any = sympy
 CONSTANTS = ("BLOCK: tl.constexpr", "ACC: tl.constexpr")

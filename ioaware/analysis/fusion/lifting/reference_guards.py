@@ -11,8 +11,8 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.display import formula
-from ioaware.analysis.fusion.program import Parameter, Program
+from ioaware.analysis.fusion.expressions.formula_text import formula
+from ioaware.analysis.fusion.programs.program import Parameter, Program
 
 _sympy: Any = sympy
 UNDEFINED = (_sympy.zoo, _sympy.nan, _sympy.oo, -_sympy.oo)

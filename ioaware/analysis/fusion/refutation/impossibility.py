@@ -16,16 +16,16 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.algebra import is_zero
-from ioaware.analysis.fusion.alternant import Alternant, find_alternant
-from ioaware.analysis.fusion.arithmetic import evaluate
-from ioaware.analysis.fusion.crossings import find_crossing
-from ioaware.analysis.fusion.functions import Rint
-from ioaware.analysis.fusion.intervals import UndecidedError, has_zero, interval
-from ioaware.analysis.fusion.plan import Plan
-from ioaware.analysis.fusion.program import Program, Reduction
-from ioaware.analysis.fusion.samples import NUMBERS, Sample
-from ioaware.analysis.fusion.singularities import Moving, is_analytic, moving_parts
+from ioaware.analysis.fusion.expressions.algebra import is_zero
+from ioaware.analysis.fusion.expressions.arithmetic import evaluate
+from ioaware.analysis.fusion.expressions.elementwise import Rint
+from ioaware.analysis.fusion.expressions.intervals import UndecidedError, has_zero, interval
+from ioaware.analysis.fusion.lifting.pass_plan import Plan
+from ioaware.analysis.fusion.programs.program import Program, Reduction
+from ioaware.analysis.fusion.refutation.alternant import Alternant, find_alternant
+from ioaware.analysis.fusion.refutation.crossings import find_crossing
+from ioaware.analysis.fusion.refutation.samples import NUMBERS, Sample
+from ioaware.analysis.fusion.refutation.singularities import Moving, is_analytic, moving_parts
 
 _sympy: Any = sympy
 

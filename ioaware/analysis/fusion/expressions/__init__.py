@@ -1,0 +1,1 @@
+"""Expressions of a program: identities, numbers, proven intervals, text."""
