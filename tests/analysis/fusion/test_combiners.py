@@ -82,9 +82,9 @@ def test_the_log_sum_exp_combiner_of_flash_decoding() -> None:
 def test_chan_and_welford() -> None:
     """M2 = M2_1 + M2_2 + delta^2 n1 n2 / n, delta the difference of the means; no other number is carried."""
     found, s = combined(answer(squared_deviations))
-    n = s["n1"] + s["n2"]
-    delta = s["sum_x2"] / s["n2"] - s["sum_x1"] / s["n1"]
-    assert is_zero(found["m2"] - (s["m21"] + s["m22"] + delta**2 * s["n1"] * s["n2"] / n))
+    n = s["n_1"] + s["n_2"]
+    delta = s["sum_x_2"] / s["n_2"] - s["sum_x_1"] / s["n_1"]
+    assert is_zero(found["m2"] - (s["m2_1"] + s["m2_2"] + delta**2 * s["n_1"] * s["n_2"] / n))
 
 
 def test_logsoftmax_attention_needs_the_sum_of_v() -> None:

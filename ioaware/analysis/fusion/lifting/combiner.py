@@ -62,7 +62,7 @@ class Combiner:
     def _of_side(self, symbol: Any, side: str) -> Any:
         names = {component.symbol.name for component in self.part.components}
         names |= {parameter.symbol.name for parameter in self.part.varying}
-        mark = "" if not any(f"{name}{end}" in names for name in names for end in "12") else "_"
+        mark = "_" if any(name[-1].isdigit() or f"{name}{end}" in names for name in names for end in "12") else ""
         assumptions = {"positive": True} if symbol.is_positive else {"real": True}
         return _sympy.Symbol(f"{symbol.name}{mark}{side}", **assumptions)
 
