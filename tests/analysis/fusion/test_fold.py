@@ -64,7 +64,28 @@ def larger_of_two(x: Any, y: Any) -> Any:
     return reduce_max(maximum(x - mu, 2 * mu - y))
 
 
+def count_of_a_count(x: Any, v: Any) -> Any:
+    """The count is a combination of other sums, but one that divides by a sum that may be 0."""
+    s = reduce_sum(x + v)
+    return reduce_sum(x - s) / reduce_sum(1 + 0 * x), reduce_sum(v)
+
+
+def names_that_meet(x: Any, v: Any) -> Any:
+    """A reduction with the name that a component of another one would have."""
+    o_v = reduce_sum(x * v * v)
+    o = reduce_sum((x - o_v) * v)
+    return o + o_v
+
+
+def zero_for_all_data(x: Any) -> Any:
+    mu = reduce_mean(x)
+    return reduce_sum((x - mu) ** 2 - (x - mu) * (x - mu) + 0 * x) + mu
+
+
 EXACT = (
+    count_of_a_count,
+    names_that_meet,
+    zero_for_all_data,
     squared_deviations,
     absmax_dot,
     largest_deviation,

@@ -62,7 +62,9 @@ class Combiner:
     def _of_side(self, symbol: Any, side: str) -> Any:
         names = {component.symbol.name for component in self.part.components}
         names |= {parameter.symbol.name for parameter in self.part.varying}
-        mark = "_" if any(name[-1].isdigit() or f"{name}{end}" in names for name in names for end in "12") else ""
+        clear = not any(name[-1].isdigit() for name in names)
+        marks = (*([""] if clear else []), "_", "__", "_side_")
+        mark = next(mark for mark in marks if not any(f"{name}{mark}{end}" in names for name in names for end in "12"))
         assumptions = {"positive": True} if symbol.is_positive else {"real": True}
         return _sympy.Symbol(f"{symbol.name}{mark}{side}", **assumptions)
 

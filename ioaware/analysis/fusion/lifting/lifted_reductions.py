@@ -7,9 +7,9 @@ and their derivatives in the basis of `separation`. A maximum is repaired by an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, count
 from typing import Any
 
 import sympy
@@ -53,6 +53,18 @@ class Lifted:
     rank: int
     terms: Terms
 
+    def with_names_apart(self, taken: Container[str]) -> Lifted:
+        """Return the same with other names for components that meet names in use."""
+        names: dict[Any, Any] = {}
+        for component in self.components:
+            symbol = component.symbol
+            if symbol != self.reduction.symbol and symbol.name in taken:
+                free = next(name for n in count(2) if (name := f"{symbol.name}_{n}") not in taken)
+                names[symbol] = _sympy.Symbol(free, real=True)
+        components = tuple(replace(c, symbol=names.get(c.symbol, c.symbol)) for c in self.components)
+        repair = tuple({names.get(symbol, symbol): factor for symbol, factor in form.items()} for form in self.repair)
+        return replace(self, components=components, repair=repair, value=self.value.xreplace(names))
+
 
 def old_symbol(symbol: Any) -> Any:
     """Return the symbol of a parameter at the old reference."""
@@ -87,6 +99,9 @@ def _lift_sum(reduction: Reduction, inputs: frozenset[Any], varying: tuple[Param
     terms = terms_in_inputs(reduction.body, inputs, varying)
     if terms is None:
         return None
+    if not terms:  # 0 for all data
+        component = Component(reduction.symbol, "sum", _sympy.Integer(0))
+        return Lifted(reduction, (), (component,), ({reduction.symbol: ONE},), reduction.symbol, 0, {})
     coefficients = list(terms.values())
     symbols = [parameter.symbol for parameter in varying]
     outside = inputs | (reduction.body.free_symbols - set(symbols))

@@ -8,8 +8,9 @@ from typing import Any
 
 import sympy
 
-from ioaware.analysis.fusion.expressions.algebra import is_zero, tidy
+from ioaware.analysis.fusion.expressions.algebra import is_nonzero, is_zero, tidy
 from ioaware.analysis.fusion.lifting.lifted_reductions import ONE, Component, Lifted, Linear, lift, old_symbol
+from ioaware.analysis.fusion.lifting.reference_guards import is_singular_at_zero
 from ioaware.analysis.fusion.lifting.separation import separate
 from ioaware.analysis.fusion.programs.program import Parameter, Program, Reduction, free_symbols
 
@@ -70,12 +71,15 @@ def make_plan(program: Program) -> Plan:
     """Return the program in as few passes as lifting finds: each reduction goes into the first pass it can be lifted in."""
     inputs = frozenset(program.inputs)
     found: dict[Any, tuple[int, Lifted]] = {}
+    taken = {symbol.name for symbol in (*inputs, *program.reduction_of, *program.parameter_of)}
     for reduction in program.reductions:
         earliest = max((found[used][0] for used in program.uses(reduction)), default=0)
         lifted = lift(reduction, inputs, _varying(program, reduction, found, earliest))
         if lifted is None:
             earliest, lifted = earliest + 1, lift(reduction, inputs, ())
         assert lifted is not None  # noqa: S101 (nothing varies, so nothing needs repair)
+        lifted = lifted.with_names_apart(taken)
+        taken |= {component.symbol.name for component in lifted.components}
         found[reduction.symbol] = (earliest, lifted)
     last = max(number for number, _ in found.values())
     groups = [[lifted for number, lifted in found.values() if number == wanted] for wanted in range(last + 1)]
@@ -137,8 +141,8 @@ def _known_form(
     With the definitions of the parameters it may be 0, as the sum of x - mean is. That holds at the reference of the state
     itself; it is used where the parameters are quotients that only a state of no elements leaves undefined.
     """
-    if component.op != "sum":
-        same = [other.symbol for other in kept if (other.op, other.body) == (component.op, component.body)]
+    same = [other.symbol for other in kept if (other.op, other.body) == (component.op, component.body)]
+    if same or component.op != "sum":
         return {same[0]: ONE} if same else None
     sums = [other for other in kept if other.op == "sum"]
     target, columns = separate(component.body, inputs), [separate(other.body, inputs) for other in sums]
@@ -148,10 +152,18 @@ def _known_form(
     if solution is None:
         return None
     form = {other.symbol: c for other, c in zip(sums, solution, strict=True) if c != 0}
+    if not all(_is_defined(c, component.body) for c in form.values()):
+        return None
     if not _undefined_without_elements_only(form, varying, kept):
         return form
     definitions = {symbol: parameter.value.xreplace(dict(values)) for symbol, parameter in varying.items()}
     return {} if is_zero(as_expression(form).xreplace(definitions)) else form
+
+
+def _is_defined(coefficient: Any, body: Any) -> bool:
+    """Return whether a coefficient divides by nothing that may be 0, but by parameters that the body divides by itself."""
+    divisors = (factor.as_base_exp()[0] for factor in _sympy.Mul.make_args(_sympy.fraction(coefficient)[1]))
+    return all(is_nonzero(part) or (part.is_Symbol and is_singular_at_zero(body, part)) for part in divisors)
 
 
 def _undefined_without_elements_only(form: Linear, varying: Mapping[Any, Parameter], kept: Sequence[Component]) -> bool:

@@ -7,7 +7,9 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from keyword import iskeyword
+from string import ascii_lowercase
 from types import FrameType
 from typing import Any, cast
 
@@ -105,14 +107,13 @@ def _output(value: Any) -> Traced:
 
 @dataclass(slots=True)
 class _Names:
-    """Names in use; a new one is the wanted name or that with a number."""
+    """Names in use; a new one is the wanted name, or that with a letter."""
 
     used: set[str]
 
     def new(self, wanted: str) -> str:
-        name, number = wanted, 2
-        while name in self.used or iskeyword(name):
-            name, number = f"{wanted}_{number}", number + 1
+        others = (f"{wanted}{'_' * repeat}{letter}" for repeat in count() for letter in ascii_lowercase[1:])
+        name = next(name for name in chain((wanted,), others) if name not in self.used and not iskeyword(name))
         self.used.add(name)
         return name
 

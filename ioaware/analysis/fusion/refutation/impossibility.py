@@ -69,14 +69,12 @@ def _refute_output(plan: Plan, output: Any) -> Refutation:
     for coordinate in program.inputs:
         if coordinate not in root.body.free_symbols:
             continue
-        for sample in _samples(program, coordinate):
-            found = _moving_here(program, root, coordinate, sample, gathered)
-            if found is None:
-                continue
-            alternant = find_alternant(program, root, coordinate)
-            if alternant:
-                numbers = len(plan.passes[0].components) + len(gathered.sums)
-                return Refutation(root, coordinate.name, found[0], found[1], alternant, numbers)
+        trials = (_moving_here(program, root, coordinate, sample, gathered) for sample in _samples(program, coordinate))
+        found = next((trial for trial in trials if trial), None)
+        alternant = find_alternant(program, root, coordinate) if found else None
+        if found and alternant:
+            numbers = len(plan.passes[0].components) + len(gathered.sums)
+            return Refutation(root, coordinate.name, found[0], found[1], alternant, numbers)
     raise UndecidedError(f"no rule lifts {root.name} to a finite state, and none proves that its map has infinite rank")
 
 
