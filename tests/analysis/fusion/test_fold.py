@@ -65,9 +65,10 @@ def larger_of_two(x: Any, y: Any) -> Any:
 
 
 def count_of_a_count(x: Any, v: Any) -> Any:
-    """The count is a combination of other sums, but one that divides by a sum that may be 0."""
+    """The count is a combination of the sums before it, but one that divides by a sum that may be 0."""
     s = reduce_sum(x + v)
-    return reduce_sum(x - s) / reduce_sum(1 + 0 * x), reduce_sum(v)
+    w = reduce_sum(v)
+    return reduce_sum(x - s) + w
 
 
 def names_that_meet(x: Any, v: Any) -> Any:
