@@ -10,7 +10,7 @@ from typing import Any
 
 from ioaware.analysis.fusion.codegen.kernel_file import triton_source
 from ioaware.analysis.fusion.expressions.formula_text import formula
-from ioaware.analysis.fusion.expressions.intervals import UndecidedError
+from ioaware.analysis.fusion.expressions.interval_arithmetic import UndecidedError
 from ioaware.analysis.fusion.lifting.combiner import Combiner
 from ioaware.analysis.fusion.lifting.identities import Identity, identities
 from ioaware.analysis.fusion.lifting.lifted_reductions import Lifted

@@ -9,7 +9,13 @@ import sympy
 
 from ioaware.analysis.fusion.expressions.algebra import is_nonzero, is_zero, tidy
 from ioaware.analysis.fusion.expressions.arithmetic import evaluate
-from ioaware.analysis.fusion.expressions.intervals import IntervalNumbers, UndecidedError, has_zero, interval, proven_rank
+from ioaware.analysis.fusion.expressions.interval_arithmetic import (
+    IntervalNumbers,
+    UndecidedError,
+    has_zero,
+    interval,
+    proven_rank,
+)
 
 A, B = sympy.symbols("a b", real=True)
 P = sympy.Symbol("p", positive=True)

@@ -66,9 +66,9 @@ def larger_of_two(x: Any, y: Any) -> Any:
 
 def count_of_a_count(x: Any, v: Any) -> Any:
     """The count is a combination of the sums before it, but one that divides by a sum that may be 0."""
-    s = reduce_sum(x + v)
-    w = reduce_sum(v)
-    return reduce_sum(x - s) + w
+    u = reduce_max(v)
+    s = reduce_sum(x + u * v)
+    return reduce_sum(x - s)
 
 
 def names_that_meet(x: Any, v: Any) -> Any:

@@ -11,7 +11,7 @@ import sympy
 
 from ioaware.analysis.fusion.expressions.arithmetic import evaluate
 from ioaware.analysis.fusion.expressions.elementwise import Rint, with_absolute_values
-from ioaware.analysis.fusion.expressions.intervals import UndecidedError, interval, proven_rank
+from ioaware.analysis.fusion.expressions.interval_arithmetic import UndecidedError, interval, proven_rank
 from ioaware.analysis.fusion.lifting.lifted_reductions import Lifted
 from ioaware.analysis.fusion.refutation.samples import NUMBERS
 

@@ -19,7 +19,7 @@ import sympy
 
 from ioaware.analysis.fusion.expressions.arithmetic import evaluate
 from ioaware.analysis.fusion.expressions.elementwise import Rint, with_absolute_values
-from ioaware.analysis.fusion.expressions.intervals import DIGITS, UndecidedError, independent_columns, interval
+from ioaware.analysis.fusion.expressions.interval_arithmetic import DIGITS, UndecidedError, independent_columns, interval
 from ioaware.analysis.fusion.programs.program import Parameter, Program, Reduction
 from ioaware.analysis.fusion.refutation.samples import NUMBERS, Sample
 

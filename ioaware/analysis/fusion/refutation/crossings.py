@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from ioaware.analysis.fusion.expressions.arithmetic import evaluate
-from ioaware.analysis.fusion.expressions.intervals import has_zero, interval, is_above
+from ioaware.analysis.fusion.expressions.interval_arithmetic import has_zero, interval, is_above
 from ioaware.analysis.fusion.programs.program import Reduction
 from ioaware.analysis.fusion.refutation.samples import NUMBERS, Sample, Span
 from ioaware.analysis.fusion.refutation.singularities import Moving

@@ -19,7 +19,7 @@ import sympy
 from ioaware.analysis.fusion.expressions.algebra import is_zero
 from ioaware.analysis.fusion.expressions.arithmetic import evaluate
 from ioaware.analysis.fusion.expressions.elementwise import Rint
-from ioaware.analysis.fusion.expressions.intervals import UndecidedError, has_zero, interval
+from ioaware.analysis.fusion.expressions.interval_arithmetic import UndecidedError, has_zero, interval
 from ioaware.analysis.fusion.lifting.pass_plan import Plan
 from ioaware.analysis.fusion.programs.program import Program, Reduction
 from ioaware.analysis.fusion.refutation.alternant import Alternant, find_alternant

@@ -12,7 +12,13 @@ import sympy
 
 from ioaware.analysis.fusion.expressions.arithmetic import evaluate
 from ioaware.analysis.fusion.expressions.elementwise import with_absolute_values
-from ioaware.analysis.fusion.expressions.intervals import IntervalNumbers, UndecidedError, interval, is_above, proven_rank
+from ioaware.analysis.fusion.expressions.interval_arithmetic import (
+    IntervalNumbers,
+    UndecidedError,
+    interval,
+    is_above,
+    proven_rank,
+)
 from ioaware.analysis.fusion.programs.program import Parameter, Program, Reduction
 
 _sympy: Any = sympy

@@ -21,7 +21,7 @@ from ioaware.analysis.fusion.expressions.algebra import is_zero, tidy
 from ioaware.analysis.fusion.expressions.arithmetic import evaluate
 from ioaware.analysis.fusion.expressions.elementwise import Rint, with_absolute_values
 from ioaware.analysis.fusion.expressions.formula_text import formula
-from ioaware.analysis.fusion.expressions.intervals import UndecidedError, has_zero
+from ioaware.analysis.fusion.expressions.interval_arithmetic import UndecidedError, has_zero
 from ioaware.analysis.fusion.refutation.samples import NUMBERS
 
 _sympy: Any = sympy
