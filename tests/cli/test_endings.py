@@ -25,6 +25,7 @@ WITH_OUTPUT = {
     "measure": ["missing.py:work"],
     "verify": [],
     "bench": ["attention"],
+    "fuse": ["missing.py:work"],
     "export": ["--store", "missing.db"],
 }
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @json_option
 @output_option("Write here instead of to stdout.")
 def fuse(program: str, kernel: Path | None, as_json: bool, output: Path | None) -> None:
-    """Finds the combiner that lets one pass over the data compute reductions that use each other's results.
+    """Find the combiner that lets one pass over the data compute reductions that use each other's results.
 
     FUNCTION takes sequences and is written with ioaware.fusion (exp, reduce_max, reduce_sum, ...). The answer is the state, the
     combiner, its guards and a proof, or a certificate that no finite state can do it: exit code 0 for both. 3 if neither is
