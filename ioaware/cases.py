@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +22,13 @@ ATTENTION_PARAMS = tuple(
     for name in ("batch", "heads", "seq_len", "kv_len", "head_dim", "dtype", "causal", "block_m", "block_n", "sram_elements")
 )
 
+SPARSE_PARAMS = (
+    Param("window", "int", 1, "blocks on each side of the diagonal block", maximum=2**16),
+    Param("global_blocks", "int", 1, "first column blocks, which every row sees", maximum=2**16),
+)
 UNMASKED_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "causal")
+SQUARE_PARAMS = tuple(param for param in UNMASKED_PARAMS if param.name != "block_n")
+ROWWISE_PARAMS = tuple(param for param in UNMASKED_PARAMS if param.name not in ("block_m", "sram_elements"))
 
 
 def _attribute(path: str) -> Any:
@@ -44,10 +51,11 @@ def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
         "N": values["seq_len"],
         "N_k": kv_len,
         "d": values["head_dim"],
-        "B_r": values["block_m"],
-        "B_c": values["block_n"],
+        "B_r": values.get("block_m", 1),
+        "B_c": values.get("block_n", values.get("block_m", 1)),
         "e": ELEMENT_BYTES[str(params["dtype"])],
         "c": 1 if kv_len <= ROW_ON_CHIP else 2,
+        **{symbol: values[name] for symbol, name in (("w", "window"), ("g", "global_blocks")) if name in values},
     }
 
 
@@ -56,21 +64,23 @@ def _attention(
     title: str,
     paper: str,
     *,
-    outer: Literal["q", "kv"],
+    outer: Literal["q", "kv", "square"],
     counts: str | None = None,
     work: str = "ioaware.kernels.attention.work:attention_work",
     family: str = "theorem 2",
     params: tuple[Param, ...] = ATTENTION_PARAMS,
 ) -> Case:
-    """Return a case of attention: `outer` is the tensor of the outer loop, whose block M sets first.
+    """Return a case of attention: `outer` is the tensor of the outer loop, whose block M sets first, or square.
 
     `counts` is module:function in ioaware.analysis.theory.counts; `work` is called with the name and the parameters.
     """
 
     def sized(given: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
-        memory, head_dim = given["sram_elements"], given["head_dim"]
+        memory, head_dim = given.get("sram_elements"), given["head_dim"]
         if not isinstance(memory, int) or not isinstance(head_dim, int):
             return dict(given)
+        if outer == "square":
+            return {**given, "block_m": math.isqrt(memory // 4)}
         large = -(-memory // (4 * head_dim))
         small = min(large, head_dim)
         block_m, block_n = (small, large) if outer == "kv" else (large, small)
@@ -157,6 +167,7 @@ def _softmax(name: str, title: str, counts: str) -> Case:
 
 BACKWARD = "ioaware.kernels.attention.backward_work:backward_work"
 GROUPED = "Ainslie et al. 2023, arXiv 2305.13245, in the order of Dao 2023, arXiv 2307.08691"
+ROWWISE = "Ye 2023, From Online Softmax to FlashAttention"
 SPLIT = "Dao et al. 2023, Flash-Decoding"
 FA1, FA2 = "Dao et al. 2022, arXiv 2205.14135", "Dao 2023, arXiv 2307.08691"
 
@@ -231,6 +242,58 @@ CASES: Mapping[str, Case] = {
             counts="logsoftmax:linear",
             family="logsoftmax",
             params=UNMASKED_PARAMS,
+        ),
+        _attention(
+            "square_tiling",
+            "Attention in square tiles, for M < d^2: S and row sums in HBM",
+            "Saha and Ye 2024, arXiv 2402.07443, Algorithm 1",
+            outer="square",
+            family="square tiles",
+            params=SQUARE_PARAMS,
+        ),
+        _attention(
+            "small_cache_bwd",
+            "Attention, backward, in square tiles, for M < d^2: P and dS in HBM",
+            "Li et al. 2024, arXiv 2410.09397",
+            outer="square",
+            counts="square_tiling:backward",
+            work=BACKWARD,
+            family="square tiles",
+            params=SQUARE_PARAMS,
+        ),
+        _attention(
+            "block_sparse",
+            "FlashAttention with a block mask: a band of blocks and the first columns",
+            f"{FA1}, Algorithm 5",
+            outer="kv",
+            family="block sparse",
+            params=(*UNMASKED_PARAMS, *SPARSE_PARAMS),
+        ),
+        _attention(
+            "chunked",
+            "Attention in query and key chunks, with a partial result per key chunk",
+            "Rabe and Staats 2021, arXiv 2112.05682, section 3",
+            outer="q",
+            family="variants",
+            params=UNMASKED_PARAMS,
+        ),
+        _attention(
+            "online_rowwise",
+            "Attention of one row in two passes of online softmax, logits in HBM",
+            ROWWISE,
+            outer="q",
+            counts="rowwise:online",
+            family="rowwise",
+            params=ROWWISE_PARAMS,
+        ),
+        _attention(
+            "flash_rowwise",
+            "Attention of one row in one pass over the keys",
+            ROWWISE,
+            outer="q",
+            counts="rowwise:flash",
+            family="rowwise",
+            params=ROWWISE_PARAMS,
         ),
         _softmax("softmax_eager", "Softmax as five kernels: 8 G accesses for G elements, and 4 a row", "eager"),
         _softmax("softmax_materialised", "Softmax with exponentials kept in HBM: 6 G", "materialised"),

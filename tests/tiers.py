@@ -39,6 +39,11 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (f"{ATTENTION}/decode/test_decode.py::test_agrees_with_float64", r"-(1|2|4|8|0|None)-dtype"),
     (f"{ATTENTION}/portable/test_portable_bytes.py::test_derived_traced_and_by_hand", r"'head_dim': 40"),
     (f"{ATTENTION}/decode/test_decode_bytes.py::test_derived_traced_and_by_hand", r"'head_dim': 64"),
+    # Further cases: a few of each test stay.
+    (r"tests/kernels/test_cases.py::test_attention_traced", r"\[(flash2_bwd_atomic|block_sparse)\]"),
+    (r"tests/kernels/test_cases.py::test_attention_derived", r"\[(flash1_bwd|block_sparse|chunked)-full\]"),
+    (r"tests/kernels/test_cases.py::test_grouped", r"\[gqa_packed\]"),
+    (r"tests/kernels/test_cases.py::test_(blocks_set|flops)", r"\[(chunked|flash1_bwd-causal)\]"),
     # Accuracy on every dtype, mask and shape: float16 stays.
     (f"{ATTENTION}/test_attention_accuracy.py::test_agrees_with_float64", r"float16-full|float16-causal|float16.*\(4"),
     # Other GPUs' resources, other processes, other installations.

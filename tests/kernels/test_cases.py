@@ -31,6 +31,8 @@ ATTENTION = st.fixed_dictionaries(
         "causal": st.booleans(),
         "block_m": st.integers(7, 36),
         "block_n": st.integers(7, 36),
+        "window": st.integers(1, 2),
+        "global_blocks": st.integers(1, 2),
     }
 )
 GROUPED = st.fixed_dictionaries(
@@ -56,8 +58,11 @@ SOFTMAX = st.fixed_dictionaries(
         "block_n": st.integers(7, 40),
     }
 )
-BACKWARD = ("standard_bwd", "flash1_bwd", "flash2_bwd", "flash2_bwd_atomic")
-FORWARD = ("flash_lse", "logsoftmax_attention", "logsoftmax_linear")
+BACKWARD = ("standard_bwd", "flash1_bwd", "flash2_bwd", "flash2_bwd_atomic", "small_cache_bwd")
+FORWARD = (
+    "flash_lse", "logsoftmax_attention", "logsoftmax_linear", "chunked", "square_tiling", "online_rowwise", "flash_rowwise",
+    "block_sparse",
+)  # fmt: skip
 GROUPED_CASES = ("gqa", "gqa_packed", "gqa_bwd", "split_kv", "split_kv_packed")
 SOFTMAX_CASES = tuple(name for name in CASES if name.startswith("softmax"))
 
@@ -165,13 +170,15 @@ def test_softmax_derived_equals_predicted(case: str) -> None:
     assert_derived(case, params, {"rows": range(2, 5000), "cols": range(513, 1024)})
 
 
-@pytest.mark.parametrize("case", BACKWARD)
+@pytest.mark.parametrize("case", [*BACKWARD, "square_tiling", "block_sparse", "chunked"])
 def test_blocks_set_from_on_chip_memory(case: str) -> None:
     assert_agreement(case, {"seq_len": 70, "head_dim": 16, "sram_elements": 1500, "dtype": "float32"})
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("case", ["flash1_bwd", "flash2_bwd", "flash2_bwd_atomic", "flash_lse", "logsoftmax_linear", "gqa_bwd"])
+@pytest.mark.parametrize(
+    "case", ["flash1_bwd", "flash2_bwd", "flash2_bwd_atomic", "flash_lse", "logsoftmax_linear", "gqa_bwd"]
+)
 def test_flops_equal_the_prediction_where_tiles_divide_the_sequence(case: str, causal: bool) -> None:
     given = {"heads": 2, "seq_len": 64, "kv_len": 96, "head_dim": 32, "block_m": 16, "block_n": 32, "causal": causal}
     params = accepted(case, given)

@@ -14,6 +14,7 @@ from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.flash2_backward import flash2_backward
 from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.reference import attention_backward_reference
+from ioaware.kernels.attention.small_cache_backward import small_cache_backward
 from ioaware.kernels.attention.standard import standard_forward
 from ioaware.kernels.attention.standard_backward import standard_backward
 from ioaware.kernels.attention.work import TOLERANCES
@@ -47,7 +48,15 @@ def flash2_bwd_atomic(q: Any, k: Any, v: Any, do: Any, *, causal: bool, **blocks
     return flash2_bwd(q, k, v, do, causal=causal, atomic=True, **blocks)
 
 
-BACKWARDS: dict[str, Backward] = {one.__name__: one for one in (standard_bwd, flash1_bwd, flash2_bwd, flash2_bwd_atomic)}
+def small_cache_bwd(q: Any, k: Any, v: Any, do: Any, *, block_m: int) -> Callable[[], Gradients]:
+    """Return the backward pass in square tiles on the O and log-sum-exp of a forward pass."""
+    o, lse = flash2(q, k, v)
+    return lambda: small_cache_backward(q, k, v, o, lse, do, block_m=block_m)
+
+
+BACKWARDS: dict[str, Backward] = {
+    one.__name__: one for one in (standard_bwd, flash1_bwd, flash2_bwd, flash2_bwd_atomic, small_cache_bwd)
+}
 
 
 def backward_work(
@@ -60,21 +69,21 @@ def backward_work(
     kv_len: int | None = None,
     head_dim: int,
     dtype: str,
-    causal: bool,
-    block_m: int,
-    block_n: int,
-    **_: object,
+    sram_elements: int | None = None,
+    **options: Any,
 ) -> Work:
     """Return the work of the backward pass of that name on random inputs; it returns (dq, dk, dv).
 
-    The forward pass runs here, outside the work. kv_len is seq_len unless given; other parameters are ignored.
+    The forward pass runs here, outside the work. kv_len is seq_len unless given; `options` are mask and blocks, which
+    sram_elements has set.
     """
+    del sram_elements
     sizes = (batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim)
     q, k, v = attention_inputs(*sizes, dtype=getattr(torch, dtype), device=device)
     do, _, _ = attention_inputs(*sizes, dtype=getattr(torch, dtype), device=device, seed=1)
     return Work(
-        BACKWARDS[name](q, k, v, do, causal=causal, block_m=block_m, block_n=block_n),
+        BACKWARDS[name](q, k, v, do, **options),
         inputs=(q, k, v, do),
-        reference=lambda: attention_backward_reference(q, k, v, do, causal=causal),
+        reference=lambda: attention_backward_reference(q, k, v, do, causal=bool(options.get("causal", False))),
         tolerance=TOLERANCES[q.dtype] * (6 if name == "flash1_bwd" else 2),
     )

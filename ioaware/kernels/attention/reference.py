@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -34,6 +35,30 @@ def attention_reference(
                     s.masked_fill_(cols > rows[:, None] + (kv_len - seq_len), -math.inf)
                 weights = torch.softmax(s, dim=1).nan_to_num_(nan=0.0) if causal else torch.softmax(s, dim=1)
                 o[b, h, row : row + rows_at_once] = weights @ values
+    return o
+
+
+def masked_attention_reference(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    visible: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Compute attention in float64 where `visible` (rows [n, 1], keys [1, N_k]) is True; layouts as above.
+
+    A row without a visible key gives zeros.
+    """
+    rows_at_once = max(1, CHUNK_ELEMENTS // k.shape[2])
+    o = torch.empty(q.shape, dtype=torch.float64, device=q.device)
+    cols = torch.arange(k.shape[2], device=q.device)[None, :]
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            keys, values = k[b, h].double(), v[b, h].double()  # [N_k, d]
+            for row in range(0, q.shape[2], rows_at_once):
+                s = q[b, h, row : row + rows_at_once].double() @ keys.T / math.sqrt(q.shape[3])  # [rows, N_k]
+                rows = torch.arange(row, row + s.shape[0], device=q.device)[:, None]
+                s.masked_fill_(~visible(rows, cols), -math.inf)
+                o[b, h, row : row + rows_at_once] = torch.softmax(s, dim=1).nan_to_num_(nan=0.0) @ values
     return o
 
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
 
 from ioaware.case import Work
+from ioaware.kernels.attention.block_sparse import block_sparse
+from ioaware.kernels.attention.chunked import chunked
 from ioaware.kernels.attention.flash1 import flash1
 from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.flash_lse import flash_lse
 from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.logsoftmax import logsoftmax_attention
-from ioaware.kernels.attention.reference import attention_reference, logsoftmax_reference
+from ioaware.kernels.attention.reference import attention_reference, logsoftmax_reference, masked_attention_reference
+from ioaware.kernels.attention.rowwise import rowwise
+from ioaware.kernels.attention.square_tiling import square_tiling
 from ioaware.kernels.attention.standard import standard
 
 TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 1e-5}
 
 
 def tolerance(name: str, dtype: torch.dtype) -> float:
-    """Return the relative Frobenius error allowed against float64; thrice for flash1, which rounds O at every step."""
-    return TOLERANCES[dtype] * (3 if name == "flash1" else 1)
+    """Return the relative Frobenius error allowed against float64; thrice where O is rounded at every step."""
+    return TOLERANCES[dtype] * (3 if name in ("flash1", "block_sparse") else 1)
 
 
 FORWARDS: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor]]] = {
@@ -31,6 +35,11 @@ FORWARDS: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tenso
     "flash_lse": flash_lse,
     "logsoftmax_attention": logsoftmax_attention,
     "logsoftmax_linear": partial(logsoftmax_attention, linear=True),
+    "chunked": chunked,
+    "square_tiling": square_tiling,
+    "online_rowwise": partial(rowwise, one_pass=False),
+    "flash_rowwise": rowwise,
+    "block_sparse": block_sparse,
 }
 
 
@@ -44,28 +53,38 @@ def attention_work(
     kv_len: int | None = None,
     head_dim: int,
     dtype: str,
-    causal: bool = False,
-    block_m: int,
-    block_n: int,
-    **_: object,
+    sram_elements: int | None = None,
+    **options: int,
 ) -> Work:
-    """Return the work of the kernel of that name on random inputs.
+    """Return the work of the kernel of that name on random inputs; `options` are the kernel's own.
 
-    kv_len is seq_len unless given; other parameters are ignored.
+    kv_len is seq_len unless given; sram_elements has set the blocks among the options.
     """
-    q, k, v = attention_inputs(
-        batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, dtype=getattr(torch, dtype), device=device
-    )
-
-    mask = {} if name.startswith("logsoftmax") else {"causal": causal}
+    del sram_elements
+    sizes = (batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim)
+    q, k, v = attention_inputs(*sizes, dtype=getattr(torch, dtype), device=device)
 
     def run() -> torch.Tensor:
-        output = FORWARDS[name](q, k, v, **mask, block_m=block_m, block_n=block_n)
+        output = FORWARDS[name](q, k, v, **options)
         return output[0] if isinstance(output, tuple) else output
 
     return Work(
         run,
         inputs=(q, k, v),
-        reference=lambda: attention_reference(q, k, v, **mask) if mask else logsoftmax_reference(q, k, v),
+        reference=lambda: _reference(name, q, k, v, options),
         tolerance=tolerance(name, q.dtype),
     )
+
+
+def _reference(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: Mapping[str, int]) -> torch.Tensor:
+    """Return what the kernel of that name computes, in float64."""
+    if name.startswith("logsoftmax"):
+        return logsoftmax_reference(q, k, v)
+    if name == "block_sparse":
+
+        def visible(rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
+            i, j = rows // options["block_m"], cols // options["block_n"]
+            return ((i - j).abs() <= options["window"]) | (j < options["global_blocks"])
+
+        return masked_attention_reference(q, k, v, visible)
+    return attention_reference(q, k, v, causal=bool(options.get("causal", False)))

@@ -67,6 +67,11 @@ def backward_options(block_m: int, block_n: int, head_dim: int, element_bytes: i
     return {"num_warps": num_warps(rows, 2 * cols + 2 * width, element_bytes), "num_stages": 1}
 
 
+def square_options(side: int, element_bytes: int) -> dict[str, int]:
+    """Return launch options of the square-tile kernels: a few tiles of side x side in registers, no pipeline."""
+    return {"num_warps": num_warps(side, 4 * padded(side), element_bytes), "num_stages": 1}
+
+
 def softmax_options(row: int) -> dict[str, int]:
     """Return launch options of a softmax whose program holds a row of S, or a chunk of it."""
     return {"num_warps": min(16, max(1, row // 512))}
