@@ -176,9 +176,7 @@ def test_blocks_set_from_on_chip_memory(case: str) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize(
-    "case", ["flash1_bwd", "flash2_bwd", "flash2_bwd_atomic", "flash_lse", "logsoftmax_linear", "gqa_bwd"]
-)
+@pytest.mark.parametrize("case", ["flash1_bwd", "flash2_bwd", "flash2_bwd_atomic", "flash_lse", "logsoftmax_linear", "gqa_bwd"])
 def test_flops_equal_the_prediction_where_tiles_divide_the_sequence(case: str, causal: bool) -> None:
     given = {"heads": 2, "seq_len": 64, "kv_len": 96, "head_dim": 32, "block_m": 16, "block_n": 32, "causal": causal}
     params = accepted(case, given)
