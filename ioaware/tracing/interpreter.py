@@ -37,8 +37,10 @@ from ioaware.tracing.address_space import install as install_translation
 from ioaware.tracing.interpreter_fixes import install_fixes
 from ioaware.tracing.libdevice import install as install_libdevice
 from ioaware.tracing.loop_index import loop_range
+from ioaware.tracing.progress import Progress
 from ioaware.tracing.reductions import install as install_reductions
 from ioaware.tracing.source_rewrite import rewrite
+from ioaware.tracing.spin_locks import EndlessLoopError, LoopGuard
 
 interpreter: Any = _interpreter
 tl: Any = _tl
@@ -60,13 +62,15 @@ def _no_context(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> A
 
 
 @contextmanager
-def interpret_kernels(around: LaunchContext = _no_context, autotune: Mapping[str, Any] | None = None) -> Generator[None]:
+def interpret_kernels(
+    around: LaunchContext = _no_context, autotune: Mapping[str, Any] | None = None, progress: Progress | None = None
+) -> Generator[None]:
     """Run kernels launched inside the block in the interpreter, each launch inside `around`.
 
     An autotuned kernel runs once, with its first configuration after pruning whose values include those of `autotune`.
-    Nothing is timed.
+    Nothing is timed. `progress` learns of launches and programs.
     """
-    session = _Session(around, dict(autotune or {}))
+    session = _Session(around, dict(autotune or {}), progress)
     with Patches() as patches:
         for kind in (jit.JITFunction, interpreter.InterpretedFunction):
             patches.set(kind, "run", session.run(kind.run))
@@ -85,12 +89,14 @@ def interpret_kernels(around: LaunchContext = _no_context, autotune: Mapping[str
 class _Session:
     """The launches of one `interpret_kernels()` block and the rewritten functions they use."""
 
-    def __init__(self, around: LaunchContext, required: Mapping[str, Any]) -> None:
+    def __init__(self, around: LaunchContext, required: Mapping[str, Any], progress: Progress | None) -> None:
         self.around = around
         self.required = required
         self.notes: tuple[str, ...] = ()
         self.functions: dict[Any, Callable[..., Any]] = {}
         self.space = AddressSpace()
+        self.guard = LoopGuard()
+        self.progress = progress
 
     def add_note(self, note: str) -> None:
         """Add a note to the next launch."""
@@ -145,17 +151,24 @@ class _Session:
         builder, function = interpreter.interpreter_builder, self.function(kernel.fn)
         width, height, depth = (*shape, 1, 1, 1)[:3]
         builder.set_grid_dim(width, height, depth)
+        if self.progress:
+            self.progress.begin(kernel.fn.__name__, width * height * depth)
         for program in itertools.product(range(width), range(height), range(depth)):
             builder.set_grid_idx(*program)
             try:
                 function(**values)
             except OutsideStorageError as error:
                 raise _outside(kernel, program, error) from error
+            except EndlessLoopError as error:
+                raise _endless(kernel, program, error) from error
+            if self.progress:
+                self.progress.advance()
 
     @contextmanager
     def _translation(self) -> Generator[None]:
         """Check and translate addresses below whatever counts accesses."""
         with Patches() as patches:
+            self.guard.install(interpreter.interpreter_builder, patches)
             install_translation(self.space, interpreter.interpreter_builder, patches)
             yield
 
@@ -207,7 +220,7 @@ class _Session:
     def function(self, source: Any) -> Callable[..., Any]:
         """Return the rewritten form of a kernel or device function, built once per block."""
         if source not in self.functions:
-            self.functions[source] = rewrite(source)
+            self.functions[source] = rewrite(source, self.guard.new_loop)
         return self.functions[source]
 
 
@@ -243,6 +256,16 @@ def _outside(kernel: Any, program: tuple[int, int, int], error: OutsideStorageEr
     return UsageError(
         f"{kernel.fn.__name__}, line {line.rpartition(':')[2]} {error.accesses}",
         f"{line}, program {program} of the grid: mask the access, or allocate what it touches.",
+    )
+
+
+def _endless(kernel: Any, program: tuple[int, int, int], error: EndlessLoopError) -> UsageError:
+    """Return the error for a loop that waits for a program that has not run yet."""
+    line = failing_line(error) or "?"
+    return UsageError(
+        f"{kernel.fn.__name__}, line {line.rpartition(':')[2]}: program {program} waits in a loop for a later program",
+        f"{line}: nothing that the loop reads changes any more. A trace runs one program after the other; derive the kernel, "
+        "or measure it on a GPU.",
     )
 
 

@@ -21,13 +21,15 @@ interpreter: Any = _interpreter
 tl: Any = _tl
 
 
-def rewrite(source: Any) -> Callable[..., Any]:
+def rewrite(source: Any, new_loop: Callable[[], Any]) -> Callable[..., Any]:
     """Return the function as Triton's interpreter runs it, with its names and line numbers.
 
+    `new_loop` returns what is called with the local variables at the start of each iteration of a `while` loop.
     Its globals are a copy: the module's, the closure's and `HELPERS`.
     """
     names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
     names = {name: _interpreter_form(value) for name, value in names.items()} | HELPERS
+    names["ioaware new_loop"] = new_loop
     names.setdefault("range", loop_range)
     function = types.FunctionType(_rewrite_code(source), names, source.__name__, source.__defaults__)
     function.__kwdefaults__ = source.__kwdefaults__
@@ -50,7 +52,10 @@ def _rewrite_code(source: Any) -> types.CodeType:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Turns assigned values into tensors and Boolean operators into calls of `HELPERS`."""
+    """Turns assigned values into tensors, Boolean operators into calls of `HELPERS`, and guards `while` loops."""
+
+    def __init__(self) -> None:
+        self._loops = 0
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
@@ -66,6 +71,15 @@ class _Rewriter(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         return _call("not", node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        self.generic_visit(node)
+        self._loops += 1
+        guard = f"ioaware loop {self._loops}"
+        begin = ast.copy_location(ast.Assign([ast.Name(guard, ast.Store())], _call("new_loop")), node)
+        iteration = ast.Expr(ast.Call(ast.Name(guard, ast.Load()), [_call("locals")], []))
+        node.body.insert(0, ast.fix_missing_locations(ast.copy_location(iteration, node)))
+        return [begin, node]
 
 
 def _call(helper: str, *arguments: ast.expr) -> ast.expr:
@@ -84,6 +98,7 @@ HELPERS: dict[str, Any] = {
     "ioaware and": logical_and,
     "ioaware or": logical_or,
     "ioaware not": logical_not,
+    "ioaware locals": locals,
 }
 """Globals of rewritten functions; the space keeps them apart from every name in a source."""
 

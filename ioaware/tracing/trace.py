@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from ioaware.targets.target import Target, compulsory_bytes, work_of
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
 from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
+from ioaware.tracing.progress import Progress
 
 SEED = 0
 _random: Any = torch.random
@@ -38,16 +39,24 @@ class Recording:
     output: object = None
 
 
-def trace(target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping[str, ParamValue] | None = None) -> Result:
+def trace(
+    target: Target,
+    params: Mapping[str, ParamValue],
+    *,
+    autotune: Mapping[str, ParamValue] | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Result:
     """Count what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
 
     Inputs and work run on the CPU with a fixed random seed; the host code sees a fake GPU. `autotune` picks the configuration
-    of autotuned kernels by value, as in `{"BLOCK": 64}`; the default is their first.
+    of autotuned kernels by value, as in `{"BLOCK": 64}`; the default is their first. `report` is called with a sentence on
+    the progress every 5 s.
     Raises `UsageError` when the target launches no kernel, or raises: the message names the exception and its line.
     """
     values = target.resolve(params)
-    tracer = _Tracer(autotune or {})
-    with tracer.environment() as stand_in, _user_errors(target):
+    progress = Progress(report) if report else None
+    tracer = _Tracer(autotune or {}, progress)
+    with progress or nullcontext(), tracer.environment() as stand_in, _user_errors(target):
         building = tracer.record(lambda: target.call(device="cuda", **values))
         work = work_of(building.output)
         if work is None:  # it was all work
@@ -62,8 +71,9 @@ def trace(target: Target, params: Mapping[str, ParamValue], *, autotune: Mapping
 class _Tracer:
     """Runs functions under the fake GPU, the interpreter and the recorders."""
 
-    def __init__(self, autotune: Mapping[str, ParamValue]) -> None:
+    def __init__(self, autotune: Mapping[str, ParamValue], progress: Progress | None) -> None:
         self._autotune = autotune
+        self._progress = progress
         self._launches: list[Launch] = []
 
     @contextmanager
@@ -73,7 +83,7 @@ class _Tracer:
             redirect_stdout(sys.stderr),
             _random.fork_rng(devices=[]),
             cuda_on_cpu() as stand_in,
-            interpret_kernels(self._launch, self._autotune),
+            interpret_kernels(self._launch, self._autotune, self._progress),
         ):
             _random.manual_seed(SEED)
             yield stand_in
@@ -110,9 +120,9 @@ def _user_errors(target: Target) -> Generator[None]:
     """Turn an exception of the user's code into a `UsageError` with its line; pass ioaware's errors through."""
     try:
         yield
-    except IoawareError:
+    except (IoawareError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         line = failing_line(error)
         where = f" at {line}" if line else ""
         missing = isinstance(error, (AttributeError, NotImplementedError)) and "nterpreter" in str(error)

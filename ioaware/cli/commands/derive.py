@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ioaware.cli.isolated import isolated
 from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
 
@@ -19,6 +20,7 @@ from ioaware.cli.output import emit
 @click.option("--counters", is_flag=True, help="Add the L1 counters that Nsight Compute would report.")
 @json_option
 @output_option("Write here instead of to stdout.")
+@isolated
 def derive(
     target: str,
     given: dict[str, str],

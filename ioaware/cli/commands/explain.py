@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ioaware.cli.isolated import isolated
 from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 @config_option
 @json_option
 @output_option("Write here instead of to stdout.")
+@isolated
 def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str], as_json: bool, output: Path | None) -> None:
     """Print the source of TARGET's kernels, each line with its share of the bytes, its formula and its number of runs.
 

@@ -1,0 +1,54 @@
+"""Verbs that run a user's code do so in a child process with a time and a memory limit."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ioaware.errors import UsageError
+
+TIMEOUT_S = 3600.0
+
+timeout_option = click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", default=TIMEOUT_S,
+    show_default=True, help="Stop TARGET after this time.",
+)  # fmt: skip
+memory_option = click.option(
+    "--memory", "memory_gib", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
+    help="Stop TARGET when it uses more memory.  [default: 80 % of this machine's]",
+)  # fmt: skip
+
+
+def isolated(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a verb of TARGET in a child process; add `--timeout` and `--memory`.
+
+    A process that has already loaded torch keeps running the verb itself: its threads would not survive a fork.
+    """
+
+    @functools.wraps(command)
+    def run(*, target: str, timeout_s: float, memory_gib: float | None, **options: Any) -> Any:
+        from ioaware.measurement.forked_call import Limits, continue_in_child, default_memory_bytes
+
+        if "torch" not in sys.modules and hasattr(os, "pidfd_open"):
+            sys.stdout.flush()
+            memory_bytes = default_memory_bytes() if memory_gib is None else int(memory_gib * 2**30)
+            code = continue_in_child(target, Limits(timeout_s, memory_bytes))
+            if code is not None:
+                return code
+        try:
+            return command(target=target, **options)
+        except (Exception, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # of the user's, made to pass every handler
+            from ioaware.targets.loading import failing_line, first_line
+
+            where = f" at {line}" if (line := failing_line(error)) else ""
+            what = f"{target} raised {type(error).__name__}{where}: {first_line(error)}"
+            raise UsageError(what, "The function must run by itself first.") from error
+
+    return timeout_option(memory_option(run))

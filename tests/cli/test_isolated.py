@@ -1,0 +1,65 @@
+"""Verbs that run a user's code survive it: `os._exit`, signals, limits and exceptions made to pass every handler."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = """
+import ctypes, os, time
+
+class Stop(BaseException):
+    pass
+
+def leaves():
+    os._exit(0)
+
+def crashes():
+    return lambda: ctypes.string_at(8)
+
+def stops():
+    raise Stop("enough")
+"""
+
+
+def ask(tmp_path: Path, verb: str, function: str, *options: str) -> tuple[int, str]:
+    path = tmp_path / "mine.py"
+    path.write_text(SOURCE)
+    command = [sys.executable, "-m", "ioaware", verb, f"{path}:{function}", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert not done.stdout
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "function", "sentence"),
+    [
+        ("trace", "crashes", "crashes was killed by SIGSEGV at mine.py:11"),
+        ("derive", "leaves", "leaves ended its process with exit code 0"),
+        ("derive", "stops", "stops raised Stop at mine.py:14: enough"),
+        ("trace", "stops", "stops raised Stop at mine.py:14: enough"),
+    ],
+)
+def test_a_death_is_one_sentence_and_exit_code_2(tmp_path: Path, verb: str, function: str, sentence: str) -> None:
+    code, message = ask(tmp_path, verb, function)
+    assert code == 2
+    assert sentence in message
+    assert len(message.splitlines()) == 2
+
+
+def test_v_shows_the_stack_of_a_crash(tmp_path: Path) -> None:
+    code, message = ask(tmp_path, "trace", "crashes", "-v")
+    assert code == 2
+    assert f'File "{tmp_path / "mine.py"}", line 11' in message
+
+
+def test_a_limit_of_memory_and_of_time(tmp_path: Path) -> None:
+    assert ask(tmp_path, "explain", "crashes", "--memory", "0.02") == (
+        2,
+        f"ioaware: {tmp_path / 'mine.py'}:crashes used more than 0.02 GiB of memory and was stopped\n"
+        "  Choose smaller sizes, or a higher limit: --timeout SECONDS, --memory GIB.\n",
+    )
+    assert "ran for more than 0.1 s" in ask(tmp_path, "trace", "crashes", "--timeout", "0.1")[1]
