@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ioaware.cli.options import settings
 from ioaware.errors import UsageError
 
 TIMEOUT_S = 3600.0
@@ -27,14 +28,14 @@ memory_option = click.option(
 def isolated(command: Callable[..., Any]) -> Callable[..., Any]:
     """Run a verb of TARGET in a child process; add `--timeout` and `--memory`.
 
-    A process that has already loaded torch keeps running the verb itself: its threads would not survive a fork.
+    Called from Python, or after torch was loaded (its threads would not survive a fork), the verb runs in this process.
     """
 
     @functools.wraps(command)
     def run(*, target: str, timeout_s: float, memory_gib: float | None, **options: Any) -> Any:
         from ioaware.measurement.forked_call import Limits, continue_in_child, default_memory_bytes
 
-        if "torch" not in sys.modules and hasattr(os, "pidfd_open"):
+        if settings().fork and "torch" not in sys.modules and hasattr(os, "pidfd_open"):
             sys.stdout.flush()
             memory_bytes = default_memory_bytes() if memory_gib is None else int(memory_gib * 2**30)
             code = continue_in_child(target, Limits(timeout_s, memory_bytes))

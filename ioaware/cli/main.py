@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     _prepare_streams()
     signals.install()
-    settings = Settings()
+    settings = Settings(fork=True)
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments), settings))
 
 

@@ -21,6 +21,8 @@ class Settings:
 
     verbose: bool = False
     quiet: bool = False
+    fork: bool = False
+    """Whether this process is the command's own and may fork: nothing returns to a caller."""
 
 
 def settings() -> Settings:

@@ -53,7 +53,7 @@ def test_limits_of_time_and_memory() -> None:
     assert code == 2
     assert "ran for more than 0.3 s and was stopped" in printed
     assert "--timeout" in printed
-    code, printed = run("held = [b"x" * 2**20 for _ in range(1000)]; time.sleep(60)", memory="2**29")
+    code, printed = run("held = [b'x' * 2**20 for _ in range(1000)]; time.sleep(60)", memory="2**29")
     assert code == 2
     assert "used more than 0.5 GiB of memory and was stopped" in printed
 
