@@ -54,7 +54,7 @@ def derive(
         from ioaware.targets.target import load_target
 
         params, data = split_unknowns(params)
-        if callable(target) and (args or not all(value is None or type(value) in SIMPLE for value in params.values())):
+        if callable(target) and _is_call(target, args, params):
             from ioaware.targets.call_target import call_target
 
             called, given = call_target(target, args, params)
@@ -80,17 +80,32 @@ def explain(
     return AnnotatedSource.of(derived)
 
 
-def trace(target: str | Callable[..., object], **params: ParamValue) -> Result:
+def trace(
+    target: str | Callable[..., object], *args: Any, config: Mapping[str, ParamValue] | None = None, **params: Any
+) -> Result:
     """Count what the kernels of `target` access, in Triton's interpreter. Needs no GPU.
 
-    `target` is a case, `file.py:function`, `module:function`, or a function. The interpreter is slow: use small sizes.
-    Raises `UsageError` for a target that cannot run.
+    `target` is a case, `file.py:function`, `module:function`, or a function. A function also takes the arguments of its
+    call; its tensors are copied. An autotuned kernel takes its first configuration with the values of `config`. The
+    interpreter is slow: use small sizes. Raises `UsageError` for a target that cannot run, and for an access outside of the
+    tensor that its pointer belongs to.
     """
     from ioaware.targets.target import load_target
     from ioaware.tracing.trace import trace as run_traced
 
+    if callable(target) and _is_call(target, args, params):
+        from ioaware.targets.call_target import call_target
+
+        called, given = call_target(target, args, params, with_data=True)
+        return run_traced(called, given, autotune=config)
     loaded = load_target(target)
-    return run_traced(loaded, loaded.resolve(params))
+    return run_traced(loaded, loaded.resolve(params), autotune=config)
+
+
+def _is_call(target: object, args: tuple[Any, ...], params: Mapping[str, Any]) -> bool:
+    """Return whether a function is given the arguments of its call, and not parameters."""
+    simple = all(value is None or type(value) in SIMPLE for value in params.values())
+    return callable(target) and (bool(args) or not simple)
 
 
 def measure(target: str, **params: ParamValue) -> Result:

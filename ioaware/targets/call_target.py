@@ -17,17 +17,17 @@ _torch: Any = torch
 
 
 def call_target(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, with_data: bool = False
 ) -> tuple[Target, dict[str, ParamValue]]:
     """Return the target of `function(*args, **kwargs)` and the parameters of that call.
 
     A tensor argument `x` becomes the sizes `x_0`, `x_1`, ...: the target allocates an empty tensor of those sizes. Numbers,
-    booleans and strings are parameters under their own names; anything else is passed through. Raises `UsageError` for
-    arguments that the function does not take.
+    booleans and strings are parameters under their own names; anything else is passed through. `with_data` copies the
+    tensors instead, views of one storage still sharing it. Raises `UsageError` for arguments that the function does not take.
     """
     name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound = inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name} cannot be called like that: {error}") from error
     bound.apply_defaults()
@@ -43,7 +43,11 @@ def call_target(
             params[label] = value
 
     def call(*, device: str, **values: Any) -> Callable[[], object]:
+        copies: dict[int, Any] = {}
+
         def argument(label: str, value: Any) -> Any:
+            if label in sizes and with_data:
+                return _copy(value, copies)
             if label in sizes:
                 return _empty_like(value, [values[size] for size in sizes[label]], device)
             return values.get(label, value)
@@ -70,6 +74,17 @@ def _unused_name(name: str, taken: Mapping[str, Any]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def _copy(tensor: Any, copies: dict[int, Any]) -> Any:
+    """Return a copy of a tensor on the CPU, a view of a copy of its storage; `copies` holds the storages so far."""
+    storage = tensor.untyped_storage()
+    if storage._cdata not in copies:
+        on_cpu = storage.device.type == "cpu"  # the tensor's device may be a fake one
+        copies[storage._cdata] = storage.clone() if on_cpu else storage.cpu()
+    made = _torch.empty(0, dtype=tensor.dtype, device="cpu")
+    made.set_(copies[storage._cdata], tensor.storage_offset(), tensor.size(), tensor.stride())
+    return made.requires_grad_(tensor.requires_grad)
 
 
 def _empty_like(tensor: Any, sizes: list[Any], device: str) -> Any:

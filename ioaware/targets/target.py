@@ -14,6 +14,7 @@ from ioaware.params import Param, resolve
 from ioaware.result import ParamValue, Traffic
 from ioaware.targets.loading import load_function
 from ioaware.targets.signature import Argument, arguments_of, takes_device
+from ioaware.targets.tensor_params import parse_tensor, split_tensors
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,13 @@ class Target:
     def resolve(self, given: Mapping[str, ParamValue], *, typed: bool = False) -> dict[str, ParamValue]:
         """Return all parameters with defaults, every value checked; with `typed` the given ones are text.
 
+        A function's parameter may be a tensor in text, `f16[rows=4096, cols=2048]`: its named sizes are parameters too.
         Raises `UsageError` for one that is unknown, missing or cannot work.
         """
-        return resolve(self.params, given, self.name, typed=typed)
+        if self.name in CASES:
+            return resolve(self.params, given, self.name, typed=typed)
+        own, sizes = split_tensors(given, [param.name for param in self.params])
+        return {**resolve(self.params, own, self.name, typed=typed), **sizes}
 
     def build(self, *, device: str, **params: ParamValue) -> Work:
         """Build the inputs on `device` and return the work; a function that returns no callable runs once here."""
@@ -91,6 +96,8 @@ def _function(name: str, function: Callable[..., Any]) -> Target:
         raise UsageError(
             f"{name} is a Triton kernel", "A target is the host function that allocates its arguments and launches it."
         )
+    if inspect.isclass(function) and hasattr(function, "named_parameters"):  # a torch module
+        return _module(name, function)
     if not callable(function) or inspect.isclass(function):
         raise UsageError(f"{name} is not a function", "A target is a function that launches Triton kernels.")
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
@@ -103,11 +110,54 @@ def _function(name: str, function: Callable[..., Any]) -> Target:
     wants_device = takes_device(function)
 
     def call(*, device: str, **params: ParamValue) -> object:
-        values = _values(arguments, params)
-        return function(**values, device=device) if wants_device else function(**values)
+        values, tensors = _values(arguments, params), _tensors(arguments, params, device)
+        values |= tensors
+        if wants_device:
+            values["device"] = device
+        if tensors:  # made here, so that making them is no work
+            return lambda: function(**values)
+        return function(**values)
 
     return Target(name, arguments, call)
 
 
+def _module(name: str, kind: Callable[..., Any]) -> Target:
+    """Return a torch module's forward pass as a target; the parameters are its constructor's and its forward method's.
+
+    The module's own floating-point parameters have the type of the first such tensor that it is given.
+    """
+    construction = arguments_of(kind, name)
+    forward: Any = kind.forward  # pyright: ignore[reportFunctionMemberAccess]
+    inputs = tuple(argument for argument in arguments_of(forward, name) if argument.name != "self")
+    made = {argument.name for argument in construction}
+    wants_device = takes_device(kind)
+
+    def call(*, device: str, **params: ParamValue) -> object:
+        import torch
+
+        tensors = _tensors(inputs, params, device)
+        options: dict[str, Any] = {"device": device} if wants_device else {}
+        with torch.device(device):
+            module: Any = kind(**_values(construction, params), **_tensors(construction, params, device), **options)
+        floating = [tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()]
+        if floating and "dtype" not in made:
+            module = module.to(floating[0])
+        values = _values(inputs, params) | tensors
+        return lambda: module(**values)
+
+    return Target(name, (*construction, *(argument for argument in inputs if argument.name not in made)), call)
+
+
 def _values(arguments: Iterable[Argument], params: Mapping[str, ParamValue]) -> dict[str, Any]:
-    return {argument.name: argument.value(params[argument.name]) for argument in arguments if argument.name in params}
+    """Return what to pass for the parameters that are no tensors."""
+    return {
+        argument.name: argument.value(params[argument.name])
+        for argument in arguments
+        if argument.name in params and parse_tensor(params[argument.name]) is None
+    }
+
+
+def _tensors(arguments: Iterable[Argument], params: Mapping[str, ParamValue], device: str) -> dict[str, Any]:
+    """Return the tensors among the parameters, made on `device`."""
+    parsed = {argument.name: parse_tensor(params[argument.name]) for argument in arguments if argument.name in params}
+    return {name: tensor[0].make(params, device) for name, tensor in parsed.items() if tensor is not None}

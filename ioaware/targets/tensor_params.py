@@ -1,0 +1,110 @@
+"""Tensors as parameters in text: `f16[rows=4096, cols=2048]` is a tensor whose named sizes are parameters.
+
+A name stands for one size wherever it occurs, in other tensors and as an argument of the function; one mention has the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ioaware.errors import UsageError
+from ioaware.params import DTYPE_ALIASES
+from ioaware.result import ParamValue
+
+FORM = re.compile(r"\s*([a-zA-Z]\w*)\s*\[([^\[\]]*)\]\s*")
+SHORT_DTYPE = re.compile(r"(f|i|u)(8|16|32|64)")
+KINDS = {"f": "float", "i": "int", "u": "uint"}
+EXAMPLE = "A tensor is written as in f16[rows=4096, cols=2048]; bf16, f32, i32, i64, bool and torch's names are types."
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParam:
+    """A tensor's element type (a name of torch) and its sizes: numbers, or names of parameters."""
+
+    dtype: str
+    sizes: tuple[int | str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.sizes))}]"
+
+    def make(self, values: Mapping[str, Any], device: str) -> Any:
+        """Return a tensor: normal numbers from torch's generator, zeros for integers, true for Booleans."""
+        import torch
+
+        kind: Any = getattr(torch, self.dtype)
+        sizes = [values[size] if isinstance(size, str) else size for size in self.sizes]
+        if kind.is_floating_point:
+            return torch.randn(sizes, dtype=torch.float32, device=device).to(kind)
+        return torch.full(sizes, kind is torch.bool, dtype=kind, device=device)
+
+
+def parse_tensor(text: object) -> tuple[TensorParam, dict[str, int]] | None:
+    """Return the tensor that `text` describes and the sizes that it gives a value; None for any other value.
+
+    Raises `UsageError` for a tensor that is written wrongly.
+    """
+    if not isinstance(text, str) or not (match := FORM.fullmatch(text)):
+        return None
+    dtype = _dtype_name(match[1])
+    if dtype is None:
+        return None
+    sizes: list[int | str] = []
+    given: dict[str, int] = {}
+    for part in filter(None, map(str.strip, match[2].split(","))):
+        name, equals, number = (word.strip() for word in part.partition("="))
+        value = number if equals else name
+        if name.isidentifier() and not (equals or name.isdigit()):
+            sizes.append(name)
+        elif value.replace("_", "").isdecimal() and (name.isidentifier() or not equals):
+            sizes.append(name if equals else int(value))
+            given |= {name: int(value)} if equals else {}
+        else:
+            raise UsageError(f"{part!r} in {text!r} is no size", EXAMPLE)
+    return TensorParam(dtype, tuple(sizes)), given
+
+
+def _dtype_name(word: str) -> str | None:
+    import torch
+
+    short = SHORT_DTYPE.fullmatch(word)
+    name = DTYPE_ALIASES.get(word, KINDS[short[1]] + short[2] if short else word)
+    return name if isinstance(getattr(torch, name, None), torch.dtype) else None
+
+
+def split_tensors(given: Mapping[str, ParamValue], arguments: Iterable[str]) -> tuple[dict[str, ParamValue], dict[str, int]]:
+    """Return the function's own parameters, and the sizes that are none of its `arguments`.
+
+    Tensors are in the first in canonical form, without values of sizes. Raises `UsageError` for a size without a value, or
+    with two.
+    """
+    own, names = dict(given), frozenset(arguments)
+    inline: dict[str, int] = {}
+    used: dict[str, str] = {}
+    for label, value in given.items():
+        if (parsed := parse_tensor(value)) is None:
+            continue
+        tensor, sizes = parsed
+        own[label] = str(tensor)
+        used |= {size: label for size in tensor.sizes if isinstance(size, str)}
+        for size, number in sizes.items():
+            if inline.setdefault(size, number) != number:
+                raise UsageError(f"{size} is {inline[size]} and {number}", "A name stands for one size.")
+    sizes: dict[str, int] = {}
+    for size, label in used.items():
+        if size in names:
+            if size not in own and size in inline:
+                own[size] = inline[size]
+        elif (value := _size(own.pop(size, inline.get(size)))) is not None:
+            sizes[size] = value
+        else:
+            raise UsageError(f"{size} of {label} has no value", f"Give it: -p {size}=..., or in the tensor: {size}=...")
+    return own, sizes
+
+
+def _size(value: ParamValue) -> int | None:
+    """Return a size given as a number or as text."""
+    word = str(value).replace("_", "")
+    return int(word) if word.isdecimal() else None
