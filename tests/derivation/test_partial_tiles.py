@@ -32,6 +32,12 @@ def test_columns_that_begin_above_0(first: int, last: int) -> None:
     equal_traffic("columns", first=first, last=last)
 
 
+@pytest.mark.parametrize("first", [0, 1, 3, 8, 12, 15])
+def test_columns_from_one_to_the_end_of_the_row(first: int) -> None:
+    """A row's last lanes are there, so that only where it begins keeps it from joining the next."""
+    equal_traffic("columns_from", first=first)
+
+
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 63, 64, 65, 100, 255, 256, 257, 1000])
 def test_a_mask_at_any_length(n: int) -> None:
     """Also where the last sector is used in part, and where it is not."""

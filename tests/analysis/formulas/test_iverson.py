@@ -45,3 +45,10 @@ def test_a_pair_is_an_equation_everywhere() -> None:
 
 def test_what_has_no_truth_value_is_left_alone() -> None:
     assert with_brackets(N + 1) == N + 1
+
+
+@pytest.mark.parametrize(("value", "bracket"), [(-2, 0), (-1, 0), (0, 1), (1, 1)])
+def test_a_bracket_is_1_from_0_on(value: int, bracket: int) -> None:
+    assert Holds(sympy.Integer(value)) == bracket
+    assert Holds(N - 1) == 1, "a positive integer less 1"
+    assert Holds(-N) == 0

@@ -120,3 +120,10 @@ def test_every_bound_says_its_condition_and_source() -> None:
     assert "Omega(d^2)" in THEOREM2_STANDARD.condition
     assert EXPLICIT.constant
     assert M in EXPLICIT.elements.free_symbols
+
+
+@pytest.mark.parametrize(("n", "head_dim", "memory"), [(4096, 64, 2**14), (65536, 128, 2**16), (2048, 64, 777)])
+def test_the_explicit_bound_shown_is_the_one_evaluated(n: int, head_dim: int, memory: int) -> None:
+    """Where it exceeds the compulsory traffic, up to the rounding of its quotient."""
+    values = {"N": n, "N_k": n, "d": head_dim, "M": memory}
+    assert 0 <= lower_bound_elements(values) - leading_term(EXPLICIT, values) < 1

@@ -95,3 +95,14 @@ def test_refuses_what_cannot_be_fitted(variables: dict[str, list[float]], measur
 def test_refuses_an_impossible_confidence() -> None:
     with pytest.raises(ValueError, match="confidence"):
         fit_power_law({"N": [1, 2, 3]}, [1, 2, 3], confidence=1.0)
+
+
+def test_the_interval_of_four_points_by_hand() -> None:
+    """y = x with errors +e, -e, -e, +e at log x = 0, 1, 2, 3: slope 1, residual 4 e^2, and 2 degrees of freedom."""
+    e, quantile = 0.01, 4.302652730  # Student's t: 97.5 % with 2 degrees of freedom
+    x = [math.exp(k) for k in range(4)]
+    y = [math.exp(k + sign * e) for k, sign in zip(range(4), (1, -1, -1, 1), strict=True)]
+    exponent = fit_power_law({"x": x}, y).exponents["x"]
+    half = quantile * math.sqrt(4 * e * e / 2 / 5)  # the squared distances of log x from its mean sum to 5
+    assert exponent.value == pytest.approx(1.0)
+    assert exponent.high - exponent.value == pytest.approx(half, rel=1e-6)

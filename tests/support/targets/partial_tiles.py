@@ -38,6 +38,21 @@ def columns(first: int = 3, last: int = 15, width: int = 16):
 
 
 @triton.jit
+def columns_from_kernel(x, out, first, R: tl.constexpr, C: tl.constexpr):
+    rows, columns = tl.arange(0, R), tl.arange(0, C)
+    places = rows[:, None] * C + columns[None, :]
+    mask = (rows >= 0)[:, None] & (columns >= first)[None, :]
+    tl.store(out + places, tl.load(x + places, mask), mask)
+
+
+def columns_from(first: int = 3, width: int = 16):
+    """Columns from `first` to the end of every row."""
+    x = torch.randn(8, width, device="cuda")
+    out = torch.empty_like(x)
+    return lambda: columns_from_kernel[(1,)](x, out, first, R=8, C=width)
+
+
+@triton.jit
 def line_kernel(x, out, n, BLOCK: tl.constexpr):
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + lanes, tl.load(x + lanes, lanes < n), lanes < n)
