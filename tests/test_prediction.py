@@ -171,3 +171,10 @@ def test_every_sm_of_a_machine_may_keep_one_memory_full() -> None:
     n, d, m = 65536, 256, 228 * 1024 // 2
     bound = predict("flash2", seq_len=n, head_dim=d).lower_bound_bytes
     assert bound == 2 * (-(-(n * n * d * d) // (m + 4 * d * d)) - 132 * m)
+
+
+@pytest.mark.parametrize("value", [True, 64.0, "64", 0, -1, 2**24 + 1])
+def test_a_size_is_an_integer_in_its_range(value: object) -> None:
+    """Also from Python, where True is an int."""
+    with pytest.raises(UsageError, match=r"seq_len=.* cannot work"):
+        predict("flash2", seq_len=value)  # type: ignore[arg-type]

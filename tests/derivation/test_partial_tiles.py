@@ -52,3 +52,12 @@ def test_a_counter_of_atomics_that_the_host_reads_is_refused() -> None:
     traced = trace(target, target.resolve({}))
     assert traced.requested is not None
     assert traced.requested.read_bytes == 800, "two launches"
+
+
+def test_views_of_one_tensor_are_compulsory_once() -> None:
+    target = load_target(f"{TARGETS}:overlapping")
+    derived = derive(target, target.resolve({}), machine_code=False)
+    assert derived.requested is not None
+    assert derived.compulsory is not None
+    assert derived.requested.read_bytes == 4 * (128 + 64)
+    assert (derived.compulsory.read_bytes, derived.compulsory.write_bytes) == (4 * 128, 4 * (128 + 64))

@@ -65,6 +65,19 @@ def line(n: int = 100, dtype: torch.dtype = torch.float16):
     return lambda: line_kernel[(triton.cdiv(n, 256),)](x, out, n, BLOCK=256)
 
 
+def overlapping(n: int = 128):
+    """All of a tensor, and its first half again."""
+    x = torch.ones(n, device="cuda")
+    whole, half = torch.empty_like(x), torch.empty(n // 2, device="cuda")
+
+    def work():
+        line_kernel[(triton.cdiv(n, 256),)](x, whole, n, BLOCK=256)
+        line_kernel[(triton.cdiv(n // 2, 256),)](x[: n // 2], half, n // 2, BLOCK=256)
+        return whole, half
+
+    return work
+
+
 @triton.jit
 def count_kernel(x, counter, n, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
