@@ -77,7 +77,8 @@ def _at(argument: Argument, values: Mapping[str, int]) -> Argument:
         return integer_at(value, values) if isinstance(value, Expr) else value
 
     if isinstance(argument, Pointer):
-        return replace(argument, offset_bytes=number(argument.offset_bytes))
+        size = None if argument.size_bytes is None else number(argument.size_bytes)
+        return replace(argument, offset_bytes=number(argument.offset_bytes), size_bytes=size)
     if isinstance(argument, Descriptor):
         return replace(argument, shape=tuple(map(number, argument.shape)), strides=tuple(map(number, argument.strides)))
     return replace(argument, value=number(argument.value)) if isinstance(argument.value, Expr) else argument
@@ -146,7 +147,7 @@ def _storage(value: Value) -> int | None:
 
 def _argument(name: str, value: Value, memory: str) -> Argument:
     if isinstance(value, TensorValue):
-        return Pointer(name, name, value.offset * value.itemsize, memory)
+        return Pointer(name, name, value.offset * value.itemsize, memory, value.storage_bytes)
     if isinstance(value, DescriptorValue):
         return Descriptor(name, value.shape, value.strides, name, memory)
     return Scalar(name, cast("Expr | int | float | bool", value))

@@ -142,7 +142,8 @@ def substitute(value: Value, symbols: Mapping[Any, Any]) -> Value:
     if isinstance(value, Expr):
         return cast(Any, value).xreplace(symbols)
     if isinstance(value, TensorValue):
-        return replace(value, offset=substitute(value.offset, symbols))  # pyright: ignore[reportArgumentType]
+        offset, storage_bytes = substitute(value.offset, symbols), substitute(value.storage_bytes, symbols)
+        return replace(value, offset=offset, storage_bytes=storage_bytes)  # pyright: ignore[reportArgumentType]
     if isinstance(value, DescriptorValue):
         shape, strides = (tuple(substitute(size, symbols) for size in sizes) for sizes in (value.shape, value.strides))
         return replace(value, shape=shape, strides=strides)  # pyright: ignore[reportArgumentType]

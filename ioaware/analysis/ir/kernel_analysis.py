@@ -19,6 +19,7 @@ from ioaware.analysis.ir.accesses.kernel_traffic import (
     Scalar,
 )
 from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value
+from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy, to_sympy
@@ -40,6 +41,7 @@ from ioaware.analysis.ir.loops.grid import Grid
 from ioaware.analysis.ir.loops.index_set_splitting import split_and_merge
 from ioaware.analysis.ir.loops.persistent_loops import merge_persistent_loop
 from ioaware.analysis.ir.loops.substitution import Placed
+from ioaware.analysis.ir.memory_bounds import when_beyond
 from ioaware.analysis.ir.mlir.parser import Operation, parse
 from ioaware.analysis.ir.sectors.enumeration import repetitions, totals
 from ioaware.analysis.ir.sectors.sector_totals import SectorTotal, combined_sectors, sector_total
@@ -177,7 +179,7 @@ class _Counting:
             of_lanes = self.caveats(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
             of_sectors = self.sector_caveats(touch, touched)
             accesses.append(self.access(touch, lanes, executions, touched, of_lanes, of_sectors))
-            caveats += (*of_lanes, *of_sectors)
+            caveats += (*of_lanes, *of_sectors, *self.beyond_memory(touch))
             sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
@@ -203,6 +205,18 @@ class _Counting:
             notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(caveats)])),
             limits=width_limits(self.walk.record.widths, self.grid.sizes),
         )
+
+    def beyond_memory(self, touch: Touch) -> tuple[Caveat, ...]:
+        """Return a remark on an access that leaves its tensor at some sizes. Its bytes are counted all the same."""
+        argument = self.arguments.get(touch.target.argument)
+        if not isinstance(argument, Pointer) or argument.size_bytes is None:
+            return ()
+        target = replace(touch.target, offset=substitute(touch.target.offset, self.grid.sizes))
+        condition = when_beyond(replace(touch, target=target), from_sympy(argument.size_bytes))
+        if condition is None:
+            return ()
+        rest = f"beyond {argument.tensor or argument.name} {condition}"
+        return (Caveat(touch.operation, _line(touch), "reaches", "reach", rest),)
 
     def once(self, count: int) -> Counted:
         """Return a count that is already summed over all programs."""

@@ -26,6 +26,8 @@ class Pointer:
     offset_bytes: Expr | int = 0
     memory: str = ""
     """The same text for arguments that share memory; empty for memory of its own."""
+    size_bytes: Expr | int | None = None
+    """Bytes of the memory that `offset_bytes` counts in; None where they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
