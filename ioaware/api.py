@@ -36,6 +36,7 @@ def derive(
     gpu: str = "cuda:90",
     config: Mapping[str, ParamValue] | None = None,
     counters: bool = False,
+    check: bool = False,
     **params: Any,
 ) -> Derived:
     """Derive exact formulas of the bytes that the kernels of `target` request. Needs no GPU.
@@ -43,7 +44,8 @@ def derive(
     `target` is a case, `file.py:function`, `module:function`, or a function. A function also takes the arguments of its
     call: the sizes of a tensor `x` are then the parameters `x_0`, `x_1`, ... of the formulas. Kernels are compiled for
     `gpu`. An autotuned kernel takes its first configuration with the values of `config`. `counters` adds the L1 requests of
-    each launch, under Nsight Compute's names. A number that depends on data is a named unknown of the formulas; pass its
+    each launch, under Nsight Compute's names. `check` counts each exact launch again by plain interpretation; one that
+    differs is not exact. A number that depends on data is a named unknown of the formulas; pass its
     value by that name, as in `**{"Lock@layer_norm.py:179": 0}`. The result's `evaluate` gives the bytes at other
     parameters. Raises `UsageError` for a target that cannot run, compile or be counted.
     """
@@ -58,9 +60,11 @@ def derive(
             from ioaware.targets.call_target import call_target
 
             called, given = call_target(target, args, params)
-            return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
+            return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data, check=check)
         loaded = load_target(target)
-        return run_derived(loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters, data=data)
+        return run_derived(
+            loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters, data=data, check=check
+        )
 
 
 def explain(

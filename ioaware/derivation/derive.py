@@ -150,13 +150,15 @@ def derive(
     machine_code: bool = True,
     counters: bool = False,
     data: Mapping[str, int] | None = None,
+    check: bool = False,
 ) -> Derived:
     """Derive closed formulas of the bytes that the work of `target` requests, and their values at `params`.
 
     Kernels are compiled for `gpu`. `autotune` selects the configuration of autotuned kernels by value, as in
     `{"BLOCK": 64}`; the default is their first. `machine_code` adds registers and shared memory of each launch, which is the
     slow part. `counters` adds the L1 requests of each launch under the names of Nsight Compute, or a note. `data` gives values
-    to unknowns, by their names in the formulas. Raises `UsageError` for a target that cannot run or launches nothing, and for
+    to unknowns, by their names in the formulas. `check` counts each exact launch again by plain interpretation at the given
+    values: one that differs is not exact. Raises `UsageError` for a target that cannot run or launches nothing, and for
     a kernel that does not compile or contains an unsupported operation.
     """
     values = target.resolve(params)
@@ -165,6 +167,9 @@ def derive(
     while too_large := _oversized_configurations(captured, parts):  # Triton's autotuner passes over those, too
         refused |= too_large
         captured, parts = _derive_launches(target, values, gpu, autotune or {}, refused, machine_code, data or {})
+    if check:
+        point = {**captured.values, **(data or {})}
+        parts = [_checked(part, event, point, gpu) for part, event in zip(parts, captured.events, strict=True)]
     if counters:
         parts = [_with_counters(part, event, captured, gpu) for part, event in zip(parts, captured.events, strict=True)]
     return _assemble(target, values, gpu, data, captured, parts)
@@ -299,6 +304,18 @@ def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode
         else:
             with_them.append(part)
     return with_them
+
+
+def _checked(part: _Part, event: Event, values: Mapping[str, int], gpu: GPUTarget) -> _Part:
+    """Return the launch with what a plain interpretation says of it; where that counts otherwise it is not exact."""
+    from ioaware.derivation.check import check_launch
+
+    if isinstance(event, CapturedOperator) or part.traffic is None or not part.launch.exact:
+        return part
+    confirmed, why = check_launch(event, part.traffic, values, gpu)
+    said = {True: "counted again by plain interpretation", False: "WRONG", None: "not checked"}[confirmed]
+    note = f"check: {said}{': ' + why if why else ''}"
+    return replace(part, launch=replace(part.launch, exact=confirmed is not False, notes=(note, *part.launch.notes)))
 
 
 def _with_counters(part: _Part, event: Event, captured: Capture, gpu: GPUTarget) -> _Part:

@@ -43,7 +43,7 @@ def examined(spec: str) -> list[Row]:
 
     name = Path(spec).name
     try:
-        derived = ioaware.derive(spec)
+        derived = ioaware.derive(spec, check=True)
     except IoawareError as error:
         return [Row(name, reason=line(str(error)))]
     pairs = [(launch, kernel) for launch, kernel in zip(derived.launches, derived.kernels, strict=True) if kernel]

@@ -18,6 +18,7 @@ from ioaware.cli.output import emit
 @config_option
 @click.option("--latex", "as_latex", is_flag=True, help="Formulas in LaTeX.")
 @click.option("--counters", is_flag=True, help="Add the L1 counters that Nsight Compute would report.")
+@click.option("--check", is_flag=True, help="Count each exact launch again, by plain interpretation at the given values.")
 @json_option
 @output_option("Write here instead of to stdout.")
 @isolated
@@ -28,6 +29,7 @@ def derive(
     config: dict[str, str],
     as_latex: bool,
     counters: bool,
+    check: bool,
     as_json: bool,
     output: Path | None,
 ) -> None:
@@ -35,8 +37,8 @@ def derive(
 
     Runs the host function on tensors without memory and compiles each launch for a GPU that need not be present. Prints for
     each launch and in total the formula, its leading term, its value, the intensity, and the ratio to the compulsory bytes.
-    --counters adds the L1 requests of each launch, under Nsight Compute's names. A number that depends on data is a named
-    unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
+    --counters adds the L1 requests of each launch, under Nsight Compute's names. --check counts each exact launch again, by
+    another route. A number that depends on data is a named unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
     Example: ioaware derive flash2 -p seq_len=4096
     """
     from ioaware.cli.formula_tables import derived_text
@@ -50,7 +52,7 @@ def derive(
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
-    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters)
+    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters, check=check)
     verbose = settings().verbose
     emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)
 

@@ -1,0 +1,538 @@
+"""Plain interpretation of TTIR at given values: every program and iteration runs, on numpy arrays of lanes.
+
+A second route to the counts of the symbolic engine: of that it shares the parser and nothing else. Integers have their bits and
+wrap around. Floats are not computed: an address, mask or bound that depends on one is undecided.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ioaware.analysis.ir.concrete.integers import BINARY, COMPARISONS, cast
+from ioaware.analysis.ir.concrete.tally import Array, Memory, Tally, TooLongError, UndecidedError, UnsupportedOperationError
+from ioaware.analysis.ir.mlir.locations import frames
+from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, arguments, parse, split_top
+from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
+
+MOST_STEPS = 400_000
+"""Operations of one launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value that is not computed: a float, or an integer made of one."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A tensor descriptor: base address, shape and strides in elements, and its block."""
+
+    base: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block: Type
+
+
+Value: TypeAlias = "Array | Opaque | Descriptor"
+
+
+def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Memory, most_steps: int = MOST_STEPS) -> Tally:
+    """Return what a launch requests, `given` being a value for each parameter of its function.
+
+    Raises `UndecidedError` where data that are not there decide, `TooLongError`, and `UnsupportedOperationError`.
+    """
+    module = parse(text)
+    name, _ = public_function(module)
+    sizes = (*grid, 1, 1, 1)[:3]
+    run = _Run(module, memory, sizes, most_steps)
+    with np.errstate(all="ignore"):
+        for program in itertools.product(*map(range, sizes)):
+            run.program = program
+            run.call(name, given)
+    return run.tally
+
+
+def public_function(module: Module) -> tuple[str, Operation]:
+    """Return the kernel among the functions of a module."""
+    return next((n, f) for n, f in module.functions.items() if "private" not in f.text.split("@")[0])
+
+
+def integer_type(kind: Type) -> np.dtype[Any] | None:
+    """Return numpy's type of an integer or pointer; None for floats."""
+    if kind.is_pointer or kind.element == "index":
+        return np.dtype(np.int64)
+    if kind.element == "i1":
+        return np.dtype(bool)
+    return np.dtype(f"i{kind.element_bytes}") if kind.is_integer else None
+
+
+@dataclass
+class _Run:
+    module: Module
+    memory: Memory
+    grid: Sequence[int]
+    left: int
+    program: tuple[int, ...] = (0, 0, 0)
+    tally: Tally = field(default_factory=Tally)
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+
+    def call(self, name: str, given: Sequence[Value]) -> list[Value]:
+        function = self.module.functions[name]
+        outer, self.values = self.values, dict(zip((name for name, _ in parameters(function)), given, strict=True))
+        try:
+            return self.blocks(function.regions[0])
+        finally:
+            self.values = outer
+
+    def blocks(self, blocks: Sequence[Block]) -> list[Value]:
+        labels = {block.label: block for block in blocks}
+        block = blocks[0]
+        while True:
+            jump = None
+            for operation in block.operations:
+                self.left -= 1
+                if self.left < 0:
+                    raise TooLongError
+                if operation.name in ("cf.br", "cf.cond_br"):
+                    jump = self.jump(operation)
+                    break
+                if operation.name in TERMINATORS:
+                    return [self.value(name) for name in operation.operands]
+                self.step(operation)
+            if jump is None:
+                return []
+            label, passed = jump
+            block = labels[label]
+            self.values.update(zip((name for name, _ in block.arguments), passed, strict=True))
+
+    def jump(self, operation: Operation) -> tuple[str, list[Value]]:
+        edges = [operation.head]
+        if operation.name == "cf.cond_br":
+            truth, *edges = split_top(operation.text)
+            edges = [edges[0] if self.integer(truth, operation) else edges[1]]
+        label, _, rest = edges[0].strip().lstrip("^").partition("(")
+        names = [part.strip() for part in rest.split(":")[0].split(",") if part.strip().startswith("%")]
+        return label.strip(), [self.value(name) for name in names]
+
+    def step(self, operation: Operation) -> None:
+        handler = HANDLERS.get(operation.name) or HANDLERS.get(operation.name.partition(".")[0] + ".")
+        if handler is None:
+            raise UnsupportedOperationError(operation.name)
+        handler(self, operation)
+
+    def value(self, name: str) -> Value:
+        return self.values[name] if name in self.values else self.values[f"{name}#0"]
+
+    def operands(self, operation: Operation) -> list[Value]:
+        return [self.value(name) for name in operation.operands]
+
+    def array(self, value: Value, operation: Operation) -> Array:
+        if not isinstance(value, np.ndarray):
+            raise UndecidedError(self.line(operation))
+        return value
+
+    def integer(self, name: str, operation: Operation) -> int:
+        return int(self.array(self.value(name), operation))
+
+    def line(self, operation: Operation) -> str:
+        found = frames(operation.location, self.module.aliases)
+        return f"{operation.name} at {found[0] if found else 'an unnamed line'}"
+
+    def set(self, operation: Operation, *values: Value) -> None:
+        whole = (np.asarray(value) if isinstance(value, np.generic) else value for value in values)
+        self.values.update(zip(operation.results, whole, strict=True))
+
+    def opaque(self, operation: Operation) -> None:
+        kinds = result_types(operation.types)
+        self.set(operation, *(Opaque(kind.shape) for kind in kinds[: len(operation.results)]))
+
+    def access(self, kind: str, addresses: Array, mask: Array, width: int, operation: Operation) -> None:
+        self.tally.add(kind, addresses, mask, width)
+        outside = self.memory.outside(addresses[mask], width)
+        if outside:
+            line = self.line(operation)
+            self.tally.beyond[line] = self.tally.beyond.get(line, 0) + outside
+
+
+TERMINATORS = ("scf.yield", "scf.condition", "tt.return", "tt.reduce.return", "tt.scan.return")
+Handler: TypeAlias = Callable[[_Run, Operation], None]
+
+
+def parameters(function: Operation) -> list[tuple[str, Type]]:
+    """Return names and types of a function's parameters."""
+    text = function.text
+    found = re.search(r"@([\w.$-]+|\"[^\"]*\")", text)
+    start = text.index("(", found.end() if found else 0)
+    depth = 0
+    for end in range(start, len(text)):
+        depth += (text[end] == "(") - (text[end] == ")")
+        if depth == 0:
+            return [(name, parse_type(kind)) for name, kind in arguments(text[start + 1 : end])]
+    return []
+
+
+def _constant(run: _Run, operation: Operation) -> None:
+    text = operation.head.split("{")[0].strip() if not operation.types else operation.head
+    kind = parse_type(operation.types) if operation.types else Type((), "i1")
+    number = integer_type(kind)
+    literal = re.fullmatch(r"(?:dense<)?(true|false|-?\d+)>?", text)
+    if number is None or literal is None:
+        run.set(operation, Opaque(kind.shape))
+        return
+    value = {"true": 1, "false": 0}.get(literal[1])
+    run.set(operation, np.full(kind.shape, int(literal[1]) if value is None else value).astype(number))
+
+
+def _arith(run: _Run, operation: Operation) -> None:
+    kind = result_types(operation.types)[0]
+    number, operands, name = integer_type(kind), run.operands(operation), operation.name.split(".")[1]
+    known = [value for value in operands if isinstance(value, np.ndarray)]
+    if number is None or len(known) < len(operands) or len(operation.results) != 1:
+        run.opaque(operation)
+    elif operation.name == "math.absi":
+        run.set(operation, np.abs(known[0]))
+    elif name in BINARY:
+        run.set(operation, BINARY[name](*known))
+    elif len(known) == 1 and operation.name.startswith("arith."):
+        run.set(operation, cast(name, known[0], number))
+    else:
+        raise UnsupportedOperationError(operation.name)
+
+
+def _compare(run: _Run, operation: Operation) -> None:
+    a, b = run.operands(operation)
+    known = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    rule = COMPARISONS[operation.head.split(",")[0].strip()]
+    run.set(operation, rule(a, b) if known else Opaque(getattr(a, "shape", ())))  # type: ignore[arg-type]
+
+
+def _compare_floats(run: _Run, operation: Operation) -> None:
+    run.set(operation, Opaque(getattr(run.operands(operation)[0], "shape", ())))
+
+
+def _select(run: _Run, operation: Operation) -> None:
+    condition, then, other = run.operands(operation)
+    if isinstance(condition, np.ndarray) and condition.ndim == 0:
+        run.set(operation, then if condition else other)
+    elif isinstance(condition, np.ndarray) and isinstance(then, np.ndarray) and isinstance(other, np.ndarray):
+        run.set(operation, np.where(condition, then, other))
+    else:
+        run.set(operation, Opaque(getattr(then, "shape", ())))
+
+
+def _attribute(operation: Operation, name: str) -> int:
+    found = re.search(rf"\b{name} = (-?\d+)", operation.text)
+    return int(found[1]) if found else 0
+
+
+def _reshaped(change: Callable[[Array, Operation, Type], Array]) -> Handler:
+    def run_it(run: _Run, operation: Operation) -> None:
+        (value,), kind = run.operands(operation), result_types(operation.types)[0]
+        run.set(operation, change(value, operation, kind) if isinstance(value, np.ndarray) else Opaque(kind.shape))
+
+    return run_it
+
+
+def _order(operation: Operation) -> list[int]:
+    found = re.search(r"order = (?:array<i32: |\[)([\d, ]+)", operation.text)
+    return [int(text) for text in found[1].split(",")] if found else []
+
+
+def _join(run: _Run, operation: Operation) -> None:
+    a, b = run.operands(operation)
+    known = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    run.set(operation, np.stack((a, b), -1) if known else Opaque(result_types(operation.types)[0].shape))  # type: ignore[arg-type]
+
+
+def _split(run: _Run, operation: Operation) -> None:
+    (value,) = run.operands(operation)
+    shape = getattr(value, "shape", ())[:-1]
+    halves = (value[..., 0], value[..., 1]) if isinstance(value, np.ndarray) else (Opaque(shape), Opaque(shape))
+    run.set(operation, *halves)
+
+
+def _cat(run: _Run, operation: Operation) -> None:
+    a, b = run.operands(operation)
+    known = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    run.set(operation, np.concatenate((a, b)) if known else Opaque(result_types(operation.types)[0].shape))  # type: ignore[arg-type]
+
+
+def _addptr(run: _Run, operation: Operation) -> None:
+    pointer, offset = run.operands(operation)
+    kind = result_types(split_top(operation.types)[0])[0]
+    known = isinstance(pointer, np.ndarray) and isinstance(offset, np.ndarray)
+    run.set(operation, pointer + offset.astype(np.int64) * kind.element_bytes if known else Opaque(kind.shape))  # type: ignore[operator, union-attr]
+
+
+def _high_product(run: _Run, operation: Operation) -> None:
+    a, b = (run.array(value, operation) for value in run.operands(operation))
+    if a.dtype.itemsize != 4:
+        raise UnsupportedOperationError(operation.name)
+    wide = a.view(np.uint32).astype(np.uint64) * b.view(np.uint32).astype(np.uint64)
+    run.set(operation, (wide >> np.uint64(32)).astype(np.uint32).view(np.int32))
+
+
+def _load(run: _Run, operation: Operation) -> None:
+    pointer, *rest = run.operands(operation)
+    addresses = run.array(pointer, operation)
+    mask = np.broadcast_to(run.array(rest[0], operation) if rest else np.array(True), addresses.shape)
+    kind = _pointee(operation)
+    run.access("read", addresses, mask, kind.element_bytes, operation)
+    number = integer_type(kind)
+    found = None if number is None else run.memory.load(addresses, mask, number)
+    if found is None:
+        run.set(operation, Opaque(addresses.shape))
+    elif len(rest) > 1:
+        other = rest[1]
+        run.set(operation, np.where(mask, found, other) if isinstance(other, np.ndarray) else Opaque(addresses.shape))
+    else:
+        run.set(operation, found)
+
+
+def _pointee(operation: Operation) -> Type:
+    kind = parse_type(split_top(operation.types)[0])
+    return Type(kind.shape, kind.pointee)
+
+
+def _store(run: _Run, operation: Operation) -> None:
+    pointer, value, *rest = run.operands(operation)
+    addresses = run.array(pointer, operation)
+    mask = np.broadcast_to(run.array(rest[0], operation) if rest else np.array(True), addresses.shape)
+    kind = _pointee(operation)
+    run.access("write", addresses, mask, kind.element_bytes, operation)
+    number = integer_type(kind)
+    if number is not None:
+        run.memory.store(addresses, mask, value.astype(number) if isinstance(value, np.ndarray) else None, number)
+
+
+UPDATES: Mapping[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b, "max": max, "min": min, "exch": lambda _, b: b, "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "umax": max, "umin": min,
+}  # fmt: skip
+
+
+def _atomic(run: _Run, operation: Operation) -> None:
+    pointer, *rest = run.operands(operation)
+    addresses = run.array(pointer, operation)
+    masked = [value for value in rest[1:] if isinstance(value, np.ndarray) and value.dtype == bool]
+    undecided = len(rest) > 1 and not masked
+    if undecided:
+        raise UndecidedError(run.line(operation))
+    mask = np.broadcast_to(masked[-1] if masked else np.array(True), addresses.shape)
+    kinds = re.findall(r"!tt\.ptr<(\w+)", operation.types)
+    kind = Type(addresses.shape, kinds[0])
+    run.access("atomic", addresses, mask, kind.element_bytes, operation)
+    number, how = integer_type(kind), re.match(r"\s*(\w+)", operation.text)
+    update = UPDATES.get(how[1]) if how else None
+    value = rest[0]
+    old = None if number is None else np.zeros(addresses.shape, number)
+    for place in map(tuple, np.argwhere(mask)):
+        before = None if number is None else run.memory.load(addresses[place][None], np.array([True]), number)
+        if number is None or old is None or before is None or update is None or not isinstance(value, np.ndarray):
+            run.memory.forget(int(addresses[place]))
+            old = None
+            break
+        old[place] = before[0]
+        new = np.array([update(int(before[0]), int(np.broadcast_to(value, addresses.shape)[place]))]).astype(number)
+        run.memory.store(addresses[place][None], np.array([True]), new, number)
+    if operation.results:
+        run.set(operation, Opaque(addresses.shape) if old is None else old)
+
+
+def _compare_and_swap(run: _Run, operation: Operation) -> None:
+    pointer, expected, new = run.operands(operation)
+    addresses = run.array(pointer, operation)
+    kind = Type(addresses.shape, re.findall(r"!tt\.ptr<(\w+)", operation.types)[0])
+    everywhere = np.ones(addresses.shape, bool)
+    run.access("atomic", addresses, everywhere, kind.element_bytes, operation)
+    number = integer_type(kind)
+    found = None if number is None else run.memory.load(addresses, everywhere, number)
+    if number is None or found is None or not isinstance(expected, np.ndarray) or not isinstance(new, np.ndarray):
+        run.set(operation, Opaque(addresses.shape))
+        return
+    run.memory.store(addresses, found == expected, np.broadcast_to(new, addresses.shape), number)
+    run.set(operation, found)
+
+
+def _make_descriptor(run: _Run, operation: Operation) -> None:
+    pointer, shape, strides = split_top(operation.head)[:3]
+    sizes, steps = (
+        tuple(run.integer(name, operation) for name in re.findall(r"%[\w.$#-]+", text)) for text in (shape, strides)
+    )
+    block = parse_type(split_top(operation.types)[-1].removeprefix("!tt.tensordesc"))
+    run.set(operation, Descriptor(run.integer(pointer, operation), sizes, steps, block))
+
+
+def _descriptor(kind: str) -> Handler:
+    def run_it(run: _Run, operation: Operation) -> None:
+        found = re.search(r"(%[\w.$#-]+)\[(.*?)\]", operation.head)
+        descriptor = run.value(found[1]) if found else None
+        if found is None or not isinstance(descriptor, Descriptor):
+            raise UnsupportedOperationError(operation.name)
+        starts = [run.integer(name, operation) for name in re.findall(r"%[\w.$#-]+", found[2])]
+        places = np.indices(descriptor.block.shape, dtype=np.int64)
+        inside, offset = np.ones(descriptor.block.shape, bool), np.zeros(descriptor.block.shape, np.int64)
+        for start, place, size, stride in zip(starts, places, descriptor.shape, descriptor.strides, strict=True):
+            inside &= (start + place >= 0) & (start + place < size)
+            offset += (start + place) * stride
+        width = descriptor.block.element_bytes
+        run.access(kind, descriptor.base + offset * width, inside, width, operation)
+        if operation.results:
+            run.opaque(operation)
+
+    return run_it
+
+
+def _dot(run: _Run, operation: Operation) -> None:
+    result = result_types(operation.types)[0]
+    shape: tuple[int, ...] = getattr(run.operands(operation)[0], "shape", ())
+    inner = shape[-1] if shape else 1
+    packed = 2 if "lhs = e2m1" in operation.text and "lhs_k_pack = false" not in operation.text else 1
+    run.tally.flops += 2 * prod(result.shape) * inner * packed
+    run.opaque(operation)
+
+
+def _fold(run: _Run, operation: Operation) -> None:
+    """Reduce or scan along an axis, by its region, one element after the other."""
+    operands = run.operands(operation)
+    if not all(isinstance(value, np.ndarray) for value in operands):
+        run.opaque(operation)
+        return
+    axis, block = _attribute(operation, "axis"), operation.regions[0][0]
+    names = [name for name, _ in block.arguments]
+    lines = [np.moveaxis(value, axis, 0) for value in operands if isinstance(value, np.ndarray)]
+    order = range(len(lines[0]))[::-1] if "reverse = true" in operation.text else range(len(lines[0]))
+    states: list[list[Value]] = []
+    for at in order:
+        here: list[Value] = [np.asarray(line[at]) for line in lines]
+        if states:
+            run.values.update(zip(names, (*states[-1], *here), strict=True))
+            here = run.blocks(operation.regions[0])
+        states.append(here)
+    if not all(isinstance(value, np.ndarray) for value in states[-1]):
+        run.opaque(operation)
+    elif operation.name == "tt.reduce":
+        run.set(operation, *states[-1])
+    else:
+        states = states[::-1] if "reverse = true" in operation.text else states
+        run.set(operation, *(np.moveaxis(np.stack(list(column)), 0, axis) for column in zip(*states, strict=True)))  # type: ignore[arg-type]
+
+
+_FOR = re.compile(r"(?:unsigned )?(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) step (%[\w.$#-]+)(?: iter_args\((.*?)\))?")
+
+
+def _for(run: _Run, operation: Operation) -> None:
+    found = _FOR.match(operation.text)
+    if not found:
+        raise UnsupportedOperationError(operation.name)
+    low, high, step = (run.integer(found[at], operation) for at in (2, 3, 4))
+    kind = run.array(run.value(found[2]), operation).dtype
+    pairs = [part.split(" = ") for part in split_top(found[5] or "")]
+    carried = [run.value(value.strip()) for _, value in pairs]
+    for at in range(low, high, step):
+        run.values[found[1]] = np.array(at, kind)
+        run.values.update(zip((name for name, _ in pairs), carried, strict=True))
+        carried = run.blocks(operation.regions[0])
+    run.set(operation, *carried)
+
+
+def _if(run: _Run, operation: Operation) -> None:
+    region = 0 if run.integer(operation.operands[0], operation) else 1
+    run.set(operation, *(run.blocks(operation.regions[region]) if region < len(operation.regions) else []))
+
+
+def _while(run: _Run, operation: Operation) -> None:
+    found = re.match(r"\((.*?)\) : ", operation.text)
+    pairs = [part.split(" = ") for part in split_top(found[1])] if found else []
+    carried = [run.value(value.strip()) for _, value in pairs]
+    names = [name for name, _ in operation.regions[1][0].arguments]
+    while True:
+        run.values.update(zip((name for name, _ in pairs), carried, strict=True))
+        truth, *passed = run.blocks(operation.regions[0])
+        if not int(run.array(truth, operation)):
+            break
+        run.values.update(zip(names, passed, strict=True))
+        carried = run.blocks(operation.regions[1])
+    run.set(operation, *passed)
+
+
+def _call(run: _Run, operation: Operation) -> None:
+    name = re.search(r"@([\w.$-]+|\"[^\"]*\")", operation.text)
+    if name is None:
+        raise UnsupportedOperationError(operation.name)
+    run.set(operation, *run.call(name[1], run.operands(operation)))
+
+
+def _program(of: Callable[[_Run], Sequence[int]]) -> Handler:
+    def run_it(run: _Run, operation: Operation) -> None:
+        run.set(operation, np.array(of(run)["xyz".index(operation.head.strip()[0])], np.int32))
+
+    return run_it
+
+
+def _range(run: _Run, operation: Operation) -> None:
+    run.set(operation, np.arange(_attribute(operation, "start"), _attribute(operation, "end"), dtype=np.int32))
+
+
+def _same_bits(value: Array, operation: Operation, kind: Type) -> Array:  # noqa: ARG001
+    return value
+
+
+def _scalar(value: Array, operation: Operation, kind: Type) -> Array:  # noqa: ARG001
+    return value.reshape(())
+
+
+def _histogram(run: _Run, operation: Operation) -> None:
+    value, kind = run.operands(operation)[0], result_types(operation.types)[0]
+    if isinstance(value, np.ndarray) and len(operation.operands) == 1:
+        bins = kind.shape[0]
+        run.set(operation, np.bincount(value, minlength=bins)[:bins].astype(np.int32))
+    else:
+        run.opaque(operation)
+
+
+def _nothing(run: _Run, operation: Operation) -> None:
+    """Skip printing, assertions, barriers and hints."""
+
+
+def _assembly(run: _Run, operation: Operation) -> None:
+    if re.search(r"\b(ld|st|red|atom)\.", operation.text):
+        raise UnsupportedOperationError(operation.name)
+    kinds = result_types(operation.types or operation.text.rsplit("->", 1)[-1])
+    run.set(operation, *(Opaque(kind.shape) for kind in kinds[: len(operation.results)]))
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "arith.constant": _constant, "arith.cmpi": _compare, "arith.cmpf": _compare_floats, "arith.select": _select,
+    "arith.": _arith, "math.": _arith,
+    "tt.get_program_id": _program(lambda run: run.program), "tt.get_num_programs": _program(lambda run: run.grid),
+    "tt.make_range": _range,
+    "tt.splat": _reshaped(lambda value, _, kind: np.broadcast_to(value, kind.shape)),
+    "tt.unsplat": _reshaped(_scalar),
+    "tt.broadcast": _reshaped(lambda value, _, kind: np.broadcast_to(value, kind.shape)),
+    "tt.bitcast": _reshaped(_same_bits),
+    "tt.expand_dims": _reshaped(lambda value, operation, _: np.expand_dims(value, _attribute(operation, "axis"))),
+    "tt.trans": _reshaped(lambda value, operation, _: value.transpose(_order(operation))),
+    "tt.reshape": _reshaped(lambda value, _, kind: value.reshape(kind.shape)),
+    "tt.join": _join, "tt.split": _split, "tt.cat": _cat, "tt.addptr": _addptr, "tt.mulhiui": _high_product,
+    "tt.load": _load, "tt.store": _store, "tt.atomic_rmw": _atomic, "tt.atomic_cas": _compare_and_swap,
+    "tt.make_tensor_descriptor": _make_descriptor, "tt.descriptor_load": _descriptor("read"),
+    "tt.descriptor_store": _descriptor("write"), "tt.descriptor_reduce": _descriptor("atomic"),
+    "tt.dot": _dot, "tt.dot_scaled": _dot, "tt.reduce": _fold, "tt.scan": _fold, "tt.call": _call, "tt.histogram": _histogram,
+    "scf.for": _for, "scf.if": _if, "scf.while": _while,
+    "tt.elementwise_inline_asm": _assembly,
+    **dict.fromkeys(("tt.print", "tt.assert", "gpu.barrier", "llvm.intr.assume", "tt.debug_barrier"), _nothing),
+    **dict.fromkeys(
+        ("tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.extern_elementwise", "tt.gather", "ub.poison"),
+        _Run.opaque,
+    ),
+}  # fmt: skip

@@ -1,0 +1,100 @@
+"""Counts of a plain interpretation: bytes, sectors and FLOPs, and accesses beyond their memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+SECTOR = 32
+
+
+class UndecidedError(Exception):
+    """An address, mask or bound depends on a value that the interpretation does not have."""
+
+
+class TooLongError(Exception):
+    """The launch has more work than the interpretation was allowed."""
+
+
+class UnsupportedOperationError(Exception):
+    """An operation has no rule here."""
+
+
+@dataclass
+class Tally:
+    """What one launch requests. `beyond` holds the lines of accesses outside their tensor, with the lanes outside."""
+
+    read_bytes: int = 0
+    write_bytes: int = 0
+    atomic_bytes: int = 0
+    read_sector_bytes: int = 0
+    write_sector_bytes: int = 0
+    flops: int = 0
+    beyond: dict[str, int] = field(default_factory=dict[str, int])
+
+    def add(self, kind: str, addresses: Array, mask: Array, width: int) -> None:
+        """Count one execution of an access: bytes of active lanes, and the distinct sectors they touch."""
+        active = addresses[mask]
+        setattr(self, f"{kind}_bytes", getattr(self, f"{kind}_bytes") + int(active.size) * width)
+        if kind != "atomic":
+            touched = np.unique(np.concatenate((active // SECTOR, (active + width - 1) // SECTOR)))
+            setattr(self, f"{kind}_sector_bytes", getattr(self, f"{kind}_sector_bytes") + SECTOR * int(touched.size))
+
+
+@dataclass
+class Memory:
+    """The arguments' memory: argument number k begins at address (k + 1) 2^44; contents are bytes where they are known."""
+
+    contents: list[Array | None]
+    sizes: list[int | None]
+
+    @staticmethod
+    def start(argument: int) -> int:
+        """Return the address of an argument's memory."""
+        return (argument + 1) << 44
+
+    def outside(self, addresses: Array, width: int) -> int:
+        """Return how many of these elements lie outside their tensor."""
+        if not addresses.size:
+            return 0
+        argument, offset = (addresses >> 44) - 1, addresses & ((1 << 44) - 1)
+        sizes = np.array([(1 << 43) if size is None else size for size in (*self.sizes, 0)], np.int64)
+        known = (argument >= 0) & (argument < len(self.sizes))
+        return int(np.count_nonzero(~known | (offset + width > sizes[np.where(known, argument, -1)])))
+
+    def load(self, addresses: Array, mask: Array, kind: np.dtype[Any]) -> Array | None:
+        """Return the elements at active addresses, 0 elsewhere; None where contents are not known or lie outside."""
+        result = np.zeros(addresses.shape, kind)
+        for place in np.argwhere(mask):
+            at = self._at(int(addresses[tuple(place)]), kind.itemsize)
+            if at is None:
+                return None
+            result[tuple(place)] = at.view(kind)[0]
+        return result
+
+    def store(self, addresses: Array, mask: Array, values: Array | None, kind: np.dtype[Any]) -> None:
+        """Write elements; values that are not known make the memory unknown."""
+        for place in np.argwhere(mask):
+            address = int(addresses[tuple(place)])
+            if values is None:
+                self.forget(address)
+                continue
+            at = self._at(address, kind.itemsize)
+            if at is not None:
+                at.view(kind)[0] = values[tuple(place)]
+
+    def forget(self, address: int) -> None:
+        """Make the contents of an argument's memory unknown."""
+        argument = (address >> 44) - 1
+        if 0 <= argument < len(self.contents):
+            self.contents[argument] = None
+
+    def _at(self, address: int, width: int) -> Array | None:
+        argument, offset = (address >> 44) - 1, address & ((1 << 44) - 1)
+        held = self.contents[argument] if 0 <= argument < len(self.contents) else None
+        inside = held is not None and offset + width <= held.size
+        return held[offset : offset + width] if held is not None and inside else None

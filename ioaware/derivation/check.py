@@ -1,0 +1,102 @@
+"""Check derived numbers by another route: a plain interpretation of each launch at the given values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sympy import Expr
+from triton.backends.compiler import GPUTarget
+
+from ioaware.analysis.ir import KernelTraffic
+from ioaware.analysis.ir.concrete.interpret import (
+    MOST_STEPS,
+    Descriptor,
+    Opaque,
+    integer_type,
+    interpret,
+    parameters,
+    public_function,
+)
+from ioaware.analysis.ir.concrete.interpret import Value as Plain
+from ioaware.analysis.ir.concrete.tally import Memory, Tally, TooLongError, UndecidedError, UnsupportedOperationError
+from ioaware.analysis.ir.mlir.parser import parse
+from ioaware.analysis.ir.mlir.types import Type
+from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value
+from ioaware.compilation.triton_ir import first_ir, integer_at
+
+BYTES = ("read_bytes", "write_bytes", "atomic_bytes", "flops")
+SECTORS = ("read_sector_bytes", "write_sector_bytes")
+Contents = Mapping[int, Any]
+"""Known contents of storages, as bytes, by storage number."""
+
+
+def interpret_launch(
+    launch: CapturedLaunch,
+    values: Mapping[str, int],
+    gpu: GPUTarget,
+    contents: Contents | None = None,
+    most_steps: int = MOST_STEPS,
+) -> Tally:
+    """Return what one captured launch requests at these values, by running its IR. Raises as `interpret` does."""
+    ir = first_ir(launch, values, gpu)
+    _, function = public_function(parse(ir.text))
+    kinds = [kind for _, kind in parameters(function)]
+    memory, places = Memory([], []), dict[int, int]()
+    given: list[Plain] = []
+    for _, value in ir.parameters:
+        tensor = value.base if isinstance(value, DescriptorValue) else value
+        if isinstance(tensor, TensorValue) and tensor.storage not in places:
+            places[tensor.storage] = len(memory.sizes)
+            memory.sizes.append(integer_at(tensor.storage_bytes, values))
+            memory.contents.append((contents or {}).get(tensor.storage))
+        given += _given(value, kinds[len(given) :], places, values)
+    return interpret(ir.text, given, [integer_at(size, values) for size in launch.grid], memory, most_steps)
+
+
+def _given(value: Value, kinds: list[Type], places: Mapping[int, int], values: Mapping[str, int]) -> list[Plain]:
+    """Return the values of the IR's parameters for one argument; a descriptor's sizes and strides follow it."""
+
+    def number(size: Any) -> int:
+        return integer_at(size, values) if isinstance(size, Expr) else int(size)
+
+    if isinstance(value, DescriptorValue):
+        start = Memory.start(places[value.base.storage]) + number(value.base.offset) * value.base.itemsize
+        shape, strides = tuple(map(number, value.shape)), tuple(map(number, value.strides))
+        behind = zip(kinds[1:], (*shape, *strides), strict=False)
+        return [
+            Descriptor(start, shape, strides, kinds[0]),
+            *(np.asarray(size).astype(integer_type(kind) or np.int64) for kind, size in behind),
+        ]
+    if isinstance(value, TensorValue):
+        return [np.asarray(Memory.start(places[value.storage]) + number(value.offset) * value.itemsize, np.int64)]
+    kind = integer_type(kinds[0])
+    return [Opaque(()) if kind is None else np.asarray(number(value)).astype(kind)]
+
+
+def difference(kernel: KernelTraffic, tally: Tally, values: Mapping[str, int]) -> str:
+    """Return how formulas that are exact differ from a plain interpretation at these values; empty for not at all."""
+    found: list[str] = []
+    for name in (*BYTES, *(SECTORS if kernel.sectors_exact else ())):
+        count = getattr(kernel, name)
+        if count is not None and count.symbols <= values.keys() and int(count.evaluate(values)) != getattr(tally, name):
+            found.append(f"{name} is {int(count.evaluate(values))}, and {getattr(tally, name)} by plain interpretation")
+    return "; ".join(found)
+
+
+def check_launch(
+    launch: CapturedLaunch, kernel: KernelTraffic, values: Mapping[str, int], gpu: GPUTarget
+) -> tuple[bool | None, str]:
+    """Return whether a launch's numbers are confirmed, None where they cannot be checked, and why not."""
+    try:
+        tally = interpret_launch(launch, values, gpu)
+    except UndecidedError as error:
+        return None, f"data decide {error}"
+    except TooLongError:
+        return None, "it has too many programs to go through"
+    except UnsupportedOperationError as error:
+        return None, f"plain interpretation has no rule for {error}"
+    wrong = difference(kernel, tally, values)
+    beyond = [f"{line} reaches beyond its tensor with {lanes} elements" for line, lanes in tally.beyond.items()]
+    return not wrong, "; ".join((*([wrong] if wrong else []), *beyond))

@@ -1,0 +1,86 @@
+"""Plain interpretation counts what formulas say, for every kernel of the zoo, and sees what formulas leave out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ioaware.analysis.ir.concrete.tally import TooLongError, UndecidedError
+from tests.support.ir_zoo.compiled import Described, Launched, Tensor, symbols
+from tests.support.ir_zoo.plain_run import plain_run
+from tests.support.ir_zoo.zoo import ZOO
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated"),
+    pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
+]
+
+BYTES = ("read_bytes", "write_bytes", "atomic_bytes", "flops")
+SECTORS = ("read_sector_bytes", "write_sector_bytes")
+PLAIN = [name for name, launched in ZOO.items() if not any(isinstance(a, Described) for a in launched.arguments)]
+G = symbols("G")
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_formulas_of_the_zoo_are_what_runs(name: str) -> None:
+    launched = ZOO[name]
+    derived = launched.derive()
+    values = launched.points[0]
+    tally = plain_run(launched, values)
+    fields = (*BYTES, *(SECTORS if derived.sectors_exact else ()))
+    assert {f: getattr(derived, f).evaluate(values) for f in fields} == {f: getattr(tally, f) for f in fields}
+    assert not tally.beyond
+
+
+@triton.jit
+def wrapping(out, s, B: tl.constexpr):
+    tl.store(out + tl.program_id(0) * s * 16 // 16 + tl.arange(0, B), 1.0)
+
+
+def test_integers_wrap_around_in_their_bits() -> None:
+    launched = Launched(wrapping, [Tensor(64), 2**28], [G], [], {"B": 8})
+    tally = plain_run(launched, {"G": 3})
+    assert tally.write_bytes == 3 * 32
+    assert tally.beyond == {}  # 2^28 * 16 is 0 in 32 bits
+    assert [str(limit) for limit in launched.derive().limits] == ["4294967296*G - 4294967296 <= 2147483647"]
+
+
+@triton.jit
+def past_the_end(x, out, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + at, tl.load(x + at))
+
+
+def test_elements_beyond_a_tensor_are_counted_by_line() -> None:
+    tally = plain_run(Launched(past_the_end, [Tensor(20), Tensor(24)], [2], [], {"B": 16}), {})
+    assert sorted(tally.beyond.values()) == [8, 12]
+    assert all("test_interpret.py:" in line for line in tally.beyond)
+
+
+@triton.jit
+def decided_by_floats(x, out, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.store(out + at, 1.0, mask=tl.load(x + at) > 0.5)
+
+
+def test_what_floats_decide_is_not_counted() -> None:
+    with pytest.raises(UndecidedError, match=r"tt.store at .*test_interpret.py:\d+"):
+        plain_run(Launched(decided_by_floats, [Tensor(16), Tensor(16)], [1], [], {"B": 16}), {})
+
+
+def test_large_launches_are_left_alone() -> None:
+    with pytest.raises(TooLongError):
+        plain_run(Launched(past_the_end, [Tensor(16), Tensor(16)], [10**6], [], {"B": 16}), {})
+
+
+@triton.jit
+def queue(counter, out, B: tl.constexpr):
+    first = tl.atomic_add(counter, 2)
+    tl.store(out + first * B + tl.arange(0, B), 1.0, mask=tl.arange(0, B) < first)
+
+
+def test_atomics_return_what_was_there() -> None:
+    tally = plain_run(Launched(queue, [Tensor(1, torch.int32), Tensor(200)], [4], [], {"B": 16}), {})
+    assert tally.write_bytes == 4 * (0 + 2 + 4 + 6)

@@ -1,0 +1,32 @@
+"""A launch of the tests by plain interpretation of its IR, with the contents of its integer tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from ioaware.analysis.ir.concrete.interpret import Opaque, interpret
+from ioaware.analysis.ir.concrete.tally import Memory, Tally
+from tests.support.ir_zoo.compiled import Described, Launched, Tensor, number
+
+
+def plain_run(launched: Launched, values: Mapping[str, int]) -> Tally:
+    """What the launch requests at these sizes. Descriptors made on the host are not among its arguments."""
+    given: list[Any] = []
+    memory = Memory([], [])
+    for argument in launched.arguments:
+        if isinstance(argument, Tensor):
+            size = number(argument.size, values)
+            held = argument.fill(size).to(argument.dtype) if argument.fill else torch.zeros(size, dtype=argument.dtype)
+            whole = held.is_floating_point()
+            given.append(np.asarray(Memory.start(len(memory.sizes)), np.int64))
+            memory.contents.append(None if whole else held.contiguous().numpy().reshape(-1).view(np.uint8).copy())
+            memory.sizes.append(held.numel() * held.element_size())
+        else:
+            assert not isinstance(argument, Described)
+            value = number(argument, values)
+            given.append(Opaque(()) if isinstance(value, float) else np.asarray(value, np.int32))
+    return interpret(launched.text(), given, [number(size, values) for size in launched.grid], memory)
