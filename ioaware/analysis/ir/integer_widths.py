@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
+from math import lcm
 
 from ioaware.analysis.ir.accesses.kernel_traffic import Count, Limit
 from ioaware.analysis.ir.algebra.constructors import substitute
@@ -28,7 +30,8 @@ def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Pol
     for bits, values in ends.items():
         for value in _largest(list(values)):
             reason = f"integers of {bits} bits at {values[value]}"
-            limits.append(Limit(Count(to_sympy(value)), 2 ** (bits - 1) - 1, reason))
+            scale = lcm(*(Fraction(coefficient).denominator for coefficient in value.terms.values()))
+            limits.append(Limit(Count(to_sympy(value * scale)), 2 ** (bits - 1) * scale - 1, reason))
     return tuple(limits)
 
 

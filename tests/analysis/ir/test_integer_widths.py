@@ -64,6 +64,25 @@ def test_offsets_of_64_bits_have_no_condition() -> None:
     assert "G*S" not in " ".join(limits(long_rows, [Tensor(N), S], G, B=64))
 
 
+@triton.jit
+def sum_of_steps(x, out, n, B: tl.constexpr):
+    at = 0
+    total = tl.zeros([B], tl.float32)
+    for i in range(tl.program_id(0), n):
+        at += i
+        total += tl.load(x + at + tl.arange(0, B))
+    tl.store(out + tl.program_id(0) * B + tl.arange(0, B), total)
+
+
+def test_a_bound_of_halves_is_a_condition_of_integers() -> None:
+    """Half a square that is bounded term by term is no integer."""
+    derived = Launched(sum_of_steps, [Tensor(N**2), Tensor(8 * G), N], [G], [], {"B": 8}).derive()
+    for limit in derived.limits:
+        for n, g in product((1, 2, 5, 100), (1, 3)):
+            assert not limit.broken({"N": n, "G": g})
+    assert any(limit.broken({"N": 2**20, "G": 3}) for limit in derived.limits)
+
+
 def test_numbers_that_no_address_depends_on_may_wrap() -> None:
     assert limits(dropped, [Tensor(N), Tensor(N), N, 7], ceiling(N / 64), B=64) == limits(
         add_one, [Tensor(N), Tensor(N), N], ceiling(N / 64), B=64

@@ -33,7 +33,7 @@ class Accesses:
             self.cube,
             self.put,
             self.exchange,
-            self.gathered if self.data else self.row,
+            self.decided if self.data else self.row,
         )
         self.rng.choices(kinds, (6, 4, 1.2, 0.5, 0.4, 0.7, 0.4, 0.3, 0.3, 0.4, 0.3, 0.2, 2))[0]()
 
@@ -188,6 +188,28 @@ class Accesses:
 
     def exchange(self) -> None:
         self.line(f"tl.atomic_xchg(out + {self.place()}, 1.0{self.rng.choice(('', f', mask={self.scope.test()}'))})")
+
+    def decided(self) -> None:
+        """An access that loaded integers decide about."""
+        self.rng.choice((self.gathered, self.between, self.lengths, self.changes))()
+
+    def between(self) -> None:
+        """A loop between two loaded bounds."""
+        place, index = self.place(), self.scope.fresh("j")
+        self.line(f"for {index} in range(tl.load(idx + {place}), tl.load(idx + {place} + {self.rng.choice((1, 1, 2))})):")
+        self.line(f"    acc += tl.sum(tl.load({self.tensor()} + {self.place()} + {index} * B + lanes).to(tl.float32))")
+
+    def lengths(self) -> None:
+        """A mask of the difference of two loaded integers."""
+        place = self.place()
+        self.line(
+            f"tl.store(out + {self.place()} + lanes, 1.0, mask=lanes < tl.load(idx + {place} + 1) - tl.load(idx + {place}))"
+        )
+
+    def changes(self) -> None:
+        """Lanes whose loaded integer is not that of the next lane."""
+        at = f"{self.place()} + lanes"
+        self.line(f"tl.store(out + {self.place()} + lanes, 1.0, mask=tl.load(idx + {at}) != tl.load(idx + {at} + 1))")
 
     def gathered(self) -> None:
         """Lanes that memory sends somewhere, or switches off."""
