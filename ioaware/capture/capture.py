@@ -8,13 +8,14 @@ is repeated. The search ends when the symbolic run agrees with the plain run lau
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.host_runner import HostRun, HostRunner, at_values
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
+from ioaware.compilation.ir_execution import Moved
 from ioaware.compilation.launches import CapturedLaunch, Event, agree
 from ioaware.errors import UsageError
 from ioaware.result import ParamValue
@@ -36,6 +37,8 @@ class Capture:
     """The storages of the tensors that the work returned."""
     validity: Validity | None = None
     """The other parameter values for which the launches are the same."""
+    moved: Mapping[int, Moved | str] = field(default_factory=dict[int, Moved | str])
+    """Bytes of launches with the index tensors that host code built, or why they are unknown, by number of the launch."""
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -129,14 +132,14 @@ def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain:
     )
     assumed = dict.fromkeys(f"assumes {condition} ({condition.reason})" for condition in holds.conditions)
     notes = (*plain.notes, *_pins(symbolic.pinned, runner.params), *symbolic.equalities, *read, *assumed)
-    return Capture(run.events, symbolic.values, notes, run.returned, holds)
+    return Capture(run.events, symbolic.values, notes, run.returned, holds, plain.moved)
 
 
 def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
     """Return the plain run of a function that does something else when it is called again, for its given values alone."""
     what = f"raises {type(again.error).__name__}" if again.error is not None else "makes other launches"
     note = f"{runner.name} {what} when it is called again: the numbers are those of its first call, at the given values only"
-    return Capture(plain.events, {}, (*plain.notes, note), plain.returned)
+    return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved)
 
 
 def _pins(pinned: Mapping[str, str], params: Mapping[str, ParamValue]) -> tuple[str, ...]:

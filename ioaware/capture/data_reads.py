@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_map_only
 
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.storages import OperatorMode, storages
@@ -30,7 +31,7 @@ OPERATOR: Any = torch.ops.aten._local_scalar_dense.default
 
 MODE_FILES = (
     *("fakegpu/fake_cuda.py", "fakegpu/storages.py", "fakegpu/aten_traffic.py", "fakegpu/custom_ops.py"),
-    *("capture/fake_tensors.py", "torch/_ops.py", "torch/_subclasses/fake_tensor.py"),
+    *("capture/fake_tensors.py", "capture/index_data.py", "torch/_ops.py", "torch/_subclasses/fake_tensor.py"),
 )
 """Where modes are that see an operator on its way from host code."""
 SHOWN = 60
@@ -49,7 +50,7 @@ def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
     """Inside the block, append every value that host code reads to `reads`."""
 
     def record(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        where, inside_torch = user_line(MODE_FILES if plain is OPERATOR else ())
+        where, inside_torch = user_line(_modes(plain))
         if inside_torch:
             return plain(*args, **kwargs)
         if written.holds((args, kwargs)):
@@ -70,7 +71,7 @@ def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
     left = list(reads.values)
 
     def replay(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        line, inside_torch = user_line(MODE_FILES if plain is OPERATOR else ())
+        line, inside_torch = user_line(_modes(plain))
         if not left or inside_torch or left[0][0] != line:
             return plain(*args, **kwargs)
         where, value = left.pop(0)
@@ -80,6 +81,11 @@ def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
 
     with _reading_through(replay):
         yield
+
+
+def _modes(plain: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the files between host code and a read: those of the modes, where torch itself reads."""
+    return MODE_FILES if plain is OPERATOR or isinstance(plain, _Dynamic) else ()
 
 
 @contextmanager
@@ -121,7 +127,41 @@ class _OperatorReads(OperatorMode):
     ) -> Any:
         if func is OPERATOR and not self._silent:
             return self._read(func, args, kwargs or {})
+        if torch.Tag.dynamic_output_shape in func.tags and not self._silent:
+            return self._shaped(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
+
+    def _shaped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Send the shapes of an operator whose results are as large as its data say through `read`."""
+        made: list[Any] = []
+
+        def shapes(*given: Any, **named: Any) -> Any:
+            made.append(func(*given, **named))
+            return tree_map_only(torch.Tensor, lambda tensor: _Shape(tuple(tensor.shape), tensor.dtype), made[0])
+
+        told = self._read(_Dynamic(shapes), args, kwargs)
+        return made[0] if made else tree_map_only(_Shape, lambda shape: torch.empty(shape.sizes, dtype=shape.dtype), told)
+
+
+class _Dynamic:
+    """Marks a read that torch makes below an operator."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A result of an operator, without its data."""
+
+    sizes: tuple[int, ...]
+    dtype: Any
+
+    def __repr__(self) -> str:
+        return f"of shape {list(self.sizes)}"
 
 
 class KernelWrites(OperatorMode):

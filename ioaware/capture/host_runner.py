@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Hashable, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,12 @@ from ioaware.capture.data_reads import DataReads, KernelWrites, recording, repla
 from ioaware.capture.fake_tensors import CudaFakeTensorMode, DropGenerators, EmptyRandomTensors, module_conversions
 from ioaware.capture.fingerprint import fingerprint
 from ioaware.capture.host_state import HostState
+from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import Interceptor
 from ioaware.capture.symbolic_minmax import symbolic_minmax
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.case import Work
+from ioaware.compilation.ir_execution import Moved
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import (
     CapturedLaunch,
@@ -51,6 +53,8 @@ class HostRun:
     notes: tuple[str, ...] = ()
     returned: frozenset[int] = frozenset()
     error: Exception | None = None
+    moved: dict[int, Moved | str] = field(default_factory=dict[int, Moved | str])
+    """Bytes of launches with the index tensors that host code built, by number of the launch; a plain run has them."""
 
     @property
     def pinned(self) -> dict[str, str]:
@@ -140,13 +144,23 @@ class HostRunner:
     def run(self, symbolic: SymbolicParams) -> HostRun:
         """Run with these parameters symbolic; `error` of the result is what the function raised."""
         run = HostRun(Symbols(symbolic.values, symbolic.same))
-        interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu, self._refused)
+        index_data = None if symbolic.values else IndexData()
+        if index_data is not None:
+            run.moved = index_data.moved
+
+        def on_launch(launch: CapturedLaunch, arguments: Mapping[str, Any]) -> None:
+            if index_data is not None:
+                index_data.launch(
+                    sum(isinstance(event, CapturedLaunch) for event in run.events) - 1, launch, arguments, self._gpu
+                )
+
+        interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu, self._refused, on_launch)
         try:
             data = replaying(self._reads, run.symbols)
             with _environment() as stand_in, without_torch_compile(), symbolic_minmax(), cheap_simplify():
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
                 with fake_tensors, EmptyRandomTensors(), module_conversions(), data, interceptor:
-                    self._work(run, interceptor)
+                    self._work(run, interceptor, index_data)
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
@@ -154,13 +168,14 @@ class HostRunner:
             self._state.restore()
         return run
 
-    def _work(self, run: HostRun, interceptor: Interceptor) -> None:
+    def _work(self, run: HostRun, interceptor: Interceptor, index_data: IndexData | None) -> None:
         def operator(name: str, read_bytes: Any, write_bytes: Any) -> CapturedOperator:
             return CapturedOperator(name, run.symbols.expression(read_bytes), run.symbols.expression(write_bytes))
 
         def recorded(function: Callable[[], object]) -> object:
             run.events.clear()
-            with OperatorRecorder(run.events, operator), CudaImplementations():
+            run.moved.clear()
+            with OperatorRecorder(run.events, operator), index_data or nullcontext(), CudaImplementations():
                 return function()
 
         outcome = recorded(lambda: self._target.call(device="cuda", **{**self.params, **run.symbols.ints}))

@@ -18,6 +18,8 @@ from ioaware.targets.loading import is_library
 
 MAX_OBJECTS = 50_000
 """Objects that a snapshot visits at most."""
+MAX_ELEMENTS = 2**16
+"""Elements of a tensor whose contents are saved."""
 OWN_DEPENDENCIES = frozenset(
     {"ioaware", "sympy", "mpmath", "msgspec", "pytest", "_pytest", "hypothesis", "matplotlib", "plotly"}
 )
@@ -35,6 +37,7 @@ class HostState:
         self._contents: list[tuple[Any, Any]] = []
         self._cells: list[tuple[CellType, Any]] = []
         self._caches: list[Any] = []
+        self._tensors: list[tuple[Any, int, Any]] = []
         self._seen: set[int] = set()
         self._alive: list[Any] = []
         pending: deque[Any] = deque(_closure(call))
@@ -49,6 +52,10 @@ class HostState:
         for cell, value in self._cells:
             if not _is_filled(cell) or cell.cell_contents is not value:
                 cell.cell_contents = value
+        for tensor, version, contents in self._tensors:
+            if tensor._version != version:
+                with torch.no_grad():
+                    tensor.data.copy_(contents)
         for container, contents in self._contents:
             if not _same(container, contents):
                 _refill(container, contents)
@@ -67,6 +74,10 @@ class HostState:
             return [value.__wrapped__]
         if isinstance(value, (dict, list, set, deque)):
             return self._visit_container(cast("dict[Any, Any] | list[Any]", value))
+        if isinstance(value, torch.Tensor):
+            if value.numel() <= MAX_ELEMENTS and value.layout == torch.strided:
+                self._tensors.append((value, value._version, value.detach().clone()))
+            return ()
         if isinstance(value, (tuple, frozenset)):
             return list(cast("Iterable[Any]", value))
         if isinstance(value, MethodType):

@@ -15,6 +15,7 @@ from ioaware.analysis.formulas.functions import free_symbols
 from ioaware.analysis.ir import Count, KernelTraffic, Limit
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.capture.validity import Validity
+from ioaware.compilation.ir_execution import Moved
 from ioaware.compilation.launch_limits import launch_failure
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event, launch_configuration
@@ -196,6 +197,7 @@ def _derive_launches(
         facts = param_facts(captured.validity.conditions if captured.validity else ())
         given_values = {**captured.values, **data}
         parts = [_derive_event(event, captured, gpu, facts, given_values) for event in captured.events]
+        parts = _with_index_data(parts, captured)
         check_unknowns(target.name, data, unknowns([part.traffic for part in parts], captured.values))
         if machine_code:
             parts = _with_resources(parts, captured, code, gpu)
@@ -290,6 +292,34 @@ def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamF
 def _wrap_note(limit: Limit, values: Mapping[str, int]) -> str:
     """Return why a launch at these values is not what its formulas say."""
     return f"{limit.reason} wrap around, which the counts leave out: {limit.value} is {limit.value.evaluate(values)}"
+
+
+def _with_index_data(parts: Sequence[_Part], captured: Capture) -> list[_Part]:
+    """Return the launches that depend on data with their bytes at the index tensors that host code built."""
+    numbers = iter(range(len(parts)))
+    return [
+        _at_index_data(part, captured.moved.get(next(numbers))) if isinstance(event, CapturedLaunch) else part
+        for part, event in zip(parts, captured.events, strict=True)
+    ]
+
+
+def _at_index_data(part: _Part, moved: Moved | str | None) -> _Part:
+    launch = part.launch
+    if moved is None or launch.exact or launch.requested is None:
+        return part
+    if isinstance(moved, str):
+        return replace(part, launch=replace(launch, notes=(*launch.notes, f"no bytes for the tensors at hand: {moved}")))
+    requested = replace(
+        launch.requested,
+        read_bytes=moved.read_bytes,
+        write_bytes=moved.write_bytes,
+        atomic_bytes=moved.atomic_bytes,
+        read_sector_bytes=moved.read_sector_bytes if moved.has_sectors else None,
+        write_sector_bytes=moved.write_sector_bytes if moved.has_sectors else None,
+    )
+    note = f"bytes for the contents of {', '.join(sorted(moved.read_names)) or 'the tensors'} that the function built"
+    note += ", drawn at random here and differently elsewhere" if moved.is_random else ""
+    return replace(part, launch=replace(launch, requested=requested, exact=not moved.is_random, notes=(*launch.notes, note)))
 
 
 def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode, gpu: GPUTarget) -> list[_Part]:

@@ -1,0 +1,197 @@
+"""Contents of the small tensors that host code builds itself, beside fake tensors: block tables, offsets, expert ids.
+
+Each operator whose inputs are known runs once more on real tensors. What a kernel wrote, what was never written and what is
+too large is unknown. A launch that is given such contents is executed with them, which gives its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _python_dispatch
+from torch.utils._pytree import tree_leaves, tree_map_only
+from triton.backends.compiler import GPUTarget
+
+from ioaware.compilation.ir_execution import Moved, Pointer, UndeterminedError, execute
+from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value
+from ioaware.compilation.triton_ir import first_ir, integer_at
+from ioaware.errors import IoawareError
+from ioaware.fakegpu.storages import OperatorMode
+
+MAX_INTEGERS, MAX_FLOATS = 2**24, 2**16
+"""Elements of a tensor whose contents are followed."""
+SMALLEST_ADDRESS = 2**40
+"""An integer argument from here on may be the address of a tensor."""
+without_modes: Any = _python_dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
+
+
+class IndexData(OperatorMode):
+    """Inside the block, follow the contents of small tensors. Enter it between the fake mode and host code."""
+
+    def __init__(self) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._contents: dict[int, tuple[Any, int, Any]] = {}
+        """By the id of a tensor: the tensor itself, which keeps its id unique, its storage, and its contents."""
+        self._unknown: dict[int, Any] = {}
+        """Storages of contents that are not those of the tensor any more."""
+        self._unset: dict[int, Any] = {}
+        """Storages that nothing has been written to."""
+        self._random: dict[int, Any] = {}
+        self._lost = False
+        """Whether a kernel may have written anything."""
+        self.moved: dict[int, Moved | str] = {}
+        """By the number of a launch: its bytes with the contents that it was given, or why they are unknown."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        targets = _written(func, args, kwargs or {})
+        for tensor in targets:  # a real one is copied before it changes
+            self._has(tensor)
+        outcome = func(*args, **(kwargs or {}))
+        try:
+            self._follow(func, args, kwargs or {}, outcome, targets)
+        except Exception:
+            self._forget([*targets, outcome])
+        return outcome
+
+    def _follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: Any, targets: list[Any]) -> None:
+        """Run the operator on the contents of its operands, and remember what it returns."""
+        operands, results = _tensor_leaves((args, kwargs)), _tensor_leaves(outcome)
+        is_empty = "empty" in func._schema.name.partition("::")[2]
+        is_view = all(result.alias_info is not None for result in func._schema.returns)  # or the target of an operator in place
+        unread = set(map(id, operands if is_view and not targets else targets))
+        known = all(self._has(tensor) and (id(tensor) in unread or self._is_valid(tensor)) for tensor in operands)
+        if self._lost or not results or not all(map(_is_small, results)) or not (known or is_empty):
+            self._forget([*targets, *results])
+            return
+        with without_modes(), torch.no_grad():
+            real_args, real_kwargs = tree_map_only(torch.Tensor, self._real, (args, kwargs))
+            real = func(*real_args, **real_kwargs)
+        is_random = torch.Tag.nondeterministic_seeded in func.tags or any(self._key(op) in self._random for op in operands)
+        for tensor, contents in zip(results, _tensor_leaves(real), strict=True):
+            if not self._has(tensor):
+                self._contents[id(tensor)] = (tensor, tensor.untyped_storage()._cdata, contents)
+            storage = contents.untyped_storage()
+            if is_empty:
+                self._unset[storage._cdata] = storage
+            elif targets:
+                self._unset.pop(storage._cdata, None)
+            if is_random:
+                self._random[storage._cdata] = storage
+
+    def _has(self, tensor: Any) -> bool:
+        """Return whether there are contents of this tensor; those of a real one are copied when it is met first."""
+        if id(tensor) not in self._contents and not hasattr(tensor, "fake_mode") and _is_small(tensor):
+            with without_modes():
+                self._contents[id(tensor)] = (tensor, tensor.untyped_storage()._cdata, tensor.detach().clone())
+        return id(tensor) in self._contents and self._contents[id(tensor)][1] == tensor.untyped_storage()._cdata
+
+    def _real(self, tensor: Any) -> Any:
+        return self._contents[id(tensor)][2] if self._has(tensor) else torch.empty(tensor.shape, dtype=tensor.dtype)
+
+    def _key(self, tensor: Any) -> int:
+        return self._real(tensor).untyped_storage()._cdata
+
+    def _is_valid(self, tensor: Any) -> bool:
+        return not self._lost and self._has(tensor) and self._key(tensor) not in {**self._unknown, **self._unset}
+
+    def _forget(self, tensors: Any) -> None:
+        """Mark the contents of these tensors, and of all that share their memory, as unknown."""
+        for tensor in _tensor_leaves(tensors):
+            if self._has(tensor):
+                storage = self._real(tensor).untyped_storage()
+                self._unknown[storage._cdata] = storage
+
+    def launch(self, number: int, launch: CapturedLaunch, arguments: Mapping[str, Any], gpu: GPUTarget) -> None:
+        """Execute a launch that is given known contents, and forget what it writes."""
+        given = dict(_arguments(arguments))
+        tensors = {name: tensor for name, tensor in given.items() if isinstance(tensor, torch.Tensor)}
+        known = {name: tensor for name, tensor in tensors.items() if _is_index(tensor) and self._is_aligned(tensor)}
+        self._lost |= any(map(_may_be_address, given.values()))
+        written = list(tensors)
+        if known and not self._lost:
+            try:
+                moved = self._execute(launch, known, gpu)
+                self.moved[number] = moved
+                written = [name for name in moved.written_names if name in tensors]
+            except UndeterminedError as error:
+                self.moved[number] = str(error)
+            except IoawareError:  # does not compile, which derive reports
+                pass
+            except (ValueError, KeyError, IndexError, TypeError, AttributeError, StopIteration) as error:
+                self.moved[number] = f"its IR is not understood ({type(error).__name__})"
+        self._forget([tensors[name] for name in written])
+
+    def _execute(self, launch: CapturedLaunch, known: Mapping[str, Any], gpu: GPUTarget) -> Moved:
+        ir = first_ir(launch, {}, gpu)
+        data = {name: self._elements(tensor) for name, tensor in known.items()}
+        parameters = [(name, _parameter(name, value)) for name, value in ir.parameters]
+        moved = execute(ir.text, parameters, [integer_at(extent, {}) for extent in launch.grid], data)
+        moved.is_random = any(self._key(known[name]) in self._random for name in moved.read_names)
+        return moved
+
+    def _is_aligned(self, tensor: Any) -> bool:
+        """Return whether the contents are valid and lie in memory as the tensor does."""
+        if not self._is_valid(tensor):
+            return False
+        real = self._real(tensor)
+        return (real.storage_offset(), real.stride()) == (tensor.storage_offset(), tensor.stride())
+
+    def _elements(self, tensor: Any) -> Any:
+        """Return the elements of a tensor's whole storage."""
+        real = self._real(tensor)
+        with without_modes():
+            whole: Any = torch.empty(0, dtype=real.dtype).set_(real.untyped_storage())
+            return whole.numpy().copy()
+
+
+def _arguments(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the arguments of a launch by name, those in tuples and the tensors of descriptors by their own."""
+    named: list[tuple[str, Any]] = []
+    for name, value in arguments.items():
+        if isinstance(value, (tuple, list)):
+            named += _arguments({f"{name}[{at}]": item for at, item in enumerate(value)})  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        else:
+            named.append((name, getattr(value, "base", value)))
+    return named
+
+
+def _may_be_address(value: Any) -> bool:
+    """Return whether an argument other than a tensor may lead a kernel to one."""
+    if isinstance(value, torch.Tensor):
+        return False
+    return hasattr(value, "data_ptr") or (type(value) is int and value >= SMALLEST_ADDRESS)
+
+
+def _parameter(name: str, value: Value) -> Any:
+    """Return a parameter of the IR as the execution takes it; None where its value is unknown."""
+    if isinstance(value, TensorValue):
+        return Pointer(name, np.asarray([integer_at(value.offset, {}) * value.itemsize], np.int64))
+    number: Any = value
+    return int(number) if isinstance(value, bool) or getattr(value, "is_Integer", False) else None
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the tensors that an operator writes in place."""
+    schema = func._schema.arguments
+    given = [(argument, args[at] if at < len(args) else kwargs.get(argument.name)) for at, argument in enumerate(schema)]
+    return _tensor_leaves(
+        [value for argument, value in given if argument.alias_info is not None and argument.alias_info.is_write]
+    )
+
+
+def _tensor_leaves(values: Any) -> list[Any]:
+    leaves: list[Any] = tree_leaves(values)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _is_index(tensor: Any) -> bool:
+    return not tensor.dtype.is_floating_point and not tensor.dtype.is_complex
+
+
+def _is_small(tensor: Any) -> bool:
+    return tensor.numel() <= (MAX_INTEGERS if _is_index(tensor) else MAX_FLOATS)

@@ -1,0 +1,57 @@
+"""Bytes at the index tensors that host code builds equal those of the interpreter; what a kernel wrote is never used."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioaware.derivation.derive import Derived, derive
+from ioaware.targets.loading import load_file
+from ioaware.targets.target import load_target
+from ioaware.tracing.trace import trace
+from tests.support import SUPPORT
+
+TARGETS = load_file(SUPPORT / "targets/index_data_targets.py")
+FIELDS = ("read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes")
+
+
+def derived(name: str) -> Derived:
+    target = load_target(getattr(TARGETS, name))
+    return derive(target, target.resolve({}), machine_code=False)
+
+
+@pytest.mark.parametrize("name", ["paged", "ragged", "experts"])
+def test_bytes_at_the_tensors_that_the_function_built(name: str) -> None:
+    result, target = derived(name), load_target(getattr(TARGETS, name))
+    traced = trace(target, target.resolve({})).requested
+    assert result.exact
+    assert result.requested
+    assert traced
+    assert {field: getattr(result.requested, field) for field in FIELDS} == {field: getattr(traced, field) for field in FIELDS}
+    assert "@" in str(result.requested.read_formula)  # the formula keeps its unknowns
+    assert any("that the function built" in note for note in result.launches[-1].notes)
+
+
+def test_random_contents_are_not_exact() -> None:
+    result = derived("drawn_at_random")
+    assert not result.exact
+    assert result.requested
+    assert result.requested.read_bytes
+    assert any("drawn at random" in note for note in result.launches[-1].notes)
+
+
+@pytest.mark.parametrize(
+    "name", ["written_by_a_kernel", "written_through_a_float", "written_through_a_pointer", "never_written"]
+)
+def test_what_the_host_does_not_know_is_not_used(name: str) -> None:
+    result = derived(name)
+    assert not result.exact
+    assert result.requested
+    assert result.requested.read_bytes is None
+
+
+def test_tensors_of_the_module_are_copied() -> None:
+    result = derived("changed_in_place")
+    assert result.requested
+    rows = 8 - 1  # offsets 1, 1, 4, 6, 8
+    assert result.requested.read_bytes == 4 * (100 * rows + 2 * 4)
+    assert TARGETS.kept.tolist() == [0, 1, 2, 3, 4]

@@ -1,0 +1,93 @@
+"""Executing the IR at given values agrees with the interpreter, and refuses what it does not know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioaware.compilation.ir_execution import Moved, Pointer, UndeterminedError, execute
+from tests.support.ir_zoo.compiled import Launched, Tensor, number
+from tests.support.ir_zoo.zoo import ZOO
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated"),
+    pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION"),
+]
+
+
+def executed(launched: Launched, values: dict[str, int]) -> Moved:
+    """The zoo's launch at these values; integer tensors have the contents that the trace gives them."""
+    arguments: list[tuple[str, int | Pointer | None]] = []
+    data: dict[str, np.ndarray] = {}
+    for name, argument in zip(launched.names(), launched.arguments, strict=True):
+        if isinstance(argument, Tensor):
+            arguments.append((name, Pointer(name, np.zeros(1, np.int64))))
+            if not argument.dtype.is_floating_point:
+                size = number(argument.size, values)
+                data[name] = (argument.fill(size) if argument.fill else np.zeros(size, np.int64)) + 0  # type: ignore[operator]
+                data[name] = np.asarray(data[name])
+        elif hasattr(argument, "make"):
+            raise UndeterminedError("a descriptor")
+        else:
+            value = number(argument, values)
+            arguments.append((name, value if isinstance(value, int) else None))
+    return execute(launched.text(), arguments, [number(size, values) for size in launched.grid], data)
+
+
+def test_executions_equal_traces() -> None:
+    """Every kernel of the zoo whose accesses integers decide, at its smallest point: bytes and sectors."""
+    compared = 0
+    for name, launched in ZOO.items():
+        values = dict(launched.points[0])
+        try:
+            moved = executed(launched, values)
+        except UndeterminedError:
+            continue
+        traced = launched.trace(values).requested
+        assert traced is not None
+        fields = ["read_bytes", "write_bytes", "atomic_bytes"]
+        fields += ["read_sector_bytes", "write_sector_bytes"] if moved.has_sectors else []
+        assert {field: getattr(moved, field) for field in fields} == {field: getattr(traced, field) for field in fields}, name
+        compared += 1
+    assert compared >= 0.9 * len(ZOO)
+
+
+IR = """module {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %n: !tt.ptr<i32>) {
+    %c1 = arith.constant 1 : i32
+    %c0 = arith.constant 0 : i32
+    %p = tt.get_program_id x : i32
+    %a = tt.addptr %n, %p : !tt.ptr<i32>, i32
+    %end = tt.load %a : !tt.ptr<i32>
+    BODY
+    tt.return
+  }
+}"""
+LOOP = """scf.for %i = %c0 to %end step %c1  : i32 {
+      %b = tt.addptr %x, %i : !tt.ptr<f32>, i32
+      %v = tt.load %b : !tt.ptr<f32>
+    }"""
+ARGUMENTS = [("x", Pointer("x", np.zeros(1, np.int64))), ("n", Pointer("n", np.zeros(1, np.int64)))]
+
+
+def test_contents_decide_a_loop() -> None:
+    moved = execute(IR.replace("BODY", LOOP), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5])})
+    assert (moved.read_bytes, moved.read_sector_bytes) == (3 * 4 + 7 * 4, 3 * 32 + 7 * 32)
+    assert moved.read_names == {"n"}
+
+
+@pytest.mark.parametrize(
+    ("body", "data", "why"),
+    [
+        (LOOP, {}, "a loop bound depends"),
+        (LOOP, {"n": np.array([2, 0])}, "beyond its storage"),
+        (f"tt.store %a, %c0 : !tt.ptr<i32>\n    %again = tt.load %a : !tt.ptr<i32>\n    {LOOP.replace('%end', '%again')}",
+         {"n": np.array([2, 0, 5])}, "a loop bound depends"),
+        ("%q = tt.int_to_ptr %p : i32 -> !tt.ptr<f32>\n    %v = tt.load %q : !tt.ptr<f32>", {}, "the address of tt.load"),
+        ("ttg.unheard_of %p : i32", {}, "no rule for ttg.unheard_of"),
+        ("scf.index_switch %p {\n      tt.store %a, %c0 : !tt.ptr<i32>\n    } : i32", {}, "no rule for scf.index_switch"),
+    ],
+)  # fmt: skip
+def test_what_is_unknown_is_refused(body: str, data: dict[str, np.ndarray], why: str) -> None:
+    with pytest.raises(UndeterminedError, match=why):
+        execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), data)

@@ -1,0 +1,140 @@
+"""Kernels whose bytes depend on index tensors: block tables, lengths, offsets and expert ids that the host function builds."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def paged_kernel(q, cache, table, lengths, out, stride, HEADS: tl.constexpr, DIM: tl.constexpr, PAGE: tl.constexpr):
+    sequence, head = tl.program_id(0), tl.program_id(1)
+    length = tl.load(lengths + sequence)
+    d, t = tl.arange(0, DIM), tl.arange(0, PAGE)
+    total = tl.zeros((DIM,), tl.float32)
+    query = tl.load(q + (sequence * HEADS + head) * DIM + d)
+    for page in range(tl.cdiv(length, PAGE)):
+        number = tl.load(table + sequence * stride + page)
+        rows = ((number * PAGE + t[:, None]) * HEADS + head) * DIM
+        keys = tl.load(cache + rows + d[None, :], mask=page * PAGE + t[:, None] < length, other=0.0)
+        total += tl.sum(keys, 0) * query
+    tl.store(out + (sequence * HEADS + head) * DIM + d, total)
+
+
+def paged(batch: int = 8, heads: int = 4, longest: int = 300):
+    lengths = torch.tensor([(i * 37) % longest + 1 for i in range(batch)], dtype=torch.int32, device="cuda")
+    pages = triton.cdiv(longest, 16)
+    table = torch.arange(batch * pages, dtype=torch.int32, device="cuda").view(batch, pages).flip(0).contiguous()
+    cache = torch.randn(batch * pages, 16, heads, 64, device="cuda", dtype=torch.float16)
+    q = torch.randn(batch, heads, 64, device="cuda", dtype=torch.float16)
+    out = torch.empty_like(q)
+    paged_kernel[(batch, heads)](q, cache, table, lengths, out, table.stride(0), HEADS=heads, DIM=64, PAGE=16)
+    return out
+
+
+@triton.jit
+def ragged_kernel(x, offsets, out, dim, BLOCK: tl.constexpr):
+    sequence = tl.program_id(0)
+    low, high = tl.load(offsets + sequence), tl.load(offsets + sequence + 1)
+    if low == high:
+        return
+    for row in range(low, high):
+        for column in range(0, dim, BLOCK):
+            i = column + tl.arange(0, BLOCK)
+            tl.store(out + row * dim + i, tl.load(x + row * dim + i, i < dim), i < dim)
+
+
+def launch_ragged(offsets: torch.Tensor, dim: int):
+    x = torch.randn(200, dim, device="cuda")
+    ragged_kernel[(offsets.shape[0] - 1,)](x, offsets, x, dim, BLOCK=64)
+
+
+def ragged(sequences: int = 10, dim: int = 100):
+    lengths = torch.tensor([(i * 7) % 13 for i in range(sequences)], dtype=torch.int32, device="cuda")
+    launch_ragged(torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int(), dim)
+
+
+@triton.jit
+def expert_kernel(x, w, ids, offsets, out, K, N, BK: tl.constexpr, BN: tl.constexpr, BM: tl.constexpr):
+    expert, block = tl.program_id(0), tl.program_id(1)
+    low, high = tl.load(offsets + expert), tl.load(offsets + expert + 1)
+    n, kk = block * BN + tl.arange(0, BN), tl.arange(0, BK)
+    for first in range(low, high, BM):
+        m = first + tl.arange(0, BM)
+        token = tl.load(ids + m, m < high, other=0)
+        total = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            a = tl.load(x + token[:, None] * K + k + kk[None, :], (m[:, None] < high) & (k + kk[None, :] < K), other=0.0)
+            b = tl.load(
+                w + expert * K * N + (k + kk[:, None]) * N + n[None, :], (k + kk[:, None] < K) & (n[None, :] < N), other=0.0
+            )
+            total = tl.dot(a, b, total)
+        tl.store(out + m[:, None] * N + n[None, :], total, (m[:, None] < high) & (n[None, :] < N))
+
+
+def experts(tokens: int = 100, k: int = 128, n: int = 96, count: int = 4):
+    choice = torch.tensor([(i * i) % count for i in range(tokens)], device="cuda")
+    order = torch.argsort(choice, stable=True).to(torch.int32)
+    counts = torch.bincount(choice, minlength=count)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64, device="cuda"), counts.cumsum(0)]).int()
+    x = torch.randn(tokens, k, device="cuda", dtype=torch.float16)
+    w = torch.randn(count, k, n, device="cuda", dtype=torch.float16)
+    out = torch.empty(tokens, n, device="cuda", dtype=torch.float16)
+    expert_kernel[(count, triton.cdiv(n, 32))](x, w, order, offsets, out, k, n, BK=32, BN=32, BM=16)
+    return out
+
+
+def drawn_at_random(sequences: int = 10, dim: int = 100):
+    lengths = torch.randint(0, 9, (sequences,), device="cuda")
+    launch_ragged(torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int(), dim)
+
+
+@triton.jit
+def fill_kernel(x, value):
+    tl.store(x + tl.program_id(0), value)
+
+
+def written_by_a_kernel(sequences: int = 4, dim: int = 100):
+    """Offsets that a kernel overwrites: what the host put there is not what the second kernel finds."""
+    offsets = torch.arange(sequences + 1, dtype=torch.int32, device="cuda")
+    fill_kernel[(sequences + 1,)](offsets, 3)
+    offsets[0] = 0
+    launch_ragged(offsets, dim)
+
+
+def written_through_a_float(sequences: int = 4, dim: int = 100):
+    """The kernel writes floats, from which the host computes offsets."""
+    lengths = torch.ones(sequences + 1, device="cuda")
+    fill_kernel[(sequences + 1,)](lengths, 3.0)
+    launch_ragged(lengths.cumsum(0).int(), dim)
+
+
+class Hidden:
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor, self.dtype = tensor, tensor.dtype
+
+    def data_ptr(self) -> int:
+        return self.tensor.data_ptr()
+
+
+def written_through_a_pointer(sequences: int = 4, dim: int = 100):
+    offsets = torch.arange(sequences + 1, dtype=torch.int32, device="cuda")
+    fill_kernel[(sequences + 1,)](Hidden(offsets), 3)
+    launch_ragged(offsets, dim)
+
+
+def never_written(sequences: int = 4, dim: int = 100):
+    launch_ragged(torch.empty(sequences + 1, dtype=torch.int32, device="cuda"), dim)
+
+
+kept = torch.arange(5, dtype=torch.int32)
+
+
+def changed_in_place(dim: int = 100):
+    """A tensor of the module's own, changed in each call."""
+    kept.mul_(2)
+    offsets = torch.empty(5, dtype=torch.int32, device="cuda")
+    offsets[:2] = 1
+    offsets[2:].copy_(kept[2:])
+    launch_ragged(offsets, dim)
