@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.utils import _python_dispatch
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.weak import WeakTensorKeyDictionary
 from triton.backends.compiler import GPUTarget
 
 from ioaware.compilation.ir_execution import Moved, Pointer, UndeterminedError, execute
@@ -33,8 +34,8 @@ class IndexData(OperatorMode):
 
     def __init__(self) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self._contents: dict[int, tuple[Any, int, Any]] = {}
-        """By the id of a tensor: the tensor itself, which keeps its id unique, its storage, and its contents."""
+        self._contents: Any = WeakTensorKeyDictionary()
+        """By tensor: its storage and its contents. Weak: autograd copies a gradient that something else refers to."""
         self._unknown: dict[int, Any] = {}
         """Storages of contents that are not those of the tensor any more."""
         self._unset: dict[int, Any] = {}
@@ -74,7 +75,7 @@ class IndexData(OperatorMode):
         is_random = torch.Tag.nondeterministic_seeded in func.tags or any(self._key(op) in self._random for op in operands)
         for tensor, contents in zip(results, _tensor_leaves(real), strict=True):
             if not self._has(tensor):
-                self._contents[id(tensor)] = (tensor, tensor.untyped_storage()._cdata, contents)
+                self._contents[tensor] = (tensor.untyped_storage()._cdata, contents)
             storage = contents.untyped_storage()
             if is_empty:
                 self._unset[storage._cdata] = storage
@@ -85,13 +86,13 @@ class IndexData(OperatorMode):
 
     def _has(self, tensor: Any) -> bool:
         """Return whether there are contents of this tensor; those of a real one are copied when it is met first."""
-        if id(tensor) not in self._contents and not hasattr(tensor, "fake_mode") and _is_small(tensor):
+        if tensor not in self._contents and not hasattr(tensor, "fake_mode") and _is_small(tensor):
             with without_modes():
-                self._contents[id(tensor)] = (tensor, tensor.untyped_storage()._cdata, tensor.detach().clone())
-        return id(tensor) in self._contents and self._contents[id(tensor)][1] == tensor.untyped_storage()._cdata
+                self._contents[tensor] = (tensor.untyped_storage()._cdata, tensor.detach().clone())
+        return tensor in self._contents and self._contents[tensor][0] == tensor.untyped_storage()._cdata
 
     def _real(self, tensor: Any) -> Any:
-        return self._contents[id(tensor)][2] if self._has(tensor) else torch.empty(tensor.shape, dtype=tensor.dtype)
+        return self._contents[tensor][1] if self._has(tensor) else torch.empty(tensor.shape, dtype=tensor.dtype)
 
     def _key(self, tensor: Any) -> int:
         return self._real(tensor).untyped_storage()._cdata
@@ -116,6 +117,9 @@ class IndexData(OperatorMode):
         if known and not self._lost:
             try:
                 moved = self._execute(launch, known, gpu)
+                memory = {_memory(tensors[name]) for name in moved.written_names if name in tensors}
+                if shared := [name for name in moved.read_names if _memory(known[name]) in memory]:
+                    raise UndeterminedError(f"{shared[0]} is read and written by the launch, in an order that only the GPU has")
                 self.moved[number] = moved
                 written = [name for name in moved.written_names if name in tensors]
             except UndeterminedError as error:
@@ -187,6 +191,11 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[A
 def _tensor_leaves(values: Any) -> list[Any]:
     leaves: list[Any] = tree_leaves(values)
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _memory(tensor: Any) -> int:
+    """Return a number for the storage of a tensor."""
+    return tensor.untyped_storage()._cdata
 
 
 def _is_index(tensor: Any) -> bool:

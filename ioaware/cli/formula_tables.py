@@ -16,6 +16,7 @@ from ioaware.analysis.formulas.printing import show
 from ioaware.cli.render import Row, assignments, facts
 from ioaware.cli.terminal_text import exact, printable
 from ioaware.display.notebook import FOLDERS
+from ioaware.display.time_limit import within
 from ioaware.display.units import bytes_text, significant, times_text
 from ioaware.result import Launch, Traffic
 
@@ -31,6 +32,8 @@ READABLE = 300
 """Longest formula, in characters, that is printed without `-v`."""
 NEAR = 8
 """How many times as large a size may get before the conditions of 32-bit integers need not be printed."""
+SHOWING_SECONDS = 3
+"""Seconds that one formula may take to be written, and its leading term to be found."""
 TELLING = 60
 """Longest formula, in characters, that needs no leading term."""
 
@@ -210,20 +213,29 @@ def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write:
 
 def _formula(name: str, value: str, expr: Expr, write: Lines, known: Known | None = None) -> Iterator[Row]:
     """Yield the value with its formula, then the leading term, or why a long formula has none."""
-    first, *more = write(expr, known)
+    lines = within(SHOWING_SECONDS, lambda: write(expr, known))
+    first, *more = lines or [f"= a formula that takes longer than {SHOWING_SECONDS} s to write (--json has it)"]
     yield name, value, first
     for line in more:
         yield "", "", line
-    if known and first.startswith(f"= {known[0]}"):
+    if lines is None or (known and first.startswith(f"= {known[0]}")):
         return
+    lines = within(SHOWING_SECONDS, lambda: list(_leading_lines(expr, write, is_long=len(first) > TELLING)))
+    if lines is None:
+        lines = [f"  (no leading term: it takes longer than {SHOWING_SECONDS} s to find)"]
+    for line in lines:
+        yield "", "", line
+
+
+def _leading_lines(expr: Expr, write: Lines, *, is_long: bool) -> Iterator[str]:
+    """Yield the leading term where it adds something, or why a long formula has none."""
     found = leading(expr)
     if found.term is not None and found.term != cases(expr).whole:
         first, *more = write(found.term)
-        yield "", "", "~" + first.removeprefix("=")
-        for line in more:
-            yield "", "", line
-    elif found.term is None and len(first) > TELLING:
-        yield "", "", f"  (no leading term: {found.why})"
+        yield "~" + first.removeprefix("=")
+        yield from more
+    elif found.term is None and is_long:
+        yield f"  (no leading term: {found.why})"
 
 
 def _chip(launch: Launch) -> Iterator[Row]:

@@ -233,8 +233,11 @@ def _assemble(
     given = captured.validity.conditions if captured.validity else ()
     launches = [part.launch for part in parts if part.launch.origin == "triton"]
     floor, floor_notes = compulsory_bytes(target.name, values), ()
+    requested = total(launch.requested for launch in launches)
     if floor is None:
         floor, floor_notes = compulsory_of_launches(captured, [part.traffic for part in parts])
+        if floor and requested and _is_below(requested, floor):  # of a tensor that data point into, only a part is read
+            floor, floor_notes = None, ("compulsory is unknown: data decide which part of a tensor is accessed",)
     formulas = _add_up(part.formulas for part in parts if part.launch.origin == "triton")
     return Derived(
         source="derive",
@@ -292,6 +295,12 @@ def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamF
 def _wrap_note(limit: Limit, values: Mapping[str, int]) -> str:
     """Return why a launch at these values is not what its formulas say."""
     return f"{limit.reason} wrap around, which the counts leave out: {limit.value} is {limit.value.evaluate(values)}"
+
+
+def _is_below(requested: Traffic, floor: Traffic) -> bool:
+    """Return whether fewer bytes are requested than a floor has."""
+    pairs = ((requested.read_bytes, floor.read_bytes), (requested.write_bytes, floor.write_bytes))
+    return any(asked is not None and least is not None and asked < least for asked, least in pairs)
 
 
 def _with_index_data(parts: Sequence[_Part], captured: Capture) -> list[_Part]:

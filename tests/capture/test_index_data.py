@@ -29,6 +29,8 @@ def test_bytes_at_the_tensors_that_the_function_built(name: str) -> None:
     assert {field: getattr(result.requested, field) for field in FIELDS} == {field: getattr(traced, field) for field in FIELDS}
     assert "@" in str(result.requested.read_formula)  # the formula keeps its unknowns
     assert any("that the function built" in note for note in result.launches[-1].notes)
+    if result.compulsory:
+        assert (result.compulsory.read_bytes or 0) <= (result.requested.read_bytes or 0)
 
 
 def test_random_contents_are_not_exact() -> None:

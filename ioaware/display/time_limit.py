@@ -1,0 +1,36 @@
+"""A limit on the time of work that is only for show, such as the leading term of a long formula."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+
+class _OutOfTime(BaseException):
+    """Raised by the timer; not an `Exception`, which the work itself may catch."""
+
+
+def within(seconds: float, make: Callable[[], Made]) -> Made | None:
+    """Return what `make` returns, or None after so many seconds of this process on a processor.
+
+    Without a limit outside the main thread and where there is no interval timer, as signals are handled there alone.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        return make()
+
+    def stop(*_: Any) -> None:
+        raise _OutOfTime
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        return make()
+    except _OutOfTime:
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
