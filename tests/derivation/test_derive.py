@@ -192,7 +192,8 @@ def test_data_dependence_is_not_guessed(name: str) -> None:
     result = derived(name, file=Path(zoo(name).rpartition(":")[0]))
     assert result.exact == (name == "scan")  # whose bound the host wrote: the bytes are for that, the formula keeps its name
     assert result.requested is not None
-    assert None in (result.requested.read_bytes, result.requested.atomic_bytes)
+    assert (None in (result.requested.read_bytes, result.requested.atomic_bytes)) == (name != "scan")
+    assert result.unknowns
     assert any("zoo" in note and ".py:" in note for launch in result.launches for note in launch.notes)
 
 
