@@ -28,6 +28,10 @@ SPARSE_PARAMS = (
 )
 UNMASKED_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "causal")
 SQUARE_PARAMS = tuple(param for param in UNMASKED_PARAMS if param.name != "block_n")
+DECODER_PARAMS = (
+    *UNMASKED_PARAMS,
+    Param("dropout_percent", "int", 10, "weights that dropout zeroes, in percent", minimum=0, maximum=99),
+)
 ROWWISE_PARAMS = tuple(param for param in UNMASKED_PARAMS if param.name not in ("block_m", "sram_elements"))
 
 
@@ -294,6 +298,23 @@ CASES: Mapping[str, Case] = {
             counts="rowwise:flash",
             family="rowwise",
             params=ROWWISE_PARAMS,
+        ),
+        *(
+            _attention(
+                f"decoder{order}{direction}",
+                f"A decoder's attention with LayerNorm, causal mask and dropout{words}{', backward' if direction else ''}",
+                paper,
+                outer="kv" if direction else "q",
+                counts=f"decoder:{'backward' if direction else 'counts'}",
+                work="ioaware.kernels.decoder.work:decoder_work",
+                family="decoder",
+                params=DECODER_PARAMS,
+            )
+            for order, words, paper in (
+                ("", "", f"{FA1}, Algorithm 2, and a pre-LayerNorm decoder"),
+                ("_notebook", ", normalised after dropout", "a pre-LayerNorm decoder that drops before it normalises"),
+            )
+            for direction in ("", "_bwd")
         ),
         _softmax("softmax_eager", "Softmax as five kernels: 8 G accesses for G elements, and 4 a row", "eager"),
         _softmax("softmax_materialised", "Softmax with exponentials kept in HBM: 6 G", "materialised"),

@@ -40,7 +40,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (f"{ATTENTION}/portable/test_portable_bytes.py::test_derived_traced_and_by_hand", r"'head_dim': 40"),
     (f"{ATTENTION}/decode/test_decode_bytes.py::test_derived_traced_and_by_hand", r"'head_dim': 64"),
     # Further cases: a few of each test stay.
-    (r"tests/kernels/test_cases.py::test_attention_traced", r"\[(flash2_bwd_atomic|block_sparse)\]"),
+    (r"tests/kernels/test_cases.py::test_attention_traced", r"\[(flash2_bwd_atomic|block_sparse|decoder)\]"),
     (r"tests/kernels/test_cases.py::test_attention_derived", r"\[(flash1_bwd|block_sparse|chunked)-full\]"),
     (r"tests/kernels/test_cases.py::test_grouped", r"\[gqa_packed\]"),
     (r"tests/kernels/test_cases.py::test_(blocks_set|flops)", r"\[(chunked|flash1_bwd-causal)\]"),

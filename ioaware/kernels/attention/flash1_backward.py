@@ -119,6 +119,6 @@ def flash1_backward(
             q, k, v, o, do, l, m, dq, dk, dv, *q.stride(), *k.stride(), *v.stride(), *o.stride(), *do.stride(), *dq.stride(),
             *dk.stride(), shape.seq_len, shape.kv_len, shape.scale,
             CAUSAL=causal, HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n,
-            **backward_options(block_m, block_n, shape.head_dim, q.element_size()),
+            **backward_options(block_m, block_n, shape.head_dim, q.element_size(), tiles=4),
         )  # fmt: skip
     return dq, dk, dv

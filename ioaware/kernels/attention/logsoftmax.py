@@ -19,7 +19,7 @@ import triton.language as tl
 
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.launching.launch import launching, shared_memory_bytes
-from ioaware.kernels.attention.launching.on_chip_limits import flash2_options
+from ioaware.kernels.attention.launching.on_chip_limits import backward_options, flash2_options
 from ioaware.kernels.attention.masks import visible_pairs
 from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
 
@@ -118,10 +118,13 @@ def logsoftmax_attention(
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     kernel = logsoftmax_linear_kernel if linear else logsoftmax_kernel
     grid = (shape.heads, shape.batch) if linear else (triton.cdiv(shape.seq_len, block_m), shape.heads, shape.batch)
+    options = flash2_options(block_m, block_n, shape.head_dim, q.element_size(), shared_memory_bytes(q.device))
+    if linear:  # K^T V stays in registers
+        options = backward_options(block_m, block_n, shape.head_dim, q.element_size(), tiles=4)
     with launching("logsoftmax_attention", q.device):
         kernel[grid](
             q, k, v, o, *q.stride(), *k.stride(), *v.stride(), *o.stride(), shape.seq_len, shape.kv_len, shape.scale,
             HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n,
-            **flash2_options(block_m, block_n, shape.head_dim, q.element_size(), shared_memory_bytes(q.device)),
+            **options,
         )  # fmt: skip
     return o

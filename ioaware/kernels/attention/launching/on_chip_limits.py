@@ -60,11 +60,11 @@ def standard_options(block_m: int, block_n: int, head_dim: int, element_bytes: i
     }
 
 
-def backward_options(block_m: int, block_n: int, head_dim: int, element_bytes: int) -> dict[str, int]:
-    """Return launch options of the flash backward passes: two accumulators, P and dS in registers, no pipeline."""
+def backward_options(block_m: int, block_n: int, head_dim: int, element_bytes: int, tiles: int = 2) -> dict[str, int]:
+    """Return launch options of the flash backward passes: P, dS and `tiles` tiles of head_dim in registers, no pipeline."""
     cols, width = padded(block_n), padded(head_dim)
     rows = max(padded(block_m), cols)
-    return {"num_warps": num_warps(rows, 2 * cols + 2 * width, element_bytes), "num_stages": 1}
+    return {"num_warps": num_warps(rows, 2 * cols + tiles * width, element_bytes), "num_stages": 1}
 
 
 def square_options(side: int, element_bytes: int) -> dict[str, int]:
