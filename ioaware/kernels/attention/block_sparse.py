@@ -13,45 +13,11 @@ from __future__ import annotations
 
 import torch
 import triton
-import triton.language as tl
 
 from ioaware.kernels.attention.checks import check_attention
-from ioaware.kernels.attention.flash1 import flash1_init, flash1_step
+from ioaware.kernels.attention.flash1 import flash1_init, flash1_kernel
 from ioaware.kernels.attention.launching.launch import launching, shared_memory_bytes
 from ioaware.kernels.attention.launching.on_chip_limits import flash1_options
-from ioaware.kernels.attention.tiles import load_block
-
-
-@triton.jit
-def block_sparse_kernel(
-    Q, K, V, O, L, M,
-    stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
-    stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
-    seq_len, kv_len, window, global_blocks, scale,
-    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """Compute one head. Grid (heads, batch)."""
-    head, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
-    Q += batch * stride_qb + head * stride_qh
-    K += batch * stride_kb + head * stride_kh
-    V += batch * stride_vb + head * stride_vh
-    O += batch * stride_ob + head * stride_oh
-    L += (batch * tl.num_programs(0) + head) * seq_len
-    M += (batch * tl.num_programs(0) + head) * seq_len
-    row_blocks = tl.cdiv(seq_len, BLOCK_M)
-    for j in range(tl.cdiv(kv_len, BLOCK_N)):
-        col = j * BLOCK_N
-        k = load_block(K, col, 0, kv_len, HEAD_DIM, stride_kn, stride_kd, BLOCK_N, HEAD_DIM)  # [B_c, d]
-        v = load_block(V, col, 0, kv_len, HEAD_DIM, stride_vn, stride_vd, BLOCK_N, HEAD_DIM)  # [B_c, d]
-        first = tl.where(j < global_blocks, 0, tl.maximum(j - window, 0))
-        end = tl.where(j < global_blocks, row_blocks, tl.minimum(j + window + 1, row_blocks))
-        for i in range(first, end):
-            flash1_step(
-                Q, O, L, M, k, v, i * BLOCK_M, col, stride_qn, stride_qd, stride_on, stride_od, seq_len, kv_len, scale,
-                False, HEAD_DIM, BLOCK_M, BLOCK_N,
-            )  # fmt: skip
-        # The next j reads O_i, l_i, m_i that other threads of this program have written.
-        tl.debug_barrier()
 
 
 def block_sparse(
@@ -78,10 +44,9 @@ def block_sparse(
         flash1_init[(triton.cdiv(shape.seq_len, block_m), shape.heads, shape.batch)](
             o, l, m, *o.stride(), shape.seq_len, HEAD_DIM=shape.head_dim, BLOCK_M=block_m
         )
-        block_sparse_kernel[(shape.heads, shape.batch)](
-            q, k, v, o, l, m, *q.stride(), *k.stride(), *v.stride(), *o.stride(),
-            shape.seq_len, shape.kv_len, window, global_blocks, shape.scale,
-            HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n,
+        flash1_kernel[(shape.heads, shape.batch)](
+            q, k, v, o, l, m, *q.stride(), *k.stride(), *v.stride(), *o.stride(), shape.seq_len, shape.kv_len, shape.scale,
+            CAUSAL=False, HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n, WINDOW=window, GLOBAL=global_blocks,
             **flash1_options(block_m, block_n, shape.head_dim, q.element_size(), shared_memory_bytes(q.device)),
         )  # fmt: skip
     return o

@@ -42,52 +42,18 @@ def flash1_init(
 
 
 @triton.jit
-def flash1_step(
-    Q, O, L, M, k, v, row, col, stride_qn, stride_qd, stride_on, stride_od, seq_len, kv_len, scale,
-    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """Update O_i, l_i and m_i in HBM by one column block (lines 8 to 13)."""
-    row_lanes = tl.arange(0, tile_side(BLOCK_M))
-    col_lanes = tl.arange(0, tile_side(BLOCK_N))
-    rows = row + row_lanes
-    inside = (row_lanes < BLOCK_M) & (rows < seq_len)
-    q = load_block(Q, row, 0, seq_len, HEAD_DIM, stride_qn, stride_qd, BLOCK_M, HEAD_DIM)  # [B_r, d]
-    o = load_block(O, row, 0, seq_len, HEAD_DIM, stride_on, stride_od, BLOCK_M, HEAD_DIM)  # [B_r, d]
-    l = tl.load(L + rows, mask=inside, other=0.0)  # [B_r]
-    m = tl.load(M + rows, mask=inside, other=float("-inf"))  # [B_r]
-
-    s = tl.dot(q, k.T, input_precision="ieee") * scale  # [B_r, B_c]
-    visible = tl.minimum(kv_len - col, BLOCK_N)  # keys of block j, or those of it visible to each row
-    if CAUSAL:
-        visible = tl.minimum(visible, rows + (kv_len - seq_len) + 1 - col)[:, None]  # [B_r, 1]
-    s = tl.where(col_lanes[None, :] < visible, s, float("-inf"))
-    m_block = tl.max(s, 1)  # [B_r]
-    m_new = tl.maximum(m, m_block)  # [B_r]
-    # A row without a visible key: -inf - (-inf) is NaN; with 0 as the reference its terms are e^-inf = 0.
-    block_shift = tl.where(m_block == float("-inf"), 0.0, m_block)
-    shift = tl.where(m_new == float("-inf"), 0.0, m_new)
-    p = tl.exp(s - block_shift[:, None])  # [B_r, B_c]
-    old = tl.exp(m - shift) * l  # [B_r]
-    new = tl.exp(m_block - shift)  # [B_r]
-    l_new = old + new * tl.sum(p, 1)  # [B_r]
-    divisor = tl.where(l_new == 0.0, 1.0, l_new)
-    pv = tl.dot(p.to(v.dtype), v, input_precision="ieee")  # [B_r, d]
-    o = (old / divisor)[:, None] * o.to(tl.float32) + (new / divisor)[:, None] * pv
-
-    store_block(o, O, row, 0, seq_len, HEAD_DIM, stride_on, stride_od, BLOCK_M, HEAD_DIM)
-    tl.store(L + rows, l_new, mask=inside)
-    tl.store(M + rows, m_new, mask=inside)
-
-
-@triton.jit
 def flash1_kernel(
     Q, K, V, O, L, M,
     stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     seq_len, kv_len, scale,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    WINDOW: tl.constexpr = 0, GLOBAL: tl.constexpr = 0,
 ):  # fmt: skip
-    """Compute one head. Grid (heads, batch): O_i, l_i, m_i in HBM belong to one program."""
+    """Compute one head. Grid (heads, batch): O_i, l_i, m_i in HBM belong to one program.
+
+    With WINDOW, only blocks |i - j| <= WINDOW and column blocks j < GLOBAL are visited (block_sparse.py).
+    """
     head, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh
@@ -95,6 +61,9 @@ def flash1_kernel(
     O += batch * stride_ob + head * stride_oh
     L += (batch * tl.num_programs(0) + head) * seq_len
     M += (batch * tl.num_programs(0) + head) * seq_len
+    row_lanes = tl.arange(0, tile_side(BLOCK_M))
+    col_lanes = tl.arange(0, tile_side(BLOCK_N))
+
     for j in range(tl.cdiv(kv_len, BLOCK_N)):
         col = j * BLOCK_N
         k = load_block(K, col, 0, kv_len, HEAD_DIM, stride_kn, stride_kd, BLOCK_N, HEAD_DIM)  # [B_c, d]
@@ -102,11 +71,40 @@ def flash1_kernel(
         first = 0
         if CAUSAL:
             first = tl.maximum(col - (kv_len - seq_len), 0) // BLOCK_M
-        for i in range(first, tl.cdiv(seq_len, BLOCK_M)):
-            flash1_step(
-                Q, O, L, M, k, v, i * BLOCK_M, col, stride_qn, stride_qd, stride_on, stride_od, seq_len, kv_len, scale,
-                CAUSAL, HEAD_DIM, BLOCK_M, BLOCK_N,
-            )  # fmt: skip
+        end = tl.cdiv(seq_len, BLOCK_M)
+        if WINDOW > 0:
+            first = tl.where(j < GLOBAL, 0, tl.maximum(j - WINDOW, 0))
+            end = tl.where(j < GLOBAL, end, tl.minimum(j + WINDOW + 1, end))
+        for i in range(first, end):
+            row = i * BLOCK_M
+            rows = row + row_lanes
+            inside = (row_lanes < BLOCK_M) & (rows < seq_len)
+            q = load_block(Q, row, 0, seq_len, HEAD_DIM, stride_qn, stride_qd, BLOCK_M, HEAD_DIM)  # [B_r, d]
+            o = load_block(O, row, 0, seq_len, HEAD_DIM, stride_on, stride_od, BLOCK_M, HEAD_DIM)  # [B_r, d]
+            l = tl.load(L + rows, mask=inside, other=0.0)  # [B_r]
+            m = tl.load(M + rows, mask=inside, other=float("-inf"))  # [B_r]
+
+            s = tl.dot(q, k.T, input_precision="ieee") * scale  # [B_r, B_c]
+            visible = tl.minimum(kv_len - col, BLOCK_N)  # keys of block j, or those of it visible to each row
+            if CAUSAL:
+                visible = tl.minimum(visible, rows + (kv_len - seq_len) + 1 - col)[:, None]  # [B_r, 1]
+            s = tl.where(col_lanes[None, :] < visible, s, float("-inf"))
+            m_block = tl.max(s, 1)  # [B_r]
+            m_new = tl.maximum(m, m_block)  # [B_r]
+            # A row without a visible key: -inf - (-inf) is NaN; with 0 as the reference its terms are e^-inf = 0.
+            block_shift = tl.where(m_block == float("-inf"), 0.0, m_block)
+            shift = tl.where(m_new == float("-inf"), 0.0, m_new)
+            p = tl.exp(s - block_shift[:, None])  # [B_r, B_c]
+            old = tl.exp(m - shift) * l  # [B_r]
+            new = tl.exp(m_block - shift)  # [B_r]
+            l_new = old + new * tl.sum(p, 1)  # [B_r]
+            divisor = tl.where(l_new == 0.0, 1.0, l_new)
+            pv = tl.dot(p.to(v.dtype), v, input_precision="ieee")  # [B_r, d]
+            o = (old / divisor)[:, None] * o.to(tl.float32) + (new / divisor)[:, None] * pv
+
+            store_block(o, O, row, 0, seq_len, HEAD_DIM, stride_on, stride_od, BLOCK_M, HEAD_DIM)
+            tl.store(L + rows, l_new, mask=inside)
+            tl.store(M + rows, m_new, mask=inside)
         # The next j reads O_i, l_i, m_i that other threads of this program have written.
         tl.debug_barrier()
 

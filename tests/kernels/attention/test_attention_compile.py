@@ -29,6 +29,7 @@ def source(
     kernel: Any, dtype: str, *, contiguous: bool = True, float32: tuple[str, ...] = FLOAT32, **constants: Any
 ) -> ASTSource:
     """The kernel for contiguous tensors whose sizes are multiples of 16, as the study's are, or for any tensors."""
+    constants = {param.name: param.default for param in kernel.params if param.has_default} | constants
     signature: dict[str, str] = {}
     attributes: dict[tuple[int, ...], list[list[object]]] = {}
     for position, name in enumerate(kernel.arg_names):

@@ -109,7 +109,7 @@ class Kernels:
         few = {name: self.blocks[name] for name in ("HEAD_DIM", "BLOCK_M")}
         return [
             self._one(flash1_init, (self.rows, H, B), start, **few),
-            self._one(flash1_kernel, (H, B), given, CAUSAL=self.causal, **self.blocks),
+            self._one(flash1_kernel, (H, B), given, CAUSAL=self.causal, WINDOW=0, GLOBAL=0, **self.blocks),
         ]
 
     def standard(self, kv_value: int) -> list[KernelTraffic]:
