@@ -145,6 +145,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
             "# Planted bugs",
             "",
             f"{caught} of {len(outcomes)} bugs are caught ({datetime.now(UTC):%Y-%m-%d}, commit {commit}).",
+            tomllib.loads(BUGS.read_text(encoding="utf-8"))["history"],
+            "",
             "Each is planted alone, and the tests named in `scripts/planted_bugs.toml` run on it.",
             "`python scripts/plant_bugs.py --record docs/results/planted-bugs.md` writes this page.",
             "",

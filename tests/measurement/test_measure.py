@@ -246,6 +246,12 @@ def test_no_number_of_a_wrong_output_is_shown(change: Callable[[Report], Report]
     assert result.notes[0].startswith("no bytes and no time are shown")
 
 
+@pytest.mark.parametrize(("norm", "status"), [(10.05, "ok"), (10.2, "failed"), (9.8, "failed"), (20.0, "failed")])
+def test_norms_of_an_unchecked_output_agree_to_a_percent(norm: float, status: str) -> None:
+    """A target without a reference has no tolerance of its own."""
+    assert merged(replace(TIMED, check=None, output_norm=norm)).status == status
+
+
 def test_norms_within_the_tolerance_agree() -> None:
     assert merged(replace(TIMED, output_norm=10.01)).status == "ok"
 

@@ -11,7 +11,7 @@ import torch
 
 from ioaware.case import Work
 from ioaware.errors import DataError, MachineError, UsageError
-from ioaware.measurement import worker
+from ioaware.measurement import worker, worker_protocol
 from ioaware.measurement.nvml import open_gpu
 from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import run_process
@@ -257,3 +257,21 @@ def test_throttling_under_sustained_load_is_noted_but_does_not_condemn_the_timed
     report = timed(doubling(), tmp_path, nvml, Hot())
     assert report.throttled == ()
     assert any("not the timed ones: software power cap" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b" " * (MAX_BYTES + 1), "longer than"),
+        (b'{"target": "a", "target": "b"}', "twice"),
+        (b'{"output_norm": 1e400}', "out of range"),
+        (b"{}", "KeyError"),
+        (b"", "JSONDecodeError"),
+    ],
+    ids=["size", "key twice", "infinite", "empty", "nothing"],
+)
+def test_a_report_that_no_worker_writes_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes(content)
+    with pytest.raises(DataError, match=reason):
+        Report.read(tmp_path / "report.json")
+    assert Report.read(tmp_path / "none.json") is None

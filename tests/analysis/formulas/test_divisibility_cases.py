@@ -29,7 +29,8 @@ def test_several_conditions_are_one() -> None:
     assert show(found.whole) == "m*n/4 + 4*n + ceil(n/3)"
     assert found.otherwise == EIGHT + 2 * BOTH + ceiling(N / 3)
     assert found.holds({"n": 32, "m": 8})
-    assert not found.holds({"n": 24, "m": 8})
+    for n, m in ((24, 8), (33, 8), (31, 8), (32, 9), (32, 7)):
+        assert not found.holds({"n": n, "m": m})
 
 
 def test_where_it_holds_the_formula_is_the_same() -> None:

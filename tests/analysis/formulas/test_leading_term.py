@@ -7,7 +7,7 @@ import sympy
 
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.formulas.functions import Holds, ceil_div, floor_div, index, largest, positive_symbols, series, smallest
-from ioaware.analysis.formulas.leading_term import leading, leading_term
+from ioaware.analysis.formulas.leading_term import _confirmed, leading, leading_term
 
 N, d, b = positive_symbols("N d b")
 i = index("i")
@@ -91,3 +91,12 @@ def test_what_memory_holds_does_not_grow_with_the_lengths() -> None:
     assert leading_term(4 * turns * N + 4 * N + 1) == 4 * turns * N + 4 * N
     assert leading_term(N * sympy.ceiling(data / 32) + 5) == N * sympy.ceiling(data / 32)
     assert leading_term(2 * N * sympy.Max(0, sympy.Min(512, data))) == 2 * N * sympy.Max(0, sympy.Min(512, data))
+
+
+@pytest.mark.parametrize(
+    ("factor", "confirmed"), [(1, True), (sympy.Rational(3, 2), True), (3, False), (sympy.Rational(1, 3), False)]
+)
+def test_a_term_of_another_size_than_its_sum_is_not_confirmed(factor: sympy.Expr, confirmed: bool) -> None:
+    """The sum of k below n is n^2/2: where a part of a sum vanishes, its form may promise several times that."""
+    n, k = positive_symbols("n")[0], index("k")
+    assert _confirmed(series(k, k, n), factor * n**2 / 2) == confirmed

@@ -49,6 +49,13 @@ def test_one_missing_run_is_inconclusive(evidence: Evidence):
             break
 
 
+def test_one_output_without_a_check_leaves_its_part_open(evidence: Evidence):
+    """However many others were checked."""
+    need = next(need for need in evidence.answers if need.target == "flash1")
+    answers = {**evidence.answers, need: observed(evidence.answers[need], check=None)}
+    assert verdicts(theorem1.judge(Evidence(answers)), "a") == {"holds", "inconclusive"}
+
+
 def test_a_run_that_failed_is_inconclusive_and_says_why(evidence: Evidence):
     need, seen = next(iter(evidence.answers.items()))
     broken = replace(

@@ -1,0 +1,23 @@
+"""Bytes of torch's own operators: inputs once, outputs once, and nothing where memory is only renamed."""
+
+from __future__ import annotations
+
+import torch
+
+from ioaware.fakegpu.aten_traffic import operator_traffic
+
+ATEN = torch.ops.aten
+
+
+def test_an_operator_reads_its_inputs_and_writes_its_output() -> None:
+    x, y = torch.ones(8), torch.ones(8)
+    assert operator_traffic(ATEN.add.Tensor, (x, y), {}, x + y) == (64, 32)
+    assert operator_traffic(ATEN.add.Tensor, (x, x), {}, x + x) == (32, 32), "a tensor read twice is one tensor"
+
+
+def test_a_view_moves_nothing() -> None:
+    """Whether its schema says so, or only its output does: dropout returns its input where it does not train."""
+    x = torch.ones(8, 4)
+    assert operator_traffic(ATEN.t.default, (x,), {}, x.t()) is None
+    assert operator_traffic(ATEN.dropout.default, (x, 0.5, False), {}, x) is None
+    assert operator_traffic(ATEN.dropout.default, (x, 0.5, True), {}, x.clone()) == (128, 128)
