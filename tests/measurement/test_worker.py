@@ -11,7 +11,7 @@ import torch
 
 from ioaware.case import Work
 from ioaware.errors import DataError, MachineError, UsageError
-from ioaware.measurement import worker, worker_protocol
+from ioaware.measurement import worker
 from ioaware.measurement.nvml import open_gpu
 from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import run_process
