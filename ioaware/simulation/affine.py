@@ -1,0 +1,88 @@
+"""Where an access starts and which of its lanes are active, taken apart into what programs, loops and lanes decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioaware.analysis.ir.lanes import numeric
+from ioaware.analysis.ir.poly import Poly, Test
+from ioaware.analysis.ir.record import Touch
+from ioaware.analysis.ir.values import lane_symbol
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The terms of an address: `fixed` of programs and outer loops, `moving` of the innermost loop, `lanes` of the tile.
+
+    `tangled` are terms that mix lanes with others, or the loop with programs.
+    """
+
+    fixed: Poly
+    moving: Poly
+    lanes: Poly
+    tangled: Poly
+
+
+def address(touch: Touch, loop: str | None) -> Address:
+    """Take the address of a touch apart; `loop` is the key of the innermost loop's index."""
+    lanes = lane_keys(touch)
+    parts: list[dict[object, object]] = [{}, {}, {}, {}]
+    for monomial, coefficient in touch.target.offset.terms.items():
+        free = frozenset[str]().union(*(atom.free for atom in monomial))
+        of_lanes, of_loop = bool(free & lanes), loop is not None and loop in free
+        outer = bool(free - lanes - {loop})
+        at = 3 if of_lanes + of_loop + outer > 1 else 2 if of_lanes else 1 if of_loop else 0
+        parts[at][monomial] = coefficient
+    fixed, moving, of_tile, tangled = (Poly(part) for part in parts)  # pyright: ignore[reportArgumentType]
+    return Address(fixed, moving, of_tile, tangled)
+
+
+def lane_keys(touch: Touch) -> frozenset[str]:
+    """The keys of the lane indices of a touch."""
+    return frozenset(lane_symbol(d, size).key for d, size in enumerate(touch.shape) if size > 1)
+
+
+def lane_values(touch: Touch) -> dict[str, Numbers]:
+    """An array of the tile's shape for each lane index."""
+    grid = np.indices(touch.shape or (1,), dtype=np.int64)
+    return {lane_symbol(d, size).key: grid[d] for d, size in enumerate(touch.shape) if size > 1}
+
+
+def all_of(value: Poly, columns: Mapping[str, Numbers], count: int) -> Numbers:
+    """The value of each row."""
+    return np.broadcast_to(numeric(value, columns), (count,)).astype(np.int64)
+
+
+def split_lanes(value: Poly, lanes: frozenset[str]) -> tuple[Poly, Poly]:
+    """The terms without lanes, and those with."""
+    fixed = {m: c for m, c in value.terms.items() if not any(atom.free & lanes for atom in m)}
+    return Poly(fixed), Poly({m: c for m, c in value.terms.items() if m not in fixed})
+
+
+def tests_of(mask: Poly) -> list[Test]:
+    """The tests of a mask. Raises `ValueError` for a mask that is made of anything else."""
+    atoms = {atom.key: atom for monomial in mask.terms for atom in monomial}
+    if not all(isinstance(atom, Test) for atom in atoms.values()):
+        raise ValueError(f"a mask of {', '.join(sorted(atoms))}")
+    return [atom for atom in atoms.values() if isinstance(atom, Test)]
+
+
+def clipped(test: Test, columns: Mapping[str, Numbers], lanes: Mapping[str, Numbers], count: int) -> Numbers | None:
+    """What a test compares with its lanes, cut off where all or none meet it; None where it mixes lanes with others."""
+    fixed, moving = split_lanes(test.value, frozenset(lanes))
+    if moving.free - lanes.keys():
+        return None
+    of_lanes = numeric(moving, lanes)
+    low, high = int(of_lanes.min()), int(of_lanes.max())
+    return np.clip(all_of(fixed, columns, count), -high - 1, -low + 1)
+
+
+def named(keys: Sequence[str], columns: Mapping[str, Numbers]) -> list[Numbers]:
+    """The columns of these keys, sorted by key."""
+    return [columns[key] for key in sorted(keys) if key in columns]

@@ -1,0 +1,146 @@
+"""One launch replayed: its programs placed on the GPU, their accesses turned into events for the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ioaware.analysis.ir.counts import Programs, at_most, unknowns
+from ioaware.analysis.ir.record import Condition, Touch
+from ioaware.analysis.ir.truths import decided
+from ioaware.simulation.blocks import Blocks, Rectangle, cut
+from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
+from ioaware.simulation.merge import Tagged, events
+from ioaware.simulation.schedule import Schedule, schedule
+from ioaware.simulation.streams import Starts, raw, starts
+from ioaware.simulation.timeline import Times, Timeline
+
+KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC}
+LEAST_UNIT, GREATEST_UNIT, UNITS = 1 << 12, 1 << 18, 2048
+"""Bytes of a unit, and how many units all tensors together shall have about."""
+MOST_PROGRAMS = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """An access of which data decide where or whether it happens."""
+
+    tensor: str
+    kind: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The executions of one launch in time, before blocks are known. `tensors` are argument names, one for each access."""
+
+    name: str
+    tensors: tuple[str, ...]
+    kinds: tuple[int, ...]
+    starts: tuple[tuple[Starts, ...], ...]
+    programs: Schedule
+    durations: Times
+    unplaced: tuple[Unplaced, ...] = ()
+
+
+def replay(
+    name: str, touches: Sequence[Touch], programs: Programs, slots: int, *, concurrent: bool = False, skew: float = 0.0
+) -> Replay:
+    """Place the programs of a launch on `slots` and find where each access starts, when.
+
+    `skew` holds back the first programs evenly, the last by that share of the longest program's time. Raises `ValueError` for a
+    launch that is too large.
+    """
+    placed, unplaced = [], []
+    for touch in touches:
+        simple = _without_data(touch)
+        if isinstance(simple, Unplaced):
+            unplaced.append(simple)
+        else:
+            placed.append(simple)
+    sizes = [int(size.constant or 0) for size in programs.sizes]
+    if int(np.prod(sizes)) > MOST_PROGRAMS:
+        raise ValueError(f"{int(np.prod(sizes))} programs are too many to go through")
+    depth, height, width = np.indices(tuple(reversed(sizes)), dtype=np.int64).reshape(3, -1)
+    indices = {index.key: axis for index, axis in zip(programs.indices, (width, height, depth), strict=True)}
+    line = Timeline(placed, indices, concurrent=concurrent)
+    delays = np.linspace(0, skew * float(line.durations.max(initial=0.0)), slots) if skew else None
+    order = schedule(line.durations, slots, delays)
+    found: list[list[Starts]] = [[] for _ in placed]
+    for one in line.executions:
+        found[one.touch] += starts(placed[one.touch], one, order)
+    return Replay(
+        name,
+        tuple(touch.target.argument for touch in placed),
+        tuple(KINDS[touch.kind] for touch in placed),
+        tuple(map(tuple, found)),
+        order,
+        line.durations,
+        tuple(unplaced),
+    )
+
+
+def _without_data(touch: Touch) -> Touch | Unplaced:
+    """The touch with masks and conditions that data decide taken as met."""
+    mask, data = at_most(decided(touch.mask))
+    scopes = []
+    for scope in touch.scopes:
+        if isinstance(scope, Condition):
+            truth, found = at_most(decided(scope.truth))
+            data += found
+            scopes.append(Condition(truth))
+        else:
+            data += [*unknowns(scope.low), *unknowns(scope.high)]
+            scopes.append(scope)
+    data += unknowns(touch.target.offset)
+    left = [*unknowns(mask), *(u for s in scopes if isinstance(s, Condition) for u in unknowns(s.truth))]
+    if data or left:
+        return Unplaced(touch.target.argument, touch.kind, str((data or left)[0].why))
+    return replace(touch, mask=mask, scopes=tuple(scopes))
+
+
+@dataclass
+class Storage:
+    """One piece of memory: how large it is and what accesses of it look like."""
+
+    size_bytes: int
+    parts: list[Rectangle] = field(default_factory=list[Rectangle])
+    alignment: int = 0
+
+
+def layout(replays: Sequence[Replay], storage_of: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> list[Blocks]:
+    """Cut each storage into blocks that fit all accesses of it."""
+    stored = [Storage(size) for size in sizes]
+    for one, names in zip(replays, storage_of, strict=True):
+        for tensor, found in zip(one.tensors, one.starts, strict=True):
+            at = stored[names[tensor]]
+            for start in found:
+                at.parts += start.parts
+                at.alignment = int(np.gcd.reduce([at.alignment, start.stride, *(p.offset for p in start.parts)]))
+                at.alignment = int(np.gcd.reduce(start.base, initial=at.alignment))
+    total = sum(sizes)
+    unit = LEAST_UNIT
+    while unit < GREATEST_UNIT and unit * UNITS < total:
+        unit *= 2
+    cuts: list[Blocks] = []
+    first = 0
+    for one in stored:
+        blocks = cut(one.parts, one.alignment, one.size_bytes, min(unit, max(256, one.size_bytes // 256)))
+        cuts.append(replace(blocks, first_unit=first))
+        first += -(-one.size_bytes // blocks.unit_bytes) + 64
+    return cuts
+
+
+def launch_events(one: Replay, names: Mapping[str, int], cuts: Sequence[Blocks]) -> list[Event]:
+    """The events of a launch, the tensors by number of their storage."""
+    parts: list[Tagged] = []
+    quantum = float(one.durations.max(initial=0.0)) / 256
+    for tensor, kind, found in zip(one.tensors, one.kinds, one.starts, strict=True):
+        number = names[tensor]
+        for start in found:
+            if start.count is not None:
+                quantum = max(quantum, cuts[number].unit_bytes / abs(start.stride) * start.step)
+            parts += [Tagged(touched, number, kind) for touched in raw(start, cuts[number])]
+    return list(events(parts, quantum, one.programs.wave))

@@ -1,0 +1,47 @@
+"""Touches of units by single programs, put together into events: what happens at about the same time to one unit is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ioaware.simulation.cache import Event
+from ioaware.simulation.streams import Numbers, Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Touches of one access: which tensor, and whether it reads, writes or adds."""
+
+    raw: Raw
+    tensor: int
+    kind: int
+
+
+def events(parts: Sequence[Tagged], quantum: float, wave: Numbers) -> Iterator[Event]:
+    """In time, those within one `quantum` of time together. `wave` is each program's."""
+    if not parts:
+        return
+    time = np.concatenate([part.raw.time for part in parts])
+    unit = np.concatenate([part.raw.unit for part in parts])
+    mask = np.concatenate([part.raw.mask for part in parts])
+    sides = np.concatenate([part.raw.sides for part in parts])
+    program = np.concatenate([part.raw.program for part in parts])
+    kind = np.repeat([part.kind for part in parts], [part.raw.time.size for part in parts])
+    tensor = np.repeat([part.tensor for part in parts], [part.raw.time.size for part in parts])
+    if not time.size:
+        return
+    epoch = np.floor(time / quantum).astype(np.int64) if quantum > 0 else np.unique(time, return_inverse=True)[1]
+    order = np.lexsort((program, time, kind, unit, epoch))
+    epoch, unit, kind = epoch[order], unit[order], kind[order]
+    new = np.ones(order.size, dtype=bool)
+    new[1:] = (epoch[1:] != epoch[:-1]) | (unit[1:] != unit[:-1]) | (kind[1:] != kind[:-1])
+    first = np.flatnonzero(new)
+    mask = np.bitwise_or.reduceat(mask[order], first)
+    sides = np.bitwise_or.reduceat(sides[order], first)
+    time, tensor, program = time[order][first], tensor[order][first], program[order][first]
+    by_time = np.argsort(time, kind="stable")
+    columns = (unit[first], mask, sides, kind[first], tensor, wave[program], program)
+    yield from map(Event._make, zip(*(column[by_time].tolist() for column in columns), strict=True))

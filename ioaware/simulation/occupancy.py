@@ -1,0 +1,38 @@
+"""How many programs of a kernel run at once: SMs times what the registers, shared memory and warps of one SM admit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ioaware.machine import Machine
+
+WARPS_PER_SM, PROGRAMS_PER_SM, LANES = 64, 32, 32
+"""CUDA C++ Programming Guide, technical specifications, compute capabilities 8.0, 9.0 and 10.0."""
+REGISTER_UNIT = 256
+"""Registers are given to a warp in units of 256 (CUDA occupancy calculator, compute capabilities 7.0 to 12.0)."""
+RESERVED_SHARED_BYTES = 1024
+"""Shared memory that the system takes of each program (CUDA C++ Programming Guide, compute capability 8.x and 9.0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Programs on one SM, on the whole GPU, and what limits them."""
+
+    per_sm: int
+    programs: int
+    limit: str
+
+
+def occupancy(machine: Machine, *, warps: int, registers: int | None, shared_bytes: int) -> Occupancy:
+    """Return how many programs run at once. `registers` are a thread's; None leaves them out."""
+    limits = {
+        "programs": PROGRAMS_PER_SM,
+        "warps": WARPS_PER_SM // max(warps, 1),
+        "shared memory": machine.level("shared").capacity_bytes // (shared_bytes + RESERVED_SHARED_BYTES),
+    }
+    if registers:
+        each = -(-registers * LANES // REGISTER_UNIT) * REGISTER_UNIT * warps
+        limits["registers"] = machine.level("registers").capacity_bytes // 4 // each
+    limit = min(limits, key=limits.__getitem__)
+    per_sm = max(1, limits[limit])
+    return Occupancy(per_sm, per_sm * machine.sms, limit)

@@ -1,0 +1,38 @@
+"""When and where programs run: in launch order on so many slots, each slot taking the next program as one ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapreplace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """For each program its start time, the slot it runs in and the wave it is of (its number // slots)."""
+
+    start: Times
+    slot: Numbers
+    wave: Numbers
+
+
+def schedule(durations: Times, slots: int, delays: Times | None = None) -> Schedule:
+    """Place programs on slots. `durations` are in units of time; `delays` hold back the first program of each slot."""
+    count = durations.size
+    numbers = np.arange(count, dtype=np.int64)
+    wave = numbers // slots
+    if delays is None and count and durations.min() == durations.max():
+        return Schedule(wave * float(durations[0]), numbers % slots, wave)
+    begun = np.zeros(slots) if delays is None else delays
+    start, slot = np.empty(count), np.empty(count, dtype=np.int64)
+    free = sorted((float(time), at) for at, time in enumerate(begun[: min(slots, max(count, 1))]))
+    for number, duration in enumerate(durations.tolist()):
+        time, at = free[0]
+        start[number], slot[number] = time, at
+        heapreplace(free, (time + duration, at))
+    return Schedule(start, slot, wave)
