@@ -74,10 +74,19 @@ class Blocks:
         """Of one unit."""
         return self.bytes * self.per_unit
 
+    @property
+    def plain(self) -> bool:
+        """Whether blocks follow each other in memory."""
+        return self.rows == 1 and self.columns == self.pitch
+
+    def rounded(self, address: Numbers) -> Numbers:
+        """The plain block whose start is nearest."""
+        return _rounded(address, self.columns)
+
     def intervals(self, base: Numbers, part: Rectangle) -> Iterator[tuple[Numbers, Numbers]]:
         """The half-open ranges of block numbers that a rectangle at each of these addresses covers."""
         start = base + part.offset
-        if self.rows == 1 and self.columns == self.pitch:
+        if self.plain:
             if part.rows > 1 and part.run < part.pitch:
                 for row in range(part.rows):
                     yield _rounded(start + row * part.pitch, self.columns), _rounded(start + row * part.pitch + part.run, self.columns)
@@ -100,18 +109,15 @@ class Blocks:
             inside = top + k < bottom
             yield np.where(inside, (top + k) * across + left, 0), np.where(inside, (top + k) * across + right, 0)
 
-    def units(self, low: Numbers, high: Numbers) -> Iterator[tuple[NDArray[np.intp], Numbers, Masks]]:
-        """For ranges of blocks: which range, the unit and the mask of the blocks in it, as often as a range has units."""
-        if not low.size:
-            return
+    def units(self, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Masks]:
+        """For ranges of blocks: which range, the unit and the mask of the blocks in it, for every unit of every range."""
         first = low // self.per_unit
-        last = np.where(high > low, (high - 1) // self.per_unit, first - 1)
-        for k in range(int((last - first).max(initial=-1)) + 1):
-            which = np.flatnonzero(first + k <= last)
-            unit = first[which] + k
-            begin = np.maximum(low[which] - unit * self.per_unit, 0)
-            end = np.minimum(high[which] - unit * self.per_unit, self.per_unit)
-            yield which, unit + self.first_unit, masks(begin, end)
+        spans = np.where(high > low, (high - 1) // self.per_unit - first + 1, 0)
+        which = np.repeat(np.arange(low.size), spans)
+        unit = first[which] + np.arange(which.size) - (np.cumsum(spans) - spans)[which]
+        begin = np.maximum(low[which] - unit * self.per_unit, 0)
+        end = np.minimum(high[which] - unit * self.per_unit, self.per_unit)
+        return which, unit + self.first_unit, masks(begin, end)
 
 
 def masks(begin: Numbers, end: Numbers) -> Masks:

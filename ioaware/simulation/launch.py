@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ioaware.analysis.ir.counts import Programs, at_most, unknowns
-from ioaware.analysis.ir.record import Condition, Touch
-from ioaware.analysis.ir.truths import decided
+from ioaware.analysis.ir.loops.access_totals import Programs, at_most, unknowns
+from ioaware.analysis.ir.accesses.access_log import Condition, Touch
+from ioaware.analysis.ir.algebra.predicates import decided
 from ioaware.simulation.blocks import Blocks, Rectangle, cut
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import Tagged, events
@@ -136,7 +136,7 @@ def layout(replays: Sequence[Replay], storage_of: Sequence[Mapping[str, int]], s
 def launch_events(one: Replay, names: Mapping[str, int], cuts: Sequence[Blocks]) -> list[Event]:
     """The events of a launch, the tensors by number of their storage."""
     parts: list[Tagged] = []
-    quantum = float(one.durations.max(initial=0.0)) / 256
+    quantum = 0.0
     for tensor, kind, found in zip(one.tensors, one.kinds, one.starts, strict=True):
         number = names[tensor]
         for start in found:

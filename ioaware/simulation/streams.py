@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.analysis.ir.lanes import numeric
-from ioaware.analysis.ir.poly import Atom, Poly, Symbol, Test
-from ioaware.analysis.ir.record import Touch
+from ioaware.analysis.ir.sectors.lanes import numeric
+from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
+from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.simulation.affine import address, all_of, clipped, lane_keys, lane_values, split_lanes
 from ioaware.simulation.blocks import Blocks, Masks, Rectangle, rectangles
 from ioaware.simulation.schedule import Schedule
@@ -219,15 +219,15 @@ def _stride(moving: Poly, loop: str) -> int | None:
 
 def raw(found: Starts, blocks: Blocks) -> Iterator[Raw]:
     """The units that these executions touch."""
-    if found.count is not None and blocks.rows == 1 and blocks.columns == blocks.pitch:
-        yield from _runs(found, blocks)
+    if found.count is not None and blocks.plain:
+        yield _runs(found, blocks)
         return
     if found.count is not None:
         found = _unrolled(found)
     for part in found.parts:
         for low, high in blocks.intervals(found.base, part):
-            for which, unit, mask in blocks.units(low, high):
-                yield Raw(found.time[which], unit, mask, found.sides[which], found.program[which])
+            which, unit, mask = blocks.units(low, high)
+            yield Raw(found.time[which], unit, mask, found.sides[which], found.program[which])
 
 
 def _unrolled(found: Starts) -> Starts:
@@ -241,21 +241,17 @@ def _unrolled(found: Starts) -> Starts:
     return Starts(base, time, found.program[row], found.sides[row], found.parts)
 
 
-def _runs(found: Starts, blocks: Blocks) -> Iterator[Raw]:
+def _runs(found: Starts, blocks: Blocks) -> Raw:
     """Runs of tiles without gaps: each unit once, when the run gets to it."""
     assert found.count is not None
     tile = abs(found.stride)
     start = found.base + found.parts[0].offset
     begin = start if found.stride > 0 else start - tile * (found.count - 1)
-    whole = Rectangle(0, 1, 0, 0)
-    for length in np.unique(found.count):
-        rows = np.flatnonzero(found.count == length)
-        (low, high), *_ = blocks.intervals(begin[rows], replace(whole, run=int(length) * tile, pitch=int(length) * tile))
-        for which, unit, mask in blocks.units(low, high):
-            row = rows[which]
-            edge = (unit - blocks.first_unit) * blocks.unit_bytes
-            if found.stride > 0:
-                turn = np.maximum(edge - start[row], 0) // tile
-            else:
-                turn = np.maximum(start[row] + tile - edge - blocks.unit_bytes, 0) // tile
-            yield Raw(found.time[row] + turn * found.step, unit, mask, found.sides[row], found.program[row])
+    low, high = blocks.rounded(begin), blocks.rounded(begin + tile * found.count)
+    row, unit, mask = blocks.units(low, high)
+    edge = (unit - blocks.first_unit) * blocks.unit_bytes
+    if found.stride > 0:
+        turn = np.maximum(edge - start[row], 0) // tile
+    else:
+        turn = np.maximum(start[row] + tile - edge - blocks.unit_bytes, 0) // tile
+    return Raw(found.time[row] + turn * found.step, unit, mask, found.sides[row], found.program[row])
