@@ -1,4 +1,4 @@
-"""Memory traffic of GPU kernels: predicted, derived, traced and measured.
+"""Memory traffic of GPU kernels: predicted, derived, traced, simulated and measured.
 
 Importing this package imports neither torch, triton nor sympy. Each public name is loaded when it is first used.
 """
@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ioaware.api import derive, explain, fuse, measure, predict, trace, verify
+    from ioaware.api import derive, explain, fuse, measure, predict, simulate, trace, verify
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "derive", "explain", "fuse", "measure", "predict", "trace", "verify"]
+__all__ = ["__version__", "derive", "explain", "fuse", "measure", "predict", "simulate", "trace", "verify"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.derive import Derived
+    from ioaware.simulation.model import Simulated
 
 
 SIMPLE = (int, float, bool, str)
@@ -24,10 +25,10 @@ def predict(case: str, *, machine: str | None = None, **params: ParamValue) -> R
     `machine` names the GPU whose on-chip memory the lower bound assumes (default: H200). Raises `UsageError` for an unknown
     case, parameter or machine, and for a value out of range.
     """
-    from ioaware.machine import DEFAULT_MACHINE, find_machine
+    from ioaware.machine import DEFAULT_MACHINE, find_machine_or_file
     from ioaware.prediction import predict as closed_form
 
-    return closed_form(case, machine=find_machine(machine) if machine else DEFAULT_MACHINE, **params)
+    return closed_form(case, machine=find_machine_or_file(machine) if machine else DEFAULT_MACHINE, **params)
 
 
 def derive(
@@ -110,6 +111,35 @@ def _is_call(target: object, args: tuple[Any, ...], params: Mapping[str, Any]) -
     """Return whether a function is given the arguments of its call, and not parameters."""
     simple = all(value is None or type(value) in SIMPLE for value in params.values())
     return callable(target) and (bool(args) or not simple)
+
+
+def simulate(
+    target: str | Callable[..., object],
+    *,
+    machine: str = "H200",
+    gpu: str = "cuda:90",
+    config: Mapping[str, ParamValue] | None = None,
+    cold: bool = False,
+    **params: Any,
+) -> Simulated:
+    """Predict the bytes between HBM and the L2 that the kernels of `target` move. Needs no GPU.
+
+    `machine` is a preset or a TOML file: the GPU whose L2 and SMs are modelled. `gpu`, `config` and `params` are as in `derive`.
+    `cold` empties the L2 before each launch and leaves dirty lines unwritten, as `measure` does. Raises `UsageError` for what
+    cannot be derived, bounded or replayed, `DataError` for a damaged machine file.
+    """
+    with deferred_full_gc():
+        from ioaware.compilation.triton_ir import find_gpu
+        from ioaware.derivation.data_dependent import split_unknowns
+        from ioaware.machine import find_machine_or_file
+        from ioaware.simulation.simulate import simulate as run_simulated
+        from ioaware.targets.target import load_target
+
+        found = find_machine_or_file(machine)
+        params, data = split_unknowns(params)
+        loaded = load_target(target)
+        resolved = loaded.resolve(params)
+        return run_simulated(loaded, resolved, machine=found, gpu=find_gpu(gpu), autotune=config, data=data, cold=cold)
 
 
 def measure(target: str, **params: ParamValue) -> Result:

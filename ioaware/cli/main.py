@@ -48,6 +48,9 @@ VERBS: Mapping[str, Verb] = {
         "ioaware.cli.commands.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."
     ),
     "trace": Verb("ioaware.cli.commands.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
+    "simulate": Verb(
+        "ioaware.cli.commands.simulate", "Bytes at HBM by a model of the L2 and the order of programs; needs no GPU."
+    ),
     "measure": Verb("ioaware.cli.commands.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
     "bench": Verb("ioaware.cli.commands.bench", "The speed of attention against every other back end, in one interleaved run."),
     "sweep": Verb("ioaware.cli.commands.sweep", "Run a study into a store; an interrupted sweep continues."),

@@ -31,6 +31,25 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
+class L2Model:
+    """How the L2 works, as far as `simulate` needs it: every value beside where it comes from.
+
+    `partitions`: 2 where each half of the SMs reads through a half of the L2, and keeps there what is at home in the other.
+    `dirty_share`: of the capacity, how much may be dirty. `capacity_spread`, `skew_spread`: what is not known, for the range of
+    a prediction: capacity times 1 - spread to 1 + spread, and programs that start apart by up to that share of their time.
+    """
+
+    partitions: Literal[1, 2]
+    dirty_share: float
+    capacity_spread: float
+    skew_spread: float
+    source: str
+
+
+UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "nothing is known of this GPU's L2 but its size: one partition is assumed")
+
+
+@dataclass(frozen=True, slots=True)
 class Peak:
     """Dense peak rate for one dtype, accumulating in fp32, in FLOP/s (a fused multiply-add is two)."""
 
@@ -49,6 +68,7 @@ class Machine:
     levels: tuple[Level, ...]
     peaks: Mapping[str, Peak]
     notes: tuple[str, ...] = ()
+    l2_model: L2Model = UNKNOWN_L2
 
     def level(self, name: LevelName) -> Level:
         """Return the level of that name. Raises `UsageError` where it is unknown."""

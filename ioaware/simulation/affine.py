@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.analysis.ir.sectors.lanes import numeric
-from ioaware.analysis.ir.algebra.poly import Poly, Test
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
+from ioaware.analysis.ir.algebra.poly import Poly, Test
+from ioaware.analysis.ir.sectors.lanes import numeric
 
 Numbers = NDArray[np.int64]
 

@@ -89,7 +89,10 @@ class Blocks:
         if self.plain:
             if part.rows > 1 and part.run < part.pitch:
                 for row in range(part.rows):
-                    yield _rounded(start + row * part.pitch, self.columns), _rounded(start + row * part.pitch + part.run, self.columns)
+                    yield (
+                        _rounded(start + row * part.pitch, self.columns),
+                        _rounded(start + row * part.pitch + part.run, self.columns),
+                    )
             else:
                 yield _rounded(start, self.columns), _rounded(start + part.bytes, self.columns)
             return
@@ -124,7 +127,9 @@ def masks(begin: Numbers, end: Numbers) -> Masks:
     """Bits from `begin` up to `end`, exclusive, of at most 64."""
     ones = np.uint64(0xFFFFFFFFFFFFFFFF)
     length = (end - begin).astype(np.uint64)
-    return np.where(length > 0, (ones >> (np.uint64(64) - np.maximum(length, np.uint64(1)))) << begin.astype(np.uint64), np.uint64(0))
+    return np.where(
+        length > 0, (ones >> (np.uint64(64) - np.maximum(length, np.uint64(1)))) << begin.astype(np.uint64), np.uint64(0)
+    )
 
 
 def _rounded(value: Numbers, step: int) -> Numbers:

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ioaware.analysis.ir.loops.access_totals import Programs, at_most, unknowns
-from ioaware.analysis.ir.accesses.access_log import Condition, Touch
+from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
 from ioaware.analysis.ir.algebra.predicates import decided
+from ioaware.analysis.ir.loops.access_totals import Programs, at_most, unknowns
 from ioaware.simulation.blocks import Blocks, Rectangle, cut
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import Tagged, events
 from ioaware.simulation.schedule import Schedule, schedule
 from ioaware.simulation.streams import Starts, raw, starts
-from ioaware.simulation.timeline import Times, Timeline
+from ioaware.simulation.timeline import Timeline, Times
 
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC}
 LEAST_UNIT, GREATEST_UNIT, UNITS = 1 << 12, 1 << 18, 2048
@@ -25,8 +25,9 @@ MOST_PROGRAMS = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """An access of which data decide where or whether it happens."""
+    """An access, by its number in the kernel, of which data decide where or whether it happens."""
 
+    number: int
     tensor: str
     kind: str
     why: str
@@ -46,16 +47,26 @@ class Replay:
 
 
 def replay(
-    name: str, touches: Sequence[Touch], programs: Programs, slots: int, *, concurrent: bool = False, skew: float = 0.0
+    name: str,
+    touches: Sequence[Touch],
+    programs: Programs,
+    slots: int,
+    *,
+    known: frozenset[str],
+    concurrent: bool = False,
+    skew: float = 0.0,
 ) -> Replay:
     """Place the programs of a launch on `slots` and find where each access starts, when.
 
-    `skew` holds back the first programs evenly, the last by that share of the longest program's time. Raises `ValueError` for a
+    `known` are the arguments whose memory is known. `concurrent`: the kernel's warps do different things at once. `skew` holds back the first programs evenly, the last by that share of the longest program's time. Raises `ValueError` for a
     launch that is too large.
     """
-    placed, unplaced = [], []
-    for touch in touches:
-        simple = _without_data(touch)
+    placed: list[Touch] = []
+    unplaced: list[Unplaced] = []
+    for number, touch in enumerate(touches):
+        simple = _without_data(number, touch)
+        if isinstance(simple, Touch) and touch.target.argument not in known:
+            simple = Unplaced(number, touch.target.argument, touch.kind, "its memory is no argument of the kernel")
         if isinstance(simple, Unplaced):
             unplaced.append(simple)
         else:
@@ -82,10 +93,10 @@ def replay(
     )
 
 
-def _without_data(touch: Touch) -> Touch | Unplaced:
+def _without_data(number: int, touch: Touch) -> Touch | Unplaced:
     """The touch with masks and conditions that data decide taken as met."""
     mask, data = at_most(decided(touch.mask))
-    scopes = []
+    scopes: list[Scope] = []
     for scope in touch.scopes:
         if isinstance(scope, Condition):
             truth, found = at_most(decided(scope.truth))
@@ -97,7 +108,7 @@ def _without_data(touch: Touch) -> Touch | Unplaced:
     data += unknowns(touch.target.offset)
     left = [*unknowns(mask), *(u for s in scopes if isinstance(s, Condition) for u in unknowns(s.truth))]
     if data or left:
-        return Unplaced(touch.target.argument, touch.kind, str((data or left)[0].why))
+        return Unplaced(number, touch.target.argument, touch.kind, str((data or left)[0].why))
     return replace(touch, mask=mask, scopes=tuple(scopes))
 
 

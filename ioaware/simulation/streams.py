@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.analysis.ir.sectors.lanes import numeric
-from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
 from ioaware.analysis.ir.accesses.access_log import Touch
+from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
+from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.simulation.affine import address, all_of, clipped, lane_keys, lane_values, split_lanes
 from ioaware.simulation.blocks import Blocks, Masks, Rectangle, rectangles
 from ioaware.simulation.schedule import Schedule
@@ -123,12 +123,10 @@ class _Rows:
             return None
         first = {**{key: column[:1] for key, column in self.columns.items()}, self.loop: self.low[:1]}
         parts = self._template(first)
-        if len(parts) != 1 or parts[0].rows > 1 and parts[0].run < parts[0].pitch or parts[0].bytes != abs(stride):
+        if len(parts) != 1 or (parts[0].rows > 1 and parts[0].run < parts[0].pitch) or parts[0].bytes != abs(stride):
             return None
         base = self.base + stride * self.low
-        return Starts(
-            base, self.time, self.program, self.sides, parts, self.high - self.low, stride, self.step
-        )
+        return Starts(base, self.time, self.program, self.sides, parts, self.high - self.low, stride, self.step)
 
     def expanded(self) -> Iterator[Starts]:
         """The rows with their loop gone through, by the shape of what each execution touches."""

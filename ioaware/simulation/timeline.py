@@ -14,9 +14,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.analysis.ir.sectors.lanes import numeric
-from ioaware.analysis.ir.algebra.poly import ONE, Poly
 from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Scope, Touch
+from ioaware.analysis.ir.algebra.poly import ONE, Poly
+from ioaware.analysis.ir.sectors.lanes import numeric
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]

@@ -25,12 +25,12 @@ def predict(case: str, given: dict[str, str], machine: str | None, as_json: bool
     """
     from ioaware.cases import find_case
     from ioaware.cli.render import result_text
-    from ioaware.machine import DEFAULT_MACHINE, find_machine
+    from ioaware.machine import DEFAULT_MACHINE, find_machine_or_file
     from ioaware.params import resolve
     from ioaware.prediction import predict as closed_form
 
     params = resolve(find_case(case).params, given, case, typed=True)
-    result = closed_form(case, machine=find_machine(machine) if machine else DEFAULT_MACHINE, **params)
+    result = closed_form(case, machine=find_machine_or_file(machine) if machine else DEFAULT_MACHINE, **params)
     verbose = settings().verbose
     emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
 

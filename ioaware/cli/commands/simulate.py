@@ -1,0 +1,56 @@
+"""`ioaware simulate TARGET`: requested bytes through a model of the L2, to bytes at HBM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, verb
+from ioaware.cli.output import emit
+
+
+@verb
+@click.argument("target", metavar="TARGET")
+@param_option
+@click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU whose L2 is modelled.")
+@gpu_option
+@config_option
+@click.option("--cold", is_flag=True, help="Empty the L2 before each launch and leave dirty lines unwritten, as measure does.")
+@json_option
+@output_option("Write here instead of to stdout.")
+def simulate(
+    target: str,
+    given: dict[str, str],
+    machine: str,
+    gpu: str,
+    config: dict[str, str],
+    cold: bool,
+    as_json: bool,
+    output: Path | None,
+) -> None:
+    """Bytes between HBM and the L2 that the kernels of TARGET move, launch by launch and tensor by tensor.
+
+    Replays the launches that derive finds: programs in launch order on as many slots as registers and shared memory admit, in
+    lock step, through the L2 of the named GPU. Says of each tensor how often it is read and why again, and between which bounds
+    the sums lie. A machine file starts from a preset and changes numbers of it. Needs no GPU.
+    Example: ioaware simulate flash2 --machine H200 -p seq_len=65536 -p heads=4 -p head_dim=128
+    """
+    from ioaware.cli.simulation_tables import simulated_text
+    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.derivation.data_dependent import split_unknowns
+    from ioaware.machine import find_machine_or_file
+    from ioaware.simulation.simulate import simulate as run_simulated
+    from ioaware.targets.signature import infer_value
+    from ioaware.targets.target import load_target
+
+    found = find_machine_or_file(machine)
+    loaded = load_target(target)
+    named, data = split_unknowns(given)
+    params = loaded.resolve(named, typed=True)
+    chosen = {name: infer_value(text) for name, text in config.items()}
+    result = run_simulated(loaded, params, machine=found, gpu=find_gpu(gpu), autotune=chosen, data=data, cold=cold)
+    emit(result.to_dict, lambda: simulated_text(result), as_json=as_json, output=output)
+
+
+command = simulate

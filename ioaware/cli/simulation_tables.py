@@ -1,0 +1,98 @@
+"""A simulated result as text: requested and HBM bytes of each launch, what each tensor moves and why again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ioaware.cli.render import Row, assignments, facts, table
+from ioaware.cli.terminal_text import exact, printable
+from ioaware.display.units import UNKNOWN, bytes_text, times_text
+from ioaware.simulation.regimes import MEANING
+
+if TYPE_CHECKING:
+    from ioaware.result import Launch, Traffic
+    from ioaware.simulation.model import LaunchSimulation, Range, Simulated, TensorTraffic
+
+MOST_LAUNCHES = 20
+"""Launches whose tensors are shown."""
+
+
+def simulated_text(result: Simulated) -> Iterator[RenderableType]:
+    """Title, launches, tensors of each launch, totals, notes."""
+    title = f"simulate {result.target}  {assignments(result.params)}  on {result.machine}\n"
+    yield Text(printable(title))
+    pairs = [(one, how) for one, how in zip(result.launches, result.simulations, strict=True) if how is not None]
+    columns = ("launch", "grid", "at once", "waves", "requested reads", "hbm reads", "requested writes", "hbm writes")
+    yield table(columns, (_launch(one, how) for one, how in pairs))
+    for one, how in pairs[:MOST_LAUNCHES]:
+        yield Text(printable(f"\n{one.kernel}: {how.programs_per_sm} programs an SM, limited by {how.limited_by}"))
+        columns = ("tensor", "hbm reads", "distinct", "times", "if no wave shared", "hbm writes", "regime")
+        yield table(columns, map(_tensor, how.tensors))
+        for tensor in how.tensors:
+            if tensor.reason and tensor.regime:
+                yield Text(printable(f"{tensor.tensor}: {tensor.reason}; {MEANING[tensor.regime]}"))
+    if len(pairs) > MOST_LAUNCHES:
+        yield Text(f"\n{len(pairs) - MOST_LAUNCHES} more launches; --json has them all")
+    yield Text("")
+    yield facts(_totals(result))
+    yield Text("")
+    for note in dict.fromkeys([*result.notes, *(f"{one.kernel}: {note}" for one, _ in pairs for note in one.notes)]):
+        yield Text(printable(f"note: {note}"))
+
+
+def _launch(one: Launch, how: LaunchSimulation) -> Row:
+    requested, hbm = one.requested, one.hbm
+    return (
+        one.kernel,
+        " x ".join(map(str, one.grid)),
+        str(how.programs_at_once),
+        str(how.waves),
+        bytes_text(_sectors(requested, "read")),
+        bytes_text(hbm.read_bytes if hbm else None),
+        bytes_text(_sectors(requested, "write")),
+        bytes_text(hbm.write_bytes if hbm else None),
+    )
+
+
+def _sectors(traffic: Traffic | None, way: str) -> int | None:
+    """Sectors where they are known, which is what the L2 is asked for; elements otherwise."""
+    if traffic is None:
+        return None
+    sectors: int | None = getattr(traffic, f"{way}_sector_bytes")
+    return sectors if sectors is not None else getattr(traffic, f"{way}_bytes")
+
+
+def _tensor(one: TensorTraffic) -> Row:
+    times = one.times_read
+    return (
+        one.tensor,
+        bytes_text(one.read_bytes),
+        bytes_text(one.distinct_bytes),
+        times_text(times) if times else UNKNOWN,
+        bytes_text(one.by_wave_bytes),
+        bytes_text(one.write_bytes),
+        one.regime or UNKNOWN,
+    )
+
+
+def _totals(result: Simulated) -> Iterator[Row]:
+    for way, bounds in (("read", result.read_range), ("write", result.write_range)):
+        yield f"requested {way}s", _exact(_sectors(result.requested, way)), ""
+        moved: int | None = getattr(result.hbm, f"{way}_bytes") if result.hbm else None
+        yield f"hbm {way}s", _exact(moved), _between(bounds)
+        floor: int | None = getattr(result.compulsory, f"{way}_bytes") if result.compulsory else None
+        above = f"hbm is {times_text(moved / floor)} of it" if moved is not None and floor else ""
+        yield f"compulsory {way}s", _exact(floor), above
+
+
+def _exact(value: int | None) -> str:
+    return UNKNOWN if value is None else exact(value)
+
+
+def _between(bounds: Range) -> str:
+    low, high = bounds
+    return "" if low == high else f"between {exact(low)} and {'any number' if high is None else exact(high)}"

@@ -1,0 +1,145 @@
+"""A machine as a TOML file: a preset to start from, and the numbers that differ, each checked before it is believed.
+
+preset = "H200"
+name = "my H200"
+sms = 132
+[levels.l2]
+capacity_bytes = 62914560
+source = "calibrated 2026-11-22"
+[l2_model]
+partitions = 2
+dirty_share = 0.43
+capacity_spread = 0.02
+skew_spread = 0.1
+source = "calibrated 2026-11-22"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, cast
+
+from ioaware.errors import DataError, UsageError
+from ioaware.machine.model import L2Model, Level, Machine
+from ioaware.machine.presets import find_machine
+
+SUFFIX = ".toml"
+KEYS = frozenset({"preset", "name", "sms", "source", "levels", "l2_model"})
+LEVEL_KEYS = frozenset({"capacity_bytes", "bandwidth_bytes_per_s", "source"})
+MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_spread", "source"})
+
+
+def find_machine_or_file(name: str) -> Machine:
+    """Return the preset of that name, or the machine of a TOML file, whose name ends in `.toml`.
+
+    Raises `UsageError` for a name or file that does not exist, `DataError` for a file that is damaged or contradicts itself.
+    """
+    if not name.endswith(SUFFIX):
+        return find_machine(name)
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"machine file {name}: cannot be read ({error.strerror})", "Name a preset or a TOML file.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"machine file {name} is not text: {error.reason}") from error
+    return read_machine(text, name)
+
+
+def read_machine(text: str, where: str) -> Machine:
+    """Return the machine that the text of a file describes. Raises `DataError` naming `where` and the key."""
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DataError(f"machine file {where} is not TOML: {error}") from error
+    _known(data, KEYS, where, "")
+    try:
+        base = find_machine(_text(data, "preset", where))
+    except UsageError as error:
+        raise DataError(f"machine file {where}: {error.what}", error.remedy) from error
+    levels = data.get("levels", {})
+    if not isinstance(levels, Mapping):
+        raise DataError(f"machine file {where}: levels is not a table")
+    names = {level.name for level in base.levels}
+    _known(cast("Mapping[str, Any]", levels), frozenset(names), where, "levels.")
+    changed = tuple(_level(level, cast("Mapping[str, Any]", levels), where) for level in base.levels)
+    machine = replace(
+        base,
+        name=_text(data, "name", where) if "name" in data else base.name,
+        sms=int(_number(data, "sms", where, least=1, whole=True)) if "sms" in data else base.sms,
+        sms_source=str(data.get("source", where)) if "sms" in data else base.sms_source,
+        levels=changed,
+        l2_model=_model(data["l2_model"], where) if "l2_model" in data else base.l2_model,
+    )
+    if machine.level("l2").capacity_bytes >= machine.level("hbm").capacity_bytes:
+        raise DataError(f"machine file {where}: the L2 is not smaller than the HBM", "Correct levels.l2 or levels.hbm.")
+    if machine.level("shared").capacity_bytes > machine.level("l1").capacity_bytes:
+        raise DataError(f"machine file {where}: shared memory is part of the L1 but larger than it")
+    return machine
+
+
+def _level(level: Level, given: Mapping[str, Any], where: str) -> Level:
+    if level.name not in given:
+        return level
+    table, place = given[level.name], f"levels.{level.name}."
+    if not isinstance(table, Mapping):
+        raise DataError(f"machine file {where}: levels.{level.name} is not a table")
+    values = cast("Mapping[str, Any]", table)
+    _known(values, LEVEL_KEYS, where, place)
+    source = str(values.get("source", where))
+    if "capacity_bytes" in values:
+        capacity = int(_number(values, "capacity_bytes", where, place, least=1, whole=True))
+        level = replace(level, capacity_bytes=capacity, capacity_source=source)
+    if "bandwidth_bytes_per_s" in values:
+        bandwidth = _number(values, "bandwidth_bytes_per_s", where, place, least=1)
+        level = replace(level, bandwidth_bytes_per_s=bandwidth, bandwidth_source=source)
+    return level
+
+
+def _model(table: object, where: str) -> L2Model:
+    if not isinstance(table, Mapping):
+        raise DataError(f"machine file {where}: l2_model is not a table")
+    values, place = cast("Mapping[str, Any]", table), "l2_model."
+    _known(values, MODEL_KEYS, where, place)
+    partitions = _number(values, "partitions", where, place, least=1, most=2, whole=True)
+    return L2Model(
+        1 if partitions == 1 else 2,
+        _number(values, "dirty_share", where, place, least=0, most=1),
+        _number(values, "capacity_spread", where, place, least=0, most=0.9),
+        _number(values, "skew_spread", where, place, least=0, most=1),
+        _text(values, "source", where, place),
+    )
+
+
+def _known(given: Mapping[str, Any], keys: frozenset[str], where: str, place: str) -> None:
+    unknown = sorted(given.keys() - keys)
+    if unknown:
+        raise DataError(f"machine file {where}: unknown key {place}{unknown[0]}", f"Known: {', '.join(sorted(keys))}.")
+
+
+def _text(given: Mapping[str, Any], key: str, where: str, place: str = "") -> str:
+    value = given.get(key)
+    if not isinstance(value, str) or not value:
+        raise DataError(f"machine file {where}: {place}{key} is missing or no text")
+    return value
+
+
+def _number(
+    given: Mapping[str, Any],
+    key: str,
+    where: str,
+    place: str = "",
+    *,
+    least: float,
+    most: float = float("inf"),
+    whole: bool = False,
+) -> float:
+    value = given.get(key)
+    kinds = (int,) if whole else (int, float)
+    if not isinstance(value, kinds) or isinstance(value, bool) or not isfinite(value) or not least <= value <= most:
+        wanted = f"{'a whole number' if whole else 'a number'} from {least:g}" + (f" to {most:g}" if isfinite(most) else "")
+        raise DataError(f"machine file {where}: {place}{key} is {value!r}", f"It must be {wanted}.")
+    return float(value)

@@ -1,0 +1,114 @@
+"""What a simulation says: bytes at HBM, launch by launch and tensor by tensor, with the reason for what is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ioaware.result import Result
+from ioaware.simulation.cache import Reason
+from ioaware.simulation.regimes import Regime
+
+Range = tuple[int, int | None]
+"""Least and most bytes; None where nothing bounds them."""
+WHY: Mapping[Reason, str] = {
+    "wave": "a later wave of programs, after it had been replaced",
+    "capacity": "the same program, after it had been replaced",
+    "skew": "another program of the same wave, too far behind",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorTraffic:
+    """One tensor in one launch. `distinct_bytes` are read from HBM for the first time, `excess_bytes` again, by reason.
+
+    `by_wave_bytes`: what each wave touches, summed over waves, the reads if no wave finds anything of the wave before.
+    """
+
+    tensor: str
+    read_bytes: int
+    write_bytes: int
+    distinct_bytes: int
+    by_wave_bytes: int
+    excess_bytes: Mapping[Reason, int]
+    rewritten_bytes: int
+    left_dirty_bytes: int
+    regime: Regime | None
+
+    @property
+    def times_read(self) -> float | None:
+        """HBM reads over distinct bytes; None where nothing is read."""
+        return self.read_bytes / self.distinct_bytes if self.distinct_bytes else None
+
+    @property
+    def reason(self) -> str:
+        """Why it is read more than once; empty where it is not."""
+        worst = max(self.excess_bytes, key=lambda name: self.excess_bytes[name])
+        if not self.times_read or self.excess_bytes[worst] < 0.005 * self.distinct_bytes:
+            return ""
+        return f"read {self.times_read:.2f} times: again by {WHY[worst]}"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSimulation:
+    """One launch: how many programs ran at once, what each tensor moved, and between which bounds the sums may lie."""
+
+    programs_at_once: int
+    programs_per_sm: int
+    limited_by: str
+    waves: int
+    tensors: tuple[TensorTraffic, ...]
+    read_range: Range
+    write_range: Range
+    left_dirty_bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        tensors = [
+            {
+                "tensor": one.tensor,
+                "read_bytes": one.read_bytes,
+                "write_bytes": one.write_bytes,
+                "distinct_bytes": one.distinct_bytes,
+                "by_wave_bytes": one.by_wave_bytes,
+                "excess_bytes": {name: value for name, value in one.excess_bytes.items() if value},
+                "rewritten_bytes": one.rewritten_bytes,
+                "left_dirty_bytes": one.left_dirty_bytes,
+                **({"regime": one.regime} if one.regime else {}),
+                **({"reason": one.reason} if one.reason else {}),
+            }
+            for one in self.tensors
+        ]
+        return {
+            "programs_at_once": self.programs_at_once,
+            "programs_per_sm": self.programs_per_sm,
+            "limited_by": self.limited_by,
+            "waves": self.waves,
+            "hbm_read_range_bytes": list(self.read_range),
+            "hbm_write_range_bytes": list(self.write_range),
+            "left_dirty_bytes": self.left_dirty_bytes,
+            "tensors": tensors,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated(Result):
+    """A `Result` with its simulation: `simulations` launch by launch (None for an operator of torch's own)."""
+
+    machine: str = ""
+    cold: bool = False
+    simulations: tuple[LaunchSimulation | None, ...] = ()
+    read_range: Range = (0, None)
+    write_range: Range = (0, None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As every result's; each simulated launch has `simulation` beside `requested` and `hbm`."""
+        data = Result.to_dict(self)
+        for name in ("simulations", "read_range", "write_range"):
+            data.pop(name, None)
+        data["hbm_read_range_bytes"], data["hbm_write_range_bytes"] = list(self.read_range), list(self.write_range)
+        for launch, simulation in zip(data.get("launches", []), self.simulations, strict=True):
+            if simulation is not None:
+                launch["simulation"] = simulation.to_dict()
+        return data

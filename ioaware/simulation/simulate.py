@@ -1,0 +1,227 @@
+"""The simulate source: a target's launches replayed through a model of the L2 of a named GPU. Needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from triton.backends.compiler import GPUTarget
+
+from ioaware.analysis.ir import KernelTraffic
+from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
+from ioaware.compilation.launch_traffic import launch_touches
+from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
+from ioaware.compilation.triton_ir import first_ir, integer_at
+from ioaware.derivation.derive import Derived, derive
+from ioaware.errors import UsageError
+from ioaware.machine import Machine
+from ioaware.result import Launch, ParamValue, Result, Traffic
+from ioaware.simulation.launch import Replay, Unplaced, replay
+from ioaware.simulation.model import LaunchSimulation, Range, Simulated
+from ioaware.simulation.occupancy import Occupancy, occupancy
+from ioaware.simulation.sequence import LaunchMoved, Prepared, run
+from ioaware.targets.target import Target
+
+SECTOR_BYTES = 32
+SENSITIVE = 0.05
+"""A range wider than this share of the number makes the number worth a warning."""
+DEFAULT_WARPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Captured:
+    """A launch with all that its replay needs."""
+
+    launch: Launch
+    traffic: KernelTraffic
+    at_once: Occupancy
+    prepared: Prepared
+
+
+def simulate(
+    target: Target,
+    params: Mapping[str, ParamValue],
+    *,
+    machine: Machine,
+    gpu: GPUTarget = DEFAULT_GPU,
+    autotune: Mapping[str, ParamValue] | None = None,
+    data: Mapping[str, int] | None = None,
+    cold: bool = False,
+    ranges: bool = True,
+) -> Simulated:
+    """Replay the launches of `target` through the L2 of `machine`, kernels compiled for `gpu`.
+
+    `cold` empties the L2 before each launch and leaves out what is dirty at its end, as `measure` counts. Otherwise launches
+    find what the ones before left, and all that is dirty at the end of the last counts as written. `autotune` and `data` are as
+    in `derive`. Raises `UsageError` for what `derive` cannot derive or bound, and for launches too large to replay.
+    """
+    derived = derive(target, params, gpu=gpu, autotune=autotune, data=data)
+    captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu)
+    numbers: dict[int, int] = {}
+    sizes: list[int] = []
+    launches = _launches(derived, captured, machine, gpu, numbers, sizes)
+    try:
+        done = run(
+            [one.prepared for one in launches],
+            sizes,
+            machine.level("l2").capacity_bytes,
+            machine.l2_model,
+            cold=cold,
+            ranges=ranges,
+        )
+    except ValueError as error:
+        raise UsageError(f"{target.name} cannot be simulated: {error}", "Choose smaller sizes.") from error
+    moved = done.launches
+    simulations = [
+        _simulation(one, end, replayed, reads, writes, derived)
+        for one, end, replayed, reads, writes in zip(launches, moved, done.replays, done.reads, done.writes, strict=True)
+    ]
+    return _result(derived, machine, launches, moved, simulations, cold=cold, varied=done.varied)
+
+
+def _launches(
+    derived: Derived, captured: Capture, machine: Machine, gpu: GPUTarget, numbers: dict[int, int], sizes: list[int]
+) -> list[_Captured]:
+    """The Triton launches, each with the numbers of the storages of its arguments."""
+    found: list[_Captured] = []
+    for event, launch, kernel in zip(captured.events, derived.launches, derived.kernels, strict=True):
+        if not isinstance(event, CapturedLaunch) or kernel is None:
+            continue
+        storage: dict[str, int] = {}
+        for name, tensor in _tensors(event.arguments):
+            if tensor.storage not in numbers:
+                numbers[tensor.storage] = len(sizes)
+                sizes.append(integer_at(tensor.storage_bytes, captured.values))
+            storage[name] = numbers[tensor.storage]
+        at_once = occupancy(
+            machine,
+            warps=int(event.options.get("num_warps", DEFAULT_WARPS)),
+            registers=launch.registers,
+            shared_bytes=launch.shared_bytes or 0,
+        )
+        make = _replay(event, captured.values, gpu, at_once.programs, frozenset(storage))
+        found.append(_Captured(launch, kernel, at_once, Prepared(make, storage)))
+    return found
+
+
+def _replay(
+    event: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget, slots: int, known: frozenset[str]
+) -> Callable[[float], Replay]:
+    touches, programs = launch_touches(event, values, gpu)
+    concurrent = "ttg.warp_specialize" in first_ir(event, values, gpu).text
+    return lambda skew: replay(event.name, touches, programs, slots, known=known, concurrent=concurrent, skew=skew)
+
+
+def _tensors(arguments: Mapping[str, Any]) -> list[tuple[str, TensorValue]]:
+    """The tensors among a launch's arguments, by the names that its accesses have."""
+    found: list[tuple[str, TensorValue]] = []
+    for name, value in arguments.items():
+        items = items_of(value)
+        if isinstance(value, TensorValue):
+            found.append((name, value))
+        elif isinstance(value, DescriptorValue):
+            found.append((name, value.base))
+        elif items is not None:
+            found += _tensors({f"{name}[{index}]": item for index, item in enumerate(items)})
+    return found
+
+
+def _simulation(
+    one: _Captured, moved: LaunchMoved, replayed: Replay, reads: Sequence[int], writes: Sequence[int], derived: Derived
+) -> LaunchSimulation:
+    """The launch with the range of what it moves."""
+    read_range: Range = (min(reads), max(reads))
+    write_range: Range = (min(writes), max(writes))
+    for access in replayed.unplaced:
+        read_range, write_range = _widened(one, access, derived, read_range, write_range)
+    waves = int(replayed.programs.wave.max(initial=-1)) + 1
+    return LaunchSimulation(
+        one.at_once.programs,
+        one.at_once.per_sm,
+        one.at_once.limit,
+        waves,
+        moved.tensors,
+        read_range,
+        write_range,
+        moved.left_dirty_bytes,
+    )
+
+
+def _widened(one: _Captured, access: Unplaced, derived: Derived, read: Range, write: Range) -> tuple[Range, Range]:
+    """Ranges with an access of which data decide the place: nothing of it at least, all that it requests at most."""
+    known, values = one.traffic.accesses[access.number], derived.values
+    bytes_ = known.bytes.evaluate(values) if known.bytes.symbols <= values.keys() else None
+    if bytes_ is None:
+        missing = ", ".join(sorted(known.bytes.symbols - values.keys()))
+        raise UsageError(
+            f"{derived.target} cannot be bounded: {one.launch.kernel} goes by {missing}",
+            f"Give it a value, as in -p '{missing.split(', ')[0]}=0'.",
+        )
+    lanes = int(bytes_) // known.element_bytes  # pyright: ignore[reportArgumentType]
+    most = lanes * max(SECTOR_BYTES, known.element_bytes)
+    if access.kind != "write":
+        read = (read[0], None if read[1] is None else read[1] + most)
+    if access.kind != "read":
+        write = (write[0], None if write[1] is None else write[1] + most)
+    return read, write
+
+
+def _result(
+    derived: Derived,
+    machine: Machine,
+    launches: Sequence[_Captured],
+    moved: Sequence[LaunchMoved],
+    simulations: Sequence[LaunchSimulation],
+    *,
+    cold: bool,
+    varied: bool,
+) -> Simulated:
+    pairs = iter(zip(launches, moved, simulations, strict=True))
+    out: list[Launch] = []
+    found: list[LaunchSimulation | None] = []
+    for launch in derived.launches:
+        if launch.origin != "triton":
+            out.append(launch)
+            found.append(None)
+            continue
+        _, end, simulation = next(pairs)
+        out.append(replace(launch, hbm=Traffic(end.read_bytes, end.write_bytes), exact=False))
+        found.append(simulation)
+    reads, writes = sum(one.read_bytes for one in moved), sum(one.write_bytes for one in moved)
+    known = {f.name: getattr(derived, f.name) for f in fields(Result)}
+    ranges = [_added([getattr(one, name) for one in simulations]) for name in ("read_range", "write_range")]
+    known |= {
+        "source": "simulate",
+        "hbm": Traffic(reads, writes),
+        "exact": False,
+        "launches": tuple(out),
+        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, cold=cold, varied=varied)),
+    }
+    return Simulated(
+        **known, machine=machine.name, cold=cold, simulations=tuple(found), read_range=ranges[0], write_range=ranges[1]
+    )
+
+
+def _added(parts: Sequence[Range]) -> Range:
+    most = [high for _, high in parts if high is not None]
+    return sum(low for low, _ in parts), sum(most) if len(most) == len(parts) else None
+
+
+def _notes(machine: Machine, reads: int, writes: int, ranges: Sequence[Range], *, cold: bool, varied: bool) -> list[str]:
+    """What the numbers rest on."""
+    model = machine.l2_model
+    notes = [
+        f"L2 of {machine.name}: {machine.level('l2').capacity_bytes} bytes, {model.partitions} partitions, least recently used "
+        f"replaced ({model.source})",
+        "programs of a wave advance in lock step by bytes requested; the L1 is left out",
+    ]
+    if not varied:
+        notes.append("no range: the launches are too large to be replayed for every variant")
+    for name, number, (low, high) in (("reads", reads, ranges[0]), ("writes", writes, ranges[1])):
+        if high is None or high - low > SENSITIVE * max(number, 1):
+            most = "any number" if high is None else f"{high}"
+            notes.append(f"HBM {name} are uncertain: {low} to {most} bytes over the capacities and skews that are possible")
+    if cold:
+        notes.append("the L2 is emptied before each launch, and what a launch leaves dirty in it is not counted as written")
+    return notes
