@@ -124,7 +124,7 @@ def simulate(
 ) -> Simulated:
     """Predict the bytes between HBM and the L2 that the kernels of `target` move. Needs no GPU.
 
-    `machine` is a preset or a TOML file: the GPU whose L2 and SMs are modelled. `gpu`, `config` and `params` are as in `derive`.
+    `machine` is a preset or a TOML file: the GPU whose L2 and SMs are modelled. `gpu`, `config`, `params`: as in `derive`.
     `cold` empties the L2 before each launch and leaves dirty lines unwritten, as `measure` does. Raises `UsageError` for what
     cannot be derived, bounded or replayed, `DataError` for a damaged machine file.
     """

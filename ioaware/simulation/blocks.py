@@ -33,7 +33,7 @@ class Rectangle:
 
 
 def rectangles(addresses: Numbers, element_bytes: int) -> list[Rectangle]:
-    """Cover the bytes at sorted or unsorted element addresses, each byte once, by as few rectangles as rows of one pitch make."""
+    """Cover the bytes of elements at these addresses, each byte once, by rectangles of rows of one pitch."""
     starts = np.unique(addresses)
     if not starts.size:
         return []
@@ -89,12 +89,10 @@ class Blocks:
         if self.plain:
             if part.rows > 1 and part.run < part.pitch:
                 for row in range(part.rows):
-                    yield (
-                        _rounded(start + row * part.pitch, self.columns),
-                        _rounded(start + row * part.pitch + part.run, self.columns),
-                    )
+                    at = start + row * part.pitch
+                    yield self.rounded(at), self.rounded(at + part.run)
             else:
-                yield _rounded(start, self.columns), _rounded(start + part.bytes, self.columns)
+                yield self.rounded(start), self.rounded(start + part.bytes)
             return
         across = -(-self.pitch // self.columns)
         row, column = start // self.pitch, start % self.pitch
@@ -125,19 +123,17 @@ class Blocks:
 
 def masks(begin: Numbers, end: Numbers) -> Masks:
     """Bits from `begin` up to `end`, exclusive, of at most 64."""
-    ones = np.uint64(0xFFFFFFFFFFFFFFFF)
     length = (end - begin).astype(np.uint64)
-    return np.where(
-        length > 0, (ones >> (np.uint64(64) - np.maximum(length, np.uint64(1)))) << begin.astype(np.uint64), np.uint64(0)
-    )
+    ones = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - np.maximum(length, np.uint64(1)))
+    return np.where(length > 0, ones << begin.astype(np.uint64), np.uint64(0))
 
 
 def _rounded(value: Numbers, step: int) -> Numbers:
     return (2 * value + step) // (2 * step) if step > 1 else value
 
 
-def cut(parts: Sequence[Rectangle], alignment: int, size_bytes: int, unit_bytes: int) -> Blocks:
-    """Choose the blocks of a tensor of so many bytes that is accessed in these rectangles, at multiples of `alignment`.
+def cut(parts: Sequence[Rectangle], alignment: int, unit_bytes: int) -> Blocks:
+    """Choose the blocks of a tensor that is accessed in these rectangles, at multiples of `alignment`.
 
     `unit_bytes` is the size that units shall have.
     """

@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 READ, WRITE, ATOMIC = 0, 1, 2
 Reason = Literal["wave", "capacity", "skew"]
 REASONS: tuple[Reason, ...] = ("wave", "capacity", "skew")
-HOME, COPY = 0, 2
-FULL = (1 << 64) - 1
+COPY = 2
+"""In a key, beside the unit: bit 0 says which partition holds an entry, this bit that it is a copy from the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,18 @@ class L2:
         self._seen: dict[int, int] = {}
         self._written: dict[int, int] = {}
         self._last: dict[int, tuple[int, int]] = {}
+        self._weights = [size / shape.partitions for size in block_bytes]
         self._used = 0.0
         self._dirty_used = 0.0
 
     def run(self, events: Iterable[Event]) -> None:
         """Replay events in order."""
-        replay = self._plain if self.shape.partitions == 1 else self._split
         for event in events:
-            self._tensor[event.unit] = event.tensor
-            replay(event)
+            if event.unit not in self._tensor:
+                self._tensor[event.unit] = event.tensor
+            missing = self._write(event) if event.kind != READ else self._read(event)
+            if missing:
+                self._shrink()
             self._last[event.unit] = (event.wave, event.program)
 
     def forget(self, *, write_back: bool) -> None:
@@ -107,56 +110,56 @@ class L2:
         return left
 
     def _weight(self, key: int) -> float:
-        return self.block_bytes[self._tensor[key >> 2]] / self.shape.partitions
+        return self._weights[self._tensor[key >> 2]]
 
-    def _plain(self, event: Event) -> None:
-        key = event.unit << 2
-        if event.kind != WRITE:
-            missing = self._touch(key, event.mask)
+    def _read(self, event: Event) -> bool:
+        """Look blocks up, in the home partition and the reader's own; return whether anything was put in."""
+        key, mask = event.unit << 2, event.mask
+        if self.shape.partitions == 1:
+            missing = self._touch(key, mask, event.tensor)
             if missing:
                 self._fetched(event, key, missing)
-            if event.kind == ATOMIC:
-                self._soil(key, event.mask)
-        else:
-            self._touch(key, event.mask)
-            self._soil(key, event.mask)
-        self._shrink()
+            return bool(missing)
+        put = 0
+        for side in (0, 1):
+            if event.sides >> side & 1:
+                missing = self._touch(key | side, mask, event.tensor)
+                if missing:
+                    self._fetched(event, key | side, missing)
+                    put = 1
+                missing = self._touch(key | COPY | side, mask, event.tensor)
+                if missing:
+                    put = 1
+                    missing = self._touch(key | (1 - side), missing, event.tensor)
+                    if missing:
+                        self._fetched(event, key | (1 - side), missing)
+        return bool(put)
 
-    def _split(self, event: Event) -> None:
+    def _write(self, event: Event) -> bool:
+        """Change blocks at their home; an atomic reads those that are not there."""
         base, mask = event.unit << 2, event.mask
-        if event.kind == READ:
-            for side in (0, 1):
-                if event.sides >> side & 1:
-                    missing = self._touch(base | HOME | side, mask)
-                    if missing:
-                        self._fetched(event, base | HOME | side, missing)
-                    missing = self._touch(base | COPY | side, mask)
-                    if missing:
-                        missing = self._touch(base | HOME | (1 - side), missing)
-                        if missing:
-                            self._fetched(event, base | HOME | (1 - side), missing)
-        else:
-            for side in (0, 1):
-                missing = self._touch(base | HOME | side, mask)
-                if missing and event.kind == ATOMIC:
-                    self._fetched(event, base | HOME | side, missing)
-                self._soil(base | HOME | side, mask)
+        for side in range(self.shape.partitions):
+            missing = self._touch(base | side, mask, event.tensor)
+            if missing and event.kind == ATOMIC:
+                self._fetched(event, base | side, missing)
+            self._soil(base | side, mask)
+            if self.shape.partitions == 2:
                 self._drop(base | COPY | side, mask)
-        self._shrink()
+        return True
 
-    def _touch(self, key: int, mask: int) -> int:
+    def _touch(self, key: int, mask: int, tensor: int) -> int:
         """Make blocks of an entry the most recently used; return those that were not there."""
-        held = self._held.get(key)
+        entries = self._held
+        held = entries.get(key)
         if held is None:
-            self._held[key] = mask
-            missing = mask
+            entries[key] = missing = mask
         else:
-            self._held.move_to_end(key)
+            entries.move_to_end(key)
             missing = mask & ~held
-            if missing:
-                self._held[key] = held | mask
-        if missing:
-            self._used += missing.bit_count() * self._weight(key)
+            if not missing:
+                return 0
+            entries[key] = held | mask
+        self._used += missing.bit_count() * self._weights[tensor]
         return missing
 
     def _drop(self, key: int, mask: int) -> None:

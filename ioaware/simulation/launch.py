@@ -58,7 +58,8 @@ def replay(
 ) -> Replay:
     """Place the programs of a launch on `slots` and find where each access starts, when.
 
-    `known` are the arguments whose memory is known. `concurrent`: the kernel's warps do different things at once. `skew` holds back the first programs evenly, the last by that share of the longest program's time. Raises `ValueError` for a
+    `known` are the arguments whose memory is known. `concurrent`: the kernel's warps do different things at once. `skew`
+    holds back the first programs evenly, the last by that share of the longest program's time. Raises `ValueError` for a
     launch that is too large.
     """
     placed: list[Touch] = []
@@ -138,7 +139,7 @@ def layout(replays: Sequence[Replay], storage_of: Sequence[Mapping[str, int]], s
     cuts: list[Blocks] = []
     first = 0
     for one in stored:
-        blocks = cut(one.parts, one.alignment, one.size_bytes, min(unit, max(256, one.size_bytes // 256)))
+        blocks = cut(one.parts, one.alignment, min(unit, max(256, one.size_bytes // 256)))
         cuts.append(replace(blocks, first_unit=first))
         first += -(-one.size_bytes // blocks.unit_bytes) + 64
     return cuts

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import exp
 from typing import Literal
 
+Policy = Literal["lru", "random", "sawtooth"]
 Regime = Literal["compulsory", "between", "thrashing", "leaking"]
 MEANING: dict[Regime, str] = {
     "compulsory": "read once: waves find in the L2 what waves before them read",
@@ -37,7 +38,7 @@ def sweep_bytes(
     at_once: int,
     footprint_bytes: float,
     capacity_bytes: float,
-    policy: Literal["lru", "random", "sawtooth"],
+    policy: Policy,
 ) -> float:
     """Return HBM reads of K and V in bytes, by the closed form of the policy."""
     pairs, live = incidences(heads, rows, at_once), live_heads(heads, rows, at_once) * footprint_bytes

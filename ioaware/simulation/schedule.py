@@ -27,7 +27,7 @@ def schedule(durations: Times, slots: int, delays: Times | None = None) -> Sched
     numbers = np.arange(count, dtype=np.int64)
     wave = numbers // slots
     if delays is None and count and durations.min() == durations.max():
-        return Schedule(wave * float(durations[0]), numbers % slots, wave)
+        return Schedule((wave * float(durations[0])).astype(np.float64), numbers % slots, wave)
     begun = np.zeros(slots) if delays is None else delays
     start, slot = np.empty(count), np.empty(count, dtype=np.int64)
     free = sorted((float(time), at) for at, time in enumerate(begun[: min(slots, max(count, 1))]))

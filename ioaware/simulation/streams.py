@@ -218,34 +218,32 @@ def _stride(moving: Poly, loop: str) -> int | None:
 def raw(found: Starts, blocks: Blocks) -> Iterator[Raw]:
     """The units that these executions touch."""
     if found.count is not None and blocks.plain:
-        yield _runs(found, blocks)
+        yield _runs(found, found.count, blocks)
         return
     if found.count is not None:
-        found = _unrolled(found)
+        found = _unrolled(found, found.count)
     for part in found.parts:
         for low, high in blocks.intervals(found.base, part):
             which, unit, mask = blocks.units(low, high)
             yield Raw(found.time[which], unit, mask, found.sides[which], found.program[which])
 
 
-def _unrolled(found: Starts) -> Starts:
-    assert found.count is not None
-    total = int(found.count.sum())
+def _unrolled(found: Starts, count: Numbers) -> Starts:
+    total = int(count.sum())
     if total > MOST_EXECUTIONS:
         raise ValueError(f"{total} executions are too many to go through")
-    row = np.repeat(np.arange(found.count.size), found.count)
-    turn = np.arange(total) - (np.cumsum(found.count) - found.count)[row]
+    row = np.repeat(np.arange(count.size), count)
+    turn = np.arange(total) - (np.cumsum(count) - count)[row]
     base, time = found.base[row] + found.stride * turn, found.time[row] + found.step * turn
     return Starts(base, time, found.program[row], found.sides[row], found.parts)
 
 
-def _runs(found: Starts, blocks: Blocks) -> Raw:
+def _runs(found: Starts, count: Numbers, blocks: Blocks) -> Raw:
     """Runs of tiles without gaps: each unit once, when the run gets to it."""
-    assert found.count is not None
     tile = abs(found.stride)
     start = found.base + found.parts[0].offset
-    begin = start if found.stride > 0 else start - tile * (found.count - 1)
-    low, high = blocks.rounded(begin), blocks.rounded(begin + tile * found.count)
+    begin = start if found.stride > 0 else start - tile * (count - 1)
+    low, high = blocks.rounded(begin), blocks.rounded(begin + tile * count)
     row, unit, mask = blocks.units(low, high)
     edge = (unit - blocks.first_unit) * blocks.unit_bytes
     if found.stride > 0:

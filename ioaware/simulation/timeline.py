@@ -176,8 +176,8 @@ class Timeline:
                 self._found.append(Executions(item, env[""], env, time + within, loop, low, high, step, conditions))
                 within += self._sizes[item] if not conditions else 0.0
             else:
-                assert isinstance(item.scope, Condition)
-                self._leaf(item, loop, env, time + within, low, high, step, (*conditions, item.scope.truth))
+                truth = item.scope.truth if isinstance(item.scope, Condition) else ONE
+                self._leaf(item, loop, env, time + within, low, high, step, (*conditions, truth))
 
     def _iteration(self, branch: Branch) -> float:
         """The time of one iteration: what happens under a condition is taken to happen rarely, if anything else happens."""
@@ -200,8 +200,8 @@ class Timeline:
         return inner, parent
 
     def _met(self, branch: Branch, env: Columns) -> NDArray[np.intp]:
-        assert isinstance(branch.scope, Condition)
-        return np.flatnonzero(np.broadcast_to(numeric(branch.scope.truth, env), env[""].shape))
+        truth = branch.scope.truth if isinstance(branch.scope, Condition) else ONE
+        return np.flatnonzero(np.broadcast_to(numeric(truth, env), env[""].shape))
 
 
 def _rows(env: Columns, rows: NDArray[np.intp]) -> Columns:
