@@ -51,6 +51,7 @@ VERBS: Mapping[str, Verb] = {
     "simulate": Verb(
         "ioaware.cli.commands.simulate", "Bytes at HBM by a model of the L2 and the order of programs; needs no GPU."
     ),
+    "accuracy": Verb("ioaware.cli.commands.accuracy", "Predicted bytes against every recorded counter."),
     "measure": Verb("ioaware.cli.commands.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
     "bench": Verb("ioaware.cli.commands.bench", "The speed of attention against every other back end, in one interleaved run."),
     "sweep": Verb("ioaware.cli.commands.sweep", "Run a study into a store; an interrupted sweep continues."),

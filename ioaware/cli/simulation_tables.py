@@ -1,4 +1,4 @@
-"""A simulated result as text: requested and HBM bytes of each launch, what each tensor moves and why again."""
+"""Simulated results as text: bytes of each launch, what each tensor moves and why again; and how accurate all that is."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from rich.text import Text
 
 from ioaware.cli.render import Row, assignments, facts, table
 from ioaware.cli.terminal_text import exact, printable
-from ioaware.display.units import UNKNOWN, bytes_text, times_text
+from ioaware.display.units import UNKNOWN, bytes_text, percent_text, times_text
 from ioaware.simulation.regimes import MEANING
 
 if TYPE_CHECKING:
     from ioaware.result import Launch, Traffic
+    from ioaware.simulation.accuracy import Accuracy, Compared
+    from ioaware.simulation.accuracy import Row as AccuracyRow
     from ioaware.simulation.model import LaunchSimulation, Range, Simulated, TensorTraffic
 
 MOST_LAUNCHES = 20
@@ -96,3 +98,29 @@ def _exact(value: int | None) -> str:
 def _between(bounds: Range) -> str:
     low, high = bounds
     return "" if low == high else f"between {exact(low)} and {'any number' if high is None else exact(high)}"
+
+
+def accuracy_text(result: Accuracy) -> Iterator[RenderableType]:
+    """Rows by family and place, outliers, points without prediction."""
+    columns = ("family", "place", "counted", "median", "95 %", "worst", "in range", "too small", "worst of these")
+    yield table(columns, map(_accuracy_row, result.rows), left=2)
+    if result.outliers:
+        yield Text(f"\n{len(result.outliers)} outliers, more than 5 % off")
+        columns = ("point", "kernel", "place", "predicted", "counted", "error", "why")
+        yield table(columns, map(_outlier, result.outliers), left=3)
+    if result.without:
+        yield Text(f"\n{len(result.without)} points without prediction")
+        yield table(("point", "why"), result.without, left=2)
+
+
+def _accuracy_row(row: AccuracyRow) -> Row:
+    shares = [percent_text(value) for value in (row.median, row.high, row.worst)] if row.count else [UNKNOWN] * 3
+    inside = f"{row.inside} of {row.count + row.small}" if row.place.startswith("HBM") else UNKNOWN
+    small = (str(row.small), bytes_text(row.worst_small_bytes)) if row.small else ("0", UNKNOWN)
+    return (row.family, row.place, str(row.count), *shares, inside, *small)
+
+
+def _outlier(one: Compared) -> Row:
+    error = (one.predicted - one.counted) / one.counted
+    signed = f"{'+' if error > 0 else ''}{percent_text(error)}"
+    return (one.point, one.kernel, one.place, bytes_text(one.predicted), bytes_text(one.counted), signed, one.explanation)

@@ -32,14 +32,14 @@ class CacheShape:
 
 
 class Event(NamedTuple):
-    """Touches of one unit at one time, merged. `sides` has a bit for each partition whose SMs take part.
+    """Touches of one unit at one time, merged: `left` and `right` are the blocks that SMs of each partition touch.
 
     `wave` and `program` are those of the first program that takes part.
     """
 
     unit: int
-    mask: int
-    sides: int
+    left: int
+    right: int
     kind: int
     tensor: int
     wave: int
@@ -114,15 +114,15 @@ class L2:
 
     def _read(self, event: Event) -> bool:
         """Look blocks up, in the home partition and the reader's own; return whether anything was put in."""
-        key, mask = event.unit << 2, event.mask
+        key = event.unit << 2
         if self.shape.partitions == 1:
-            missing = self._touch(key, mask, event.tensor)
+            missing = self._touch(key, event.left | event.right, event.tensor)
             if missing:
                 self._fetched(event, key, missing)
             return bool(missing)
         put = 0
-        for side in (0, 1):
-            if event.sides >> side & 1:
+        for side, mask in ((0, event.left), (1, event.right)):
+            if mask:
                 missing = self._touch(key | side, mask, event.tensor)
                 if missing:
                     self._fetched(event, key | side, missing)
@@ -137,7 +137,7 @@ class L2:
 
     def _write(self, event: Event) -> bool:
         """Change blocks at their home; an atomic reads those that are not there."""
-        base, mask = event.unit << 2, event.mask
+        base, mask = event.unit << 2, event.left | event.right
         for side in range(self.shape.partitions):
             missing = self._touch(base | side, mask, event.tensor)
             if missing and event.kind == ATOMIC:

@@ -152,7 +152,14 @@ def launch_events(one: Replay, names: Mapping[str, int], cuts: Sequence[Blocks])
     for tensor, kind, found in zip(one.tensors, one.kinds, one.starts, strict=True):
         number = names[tensor]
         for start in found:
-            if start.count is not None:
-                quantum = max(quantum, cuts[number].unit_bytes / abs(start.stride) * start.step)
+            quantum = max(quantum, _crossing(start, cuts[number]))
             parts += [Tagged(touched, number, kind) for touched in raw(start, cuts[number])]
     return list(events(parts, quantum, one.programs.wave))
+
+
+def _crossing(start: Starts, blocks: Blocks) -> float:
+    """The time that a run of tiles takes through one unit; a run that comes again sooner than that shall not be one event."""
+    if start.count is None or not start.count.size:
+        return 0.0
+    tiles = min(blocks.unit_bytes / abs(start.stride), float(np.median(start.count)))
+    return tiles * start.step

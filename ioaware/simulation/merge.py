@@ -10,6 +10,10 @@ import numpy as np
 from ioaware.simulation.cache import Event
 from ioaware.simulation.streams import Numbers, Raw
 
+NOTHING = np.uint64(0)
+ROUNDING = 1e-6
+"""Of a quantum: sums of floats that are a whole number of them may fall short."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
@@ -33,15 +37,15 @@ def events(parts: Sequence[Tagged], quantum: float, wave: Numbers) -> Iterator[E
     tensor = np.repeat([part.tensor for part in parts], [part.raw.time.size for part in parts])
     if not time.size:
         return
-    epoch = np.floor(time / quantum).astype(np.int64) if quantum > 0 else np.unique(time, return_inverse=True)[1]
+    epoch = np.floor(time / quantum + ROUNDING).astype(np.int64) if quantum > 0 else np.unique(time, return_inverse=True)[1]
     order = np.lexsort((program, time, kind, unit, epoch))
     epoch, unit, kind = epoch[order], unit[order], kind[order]
     new = np.ones(order.size, dtype=bool)
     new[1:] = (epoch[1:] != epoch[:-1]) | (unit[1:] != unit[:-1]) | (kind[1:] != kind[:-1])
     first = np.flatnonzero(new)
-    mask = np.bitwise_or.reduceat(mask[order], first)
-    sides = np.bitwise_or.reduceat(sides[order], first)
+    mask, sides = mask[order], sides[order]
+    left, right = (np.bitwise_or.reduceat(np.where(sides & side, mask, NOTHING), first) for side in (1, 2))
     time, tensor, program = time[order][first], tensor[order][first], program[order][first]
     by_time = np.argsort(time, kind="stable")
-    columns = (unit[first], mask, sides, kind[first], tensor, wave[program], program)
+    columns = (unit[first], left, right, kind[first], tensor, wave[program], program)
     yield from map(Event._make, zip(*(column[by_time].tolist() for column in columns), strict=True))

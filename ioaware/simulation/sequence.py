@@ -131,7 +131,7 @@ def by_wave(events: Sequence[Event], cuts: Sequence[Blocks]) -> list[float]:
     of: dict[int, int] = {}
     for event in events:
         if event.kind == READ:
-            seen[event.wave, event.unit] |= event.mask
+            seen[event.wave, event.unit] |= event.left | event.right
             of[event.unit] = event.tensor
     total = [0.0] * len(cuts)
     for (_, unit), mask in seen.items():

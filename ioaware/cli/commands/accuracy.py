@@ -1,0 +1,43 @@
+"""`ioaware accuracy`: predictions of HBM bytes against every recorded counter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.options import json_option, output_option, verb
+from ioaware.cli.output import emit, progress
+
+
+@verb
+@click.option("--predict", "again", is_flag=True, help="Simulate every recorded point anew, which takes minutes.")
+@click.option("--predictions", type=click.Path(path_type=Path), help="Predictions to compare or write.  [default: recorded]")
+@click.option("--only", metavar="TEXT", default="", help="Points whose target has this in its name.")
+@json_option
+@output_option("Write here instead of to stdout.")
+def accuracy(again: bool, predictions: Path | None, only: str, as_json: bool, output: Path | None) -> None:
+    """Errors of predicted bytes against counters of an H200, by kernel family and place, and every outlier with its cause.
+
+    Compares the recorded predictions of `simulate` with the recorded measurements. --predict makes the predictions anew;
+    third-party targets need the checkouts that FOREIGN_... variables name, and are listed as without prediction otherwise.
+    Example: ioaware accuracy --only flash2
+    """
+    from ioaware.cli.simulation_tables import accuracy_text
+    from ioaware.machine import find_machine_or_file
+    from ioaware.simulation import predictions as files
+    from ioaware.simulation.accuracy import compare
+
+    path = predictions or files.PREDICTIONS
+    points = [one for one in files.measured_points() if only in one.target]
+    found = files.read_predictions(path)
+    if again:
+        machine = find_machine_or_file("H200")
+        kept = [one for one in found if only not in one.target]
+        found = [*kept, *files.predict_all(points, machine, [], progress)]
+        files.write_predictions(found, path)
+    result = compare(points, found)
+    emit(result.to_dict, lambda: accuracy_text(result), as_json=as_json, output=output)
+
+
+command = accuracy

@@ -1,0 +1,105 @@
+"""Predictions of recorded points, on disk one a line, and how they are made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ioaware._atomic_file import atomic_write
+from ioaware.errors import DataError, IoawareError
+from ioaware.machine import Machine
+from ioaware.result import Launch, Result
+from ioaware.result_file import read_jsonl
+from ioaware.simulation.accuracy import PredictedLaunch, Prediction, key_of
+from ioaware.simulation.model import LaunchSimulation
+
+RECORDED = Path(__file__).resolve().parent.parent / "recorded"
+PREDICTIONS = RECORDED / "simulated" / "predictions.jsonl"
+SCHEMA = 1
+
+
+def measured_points(folder: Path = RECORDED) -> list[Result]:
+    """Return every measured point with HBM bytes under a folder, file by file."""
+    found: list[Result] = []
+    for path in sorted([*folder.glob("*.jsonl"), *folder.glob("foreign/*.jsonl")]):
+        found += [one for one in read_jsonl(path) if one.source == "measure" and one.hbm is not None]
+    return found
+
+
+def predict_point(measured: Result, machine: Machine) -> Prediction:
+    """Simulate a recorded point as it was measured, the L2 empty before each launch."""
+    from ioaware.simulation.simulate import simulate
+    from ioaware.targets.target import load_target
+
+    try:
+        target = load_target(measured.target)
+        done = simulate(target, target.resolve(measured.params), machine=machine, cold=True)
+    except (IoawareError, ImportError, FileNotFoundError) as error:
+        return Prediction(measured.target, measured.params, failed=str(error).splitlines()[0])
+    pairs = zip(done.launches, done.simulations, strict=True)
+    capacity = machine.level("l2").capacity_bytes
+    launches = tuple(_launch(launch, how, capacity) for launch, how in pairs if how is not None)
+    return Prediction(measured.target, measured.params, launches)
+
+
+def _launch(launch: Launch, how: LaunchSimulation, capacity_bytes: int) -> PredictedLaunch:
+    requested, hbm = launch.requested, launch.hbm
+    reads, writes = (hbm.read_bytes or 0, hbm.write_bytes or 0) if hbm else (0, 0)
+    sectors = requested and requested.read_sector_bytes, requested and requested.write_sector_bytes
+    elements = requested and requested.read_bytes, requested and requested.write_bytes
+    added = (requested.atomic_bytes or 0) if requested else 0
+    written = sectors[1] if sectors[1] is not None else elements[1]
+    return PredictedLaunch(
+        launch.kernel,
+        sectors[0] if sectors[0] is not None else elements[0],
+        None if written is None else written + added,
+        reads,
+        writes,
+        how.read_range,
+        how.write_range,
+        fills_l2=reads + writes + how.left_dirty_bytes > capacity_bytes,
+    )
+
+
+def predict_all(
+    points: Iterable[Result], machine: Machine, known: Iterable[Prediction], told: Callable[[str], None]
+) -> Iterator[Prediction]:
+    """Predict each point that is not among the known ones; `told` is called with the name of each."""
+    by_key = {key_of(one.target, one.params): one for one in known}
+    for point in points:
+        key = key_of(point.target, point.params)
+        if key not in by_key:
+            told(key)
+            by_key[key] = predict_point(point, machine)
+        yield by_key[key]
+
+
+def write_predictions(predictions: Iterable[Prediction], path: Path) -> None:
+    """Write one line each."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as place:
+        lines = (json.dumps({"schema": SCHEMA, **asdict(one)}, separators=(",", ":")) for one in predictions)
+        place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read_predictions(path: Path = PREDICTIONS) -> list[Prediction]:
+    """Return the predictions of a file. Raises `DataError` for one that is damaged; a file that is not there has none."""
+    import msgspec
+
+    if not path.exists():
+        return []
+    found: list[Prediction] = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            data: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+            if data.pop("schema", None) != SCHEMA:
+                raise ValueError("another schema")
+            found.append(msgspec.convert(data, Prediction))
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise DataError(
+                f"{path}:{number}: not a prediction ({error})", "Make it again: ioaware accuracy --predict."
+            ) from error
+    return found

@@ -1,0 +1,63 @@
+"""Addresses as blocks: tiles that share no byte share no block, and every byte has one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ioaware.simulation.blocks import Blocks, Rectangle, cut, masks, rectangles
+
+
+def covered(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
+    found: set[int] = set()
+    for low, high in blocks.intervals(np.array([base]), part):
+        found |= set(range(int(low[0]), int(high[0])))
+    return found
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 4))
+@settings(max_examples=100, deadline=None)
+def test_tiles_of_a_row_of_bytes_share_no_block(tile: int, count: int, grain: int) -> None:
+    blocks = Blocks(grain, 1, grain, 8)
+    all_of = [covered(blocks, k * tile, Rectangle(0, 1, tile, tile)) for k in range(count)]
+    assert sum(map(len, all_of)) == len(set[int]().union(*all_of))
+    assert set[int]().union(*all_of) == set(range((2 * tile * count + grain) // (2 * grain)))
+
+
+def test_tiles_of_a_matrix_are_whole_cells() -> None:
+    """4 x 6 tiles of 8 rows of 32 bytes in rows of 192 bytes."""
+    part = Rectangle(0, 8, 32, 192)
+    blocks = cut([part], 32, 4096)
+    assert (blocks.pitch, blocks.rows, blocks.columns) == (192, 8, 32)
+    tiles = [covered(blocks, row * 8 * 192 + column * 32, part) for row in range(4) for column in range(6)]
+    assert all(len(tile) == 1 for tile in tiles)
+    assert len(set[int]().union(*tiles)) == 24
+    assert covered(blocks, 0, Rectangle(0, 1, 192 * 8, 192 * 8)) == set(range(6))  # the same memory, row by row
+
+
+@given(st.lists(st.integers(0, 60), max_size=40), st.sampled_from([1, 2, 4]))
+@settings(max_examples=100, deadline=None)
+def test_rectangles_cover_each_element_once(elements: list[int], width: int) -> None:
+    addresses = np.array(elements, dtype=np.int64) * width
+    bytes_: list[int] = []
+    for part in rectangles(addresses, width):
+        for row in range(part.rows):
+            bytes_ += range(part.offset + row * part.pitch, part.offset + row * part.pitch + part.run)
+    assert sorted(bytes_) == sorted({at * width + byte for at in elements for byte in range(width)})
+
+
+@given(st.integers(0, 200), st.integers(0, 200), st.sampled_from([1, 3, 64]))
+@settings(max_examples=100, deadline=None)
+def test_units_have_the_blocks_of_a_range(low: int, length: int, per_unit: int) -> None:
+    blocks = Blocks(1, 1, 1, per_unit, first_unit=5)
+    which, unit, mask = blocks.units(np.array([low]), np.array([low + length]))
+    found = [(int(u) - 5) * per_unit + bit for u, m in zip(unit, mask, strict=True) for bit in range(64) if int(m) >> bit & 1]
+    assert found == list(range(low, low + length))
+    assert not which.any()
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 64), (0, 0), (3, 3), (63, 64), (5, 9)])
+def test_masks(begin: int, end: int) -> None:
+    assert int(masks(np.array([begin]), np.array([end]))[0]) == (1 << end) - (1 << begin)

@@ -1,0 +1,81 @@
+"""Machines as TOML files: what is accepted, and one clear error for each way that a file can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioaware.errors import DataError, UsageError
+from ioaware.machine import find_machine_or_file
+from ioaware.machine.machine_file import read_machine
+
+WHOLE = """
+preset = "H200"
+name = "half an H200"
+sms = 66
+source = "MIG"
+[levels.l2]
+capacity_bytes = 31457280
+bandwidth_bytes_per_s = 2.5e12
+source = "calibrated"
+[l2_model]
+partitions = 1
+dirty_share = 0.5
+capacity_spread = 0
+skew_spread = 0.1
+source = "calibrated"
+"""
+
+
+def test_a_file_changes_numbers_of_a_preset(tmp_path: Path) -> None:
+    path = tmp_path / "half.toml"
+    path.write_text(WHOLE)
+    machine = find_machine_or_file(str(path))
+    assert (machine.name, machine.sms, machine.sms_source) == ("half an H200", 66, "MIG")
+    level = machine.level("l2")
+    assert (level.capacity_bytes, level.capacity_source, level.bandwidth_bytes_per_s) == (31457280, "calibrated", 2.5e12)
+    assert (machine.l2_model.partitions, machine.l2_model.dirty_share) == (1, 0.5)
+    assert machine.level("hbm") == find_machine_or_file("h200").level("hbm")
+
+
+def test_a_preset_by_name() -> None:
+    assert find_machine_or_file("h200").name == "H200"
+    with pytest.raises(UsageError, match="there is no machine 'h2000'"):
+        find_machine_or_file("h2000")
+    with pytest.raises(UsageError, match="cannot be read"):
+        find_machine_or_file("nowhere.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("preset = ", "not TOML"),
+        ('preset = "H300"', "there is no machine"),
+        ('name = "x"', "preset is missing"),
+        ('preset = "H200"\ncolour = 1', "unknown key colour"),
+        ('preset = "H200"\nsms = -1', "sms is -1"),
+        ('preset = "H200"\nsms = true', "sms is True"),
+        ('preset = "H200"\nsms = 1.5', "sms is 1.5"),
+        ('preset = "H200"\nlevels = 3', "levels is not a table"),
+        ('preset = "H200"\n[levels]\nl2 = 3', "levels.l2 is not a table"),
+        ('preset = "H200"\n[levels.l3]\ncapacity_bytes = 1', "unknown key levels.l3"),
+        ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 0', "levels.l2.capacity_bytes is 0"),
+        ('preset = "H200"\n[levels.l2]\nbandwidth_bytes_per_s = nan', "bandwidth_bytes_per_s is nan"),
+        ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 999999999999', "the L2 is not smaller than the HBM"),
+        ('preset = "H200"\n[levels.l1]\ncapacity_bytes = 1024', "shared memory is part of the L1"),
+        ('preset = "H200"\n[l2_model]\npartitions = 3', "l2_model.partitions is 3"),
+        (WHOLE.replace("dirty_share = 0.5", "dirty_share = 1.5"), "dirty_share is 1.5"),
+        (WHOLE.replace("skew_spread = 0.1\n", ""), "skew_spread is None"),
+    ],
+)
+def test_a_wrong_file_is_one_clear_error(text: str, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        read_machine(text, "x.toml")
+
+
+def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "noise.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="not text"):
+        find_machine_or_file(str(path))
