@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -64,17 +64,22 @@ def _launch(launch: Launch, how: LaunchSimulation, capacity_bytes: int) -> Predi
     )
 
 
-def predict_all(
-    points: Iterable[Result], machine: Machine, known: Iterable[Prediction], told: Callable[[str], None]
-) -> Iterator[Prediction]:
-    """Predict each point that is not among the known ones; `told` is called with the name of each."""
-    by_key = {key_of(one.target, one.params): one for one in known}
+def predict_missing(points: Iterable[Result], machine: Machine, path: Path, told: Callable[[str], None]) -> list[Prediction]:
+    """Predict each point that a file lacks, add it to the file as soon as it is there, and return all of the file.
+
+    `told` is called with the name of each point before it is predicted.
+    """
+    found = read_predictions(path)
+    known = {key_of(one.target, one.params) for one in found}
     for point in points:
         key = key_of(point.target, point.params)
-        if key not in by_key:
-            told(key)
-            by_key[key] = predict_point(point, machine)
-        yield by_key[key]
+        if key in known:
+            continue
+        told(key)
+        found.append(predict_point(point, machine))
+        known.add(key)
+        write_predictions(found, path)
+    return found
 
 
 def write_predictions(predictions: Iterable[Prediction], path: Path) -> None:

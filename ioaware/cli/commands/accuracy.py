@@ -11,16 +11,16 @@ from ioaware.cli.output import emit, progress
 
 
 @verb
-@click.option("--predict", "again", is_flag=True, help="Simulate every recorded point anew, which takes minutes.")
+@click.option("--predict", "missing", is_flag=True, help="Simulate the points that have no prediction, some seconds each.")
 @click.option("--predictions", type=click.Path(path_type=Path), help="Predictions to compare or write.  [default: recorded]")
 @click.option("--only", metavar="TEXT", default="", help="Points whose target has this in its name.")
 @json_option
 @output_option("Write here instead of to stdout.")
-def accuracy(again: bool, predictions: Path | None, only: str, as_json: bool, output: Path | None) -> None:
+def accuracy(missing: bool, predictions: Path | None, only: str, as_json: bool, output: Path | None) -> None:
     """Errors of predicted bytes against counters of an H200, by kernel family and place, and every outlier with its cause.
 
-    Compares the recorded predictions of `simulate` with the recorded measurements. --predict makes the predictions anew;
-    third-party targets need the checkouts that FOREIGN_... variables name, and are listed as without prediction otherwise.
+    Compares the recorded predictions of `simulate` with the recorded measurements. --predict makes those that are missing;
+    interrupted, the same command goes on. Third-party targets need the checkouts that FOREIGN_... variables name.
     Example: ioaware accuracy --only flash2
     """
     from ioaware.cli.simulation_tables import accuracy_text
@@ -30,12 +30,10 @@ def accuracy(again: bool, predictions: Path | None, only: str, as_json: bool, ou
 
     path = predictions or files.PREDICTIONS
     points = [one for one in files.measured_points() if only in one.target]
-    found = files.read_predictions(path)
-    if again:
-        machine = find_machine_or_file("H200")
-        kept = [one for one in found if only not in one.target]
-        found = [*kept, *files.predict_all(points, machine, [], progress)]
-        files.write_predictions(found, path)
+    if missing:
+        found = files.predict_missing(points, find_machine_or_file("H200"), path, progress)
+    else:
+        found = files.read_predictions(path)
     result = compare(points, found)
     emit(result.to_dict, lambda: accuracy_text(result), as_json=as_json, output=output)
 

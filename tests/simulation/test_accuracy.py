@@ -1,0 +1,108 @@
+"""Predictions against counters: errors, ranges, explanations, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
+from ioaware.errors import DataError
+from ioaware.result import Launch, Result, Traffic
+from ioaware.simulation.accuracy import PROFILER_DIRTY_BYTES, PredictedLaunch, Prediction, compare, family_of
+from ioaware.simulation.predictions import measured_points, read_predictions, write_predictions
+
+MB = 1_000_000
+
+
+def measured(read: int, write: int = 40 * MB, requested: int = 500 * MB, requested_write: int = 40 * MB) -> Result:
+    traffic, hbm = Traffic(requested, requested_write), Traffic(read, write)
+    return Result("measure", "flash2", {"seq_len": 1}, hbm=hbm, launches=(Launch("k", requested=traffic, hbm=hbm),))
+
+
+def predicted(read: int, low: int = 0, high: int | None = None, *, fills: bool = False, write: int = 40 * MB) -> Prediction:
+    launch = PredictedLaunch("k", 500 * MB, 40 * MB, read, write, (low, high), (0, None), fills)
+    return Prediction("flash2", {"seq_len": 1}, (launch,))
+
+
+def test_errors_by_family_and_place() -> None:
+    found = compare([measured(100 * MB)], [predicted(90 * MB, 0, 95 * MB)])
+    rows = {(row.family, row.place): row for row in found.rows}
+    assert rows["flash2", "HBM reads"].worst == pytest.approx(0.1)
+    assert rows["all", "HBM reads"].count == 1
+    assert rows["flash2", "HBM reads"].inside == 0
+    assert rows["flash2", "requested reads"].worst == 0
+    assert [(one.place, one.explanation) for one in found.outliers] == [("HBM reads", "not explained")]
+
+
+def test_what_lies_in_the_range_is_explained_by_it() -> None:
+    (outlier,) = compare([measured(100 * MB)], [predicted(90 * MB, 80 * MB, 120 * MB)]).outliers
+    assert outlier.inside
+    assert "inside the predicted range" in outlier.explanation
+
+
+def test_known_causes() -> None:
+    (partial,) = compare([measured(100 * MB, requested_write=80 * MB)], [predicted(80 * MB, 80 * MB, 81 * MB)]).outliers[1:]
+    assert "parts of sectors" in partial.explanation
+    (l1,) = compare([measured(90 * MB, requested=400 * MB)], [predicted(90 * MB, 0, 90 * MB)]).outliers
+    assert l1.explanation == "the L1 serves part of what is requested"
+
+
+def test_small_counters_are_compared_in_bytes_alone() -> None:
+    found = compare([measured(500_000)], [predicted(900_000)])
+    row = next(row for row in found.rows if row.place == "HBM reads")
+    assert (row.count, row.small, row.worst_small_bytes) == (0, 1, 400_000)
+
+
+def test_what_the_profiler_leaves_dirty_is_counted_where_the_l2_is_filled() -> None:
+    found = compare([measured(90 * MB, 40 * MB + PROFILER_DIRTY_BYTES)], [predicted(90 * MB, fills=True)])
+    assert next(row for row in found.rows if row.place == "HBM writes").worst == 0
+
+
+def test_points_without_prediction_say_why() -> None:
+    other = Prediction("flash2", {"seq_len": 1}, (PredictedLaunch("renamed", 1, 1, 1, 1, (0, 1), (0, 1), False),))
+    for given, said in (
+        ([], "no prediction"),
+        ([other], "the kernels changed"),
+        ([Prediction("flash2", {"seq_len": 1}, failed="no checkout")], "no checkout"),
+    ):
+        found = compare([measured(90 * MB)], given)
+        assert not found.compared
+        assert said in found.without[0][1]
+
+
+def test_families() -> None:
+    assert family_of("scripts/foreign/liger.py:rms_norm") == "third-party: liger"
+    assert family_of("ioaware.kernels.attention.targets:hopper") == "hopper"
+    assert family_of("flash2") == "flash2"
+
+
+def test_predictions_on_disk(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    one = predicted(5, 1, None)
+    write_predictions([one], path)
+    assert read_predictions(path) == [one]
+    path.write_text(path.read_text().replace('"schema":1', '"schema":9'))
+    with pytest.raises(DataError, match="another schema"):
+        read_predictions(path)
+    assert read_predictions(tmp_path / "none.jsonl") == []
+
+
+def test_every_recorded_point_has_hbm_bytes() -> None:
+    assert len(measured_points()) >= 250
+
+
+def test_the_record_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """The recorded predictions: the medians that the documentation states."""
+    assert run(["accuracy", "--json"], Settings()) == 0
+    data = json.loads(capsys.readouterr().out)
+    rows = {(row["family"], row["place"]): row for row in data["rows"]}
+    reads = rows["all", "HBM reads"]
+    assert reads["count"] >= 250
+    assert reads["median"] < 0.005
+    assert run(["accuracy", "--only", "flash2"], Settings()) == 0
+    text = capsys.readouterr().out
+    assert "HBM reads" in text
+    assert "third-party" not in text
