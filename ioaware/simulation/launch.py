@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
-from ioaware.analysis.ir.algebra.predicates import decided
-from ioaware.analysis.ir.loops.access_totals import Programs, at_most, unknowns
+from ioaware.analysis.ir.algebra.predicates import resolve_tests
+from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
 from ioaware.simulation.blocks import Blocks, Rectangle, cut
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import Tagged, events
@@ -96,11 +96,11 @@ def replay(
 
 def _without_data(number: int, touch: Touch) -> Touch | Unplaced:
     """The touch with masks and conditions that data decide taken as met."""
-    mask, data = at_most(decided(touch.mask))
+    mask, data = upper_bound(resolve_tests(touch.mask))
     scopes: list[Scope] = []
     for scope in touch.scopes:
         if isinstance(scope, Condition):
-            truth, found = at_most(decided(scope.truth))
+            truth, found = upper_bound(resolve_tests(scope.truth))
             data += found
             scopes.append(Condition(truth))
         else:
