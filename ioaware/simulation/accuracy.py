@@ -220,14 +220,14 @@ def _explanation(one: Compared, counted: Launch, predicted: PredictedLaunch) -> 
         and predicted.requested_write_bytes
         and requested.write_bytes > 1.05 * predicted.requested_write_bytes
     )
+    if counted.local_bytes:
+        return "registers are spilled, which the IR does not have"
     if predicted.read_range[1] is None or predicted.read_range[1] > 20 * max(predicted.hbm_read_bytes, 1):
         return "data decide where or how often it happens: only a range is predicted"
     if one.place == "requested reads":
         return (
             "the L1 serves part of what is requested" if one.counted < one.predicted else "more sectors than tiles: see explain"
         )
-    if more_writes and (counted.local_bytes or 0) > 0:
-        return "registers are spilled: not in the IR"
     if more_writes:
         return "stores of parts of sectors: the L2 is sent more than derived, and writes parts back early"
     if one.inside:

@@ -149,11 +149,11 @@ def launch_events(one: Replay, names: Mapping[str, int], cuts: Sequence[Blocks])
     """The events of a launch, the tensors by number of their storage."""
     parts: list[Tagged] = []
     quantum = 0.0
-    for tensor, kind, found in zip(one.tensors, one.kinds, one.starts, strict=True):
+    for access, (tensor, kind, found) in enumerate(zip(one.tensors, one.kinds, one.starts, strict=True)):
         number = names[tensor]
         for start in found:
             quantum = max(quantum, _crossing(start, cuts[number]))
-            parts += [Tagged(touched, number, kind) for touched in raw(start, cuts[number])]
+            parts += [Tagged(touched, access, number, kind) for touched in raw(start, cuts[number])]
     return list(events(parts, quantum, one.programs.wave))
 
 

@@ -17,7 +17,7 @@ MEANING: dict[Regime, str] = {
     "compulsory": "read once: waves find in the L2 what waves before them read",
     "between": "part of what a wave reads is still there from the wave before",
     "thrashing": "every wave reads all it touches again: the sweep is larger than the usable L2",
-    "leaking": "more than once a wave: programs of one wave run too far apart to share",
+    "leaking": "more than once a wave: the same program again, or programs of one wave too far apart to share",
 }
 TOLERANCE = 0.02
 
