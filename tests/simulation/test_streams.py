@@ -1,0 +1,92 @@
+"""From loops and tiles to events: numbers of a kernel that can be counted by hand, and sweeps that must stay apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ioaware
+
+SWEEPS = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def sweeps(x, y, TIMES: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in range(TIMES):
+        for block in range(BLOCKS):
+            total += tl.load(x + (row * BLOCKS + block) * BLOCK + tl.arange(0, BLOCK))
+    for block in range(BLOCKS):
+        at = row * BLOCKS + block
+        tl.store(y + at * BLOCK + tl.arange(0, BLOCK), total + tl.load(x + at * BLOCK + tl.arange(0, BLOCK)))
+
+@triton.jit
+def columns(x, y, ROWS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    column = tl.program_id(0)
+    at = tl.arange(0, ROWS)[:, None] * WIDTH + column * BLOCK + tl.arange(0, BLOCK)[None, :]
+    tl.store(y + at, tl.load(x + at))
+
+def own(rows=132, times=3, device="cuda"):
+    x = torch.empty(rows, 16, 4096, device=device)
+    y = torch.empty_like(x)
+    sweeps[(rows,)](x, y, TIMES=times, BLOCKS=16, BLOCK=4096)
+    return y
+
+def tall(width=8192, device="cuda"):
+    x = torch.empty(64, width, device=device)
+    y = torch.empty_like(x)
+    columns[(width // 64,)](x, y, ROWS=64, WIDTH=width, BLOCK=64)
+    return y
+"""
+BYTES = 132 * 16 * 4096 * 4
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sweeps.py"
+    path.write_text(SWEEPS)
+    return path
+
+
+def of_l2(tmp_path: Path, capacity: int) -> str:
+    path = tmp_path / "machine.toml"
+    model = 'partitions = 1\ndirty_share = 1.0\ncapacity_spread = 0.0\nskew_spread = 0.0\nsource = "test"'
+    path.write_text(f'preset = "H200"\n[levels.l2]\ncapacity_bytes = {capacity}\n[l2_model]\n{model}\n')
+    return str(path)
+
+
+def test_sweeps_that_fit_are_read_once(file: Path, tmp_path: Path) -> None:
+    """132 programs at once, 256 kB each: 34.6 MB."""
+    found = ioaware.simulate(f"{file}:own", machine=of_l2(tmp_path, 100_000_000))
+    assert found.hbm is not None
+    assert found.hbm.read_bytes == BYTES
+
+
+def test_sweeps_that_do_not_fit_are_read_each_time(file: Path, tmp_path: Path) -> None:
+    """Three sweeps of a loop around a loop, and one of a loop of its own: four reads, by the same program."""
+    found = ioaware.simulate(f"{file}:own", machine=of_l2(tmp_path, 10_000_000))
+    assert found.hbm is not None
+    assert found.hbm.read_bytes == 4 * BYTES
+    assert found.simulations[0] is not None
+    tensor = next(one for one in found.simulations[0].tensors if one.tensor == "x")
+    assert tensor.excess_bytes["capacity"] == 3 * BYTES
+    assert "the same program" in tensor.reason
+
+
+def test_tiles_of_columns_cover_the_matrix_once(file: Path, tmp_path: Path) -> None:
+    found = ioaware.simulate(f"{file}:tall", machine=of_l2(tmp_path, 10_000))
+    assert found.hbm is not None
+    assert (found.hbm.read_bytes, found.hbm.write_bytes) == (64 * 8192 * 4, 64 * 8192 * 4)
+
+
+def test_one_partition_holds_what_two_do_not(file: Path, tmp_path: Path) -> None:
+    """34.6 MB of slices of single SMs, swept three times, and then as much written: two partitions keep part of it twice."""
+    path = Path(of_l2(tmp_path, 38_000_000))
+    one = ioaware.simulate(f"{file}:own", machine=str(path)).hbm
+    path.write_text(path.read_text().replace("partitions = 1", "partitions = 2"))
+    two = ioaware.simulate(f"{file}:own", machine=str(path)).hbm
+    assert one is not None
+    assert two is not None
+    assert BYTES <= one.read_bytes < two.read_bytes <= 4 * BYTES
