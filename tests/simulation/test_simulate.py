@@ -71,6 +71,7 @@ def test_fa2_beyond_the_l2_is_the_closed_form_and_the_counter() -> None:
     assert "later wave" in next(one.reason for one in found.simulations[0].tensors if one.tensor == "K")
 
 
+@pytest.mark.slow
 def test_fa1_beyond_the_l2_reads_what_it_requests() -> None:
     """64 heads of 4,096 rows, d 64: an H200 counted 4,495.8 MB read, 2,263.1 MB written while it ran."""
     found = ioaware.simulate("flash1", seq_len=4096, heads=64, head_dim=64, cold=True)
