@@ -108,7 +108,7 @@ class Accuracy:
         return sorted(found, key=lambda one: -(one.error or 0))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return {
             "schema": 1,
             "rows": [
@@ -187,7 +187,7 @@ def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:
 
 
 def _launch(family: str, point: str, counted: Launch, one: PredictedLaunch) -> list[Compared]:
-    """The four places of one launch, those that both sides know."""
+    """Return the four places of one launch, those that both sides know."""
     profiler = PROFILER_DIRTY_BYTES if one.fills_l2 else 0
     requested, hbm = counted.requested, counted.hbm
     every = (0, None)
@@ -212,7 +212,7 @@ def _launch(family: str, point: str, counted: Launch, one: PredictedLaunch) -> l
 
 
 def _explanation(one: Compared, counted: Launch, predicted: PredictedLaunch) -> str:
-    """The known cause that fits, or that there is none."""
+    """Return the known cause that fits, or that there is none."""
     requested = counted.requested
     more_writes = bool(
         requested
@@ -252,7 +252,7 @@ def _row(family: str, place: Place, group: Sequence[Compared]) -> Row:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """The value below which that share lies, between neighbours in proportion; 0 of none."""
+    """Return the value below which that share lies, between neighbours in proportion; 0 of none."""
     if not ordered:
         return 0.0
     at = share * (len(ordered) - 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,45 +44,35 @@ def address(touch: Touch, loop: str | None) -> Address:
 
 
 def lane_keys(touch: Touch) -> frozenset[str]:
-    """The keys of the lane indices of a touch."""
+    """Return the keys of the lane indices of a touch."""
     return frozenset(lane_symbol(d, size).key for d, size in enumerate(touch.shape) if size > 1)
 
 
 def lane_values(touch: Touch) -> dict[str, Numbers]:
-    """An array of the tile's shape for each lane index."""
+    """Return an array of the tile's shape for each lane index."""
     grid = np.indices(touch.shape or (1,), dtype=np.int64)
     return {lane_symbol(d, size).key: grid[d] for d, size in enumerate(touch.shape) if size > 1}
 
 
 def all_of(value: Poly, columns: Mapping[str, Numbers], count: int) -> Numbers:
-    """The value of each row."""
+    """Return the value of each row."""
     return np.broadcast_to(numeric(value, columns), (count,)).astype(np.int64)
 
 
 def split_lanes(value: Poly, lanes: frozenset[str]) -> tuple[Poly, Poly]:
-    """The terms without lanes, and those with."""
+    """Return the terms without lanes, and those with."""
     fixed = {m: c for m, c in value.terms.items() if not any(atom.free & lanes for atom in m)}
     return Poly(fixed), Poly({m: c for m, c in value.terms.items() if m not in fixed})
 
 
-def tests_of(mask: Poly) -> list[Test]:
-    """The tests of a mask. Raises `ValueError` for a mask that is made of anything else."""
-    atoms = {atom.key: atom for monomial in mask.terms for atom in monomial}
-    if not all(isinstance(atom, Test) for atom in atoms.values()):
-        raise ValueError(f"a mask of {', '.join(sorted(atoms))}")
-    return [atom for atom in atoms.values() if isinstance(atom, Test)]
-
-
 def clipped(test: Test, columns: Mapping[str, Numbers], lanes: Mapping[str, Numbers], count: int) -> Numbers | None:
-    """What a test compares with its lanes, cut off where all or none meet it; None where it mixes lanes with others."""
+    """Return what a test compares with its lanes, clipped where all or none meet it.
+
+    None where it mixes lanes with other indices.
+    """
     fixed, moving = split_lanes(test.value, frozenset(lanes))
     if moving.free - lanes.keys():
         return None
     of_lanes = numeric(moving, lanes)
     low, high = int(of_lanes.min()), int(of_lanes.max())
     return np.clip(all_of(fixed, columns, count), -high - 1, -low + 1)
-
-
-def named(keys: Sequence[str], columns: Mapping[str, Numbers]) -> list[Numbers]:
-    """The columns of these keys, sorted by key."""
-    return [columns[key] for key in sorted(keys) if key in columns]

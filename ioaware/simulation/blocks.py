@@ -80,11 +80,11 @@ class Blocks:
         return self.rows == 1 and self.columns == self.pitch
 
     def rounded(self, address: Numbers) -> Numbers:
-        """The plain block whose start is nearest."""
+        """Return the plain block whose start is nearest."""
         return _rounded(address, self.columns)
 
     def intervals(self, base: Numbers, part: Rectangle) -> Iterator[tuple[Numbers, Numbers]]:
-        """The half-open ranges of block numbers that a rectangle at each of these addresses covers."""
+        """Return the half-open ranges of block numbers that a rectangle at each of these addresses covers."""
         start = base + part.offset
         if self.plain:
             if part.rows > 1 and part.run < part.pitch:

@@ -95,7 +95,7 @@ def replay(
 
 
 def _without_data(number: int, touch: Touch) -> Touch | Unplaced:
-    """The touch with masks and conditions that data decide taken as met."""
+    """Return the touch with masks and conditions that data decide taken as met."""
     mask, data = upper_bound(resolve_tests(touch.mask))
     scopes: list[Scope] = []
     for scope in touch.scopes:
@@ -146,7 +146,7 @@ def layout(replays: Sequence[Replay], storage_of: Sequence[Mapping[str, int]], s
 
 
 def launch_events(one: Replay, names: Mapping[str, int], cuts: Sequence[Blocks]) -> list[Event]:
-    """The events of a launch, the tensors by number of their storage."""
+    """Return the events of a launch, the tensors by number of their storage."""
     parts: list[Tagged] = []
     quantum = 0.0
     for access, (tensor, kind, found) in enumerate(zip(one.tensors, one.kinds, one.starts, strict=True)):
@@ -158,7 +158,7 @@ def launch_events(one: Replay, names: Mapping[str, int], cuts: Sequence[Blocks])
 
 
 def _crossing(start: Starts, blocks: Blocks) -> float:
-    """The time that a run of tiles takes through one unit; a run that comes again sooner than that shall not be one event."""
+    """Return the time that a run of tiles takes through one unit, or all of it if that is shorter."""
     if start.count is None or not start.count.size:
         return 0.0
     tiles = min(blocks.unit_bytes / abs(start.stride), float(np.median(start.count)))

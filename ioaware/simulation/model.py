@@ -64,7 +64,7 @@ class LaunchSimulation:
     left_dirty_bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         tensors = [
             {
                 "tensor": one.tensor,

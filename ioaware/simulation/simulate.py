@@ -83,7 +83,7 @@ def simulate(
 def _launches(
     derived: Derived, captured: Capture, machine: Machine, gpu: GPUTarget, numbers: dict[int, int], sizes: list[int]
 ) -> list[_Captured]:
-    """The Triton launches, each with the numbers of the storages of its arguments."""
+    """Return the Triton launches, each with the numbers of the storages of its arguments."""
     found: list[_Captured] = []
     for event, launch, kernel in zip(captured.events, derived.launches, derived.kernels, strict=True):
         if not isinstance(event, CapturedLaunch) or kernel is None:
@@ -114,7 +114,7 @@ def _replay(
 
 
 def _tensors(arguments: Mapping[str, Any]) -> list[tuple[str, TensorValue]]:
-    """The tensors among a launch's arguments, by the names that its accesses have."""
+    """Return the tensors among a launch's arguments, by the names that its accesses have."""
     found: list[tuple[str, TensorValue]] = []
     for name, value in arguments.items():
         items = items_of(value)
@@ -130,7 +130,7 @@ def _tensors(arguments: Mapping[str, Any]) -> list[tuple[str, TensorValue]]:
 def _simulation(
     one: _Captured, moved: LaunchMoved, replayed: Replay, reads: Sequence[int], writes: Sequence[int], derived: Derived
 ) -> LaunchSimulation:
-    """The launch with the range of what it moves."""
+    """Return the launch with the range of what it moves."""
     read_range: Range = (min(reads), max(reads))
     write_range: Range = (min(writes), max(writes))
     for access in replayed.unplaced:
@@ -209,7 +209,7 @@ def _added(parts: Sequence[Range]) -> Range:
 
 
 def _notes(machine: Machine, reads: int, writes: int, ranges: Sequence[Range], *, cold: bool, varied: bool) -> list[str]:
-    """What the numbers rest on."""
+    """Return notes on what the numbers rest on."""
     model = machine.l2_model
     notes = [
         f"L2 of {machine.name}: {machine.level('l2').capacity_bytes} bytes, {model.partitions} partitions, least recently used "

@@ -48,7 +48,7 @@ class Raw:
 
 
 def starts(touch: Touch, found: Executions, programs: Schedule) -> list[Starts]:
-    """The executions of a touch by shape. Raises `ValueError` where data decide, or of too many.
+    """Return the executions of a touch by shape. Raises `ValueError` of too many.
 
     Programs that do the same at the same time are one.
     """
@@ -85,7 +85,7 @@ class _Rows:
         np.bitwise_or.at(self.sides, group, sides[alive])
 
     def _classes(self, columns: Mapping[str, Numbers], count: int) -> Iterator[Numbers]:
-        """What else tells rows apart: programs and outer loops in masks, conditions and tangled terms."""
+        """Yield what else tells rows apart: indices in masks, conditions and tangled terms."""
         known = columns.keys() - {""}
         for poly in (self.parts.tangled, *self.conditions):
             for key in sorted(poly.free & known):
@@ -110,7 +110,7 @@ class _Rows:
         return all(bool((all_of(fixed, end, low.size) >= least).all()) for end in ends)
 
     def dense(self) -> Starts | None:
-        """The rows as runs of tiles that follow each other without gap; None where they do not."""
+        """Return the rows as runs of tiles that follow each other without gap; None where they do not."""
         if self.loop is None or not self.base.size or self.parts.tangled.terms or self.conditions:
             return None
         stride = _stride(self.parts.moving, self.loop)
@@ -129,7 +129,7 @@ class _Rows:
         return Starts(base, self.time, self.program, self.sides, parts, self.high - self.low, stride, self.step)
 
     def expanded(self) -> Iterator[Starts]:
-        """The rows with their loop gone through, by the shape of what each execution touches."""
+        """Return the rows with their loop gone through, by the shape of what each execution touches."""
         base, time, columns, program, sides = self.base, self.time, self.columns, self.program, self.sides
         if self.loop is not None:
             times = self.high - self.low
@@ -166,7 +166,7 @@ class _Rows:
                 yield Starts(base[chosen], time[chosen], program[chosen], sides[chosen], parts)
 
     def _template(self, columns: Mapping[str, Numbers]) -> tuple[Rectangle, ...]:
-        """What one execution touches after its start."""
+        """Return the rectangles that one execution touches after its start."""
         values: dict[str, Numbers] = {**{key: column[0] for key, column in columns.items()}, **self.lanes}
         shape = self.touch.shape or (1,)
         _, tangled = split_lanes(self.parts.tangled, lane_keys(self.touch))
@@ -208,7 +208,7 @@ def _linear(value: Poly, loop: str | None) -> bool:
 
 
 def _stride(moving: Poly, loop: str) -> int | None:
-    """The bytes between the starts of two iterations; None where that is not a number other than 0."""
+    """Return the bytes between the starts of two iterations; None where that is not a number other than 0."""
     if len(moving.terms) != 1:
         return None
     ((monomial, coefficient),) = moving.terms.items()
@@ -216,7 +216,7 @@ def _stride(moving: Poly, loop: str) -> int | None:
 
 
 def raw(found: Starts, blocks: Blocks) -> Iterator[Raw]:
-    """The units that these executions touch."""
+    """Return the units that these executions touch."""
     if found.count is not None and blocks.plain:
         yield _runs(found, found.count, blocks)
         return
@@ -239,7 +239,7 @@ def _unrolled(found: Starts, count: Numbers) -> Starts:
 
 
 def _runs(found: Starts, count: Numbers, blocks: Blocks) -> Raw:
-    """Runs of tiles without gaps: each unit once, when the run gets to it."""
+    """Return the units of runs of tiles, each once, when the run gets to it."""
     tile = abs(found.stride)
     start = found.base + found.parts[0].offset
     begin = start if found.stride > 0 else start - tile * (count - 1)

@@ -115,7 +115,7 @@ class Timeline:
         return total
 
     def _cost(self, items: Sequence[Branch | int], env: Columns) -> Times:
-        """The time that these take, for each row of the columns."""
+        """Return the time that these take, for each row of the columns."""
         total = np.zeros(env[""].size)
         for item in items:
             if isinstance(item, int):
@@ -180,7 +180,7 @@ class Timeline:
                 self._leaf(item, loop, env, time + within, low, high, step, (*conditions, truth))
 
     def _iteration(self, branch: Branch) -> float:
-        """The time of one iteration: what happens under a condition is taken to happen rarely, if anything else happens."""
+        """Return the time of one iteration: what happens under a condition is taken to happen rarely, if anything else happens."""
         always = sum(self._sizes[item] for item in branch.items if isinstance(item, int))
         return float(always or sum(self._iteration(item) for item in branch.items if isinstance(item, Branch)))
 
