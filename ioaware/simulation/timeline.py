@@ -180,7 +180,7 @@ class Timeline:
                 self._leaf(item, loop, env, time + within, low, high, step, (*conditions, truth))
 
     def _iteration(self, branch: Branch) -> float:
-        """Return the time of one iteration: what happens under a condition is taken to happen rarely, if anything else happens."""
+        """Return the time of one iteration. What is under a condition counts only where nothing else is there."""
         always = sum(self._sizes[item] for item in branch.items if isinstance(item, int))
         return float(always or sum(self._iteration(item) for item in branch.items if isinstance(item, Branch)))
 
