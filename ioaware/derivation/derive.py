@@ -29,6 +29,7 @@ from ioaware.fakegpu.aten_traffic import NOTE
 from ioaware.fakegpu.autotuning import TUNED
 from ioaware.result import Launch, ParamValue, Result, Traffic, total
 from ioaware.symints.guards import Condition, ParamFacts, param_facts
+from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.target import Target, compulsory_bytes
 
 
@@ -186,7 +187,7 @@ def _derive_launches(
     data: Mapping[str, int],
 ) -> tuple[Capture, list[_Part]]:
     """Capture the launches and derive each of them; `refused` are configurations of autotuned kernels to pass over."""
-    with MachineCode(gpu) as code:
+    with MachineCode(gpu) as code, module_state_restored():
         start = code.start if machine_code else None
         captured = capture(target, values, autotune=autotune, gpu=gpu, refused=refused, on_launches=start)
         if autotune and not any(TUNED in note for launch in captured.launches for note in launch.notes):

@@ -21,7 +21,10 @@ class ConfigurationError(Exception):
 
 
 def patch_autotuners(patches: Patches, run: Callable[..., Any]) -> None:
-    """Replace `Autotuner.run`, and those of its subclasses, by `run(plain, tuner, args, kwargs)`; no kernel is timed."""
+    """Replace `Autotuner.run`, and those of its subclasses, by `run(plain, tuner, args, kwargs)`; no kernel is timed.
+
+    A library that is imported later may define further subclasses: theirs are replaced too.
+    """
 
     def replacement(plain: Callable[..., Any]) -> Callable[..., Any]:
         def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -29,11 +32,15 @@ def patch_autotuners(patches: Patches, run: Callable[..., Any]) -> None:
 
         return tuned
 
-    for kind in _subclasses(autotuner.Autotuner):
+    def replace(kind: type) -> None:
         if "run" in vars(kind):
             patches.set(kind, "run", replacement(vars(kind)["run"]))
         if "_bench" in vars(kind):
             patches.set(kind, "_bench", lambda *_, **__: [1.0, 1.0, 1.0])  # pyright: ignore[reportUnknownLambdaType]
+
+    for kind in _subclasses(autotuner.Autotuner):
+        replace(kind)
+    patches.set(autotuner.Autotuner, "__init_subclass__", classmethod(replace))
 
 
 def _subclasses(kind: type) -> Iterator[type]:

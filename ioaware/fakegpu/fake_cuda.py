@@ -155,6 +155,22 @@ class _Generator(torch.Generator):
         return new(cls, _named_on_cpu(device))
 
 
+class _DefaultGenerator(_Generator):
+    """The GPU's default generator, whose state is that of Philox: seed and offset, two 64-bit integers as 16 bytes."""
+
+    _philox = (0, 0)
+
+    def get_state(self) -> torch.Tensor:
+        """Return the 16 bytes of seed and offset."""
+        return torch.tensor(self._philox, dtype=torch.int64, device=CPU).view(torch.uint8)
+
+    def set_state(self, new_state: torch.Tensor) -> torch.Generator:
+        """Set seed and offset."""
+        values: Any = new_state.view(torch.int64)
+        self._philox = (int(values[0]), int(values[1]))
+        return self
+
+
 def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:
     """Enter the mode again in backward functions, Python code below `Tensor.backward`."""
 
@@ -220,7 +236,7 @@ def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
         **{name: type(name, (_Stream,), {}) for name in ("Stream", "Event")},
         "get_device_properties": stand_in.torch_properties,
         "get_rng_state": lambda *_, **__: torch.get_rng_state(),  # pyright: ignore[reportUnknownLambdaType]
-        "default_generators": (torch.default_generator,),
+        "default_generators": (_DefaultGenerator(),),
     }
 
 

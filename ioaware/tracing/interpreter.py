@@ -24,13 +24,12 @@ import torch.utils._python_dispatch as _dispatch
 import triton.language as _tl
 from triton.compiler import code_generator as _code_generator
 from triton.compiler import compiler as _compiler
-from triton.runtime import autotuner as _autotuner
 from triton.runtime import interpreter as _interpreter
 from triton.runtime import jit as _jit
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
-from ioaware.fakegpu.autotuning import run_one_configuration
+from ioaware.fakegpu.autotuning import patch_autotuners, run_one_configuration
 from ioaware.targets.loading import failing_line
 from ioaware.tracing.address_space import AddressSpace, OutsideStorageError
 from ioaware.tracing.address_space import install as install_translation
@@ -44,7 +43,6 @@ from ioaware.tracing.spin_locks import EndlessLoopError, LoopGuard
 
 interpreter: Any = _interpreter
 tl: Any = _tl
-autotuner: Any = _autotuner
 jit: Any = _jit
 compiler: Any = _compiler
 
@@ -75,14 +73,13 @@ def interpret_kernels(
         for kind in (jit.JITFunction, interpreter.InterpretedFunction):
             patches.set(kind, "run", session.run(kind.run))
         patches.set(compiler.CompiledKernel, "__getitem__", session.relaunch)
-        plain: Callable[..., Any] = autotuner.Autotuner.run
 
-        def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        def one_configuration(plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return run_one_configuration(
                 plain, tuner, args, kwargs, required=session.required, verb="traced", add_note=session.add_note
             )
 
-        patches.set(autotuner.Autotuner, "run", tuned)
+        patch_autotuners(patches, one_configuration)
         yield
 
 

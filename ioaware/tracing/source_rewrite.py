@@ -72,6 +72,10 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return _call("not", node.operand) if isinstance(node.op, ast.Not) else node
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        return _call("value", node.value) if node.attr == "value" and isinstance(node.ctx, ast.Load) else node
+
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         self.generic_visit(node)
         self._loops += 1
@@ -93,12 +97,18 @@ def _assigned(value: Any) -> Any:
     return interpreter.interpreter_semantic.to_tensor(value, False)
 
 
+def _value(owner: Any) -> Any:
+    """Return `owner.value`: a constant, which the compiler wraps in a constexpr, is its own value here."""
+    return owner if isinstance(owner, (bool, int, float, str, tl.dtype)) else owner.value
+
+
 HELPERS: dict[str, Any] = {
     "ioaware assigned": _assigned,
     "ioaware and": logical_and,
     "ioaware or": logical_or,
     "ioaware not": logical_not,
     "ioaware locals": locals,
+    "ioaware value": _value,
 }
 """Globals of rewritten functions; the space keeps them apart from every name in a source."""
 

@@ -19,6 +19,7 @@ from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.result import Check, Launch, ParamValue, Result, total
 from ioaware.targets.loading import failing_line, first_line
+from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors, worst_error
 from ioaware.targets.target import Target, compulsory_bytes, work_of
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
@@ -56,7 +57,7 @@ def trace(
     values = target.resolve(params)
     progress = Progress(report) if report else None
     tracer = _Tracer(autotune or {}, progress)
-    with progress or nullcontext(), tracer.environment() as stand_in, _user_errors(target):
+    with progress or nullcontext(), module_state_restored(), tracer.environment() as stand_in, _user_errors(target):
         building = tracer.record(lambda: target.call(device="cuda", **values))
         work = work_of(building.output)
         if work is None:  # it was all work

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.language.extra.cuda.libdevice import rsqrt as imported_rsqrt
+from triton.runtime.autotuner import Autotuner
 
 from ioaware.result import Result
 from ioaware.targets.target import load_target
@@ -230,3 +233,66 @@ def test_a_scan_with_a_function_of_the_user_s(reverse: bool) -> None:
         expected[:, step] = state
     torch.testing.assert_close(out, expected)
     assert math.isfinite(out.sum())
+
+
+@triton.jit
+def largest_of(dtype, BITS: tl.constexpr):
+    kind = dtype.value
+    limit: tl.constexpr = 2 ** (kind.int_bitwidth - 1) - 1
+    return limit + BITS.value
+
+
+@triton.jit
+def limit_kernel(out):
+    tl.store(out, largest_of(tl.int16, 1))
+
+
+def test_the_value_of_a_constant() -> None:
+    out = torch.zeros(1, dtype=torch.int32)
+    with interpret_kernels():
+        limit_kernel[(1,)](out)
+    assert out.item() == 2**15
+
+
+class Tuner(Autotuner):
+    """As libraries have them: a `run` of their own, which times configurations."""
+
+    def run(self, *args, **kwargs):
+        if len(self.configs) > 1:
+            raise RuntimeError("timing")
+        return self.fn.run(*args, **kwargs, **self.configs[0].all_kwargs())
+
+
+@triton.jit
+def fill_kernel(out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, 1.0, mask=at < n)
+
+
+def tuned(kind: type[Autotuner]) -> Autotuner:
+    configs = [triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})]
+    return kind(fill_kernel, fill_kernel.arg_names, configs, [], None, None)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_subclass_of_the_autotuner_runs_one_configuration() -> None:
+    notes: list[tuple[str, ...]] = []
+
+    @contextmanager
+    def remember(_kernel: str, _grid: tuple[int, ...], more: tuple[str, ...]) -> Generator[None]:
+        notes.append(more)
+        yield
+
+    out = torch.zeros(64)
+    before = Tuner.run
+    with interpret_kernels(remember, {"BLOCK": 64}):
+
+        class Later(Tuner):
+            def run(self, *args, **kwargs):
+                return super().run(*args, **kwargs)
+
+        for kind in (Tuner, Later):
+            tuned(kind)[(1,)](out, 64)
+    assert out.all()
+    assert [len(more) for more in notes] == [1, 1]
+    assert "traced with BLOCK=64" in notes[0][0]
+    assert Tuner.run is before

@@ -1,0 +1,124 @@
+"""Keep what host code caches under a fake GPU from reaching the next run.
+
+Libraries cache in module-level dictionaries, in the closures and attributes of functions, and with `functools.lru_cache`:
+workspaces, compiled kernels, properties of the GPU. After a run these hold tensors without memory, or on the CPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+from ioaware.targets.loading import is_library
+
+Undo = Callable[[], None]
+LRU_CACHE: Any = type(functools.lru_cache(len))
+CONTAINERS = (dict, list, set)
+UNTOUCHED = ("ioaware", "__main__", "conftest", "_pytest", "pytest")
+
+
+@contextmanager
+def module_state_restored() -> Generator[None]:
+    """Restore the variables and caches of user modules and third-party libraries when the block ends."""
+    undo: list[Undo] = []
+    seen: set[int] = set()
+    for module in list(sys.modules.values()):
+        if _may_cache(module):
+            _save_module(module, undo, seen)
+    try:
+        yield
+    finally:
+        for restore in reversed(undo):
+            restore()
+
+
+def _may_cache(module: object) -> bool:
+    """Return whether a module uses torch or Triton and is not theirs, Python's or this package's."""
+    if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] in UNTOUCHED:
+        return False
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or is_library(file):
+        return False
+    return any(_owner(value).partition(".")[0] in ("torch", "triton") for value in list(vars(module).values()))
+
+
+def _owner(value: object) -> str:
+    """Return the name of a module, or of the module that a function or class is from."""
+    name: Any = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return name if isinstance(name, str) else ""
+
+
+def _save_module(module: ModuleType, undo: list[Undo], seen: set[int]) -> None:
+    names = vars(module)
+    before = dict(names)
+
+    def restore() -> None:
+        for name, value in before.items():
+            if names.get(name) is not value:
+                names[name] = value
+        for name in [name for name, value in names.items() if name not in before and not isinstance(value, ModuleType)]:
+            del names[name]
+
+    undo.append(restore)
+    for value in before.values():
+        _save_value(value, undo, seen)
+
+
+def _save_value(value: Any, undo: list[Undo], seen: set[int]) -> None:
+    """Save a container's items, a cache, or the closure and attributes of a function."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if type(value) in CONTAINERS:
+        undo.append(_container(value))
+    elif isinstance(value, LRU_CACHE):
+        value.cache_clear()
+        undo.append(value.cache_clear)
+    elif isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            undo.extend(_cell(cell))
+            _save_value(_contents(cell), undo, seen)
+        undo.append(_container(vars(value)))
+
+
+def _container(value: dict[Any, Any] | list[Any] | set[Any]) -> Undo:
+    before: Any = value.copy()
+    items: Any = value
+
+    def restore() -> None:
+        if isinstance(items, list):
+            items[:] = before
+        else:
+            items.clear()
+            items.update(before)
+
+    return restore
+
+
+def _contents(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return None
+
+
+def _cell(cell: CellType) -> Iterator[Undo]:
+    before = _contents(cell)
+
+    def restore() -> None:
+        cell.cell_contents = before
+
+    if before is not None or _is_assigned(cell):
+        yield restore
+
+
+def _is_assigned(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True

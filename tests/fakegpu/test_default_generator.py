@@ -1,0 +1,17 @@
+"""The fake GPU's default generator has the state of a GPU's: seed and offset, which Triton kernels draw from."""
+
+from __future__ import annotations
+
+import torch
+
+from ioaware.fakegpu.fake_cuda import cuda_on_cpu
+
+
+def test_the_state_is_seed_and_offset() -> None:
+    with cuda_on_cpu():
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        state = generator.get_state()
+        seed, offset = state.view(torch.int64)
+        offset += 4
+        generator.set_state(state)
+        assert generator.get_state().view(torch.int64).tolist() == [int(seed), 4]
