@@ -18,7 +18,7 @@ from ioaware.analysis.ir.accesses.kernel_traffic import (
     Pointer,
     Scalar,
 )
-from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value
+from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value, lane_symbol
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
@@ -45,6 +45,7 @@ from ioaware.analysis.ir.memory_bounds import when_beyond
 from ioaware.analysis.ir.mlir.parser import Operation, parse
 from ioaware.analysis.ir.sectors.enumeration import repetitions, totals
 from ioaware.analysis.ir.sectors.sector_totals import SectorTotal, combined_sectors, sector_total
+from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
 
@@ -179,7 +180,7 @@ class _Counting:
             of_lanes = self.caveats(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
             of_sectors = self.sector_caveats(touch, touched)
             accesses.append(self.access(touch, lanes, executions, touched, of_lanes, of_sectors))
-            caveats += (*of_lanes, *of_sectors, *self.beyond_memory(touch))
+            caveats += (*of_lanes, *of_sectors, *self.beyond_memory(touch), *written_in_part(touch))
             sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
@@ -284,6 +285,21 @@ class _Counting:
             return (Caveat(touch.operation, line, "are", "are", unknown, of),)
         found = dict.fromkeys(caveat for sector in touched if sector for caveat in sector.caveats)
         return tuple(Caveat(touch.operation, line, "at most:", "at most:", caveat, of) for caveat in found)
+
+
+def written_in_part(touch: Touch) -> tuple[Caveat, ...]:
+    """Return a remark on a store that leaves gaps in its sectors: hardware counters see those sectors otherwise.
+
+    The counts are of each instruction by itself. The caches merge what several stores write to one sector, and split what
+    one store writes in several requests.
+    """
+    steps = [linear(touch.target.offset, lane_symbol(at, size)) for at, size in enumerate(touch.shape) if size > 1]
+    constant = [abs(int(step[0].constant)) for step in steps if step is not None and step[0].constant]
+    apart = min(constant, default=0)
+    if touch.kind != "write" or not touch.element_bytes < apart < SECTOR_BYTES:
+        return ()
+    rest = f"lanes lie {apart} bytes apart, and a counter that merges or splits such writes differs"
+    return (Caveat(touch.operation, _line(touch), "are written in part:", "are written in part:", rest, "sectors of "),)
 
 
 def _line(touch: Touch) -> str:

@@ -1,0 +1,29 @@
+"""Stores that leave gaps in their sectors are remarked upon: counters merge or split what they write."""
+
+from __future__ import annotations
+
+import pytest
+import triton
+import triton.language as tl
+
+from tests.support.ir_zoo.compiled import Launched, Tensor, symbols
+
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+G = symbols("G")
+
+
+@triton.jit
+def rotated(x, out, STEP: tl.constexpr, B: tl.constexpr):
+    at = tl.program_id(0) * STEP * B + STEP * tl.arange(0, B)
+    value = tl.load(x + at)
+    tl.store(out + at, value)
+    tl.store(out + at + STEP // 2, -value)
+
+
+@pytest.mark.parametrize(("step", "in_part"), [(1, False), (2, True), (4, True), (8, False)])
+def test_a_gap_within_a_sector_is_remarked_upon(step: int, in_part: bool) -> None:
+    derived = Launched(rotated, [Tensor(64 * G), Tensor(64 * G + 8)], [G], [], {"STEP": step, "B": 16}).derive()
+    assert derived.exact
+    notes = [note for note in derived.notes if "written in part" in note]
+    assert bool(notes) == in_part
+    assert all("tt.store" in note and f"lanes lie {4 * step} bytes apart" in note for note in notes)
