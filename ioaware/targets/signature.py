@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from ioaware.display.text import shorten
 from ioaware.errors import UsageError
 from ioaware.params import DTYPE_ALIASES, FALSE_WORDS, TRUE_WORDS
 from ioaware.result import ParamValue
@@ -66,7 +67,7 @@ class Argument:
         if type(value) is float and not math.isfinite(value):
             raise UsageError(f"{self.name}={value} cannot work: parameters are finite numbers")
         if type(value) is int and not -(2**63) <= value < 2**63:
-            raise UsageError(f"{self.name}={str(value)[:40]}... cannot work: integers have at most 64 bits")
+            raise UsageError(f"{self.name}={shorten(str(value), 60)} cannot work: integers have at most 64 bits")
         if self.kind == "float" and type(value) is int:
             return float(value)
         if self.kind == "any" or KINDS.get(type(value)) == self.kind:
