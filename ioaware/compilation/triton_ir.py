@@ -9,11 +9,13 @@ from __future__ import annotations
 import copy
 import io
 import re
+import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import sympy
@@ -214,7 +216,7 @@ def compile_errors(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
 
 
 def _compiler_message(error: Exception) -> str:
-    """Return the compiler's message and the line of the kernel."""
+    """Return the compiler's message and the line of the file, of a function that the kernel calls too."""
     if isinstance(error, PTXASError):
         messages = re.findall(r"; error\s*: (.*)", str(error))
         return f"ptxas: {messages[0]}" if messages else "ptxas fails"
@@ -222,5 +224,16 @@ def _compiler_message(error: Exception) -> str:
     while cause.__cause__ is not None:  # errors of a callee are wrapped in those of its callers
         cause = cause.__cause__
     lines = str(cause).strip().splitlines() or [type(error).__name__]
-    line = getattr(getattr(error, "node", None), "lineno", None)
-    return f"{lines[-1]} (line {line} of the kernel)" if line else lines[-1]
+    line = getattr(getattr(cause, "node", None), "lineno", None)
+    file, first_line = _source_of(cause)
+    return f"{lines[-1]} at {file}:{first_line + line}" if line and file else lines[-1]
+
+
+def _source_of(error: BaseException) -> tuple[str, int]:
+    """Return the file of the function that was being compiled, and the line before it: Triton counts from its `def`."""
+    file, first_line = "", 0
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        generator: Any = frame.f_locals.get("self")
+        if hasattr(generator, "begin_line") and hasattr(generator, "file_name"):
+            file, first_line = Path(str(generator.file_name)).name, int(generator.begin_line)
+    return file, first_line

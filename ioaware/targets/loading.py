@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ioaware._monkeypatch import Patches
 from ioaware.errors import IoawareError, UsageError
 
 
@@ -80,13 +81,21 @@ def import_path(directory: Path) -> Generator[None]:
 def _import_errors(name: str, path: Path | None) -> Generator[None]:
     """Turn any failure of an import, `sys.exit` included, into a `UsageError` with its line."""
     try:
-        with _fake_gpu():
+        with own_arguments(name if path is None else str(path)), _fake_gpu():
             yield
     except IoawareError:
         raise
     except (Exception, SystemExit) as error:
         where = f" at {line}" if (line := failing_line(error, path)) else ""
         raise UsageError(f"{name} cannot be imported: {type(error).__name__}{where}: {first_line(error)}") from error
+
+
+@contextmanager
+def own_arguments(script: str) -> Generator[None]:
+    """Give code inside the block a command line without arguments: ioaware's are not for a user's parser."""
+    with Patches() as patches:
+        patches.set(sys, "argv", [script])
+        yield
 
 
 @contextmanager

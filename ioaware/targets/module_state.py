@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from ioaware.targets.loading import is_library
+from ioaware.targets.loading import is_library, own_arguments
 
 Undo = Callable[[], None]
 LRU_CACHE: Any = type(functools.lru_cache(len))
@@ -23,14 +23,18 @@ UNTOUCHED = ("ioaware", "__main__", "conftest", "_pytest", "pytest")
 
 @contextmanager
 def module_state_restored() -> Generator[None]:
-    """Restore the variables and caches of user modules and third-party libraries when the block ends."""
+    """Restore the variables and caches of user modules and third-party libraries when the block ends.
+
+    `sys.argv` has no arguments meanwhile.
+    """
     undo: list[Undo] = []
     seen: set[int] = set()
     for module in list(sys.modules.values()):
         if _may_cache(module):
             _save_module(module, undo, seen)
     try:
-        yield
+        with own_arguments(sys.argv[0]):
+            yield
     finally:
         for restore in reversed(undo):
             restore()

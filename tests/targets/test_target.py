@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 
@@ -220,3 +221,23 @@ def test_integers_have_64_bits(tmp_path: Path) -> None:
     assert target.resolve({"n": str(2**63 - 1)}, typed=True)["n"] == 2**63 - 1
     with pytest.raises(UsageError, match="64 bits"):
         target.resolve({"n": str(2**63)}, typed=True)
+
+
+def test_a_user_s_parser_does_not_see_our_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+        import argparse, sys
+        def parsed():
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--n", type=int, default=5)
+            return parser.parse_args().n
+        N = parsed()
+        sys.argv.append("--left-over")
+        def work():
+            assert parsed() == 5
+            raise ValueError(f"n is {N}")
+        """
+    path = write_file(tmp_path, text)
+    ours = ["ioaware", "trace", "mine.py:work", "-p", "n=3"]
+    monkeypatch.setattr("sys.argv", list(ours))
+    assert "raised ValueError at mine.py:11: n is 5" in error_message(f"{path}:work")
+    assert sys.argv == ours

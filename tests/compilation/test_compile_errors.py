@@ -1,0 +1,45 @@
+"""An error of the compiler names the line of the file, as every other error does, in the function where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import ioaware
+from ioaware.errors import UsageError
+
+
+@triton.jit
+def helper(x):
+    return x.nothing_in_a_helper
+
+
+@triton.jit
+def calling_kernel(x, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x + at, helper(at))
+
+
+@triton.jit
+def shape_kernel(x, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    wrong = at + tl.arange(0, 2 * BLOCK)
+    tl.store(x + at, wrong)
+
+
+@pytest.mark.parametrize(("kernel", "text"), [(calling_kernel, "return x.nothing_in_"), (shape_kernel, "wrong = at")])
+def test_derive_and_trace_name_the_same_line(kernel, text: str) -> None:
+    def work(n: int = 16):
+        x = torch.zeros(n, device="cuda")
+        return lambda: kernel[(1,)](x, BLOCK=16)
+
+    line = next(
+        number for number, line in enumerate(Path(__file__).read_text().splitlines(), 1) if line.strip().startswith(text)
+    )
+    for verb in (ioaware.derive, ioaware.trace):
+        with pytest.raises(UsageError, match=rf"at test_compile_errors\.py:{line}\b"):
+            verb(work)
