@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.derive import Derived
-    from ioaware.simulation.model import Simulated
+    from ioaware.simulation.simulation_result import Simulated
 
 
 SIMPLE = (int, float, bool, str)

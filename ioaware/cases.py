@@ -70,7 +70,7 @@ def _attention(
     *,
     outer: Literal["q", "kv", "square"],
     counts: str | None = None,
-    work: str = "ioaware.kernels.attention.work:attention_work",
+    work: str = "ioaware.kernels.attention.references.work:attention_work",
     family: str = "theorem 2",
     params: tuple[Param, ...] = ATTENTION_PARAMS,
 ) -> Case:
@@ -124,7 +124,8 @@ def _grouped(name: str, title: str, paper: str, counts: str, *, family: str = "g
         return integers
 
     def build(*, device: str, **given: ParamValue) -> Work:
-        return _attribute("ioaware.kernels.attention.grouped_work:grouped_work")(name, device=device, **resolved(given))
+        build_work = _attribute("ioaware.kernels.attention.references.grouped_work:grouped_work")
+        return build_work(name, device=device, **resolved(given))
 
     def closed_form(causal: bool) -> Counts:
         return _attribute(f"ioaware.analysis.theory.counts.grouped:{counts}")(causal)
@@ -169,7 +170,7 @@ def _softmax(name: str, title: str, counts: str) -> Case:
     return Case(name, title, paper, params, build, closed_form, values, family="softmax")
 
 
-BACKWARD = "ioaware.kernels.attention.backward_work:backward_work"
+BACKWARD = "ioaware.kernels.attention.references.backward_work:backward_work"
 GROUPED = "Ainslie et al. 2023, arXiv 2305.13245, in the order of Dao 2023, arXiv 2307.08691"
 ROWWISE = "Ye 2023, From Online Softmax to FlashAttention"
 SPLIT = "Dao et al. 2023, Flash-Decoding"

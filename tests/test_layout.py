@@ -29,7 +29,7 @@ SAME_MEANING = {
     ),  # a verb and the command of that name
     *("standard", "flash1", "flash2", "backward"),  # an algorithm's kernel and its counts
     *("forward", "backward", "kernels"),  # the parts of each implementation of attention
-    *("exponents", "reference"),
+    *("exponents", "reference", "work", "accuracy"),
 }
 MISSING_ON_PURPOSE = {"tests/targets/test_target.py"}
 """Tests of the error for a target that does not exist."""

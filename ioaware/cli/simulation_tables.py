@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ioaware.result import Launch, Traffic
     from ioaware.simulation.accuracy import Accuracy, Compared
     from ioaware.simulation.accuracy import Row as AccuracyRow
-    from ioaware.simulation.model import LaunchSimulation, Range, Simulated, TensorTraffic
+    from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated, TensorTraffic
 
 MOST_LAUNCHES = 20
 """Launches whose tensors are shown."""

@@ -24,7 +24,7 @@ from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.layouts import Indices, requests
 from ioaware.compilation.triton_ir import compiled
 from ioaware.machine.model import SECTOR_BYTES
-from ioaware.measurement import l1_counters as l1
+from ioaware.measurement.counters import l1_counters as l1
 
 TMA_ROW_BYTES = 128
 """Widest row of a TMA box in shared memory; a wider tile is several boxes."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ioaware.measurement.launch_log import TritonLaunch
+from ioaware.measurement.counters.launch_log import TritonLaunch
 from ioaware.measurement.stability import impossible_reasons
 from ioaware.measurement.worker_protocol import Report
 from ioaware.result import Launch, ParamValue, Result, Status, Traffic, total

@@ -14,8 +14,16 @@ from tempfile import TemporaryDirectory
 
 from ioaware.environment import installed_version
 from ioaware.errors import MachineError
+from ioaware.measurement.counters.ncu import (
+    PERMISSION,
+    Ncu,
+    command,
+    counters_refused,
+    counters_restricted,
+    find_ncu,
+    run_failed,
+)
 from ioaware.measurement.gpm import GpmWindow
-from ioaware.measurement.ncu import PERMISSION, Ncu, command, counters_refused, counters_restricted, find_ncu, run_failed
 from ioaware.measurement.nvml import Gpu, NvmlLibrary, load_nvml, open_gpu
 from ioaware.measurement.subprocesses import run_process
 

@@ -14,9 +14,9 @@ from ioaware.environment import scrub, software_environment
 from ioaware.errors import DataError, MachineError
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.assemble_result import Profiled, assemble_result, failure
-from ioaware.measurement.kernel_attribution import L2_READ_SECTORS, METRICS, attribute
-from ioaware.measurement.ncu import STILL_WORKS, Ncu, command, counters_refused, find_ncu, run_failed
-from ioaware.measurement.ncu_csv import MAX_CHARACTERS, read_table
+from ioaware.measurement.counters.kernel_attribution import L2_READ_SECTORS, METRICS, attribute
+from ioaware.measurement.counters.ncu import STILL_WORKS, Ncu, command, counters_refused, find_ncu, run_failed
+from ioaware.measurement.counters.ncu_csv import MAX_CHARACTERS, read_table
 from ioaware.measurement.nvml import NvmlLibrary, load_nvml, open_gpu
 from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import Finished, run_process

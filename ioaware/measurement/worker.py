@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from ioaware.environment import gpu_environment
 from ioaware.errors import IoawareError
+from ioaware.measurement.counters.launch_log import watch_launches
 from ioaware.measurement.gpm import MINIMUM_WINDOW_S, GpmWindow
 from ioaware.measurement.gpu_lock import gpu_lease
-from ioaware.measurement.launch_log import watch_launches
 from ioaware.measurement.nvml import Gpu, Snapshot, load_nvml, open_gpu
 from ioaware.measurement.parent_watchdog import watch_parent
 from ioaware.measurement.stability import throttled_reasons, unstable_reasons

@@ -10,7 +10,7 @@ from typing import Any
 
 from ioaware import strict_json
 from ioaware.errors import DataError, IoawareError, MachineError, UsageError
-from ioaware.measurement.launch_log import TritonLaunch
+from ioaware.measurement.counters.launch_log import TritonLaunch
 from ioaware.result import Check, ParamValue, Timing
 
 MAX_BYTES = 16 * 2**20

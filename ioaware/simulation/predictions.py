@@ -14,7 +14,7 @@ from ioaware.machine import Machine
 from ioaware.result import Launch, Result
 from ioaware.result_file import read_jsonl
 from ioaware.simulation.accuracy import PredictedLaunch, Prediction, key_of
-from ioaware.simulation.model import LaunchSimulation
+from ioaware.simulation.simulation_result import LaunchSimulation
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 PREDICTIONS = RECORDED / "simulated" / "predictions.jsonl"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ioaware.machine.model import L2Model
-from ioaware.simulation.blocks import Blocks
+from ioaware.simulation.address_blocks import Blocks
 from ioaware.simulation.cache import L2, READ, CacheShape, Event, Moved
-from ioaware.simulation.launch import Replay, launch_events, layout
-from ioaware.simulation.model import TensorTraffic
+from ioaware.simulation.launch_replay import Replay, launch_events, layout
 from ioaware.simulation.regimes import regime
+from ioaware.simulation.simulation_result import TensorTraffic
 
 MOST_EVENTS_TWICE = 400_000
 """Launches with more events are simulated without the variants, whose time would add up."""

@@ -17,10 +17,10 @@ from ioaware.derivation.derive import Derived, derive
 from ioaware.errors import UsageError
 from ioaware.machine import Machine
 from ioaware.result import Launch, ParamValue, Result, Traffic
-from ioaware.simulation.launch import Replay, Unplaced, replay
-from ioaware.simulation.model import LaunchSimulation, Range, Simulated
+from ioaware.simulation.launch_replay import Replay, Unplaced, replay
 from ioaware.simulation.occupancy import Occupancy, occupancy
 from ioaware.simulation.sequence import LaunchMoved, Prepared, run
+from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
 from ioaware.targets.target import Target
 
 SECTOR_BYTES = 32

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
 from ioaware.analysis.ir.sectors.lanes import numeric
+from ioaware.simulation.address_blocks import Blocks, Masks, Rectangle, rectangles
 from ioaware.simulation.affine import address, all_of, clipped, lane_keys, lane_values, split_lanes
-from ioaware.simulation.blocks import Blocks, Masks, Rectangle, rectangles
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.timeline import Executions
 

@@ -36,10 +36,10 @@ from ioaware.tracing.address_space import install as install_translation
 from ioaware.tracing.interpreter_fixes import install_fixes
 from ioaware.tracing.libdevice import install as install_libdevice
 from ioaware.tracing.loop_index import loop_range
-from ioaware.tracing.progress import Progress
 from ioaware.tracing.reductions import install as install_reductions
 from ioaware.tracing.source_rewrite import rewrite
 from ioaware.tracing.spin_locks import EndlessLoopError, LoopGuard
+from ioaware.tracing.trace_progress import Progress
 
 interpreter: Any = _interpreter
 tl: Any = _tl

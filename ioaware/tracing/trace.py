@@ -25,7 +25,7 @@ from ioaware.targets.target import Target, compulsory_bytes, work_of
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
 from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison
-from ioaware.tracing.progress import Progress
+from ioaware.tracing.trace_progress import Progress
 
 SEED = 0
 _random: Any = torch.random

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ioaware.machine.model import SECTOR_BYTES
-from ioaware.measurement import l1_counters as l1
+from ioaware.measurement.counters import l1_counters as l1
 from ioaware.result import BYTES_HOLD, Launch, ParamValue, Result
 from ioaware.result_file import read_jsonl, write_jsonl
 

@@ -24,12 +24,12 @@ from ioaware.cli.exit_codes import INCONCLUSIVE
 from ioaware.environment import gpu_environment, scrub, software_environment
 from ioaware.errors import IoawareError
 from ioaware.measurement.assemble_result import failure
+from ioaware.measurement.counters.kernel_attribution import METRICS, attribute
+from ioaware.measurement.counters.l1_counters import L1_COUNTERS
+from ioaware.measurement.counters.launch_log import TritonLaunch, watch_launches
+from ioaware.measurement.counters.ncu import Ncu, command, find_ncu
+from ioaware.measurement.counters.ncu_csv import read_table
 from ioaware.measurement.gpu_lock import gpu_lease
-from ioaware.measurement.kernel_attribution import METRICS, attribute
-from ioaware.measurement.l1_counters import L1_COUNTERS
-from ioaware.measurement.launch_log import TritonLaunch, watch_launches
-from ioaware.measurement.ncu import Ncu, command, find_ncu
-from ioaware.measurement.ncu_csv import read_table
 from ioaware.measurement.nvml import Gpu, load_nvml, open_gpu
 from ioaware.measurement.stability import impossible_reasons, unstable_reasons
 from ioaware.measurement.subprocesses import run_process

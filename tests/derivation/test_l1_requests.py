@@ -24,7 +24,7 @@ from ioaware.compilation.launch_traffic import kernel_traffic, launch_touches
 from ioaware.compilation.triton_ir import compiled
 from ioaware.derivation.derive import derive
 from ioaware.derivation.l1_requests import L1Requests, count_l1_requests, l1_requests_of_launch, tma_store_bytes
-from ioaware.measurement import l1_counters as l1
+from ioaware.measurement.counters import l1_counters as l1
 from ioaware.result_file import read_jsonl
 from ioaware.targets.target import load_target
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import MachineError
+from ioaware.measurement.counters.ncu import Ncu
 from ioaware.measurement.doctor import Finding, examine, torch_cuda_version
-from ioaware.measurement.ncu import Ncu
 from tests.support.fakes import FIXTURES, FakeNvml, fake_ncu
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from ioaware.errors import MachineError, UsageError
 from ioaware.measurement.assemble_result import Profiled, assemble_result
-from ioaware.measurement.launch_log import TritonLaunch
+from ioaware.measurement.counters.launch_log import TritonLaunch
+from ioaware.measurement.counters.ncu import Ncu
 from ioaware.measurement.measure import Options, measure
-from ioaware.measurement.ncu import Ncu
 from ioaware.measurement.worker_protocol import Report
 from ioaware.result import Check, Launch, Result, Timing, Traffic
 from ioaware.result_file import decode, encode

@@ -11,7 +11,7 @@ from triton.compiler.compiler import CompiledKernel
 from triton.experimental import gluon
 from triton.runtime.jit import JITFunction
 
-from ioaware.measurement.launch_log import TritonLaunch, watch_launches
+from ioaware.measurement.counters.launch_log import TritonLaunch, watch_launches
 
 
 @triton.jit

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import MachineError
-from ioaware.measurement.ncu import Ncu, command, counters_refused, counters_restricted, find_ncu, run_failed
+from ioaware.measurement.counters.ncu import Ncu, command, counters_refused, counters_restricted, find_ncu, run_failed
 from ioaware.measurement.subprocesses import Finished
 from tests.support.fakes import FIXTURES, fake_ncu, script
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioaware.errors import DataError
-from ioaware.measurement import kernel_attribution
-from ioaware.measurement.kernel_attribution import (
+from ioaware.measurement.counters import kernel_attribution
+from ioaware.measurement.counters.kernel_attribution import (
     HBM_READS,
     HBM_WRITES,
     METRICS,
@@ -20,8 +20,8 @@ from ioaware.measurement.kernel_attribution import (
     TIME,
     attribute,
 )
-from ioaware.measurement.launch_log import TritonLaunch
-from ioaware.measurement.ncu_csv import MAX_CHARACTERS, Metric, read_table
+from ioaware.measurement.counters.launch_log import TritonLaunch
+from ioaware.measurement.counters.ncu_csv import MAX_CHARACTERS, Metric, read_table
 from tests.support.fakes import FIXTURES
 
 REAL = (FIXTURES / "h200_two_launches.csv").read_text()

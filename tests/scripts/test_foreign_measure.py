@@ -10,10 +10,10 @@ from types import ModuleType
 
 import pytest
 
-from ioaware.measurement.kernel_attribution import METRICS, REQUESTED_READS
-from ioaware.measurement.l1_counters import HITS, L1_COUNTERS, READ_SECTORS
-from ioaware.measurement.launch_log import TritonLaunch
-from ioaware.measurement.ncu import Ncu, command
+from ioaware.measurement.counters.kernel_attribution import METRICS, REQUESTED_READS
+from ioaware.measurement.counters.l1_counters import HITS, L1_COUNTERS, READ_SECTORS
+from ioaware.measurement.counters.launch_log import TritonLaunch
+from ioaware.measurement.counters.ncu import Ncu, command
 from ioaware.measurement.worker_protocol import Report
 from ioaware.sweep.points import Point
 from ioaware.targets.loading import load_file

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from ioaware.errors import UsageError
 from ioaware.tracing.interpreter import interpret_kernels
-from ioaware.tracing.progress import Progress
+from ioaware.tracing.trace_progress import Progress
 
 
 @triton.jit

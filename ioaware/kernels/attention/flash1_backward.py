@@ -18,12 +18,12 @@ import torch
 import triton
 import triton.language as tl
 
-from ioaware.kernels.attention.backward_tiles import load_rows, probabilities, score_gradients, zero_block
+from ioaware.kernels.attention.blocks.backward_tiles import load_rows, probabilities, score_gradients, zero_block
+from ioaware.kernels.attention.blocks.masks import first_row_block, visible_pairs
+from ioaware.kernels.attention.blocks.tiles import load_block, store_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.launching.launch import launching
 from ioaware.kernels.attention.launching.on_chip_limits import backward_options
-from ioaware.kernels.attention.masks import first_row_block, visible_pairs
-from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
 
 
 @triton.jit

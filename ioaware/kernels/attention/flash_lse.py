@@ -15,11 +15,11 @@ import torch
 import triton
 import triton.language as tl
 
+from ioaware.kernels.attention.blocks.masks import last_column_block, visible_pairs
+from ioaware.kernels.attention.blocks.tiles import load_block, store_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.launching.launch import launching, shared_memory_bytes
 from ioaware.kernels.attention.launching.on_chip_limits import flash2_options
-from ioaware.kernels.attention.masks import last_column_block, visible_pairs
-from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
 
 
 @triton.jit

@@ -14,9 +14,9 @@ import torch
 import triton
 import triton.language as tl
 
+from ioaware.kernels.attention.blocks.tiles import load_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.launching.launch import launching
-from ioaware.kernels.attention.tiles import load_block, tile_side
 
 
 @triton.jit

@@ -16,13 +16,13 @@ import torch
 import triton
 import triton.language as tl
 
-from ioaware.kernels.attention.backward_tiles import load_rows
+from ioaware.kernels.attention.blocks.backward_tiles import load_rows
+from ioaware.kernels.attention.blocks.square_tiles import square_product, tile_of_product
+from ioaware.kernels.attention.blocks.tiles import store_block
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.flash2_backward import flash2_backward_delta
 from ioaware.kernels.attention.launching.launch import launching
 from ioaware.kernels.attention.launching.on_chip_limits import square_options
-from ioaware.kernels.attention.square_tiles import square_product, tile_of_product
-from ioaware.kernels.attention.tiles import store_block
 
 
 @triton.jit

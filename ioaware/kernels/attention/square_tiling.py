@@ -14,11 +14,11 @@ import torch
 import triton
 import triton.language as tl
 
+from ioaware.kernels.attention.blocks.square_tiles import tile_of_product
+from ioaware.kernels.attention.blocks.tiles import block_mask, load_block, store_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.launching.launch import launching
 from ioaware.kernels.attention.launching.on_chip_limits import square_options
-from ioaware.kernels.attention.square_tiles import tile_of_product
-from ioaware.kernels.attention.tiles import block_mask, load_block, store_block, tile_side
 
 
 @triton.jit

@@ -14,10 +14,10 @@ import torch
 import triton
 import triton.language as tl
 
+from ioaware.kernels.attention.blocks.tiles import load_block, store_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.launching.launch import launching, shared_memory_bytes
 from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP, padded, softmax_options, standard_options
-from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
 
 GROUP = tl.constexpr(8)
 """Row blocks of S that are visited together in each column block: their Q stays in the L2 and they share each K_j."""

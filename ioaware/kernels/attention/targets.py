@@ -14,11 +14,11 @@ from ioaware.case import Work
 from ioaware.kernels.attention.dispatch import BackendName, attention
 from ioaware.kernels.attention.hopper.backward import hopper_backward as gradients
 from ioaware.kernels.attention.hopper.forward import hopper_forward
-from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.portable.backward import attention_backward
 from ioaware.kernels.attention.portable.forward import portable_forward
-from ioaware.kernels.attention.reference import attention_backward_reference, attention_reference
-from ioaware.kernels.attention.work import tolerance
+from ioaware.kernels.attention.references.inputs import attention_inputs
+from ioaware.kernels.attention.references.reference import attention_backward_reference, attention_reference
+from ioaware.kernels.attention.references.work import tolerance
 
 
 def hopper(

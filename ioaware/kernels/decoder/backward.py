@@ -14,13 +14,13 @@ import torch
 import triton
 import triton.language as tl
 
-from ioaware.kernels.attention.backward_tiles import load_rows
+from ioaware.kernels.attention.blocks.backward_tiles import load_rows
+from ioaware.kernels.attention.blocks.masks import first_row_block, last_column_block, visible_pairs
+from ioaware.kernels.attention.blocks.tiles import load_block, store_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.flash2_backward import flash2_backward_delta
 from ioaware.kernels.attention.launching.launch import launching
 from ioaware.kernels.attention.launching.on_chip_limits import backward_options
-from ioaware.kernels.attention.masks import first_row_block, last_column_block, visible_pairs
-from ioaware.kernels.attention.tiles import load_block, store_block, tile_side
 from ioaware.kernels.decoder.dropout import kept_pairs, threshold
 from ioaware.kernels.decoder.layer_norm import layer_norm_gradient, load_normalised, load_with_statistics
 

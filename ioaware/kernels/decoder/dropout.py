@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ioaware.kernels.attention.tiles import tile_side
+from ioaware.kernels.attention.blocks.tiles import tile_side
 
 ROUNDS = 10
 ROUND_A, ROUND_B = 0xD2511F53, 0xCD9E8D57

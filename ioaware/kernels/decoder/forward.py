@@ -16,11 +16,11 @@ import torch
 import triton
 import triton.language as tl
 
+from ioaware.kernels.attention.blocks.masks import last_column_block, visible_pairs
+from ioaware.kernels.attention.blocks.tiles import store_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.launching.launch import launching
 from ioaware.kernels.attention.launching.on_chip_limits import backward_options
-from ioaware.kernels.attention.masks import last_column_block, visible_pairs
-from ioaware.kernels.attention.tiles import store_block, tile_side
 from ioaware.kernels.decoder.dropout import kept_pairs, threshold
 from ioaware.kernels.decoder.layer_norm import load_normalised
 

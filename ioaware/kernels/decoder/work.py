@@ -7,8 +7,8 @@ import math
 import torch
 
 from ioaware.case import Work
-from ioaware.kernels.attention.inputs import attention_inputs
-from ioaware.kernels.attention.work import TOLERANCES
+from ioaware.kernels.attention.references.inputs import attention_inputs
+from ioaware.kernels.attention.references.work import TOLERANCES
 from ioaware.kernels.decoder.backward import decoder_backward
 from ioaware.kernels.decoder.dropout import kept
 from ioaware.kernels.decoder.forward import decoder

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from ioaware.case import Work
-from ioaware.kernels.attention.work import TOLERANCES
+from ioaware.kernels.attention.references.work import TOLERANCES
 from ioaware.kernels.softmax.backward import softmax_bwd, softmax_bwd_one_read
 from ioaware.kernels.softmax.eager import softmax_eager
 from ioaware.kernels.softmax.materialised import softmax_materialised

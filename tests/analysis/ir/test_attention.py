@@ -17,8 +17,8 @@ from ioaware.analysis.theory.counting import B, B_c, B_r, H, N, N_k, d, e
 from ioaware.analysis.theory.counts import flash1, flash2, standard
 from ioaware.kernels.attention.flash1 import flash1 as flash1_host
 from ioaware.kernels.attention.flash2 import flash2 as flash2_host
-from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.launching.on_chip_limits import padded
+from ioaware.kernels.attention.references.inputs import attention_inputs
 from ioaware.kernels.attention.standard import standard as standard_host
 from ioaware.prediction import predict
 from ioaware.targets.target import load_target

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from ioaware.kernels.attention.flash2 import flash2
-from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
 from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP
-from ioaware.kernels.attention.reference import attention_reference
-from ioaware.kernels.attention.work import tolerance
+from ioaware.kernels.attention.references.inputs import DISTRIBUTIONS, Distribution, attention_inputs
+from ioaware.kernels.attention.references.reference import attention_reference
+from ioaware.kernels.attention.references.work import tolerance
 from ioaware.targets.output_check import relative_error
 from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.poison import Poison

@@ -9,10 +9,10 @@ import torch
 
 from ioaware.kernels.attention.flash1 import flash1
 from ioaware.kernels.attention.flash2 import flash2
-from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
-from ioaware.kernels.attention.reference import attention_reference
+from ioaware.kernels.attention.references.inputs import DISTRIBUTIONS, Distribution, attention_inputs
+from ioaware.kernels.attention.references.reference import attention_reference
+from ioaware.kernels.attention.references.work import tolerance
 from ioaware.kernels.attention.standard import standard
-from ioaware.kernels.attention.work import tolerance
 from ioaware.targets.output_check import relative_error
 
 KERNELS: dict[str, Callable[..., torch.Tensor]] = {

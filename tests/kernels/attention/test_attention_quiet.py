@@ -13,7 +13,7 @@ PROGRAM = """
 import torch
 from ioaware.kernels.attention.flash1 import flash1
 from ioaware.kernels.attention.flash2 import flash2
-from ioaware.kernels.attention.inputs import attention_inputs
+from ioaware.kernels.attention.references.inputs import attention_inputs
 from ioaware.kernels.attention.standard import standard
 
 for distribution in ("large-logit", "masked"):

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from ioaware.cases import find_case
-from ioaware.kernels.attention import reference as reference_module
-from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
-from ioaware.kernels.attention.reference import attention_reference
+from ioaware.kernels.attention.references import reference as reference_module
+from ioaware.kernels.attention.references.inputs import DISTRIBUTIONS, Distribution, attention_inputs
+from ioaware.kernels.attention.references.reference import attention_reference
 from ioaware.tracing.interpreter import interpret_kernels
 
 DEFAULTS = {"batch": 1, "heads": 2, "seq_len": 20, "kv_len": None, "head_dim": 16, "dtype": "float16", "causal": False}

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from ioaware.errors import UsageError
-from ioaware.kernels.attention import reference
-from ioaware.kernels.attention.reference import attention_backward_reference, attention_reference
+from ioaware.kernels.attention.references import reference
+from ioaware.kernels.attention.references.reference import attention_backward_reference, attention_reference
 from ioaware.targets.output_check import worst_error
 
 

@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 
 from ioaware.case import Work
-from ioaware.kernels.attention.inputs import attention_inputs
-from ioaware.kernels.attention.reference import attention_reference
+from ioaware.kernels.attention.references.inputs import attention_inputs
+from ioaware.kernels.attention.references.reference import attention_reference
 
 BLOCK = 16
 

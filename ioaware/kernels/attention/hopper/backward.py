@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ioaware.kernels.attention.constants import LOG2_E
-from ioaware.kernels.attention.hopper.backward_config import BLOCK_N, FUSED_ROWS, PIECE, BackwardTiling
+from ioaware.kernels.attention.hopper.backward_pass.backward_config import BLOCK_N, FUSED_ROWS, PIECE, BackwardTiling
 from ioaware.kernels.attention.hopper.forward import MAX_CACHED_CALLS, PLAIN, padded_head_dim
 from ioaware.kernels.attention.hopper.forward_config import masked_blocks
 from ioaware.kernels.attention.launching.launch_cache import Launch, same_view
@@ -134,7 +134,7 @@ def _preprocess(
     tensors: Mapping[str, torch.Tensor], grid: tuple[int, int, int], constants: Mapping[str, Any], parts: int
 ) -> Step:
     """Return the step before all gradients."""
-    from ioaware.kernels.attention.hopper.backward_preprocess import prepare_kernel
+    from ioaware.kernels.attention.hopper.backward_pass.backward_preprocess import prepare_kernel
 
     o, do, seq_len = tensors["o"], tensors["do"], tensors["q"].shape[2]
     return Step(
@@ -158,7 +158,7 @@ def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
 
 def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> tuple[Step, ...]:
     """Return the kernel of all gradients, which adds to accumulators, and the kernels that read those."""
-    from ioaware.kernels.attention.hopper.backward_kernel import hopper_backward_kernel
+    from ioaware.kernels.attention.hopper.backward_pass.backward_kernel import hopper_backward_kernel
 
     width = padded_head_dim(tensors["q"].shape[3])
     rows, piece = (tiling.block_m, width), (64, 64)
@@ -170,7 +170,7 @@ def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: f
 
 def _postprocess(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> Iterator[Step]:
     """Yield the steps that compute dQ, dK and dV from their accumulators."""
-    from ioaware.kernels.attention.hopper.backward_postprocess import finish_kernel, finish_parts_kernel
+    from ioaware.kernels.attention.hopper.backward_pass.backward_postprocess import finish_kernel, finish_parts_kernel
 
     dq, dk, dv = (tensors[name] for name in ("dq", "dk", "dv"))
     batch, heads, seq_len, head_dim = dq.shape
@@ -189,8 +189,8 @@ def _postprocess(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, sc
 
 def _two_kernels(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> tuple[Step, ...]:
     """Return a kernel for dK and dV and one for dQ, in which every gradient has one writer."""
-    from ioaware.kernels.attention.hopper.dkdv_kernel import dkdv_kernel
-    from ioaware.kernels.attention.hopper.dq_kernel import dq_kernel
+    from ioaware.kernels.attention.hopper.backward_pass.dkdv_kernel import dkdv_kernel
+    from ioaware.kernels.attention.hopper.backward_pass.dq_kernel import dq_kernel
 
     q, k = tensors["q"], tensors["k"]
     seq_len, kv_len, width = q.shape[2], k.shape[2], padded_head_dim(q.shape[3])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.kernels.attention.hopper.backward_config import BackwardTiling, last_round, masked_row_blocks
+from ioaware.kernels.attention.hopper.backward_pass.backward_config import BackwardTiling, last_round, masked_row_blocks
 
 SMS = 132
 

@@ -9,8 +9,8 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ioaware.kernels.attention import attention
-from ioaware.kernels.attention.inputs import attention_inputs
-from ioaware.kernels.attention.reference import attention_reference
+from ioaware.kernels.attention.references.inputs import attention_inputs
+from ioaware.kernels.attention.references.reference import attention_reference
 from ioaware.targets.output_check import relative_error
 from ioaware.tracing.poison import Poison
 

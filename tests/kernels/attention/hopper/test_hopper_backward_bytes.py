@@ -8,7 +8,7 @@ import pytest
 
 from ioaware.derivation.derive import derive
 from ioaware.kernels.attention.hopper.backward import is_fused
-from ioaware.kernels.attention.hopper.backward_config import FUSED_ROWS, BackwardTiling, last_round
+from ioaware.kernels.attention.hopper.backward_pass.backward_config import FUSED_ROWS, BackwardTiling, last_round
 from ioaware.result import Result
 from ioaware.sweep.claim_evidence import recorded_measurements
 from ioaware.targets.target import load_target

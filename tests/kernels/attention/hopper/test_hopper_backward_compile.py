@@ -13,10 +13,10 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from ioaware.kernels.attention.hopper.backward import FUSED, KEYS_VALUES, QUERIES
-from ioaware.kernels.attention.hopper.backward_config import FUSED_ROWS
-from ioaware.kernels.attention.hopper.backward_kernel import hopper_backward_kernel
-from ioaware.kernels.attention.hopper.dkdv_kernel import dkdv_kernel
-from ioaware.kernels.attention.hopper.dq_kernel import dq_kernel
+from ioaware.kernels.attention.hopper.backward_pass.backward_config import FUSED_ROWS
+from ioaware.kernels.attention.hopper.backward_pass.backward_kernel import hopper_backward_kernel
+from ioaware.kernels.attention.hopper.backward_pass.dkdv_kernel import dkdv_kernel
+from ioaware.kernels.attention.hopper.backward_pass.dq_kernel import dq_kernel
 from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9
 from ioaware.kernels.attention.launching.launch import HOPPER_SHARED_BYTES
 from tests.support.machine_code import Code, compiled_for_hopper, ptxas_says, spilled_bytes, undefined_reads

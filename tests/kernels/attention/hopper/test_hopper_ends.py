@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from ioaware.kernels.attention.dispatch import Backend, attention, gradients_by
-from ioaware.kernels.attention.hopper.backward_postprocess import finish_kernel, finish_parts_kernel
-from ioaware.kernels.attention.hopper.backward_preprocess import prepare_kernel
+from ioaware.kernels.attention.hopper.backward_pass.backward_postprocess import finish_kernel, finish_parts_kernel
+from ioaware.kernels.attention.hopper.backward_pass.backward_preprocess import prepare_kernel
 from ioaware.tracing.interpreter import interpret_kernels
 
 HEADS = 2

@@ -9,7 +9,7 @@ import torch
 
 from ioaware.kernels.attention.dispatch import BackendName, attention
 from ioaware.kernels.attention.hopper.forward import hopper_forward
-from ioaware.kernels.attention.inputs import DISTRIBUTIONS, Distribution, attention_inputs
+from ioaware.kernels.attention.references.inputs import DISTRIBUTIONS, Distribution, attention_inputs
 from ioaware.targets.output_check import relative_error
 from ioaware.tracing.poison import Poison
 from tests.support.grouped_reference import grouped_reference

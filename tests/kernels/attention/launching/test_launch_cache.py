@@ -18,7 +18,7 @@ from triton.compiler import CompiledKernel
 from ioaware.kernels.attention.launching import launch_cache
 from ioaware.kernels.attention.launching.launch_cache import Launch, same_view
 from ioaware.kernels.attention.launching.tma import tma_view
-from ioaware.measurement.launch_log import watch_launches
+from ioaware.measurement.counters.launch_log import watch_launches
 
 GPU = torch.device("cuda", 0)
 

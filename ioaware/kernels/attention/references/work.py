@@ -13,9 +13,9 @@ from ioaware.kernels.attention.chunked import chunked
 from ioaware.kernels.attention.flash1 import flash1
 from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.flash_lse import flash_lse
-from ioaware.kernels.attention.inputs import attention_inputs
 from ioaware.kernels.attention.logsoftmax import logsoftmax_attention
-from ioaware.kernels.attention.reference import attention_reference, logsoftmax_reference, masked_attention_reference
+from ioaware.kernels.attention.references.inputs import attention_inputs
+from ioaware.kernels.attention.references.reference import attention_reference, logsoftmax_reference, masked_attention_reference
 from ioaware.kernels.attention.rowwise import rowwise
 from ioaware.kernels.attention.square_tiling import square_tiling
 from ioaware.kernels.attention.standard import standard

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Literal
 
 from ioaware.errors import DataError
-from ioaware.measurement.launch_log import TritonLaunch
-from ioaware.measurement.ncu_csv import KernelRow, Metric, Table
+from ioaware.measurement.counters.launch_log import TritonLaunch
+from ioaware.measurement.counters.ncu_csv import KernelRow, Metric, Table
 from ioaware.result import Launch, Traffic
 
 REQUESTED_READS = "l1tex__m_xbar2l1tex_read_bytes.sum"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ioaware.measurement.ncu_csv import Metric
+from ioaware.measurement.counters.ncu_csv import Metric
 
 _SECTORS = "l1tex__t_sectors_pipe_lsu_mem_{}.sum"
 READ_SECTORS, WRITE_SECTORS = _SECTORS.format("global_op_ld"), _SECTORS.format("global_op_st")

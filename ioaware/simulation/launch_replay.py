@@ -10,7 +10,7 @@ import numpy as np
 from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
-from ioaware.simulation.blocks import Blocks, Rectangle, cut
+from ioaware.simulation.address_blocks import Blocks, Rectangle, cut
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import Tagged, events
 from ioaware.simulation.schedule import Schedule, schedule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ioaware.kernels.attention.tiles import store_block, tile_side
+from ioaware.kernels.attention.blocks.tiles import store_block, tile_side
 
 
 @triton.jit

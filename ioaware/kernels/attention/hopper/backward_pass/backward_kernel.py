@@ -30,8 +30,14 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from ioaware.kernels.attention.hopper.backward_mainloop import ColumnTile, State, row_block_step, skip_row_block, start_dq
-from ioaware.kernels.attention.hopper.backward_tile_scheduler import (
+from ioaware.kernels.attention.hopper.backward_pass.backward_mainloop import (
+    ColumnTile,
+    State,
+    row_block_step,
+    skip_row_block,
+    start_dq,
+)
+from ioaware.kernels.attention.hopper.backward_pass.backward_tile_scheduler import (
     BLOCK_N,
     Schedule,
     num_tiles,
@@ -40,9 +46,9 @@ from ioaware.kernels.attention.hopper.backward_tile_scheduler import (
     split_tile,
     tile_coordinates,
 )
+from ioaware.kernels.attention.hopper.backward_pass.column_blocks import SIDE, Sizes
+from ioaware.kernels.attention.hopper.backward_pass.dq_accumulator import ADD, PIECE, accumulate, atomic_add, store_dq
 from ioaware.kernels.attention.hopper.codegen import opaque_zero, ring_slot_phase_pow2
-from ioaware.kernels.attention.hopper.column_blocks import SIDE, Sizes
-from ioaware.kernels.attention.hopper.dq_accumulator import ADD, PIECE, accumulate, atomic_add, store_dq
 from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9, tma_load, tma_store, tma_store_wait, warpgroup_barrier
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from ioaware.kernels.attention.hopper.column_blocks import first_visible_row_block
+from ioaware.kernels.attention.hopper.backward_pass.column_blocks import first_visible_row_block
 from ioaware.kernels.attention.hopper.tile_scheduler import cta_index, work_item
 
 BLOCK_N = gl.constexpr(128)

@@ -18,9 +18,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from ioaware.kernels.attention.hopper.backward_pass.column_blocks import SIDE
+from ioaware.kernels.attention.hopper.backward_pass.dkdv_kernel import epilogue
 from ioaware.kernels.attention.hopper.codegen import opaque_zero, ring_slot_phase_pow2
-from ioaware.kernels.attention.hopper.column_blocks import SIDE
-from ioaware.kernels.attention.hopper.dkdv_kernel import epilogue
 from ioaware.kernels.attention.hopper.forward_kernel import apply_mask, num_visible_blocks
 from ioaware.kernels.attention.hopper.gluon_compat import tma_load
 from ioaware.kernels.attention.hopper.tile_scheduler import (

@@ -23,8 +23,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from ioaware.kernels.attention.hopper.codegen import opaque_zero, ring_slot_phase_pow2
-from ioaware.kernels.attention.hopper.column_blocks import (
+from ioaware.kernels.attention.hopper.backward_pass.column_blocks import (
     SIDE,
     Sizes,
     apply_mask_transposed,
@@ -32,6 +31,7 @@ from ioaware.kernels.attention.hopper.column_blocks import (
     num_column_tiles,
     visible_row_blocks,
 )
+from ioaware.kernels.attention.hopper.codegen import opaque_zero, ring_slot_phase_pow2
 from ioaware.kernels.attention.hopper.gluon_compat import tma_load, tma_store, tma_store_wait, warpgroup_barrier
 
 

@@ -11,7 +11,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
-from ioaware.kernels.attention.hopper import backward_config
+from ioaware.kernels.attention.hopper.backward_pass import backward_config
 from ioaware.kernels.attention.hopper.gluon_compat import reinterpret_smem, tma_store, tma_store_wait, warpgroup_barrier
 
 PIECE = gl.constexpr(backward_config.PIECE)

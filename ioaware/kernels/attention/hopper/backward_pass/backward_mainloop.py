@@ -16,10 +16,10 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from ioaware.kernels.attention.hopper.backward_tile_scheduler import BLOCK_N
+from ioaware.kernels.attention.hopper.backward_pass.backward_tile_scheduler import BLOCK_N
+from ioaware.kernels.attention.hopper.backward_pass.column_blocks import SIDE, apply_mask_transposed
+from ioaware.kernels.attention.hopper.backward_pass.dq_accumulator import accumulate, next_accumulator
 from ioaware.kernels.attention.hopper.codegen import opaque_zero, ring_slot_phase_pow2, to_float32
-from ioaware.kernels.attention.hopper.column_blocks import SIDE, apply_mask_transposed
-from ioaware.kernels.attention.hopper.dq_accumulator import accumulate, next_accumulator
 from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9
 
 

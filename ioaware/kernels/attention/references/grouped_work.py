@@ -7,9 +7,9 @@ import torch
 from ioaware.case import Work
 from ioaware.kernels.attention.flash2_backward import flash2_backward
 from ioaware.kernels.attention.grouped import grouped_attention
-from ioaware.kernels.attention.inputs import attention_inputs
-from ioaware.kernels.attention.reference import attention_backward_reference, attention_reference
-from ioaware.kernels.attention.work import TOLERANCES
+from ioaware.kernels.attention.references.inputs import attention_inputs
+from ioaware.kernels.attention.references.reference import attention_backward_reference, attention_reference
+from ioaware.kernels.attention.references.work import TOLERANCES
 
 
 def grouped_work(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.simulation.blocks import Blocks, Rectangle, cut, masks, rectangles
+from ioaware.simulation.address_blocks import Blocks, Rectangle, cut, masks, rectangles
 
 
 def covered(blocks: Blocks, base: int, part: Rectangle) -> set[int]:

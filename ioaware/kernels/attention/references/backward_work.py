@@ -12,12 +12,12 @@ from ioaware.kernels.attention.flash1 import flash1_forward
 from ioaware.kernels.attention.flash1_backward import flash1_backward
 from ioaware.kernels.attention.flash2 import flash2
 from ioaware.kernels.attention.flash2_backward import flash2_backward
-from ioaware.kernels.attention.inputs import attention_inputs
-from ioaware.kernels.attention.reference import attention_backward_reference
+from ioaware.kernels.attention.references.inputs import attention_inputs
+from ioaware.kernels.attention.references.reference import attention_backward_reference
+from ioaware.kernels.attention.references.work import TOLERANCES
 from ioaware.kernels.attention.small_cache_backward import small_cache_backward
 from ioaware.kernels.attention.standard import standard_forward
 from ioaware.kernels.attention.standard_backward import standard_backward
-from ioaware.kernels.attention.work import TOLERANCES
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Backward = Callable[..., Callable[[], Gradients]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ioaware.kernels.attention.hopper.dq_accumulator import PIECE
+from ioaware.kernels.attention.hopper.backward_pass.dq_accumulator import PIECE
 
 
 @triton.jit
