@@ -26,6 +26,8 @@ WITH_OUTPUT = {
     "verify": [],
     "bench": ["attention"],
     "fuse": ["missing.py:work"],
+    "simulate": ["missing.py:work"],
+    "accuracy": [],
     "export": ["--store", "missing.db"],
 }
 

@@ -9,7 +9,7 @@ from math import lcm
 from ioaware.analysis.ir.accesses.kernel_traffic import Count, Limit
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.intervals import interval
-from ioaware.analysis.ir.algebra.poly import Poly
+from ioaware.analysis.ir.algebra.poly import Floor, Poly, poly
 from ioaware.analysis.ir.algebra.prover import nonnegative
 from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
 
@@ -21,7 +21,7 @@ def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Pol
     """
     ends: dict[int, dict[Poly, str]] = {}
     for (value, bits), line in widths.items():
-        found = interval(value)
+        found = _remainder_interval(value) or interval(value)
         for end in () if found is None else (found[1], -found[0] - 1):
             resolved = substitute(end, sizes) if sizes else end
             if resolved.constant is None or resolved.constant >= 2 ** (bits - 1):
@@ -33,6 +33,17 @@ def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Pol
             scale = lcm(*(Fraction(coefficient).denominator for coefficient in value.terms.values()))
             limits.append(Limit(Count(to_sympy(value * scale)), 2 ** (bits - 1) * scale - 1, reason))
     return tuple(limits)
+
+
+def _remainder_interval(value: Poly) -> tuple[Poly, Poly] | None:
+    """Return [-c, k (d - 1) - c] for k (n - d floor(n / d)) - c, a truncated integer; None for another form."""
+    for atom in value.atoms:
+        if isinstance(atom, Floor) and (divisor := atom.denominator.constant) is not None and divisor > 0:
+            scale = -value.terms.get((atom,), 0) / Fraction(divisor)
+            offset = (atom.numerator * scale - value - poly(atom) * (scale * divisor)).constant
+            if scale > 0 and offset is not None:
+                return poly(-offset), poly(scale * (divisor - 1) - offset)
+    return None
 
 
 def _largest(values: list[Poly]) -> list[Poly]:

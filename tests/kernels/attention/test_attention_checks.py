@@ -94,7 +94,7 @@ def test_cpu_tensors_outside_the_interpreter_are_a_matter_of_the_machine() -> No
 
 def test_tiles_too_large_for_the_gpu_are_a_matter_of_usage() -> None:
     with (
-        pytest.raises(UsageError, match=re.escape("(shared memory: 300000 needed, 232448 there)")),
+        pytest.raises(UsageError, match=re.escape("(shared memory: 300000 needed, 232448 available)")),
         launching("flash1", torch.device("cpu")),
     ):
         raise OutOfResources(300000, 232448, "shared memory")
