@@ -1,0 +1,94 @@
+"""The records of the systems beyond the three forward papers: named, checked, and as their page says."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from ioaware.prediction import predict
+from ioaware.result import BYTES_HOLD, Result
+from ioaware.result_file import read_jsonl
+
+RECORDS = list(read_jsonl(Path(str(files("ioaware"))) / "recorded" / "systems" / "h200-systems.jsonl"))
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "systems.md"
+PROVENANCE = {"gpu", "driver", "cuda", "torch", "triton", "ncu", "python", "ioaware", "commit", "max_sm_clock_mhz"}
+SPILLING = {"decoder_bwd", "decoder_notebook_bwd", "logsoftmax_linear"}
+SPLITS = {"split_kv": 28, "split_kv_packed": 16}
+"""The rest of a sector of 32 bytes beside the statistics of one program: of 1 row, of 4 rows packed."""
+STATISTICS = {"softmax_eager": 2, "softmax_lse": 1}
+"""How many numbers of 4 bytes are stored for each row, each by a program of its own."""
+
+
+def label(record: Result) -> str:
+    return f"{record.target}-" + "-".join(str(value) for value in record.params.values())
+
+
+def moved(record: Result) -> tuple[int, int, int, int]:
+    """Return the bytes read and written, atomics among them: measured, then predicted."""
+    out: list[int] = []
+    for traffic in (record.requested, predict(record.target, **dict(record.params)).requested):  # pyright: ignore[reportArgumentType]
+        assert traffic is not None
+        assert traffic.read_bytes is not None
+        assert traffic.write_bytes is not None
+        out += [traffic.read_bytes, traffic.write_bytes + (traffic.atomic_bytes or 0)]
+    return out[0], out[1], out[2], out[3]
+
+
+def unused_sector_bytes(record: Result) -> int:
+    """Return what whole sectors add to the statistics that programs store one or four at a time."""
+    params = {name: int(value) for name, value in record.params.items() if isinstance(value, int)}
+    if record.target in STATISTICS:
+        return 28 * STATISTICS[record.target] * params["rows"]
+    if record.target in SPLITS:
+        rows = params["batch"] * params["heads"]
+        programs = rows if record.target == "split_kv" else params["batch"] * params["kv_heads"]
+        return SPLITS[record.target] * programs * params["splits"] + 28 * rows
+    return 0
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=label)
+def test_every_record_says_where_it_is_from_and_was_checked(record: Result) -> None:
+    assert record.environment is not None
+    assert record.environment.keys() >= PROVENANCE
+    assert "dirty" not in record.environment["commit"]
+    assert record.status in BYTES_HOLD
+    assert record.check is not None
+    assert record.check.passed
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=label)
+def test_what_was_moved_is_predicted_but_for_spills_and_whole_sectors(record: Result) -> None:
+    """Reads may be below: an L1 can serve them."""
+    spills = any(launch.local_bytes for launch in record.launches)
+    assert spills == (record.target in SPILLING)
+    if spills:
+        return
+    read, written, predicted_read, predicted_written = moved(record)
+    beside = unused_sector_bytes(record)
+    assert read <= 1.001 * predicted_read or read <= predicted_read + beside
+    if beside:
+        assert written - predicted_written == pytest.approx(beside, rel=0 if record.target in SPLITS else 0.001)
+    else:
+        assert written == pytest.approx(predicted_written, rel=0.001)
+
+
+def test_the_page_has_the_ratios_of_every_case() -> None:
+    ratios: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for record in RECORDS:
+        read, written, predicted_read, predicted_written = moved(record)
+        ratios[record.target].append((read / predicted_read, written / predicted_written))
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    assert rows == [
+        f"| `{case}` | {len(seen)} | {cells([read for read, _ in seen])} | {cells([written for _, written in seen])} |"
+        for case, seen in sorted(ratios.items())
+    ]
+
+
+def cells(ratios: Sequence[float]) -> str:
+    """Return the ratio farthest from 1, and the median."""
+    return f"{max(ratios, key=lambda ratio: abs(ratio - 1)):.5f} | {median(ratios):.5f}"
