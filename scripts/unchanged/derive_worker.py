@@ -1,0 +1,108 @@
+"""Derive targets one after the other: jobs as JSON lines on stdin, a JSON line on stdout for each as soon as it is done.
+
+A job is `{"target", "params", "counters", "code"}`. With `counters` a derivation compiles each launch as it is launched; `code`
+keeps what these compilations made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import triton
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cubins import machine_code
+from layouts import require_checkout
+
+LONGEST_TEXT = 400
+FORMULAS = ("read_bytes", "write_bytes", "atomic_bytes", "flops", "read_sector_bytes", "write_sector_bytes")
+ACCESS_FORMULAS = ("elements", "executions", "sectors")
+_compiled: list[dict[str, Any]] = []
+
+
+def keep_compiled() -> None:
+    """Digest the machine code of everything that `triton.compile` returns from now on, in `_compiled`."""
+    original = triton.compile
+
+    def compile(*args: Any, **options: Any) -> Any:
+        kernel: Any = original(*args, **options)
+        _compiled.append(
+            {
+                "kernel": kernel.metadata.name,
+                "shared_bytes": kernel.metadata.shared,
+                **machine_code(kernel.asm["cubin"]),
+            }
+        )
+        return kernel
+
+    triton.compile = compile
+
+
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    """Derive the job's target. What ioaware refuses is an answer too; anything else that is raised is a crash."""
+    import ioaware
+    from ioaware.errors import IoawareError
+
+    _compiled.clear()
+    try:
+        derived = ioaware.derive(job["target"], counters=job["counters"], **job["params"])
+    except IoawareError as error:
+        return {"refused": type(error).__name__, "problem": str(error)}
+    if job.get("code"):
+        return {"machine_code": list(_compiled)}
+    data = derived.to_dict()
+    for name in ("environment", "target"):
+        data.pop(name, None)
+    for part in (data, *data.get("launches", ())):
+        part.pop("notes", None)
+    kernels = [kernel and formulas(kernel) for kernel in derived.kernels]
+    return shortened({**data, "unknowns": list(derived.unknowns), "formulas": kernels})
+
+
+def formulas(kernel: Any) -> dict[str, Any]:
+    """Return the formulas of a launch as text, and of each of its memory accesses."""
+    totals = {name: str(getattr(kernel, name)) for name in FORMULAS}
+    return {**totals, "exact": kernel.exact, "sectors_exact": kernel.sectors_exact, "accesses": list(map(access, kernel.accesses))}
+
+
+def access(one: Any) -> dict[str, Any]:
+    """Return the formulas of a memory access. The tensor's name is left out: it is the kernel's parameter."""
+    counts = {name: str(getattr(one, name)) for name in ACCESS_FORMULAS}
+    exact = {"exact": one.exact, "sectors_exact": one.sectors_exact}
+    return {"kind": one.kind, "operation": one.operation, "element_bytes": one.element_bytes, **counts, **exact}
+
+
+def shortened(value: Any) -> Any:
+    """Replace texts too long to read by their beginning, their length and their digest."""
+    if isinstance(value, dict):
+        return {name: shortened(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [shortened(item) for item in value]
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        digest = hashlib.sha256(value.encode()).hexdigest()
+        return f"{value[:80]}... ({len(value)} characters, sha256 {digest})"
+    return value
+
+
+def main() -> None:
+    """Answer every job of stdin on stdout, which the targets themselves cannot write to."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    require_checkout(Path(sys.argv[1]))
+    keep_compiled()
+    for line in sys.stdin:
+        try:
+            found = answer(json.loads(line))
+        except Exception as error:
+            found = {"crashed": type(error).__name__, "problem": str(error)}
+        answers.write(json.dumps(found) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

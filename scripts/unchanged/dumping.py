@@ -1,0 +1,215 @@
+"""Ask a checkout everything of `questions`, in processes that import the checkout's package and nothing else's."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from questions import LIBRARIES, Derivation, Session, code, foreign, formulas, sessions
+
+HERE = Path(__file__).parent
+DERIVATION_S = 900
+"""Time limit of a derivation, and of a command line."""
+SOFTWARE = ("torch", "triton", "sympy", "numpy")
+MASKED = frozenset({"environment", "commit", "time_ns", "timing", "telemetry", "host", "path", "store"})
+"""Fields of a JSON output that differ from run to run or from checkout to checkout."""
+Answers = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A checkout, and an empty folder for the caches of this dump: nothing derived at another time is found there."""
+
+    path: Path
+    scratch: Path
+    jobs: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of every process that is asked."""
+        caches = {"IOAWARE_CACHE_DIR": "ioaware", "TRITON_CACHE_DIR": "triton", "XDG_CACHE_HOME": "cache"}
+        kept = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+        folders = {name: str(self.scratch / folder) for name, folder in caches.items()}
+        fixed = {"PYTHONPATH": str(self.path), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+        return {**kept, **folders, **fixed}
+
+
+def header(checkout: Checkout) -> dict[str, Any]:
+    """Describe what was asked: the commit, whether files differ from it, and the versions that answers depend on."""
+    versions = "import importlib.metadata as m, json, sys; print(json.dumps({n: m.version(n) for n in sys.argv[1:]}))"
+    software = json.loads(_output(checkout, [sys.executable, "-c", versions, *SOFTWARE]))
+    git = ["git", "-C", str(checkout.path)]
+    changed = _output(checkout, [*git, "status", "--porcelain"]).splitlines()
+    return {
+        "commit": _output(checkout, [*git, "rev-parse", "HEAD"]).strip(),
+        "changed_files": changed,
+        "software": {"python": sys.version.partition(" ")[0], **software},
+    }
+
+
+def ask_formulas(checkout: Checkout) -> Answers:
+    """Derive the cases and the points of the studies."""
+    command = [sys.executable, str(HERE / "package_worker.py"), "points", str(checkout.path)]
+    return derive_all(checkout, formulas(json.loads(_output(checkout, command))))
+
+
+def ask_foreign(checkout: Checkout) -> Answers:
+    """Derive the third-party targets of the libraries whose checkouts the environment names."""
+    libraries = [name for name in LIBRARIES if os.environ.get(f"FOREIGN_{name.upper()}")]
+    return derive_all(checkout, foreign(checkout.path, libraries))
+
+
+def ask_code(checkout: Checkout) -> Answers:
+    """Compile the attention kernels for sm_90."""
+    return derive_all(checkout, code())
+
+
+def ask_json(checkout: Checkout) -> Answers:
+    """Run the command lines."""
+    answers: Answers = {}
+    with ThreadPoolExecutor(checkout.jobs) as pool:
+        for found in pool.map(lambda session: run_session(checkout, session), sessions()):
+            answers.update(found)
+    return answers
+
+
+def ask_records(checkout: Checkout) -> Answers:
+    """Read the recorded files."""
+    command = [sys.executable, str(HERE / "package_worker.py"), "records", str(checkout.path)]
+    answers: Answers = json.loads(_output(checkout, command))
+    return answers
+
+
+SECTIONS: Mapping[str, Callable[[Checkout], Answers]] = {
+    "formulas": ask_formulas,
+    "foreign": ask_foreign,
+    "code": ask_code,
+    "json": ask_json,
+    "records": ask_records,
+}
+
+
+def _output(checkout: Checkout, command: Sequence[str]) -> str:
+    """Return what a command prints. Raises `RuntimeError` with what it says when it fails."""
+    done = subprocess.run(  # noqa: S603
+        command, env=checkout.environment, cwd=checkout.scratch, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{shlex.join(command)}: {done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def derive_all(checkout: Checkout, derivations: Iterable[Derivation]) -> Answers:
+    """Derive batch by batch, `checkout.jobs` batches at a time; the answers by key."""
+    ordered = sorted(derivations, key=lambda one: one.batch)
+    batches = [list(batch) for _, batch in groupby(ordered, key=lambda one: one.batch)]
+    answers: Answers = {}
+    with ThreadPoolExecutor(checkout.jobs) as pool:
+        for batch, found in zip(batches, pool.map(lambda batch: derive_batch(checkout, batch), batches), strict=True):
+            answers.update(zip((one.key for one in batch), found, strict=True))
+    return answers
+
+
+def derive_batch(checkout: Checkout, batch: Sequence[Derivation]) -> list[Any]:
+    """Derive in one process. One that dies or exceeds its time is an answer, and another process goes on behind it."""
+    answers: list[Any] = []
+    while len(answers) < len(batch):
+        rest = batch[len(answers) :]
+        answers += derive_in_process(checkout, rest)
+    return answers
+
+
+def derive_in_process(checkout: Checkout, batch: Sequence[Derivation]) -> list[Any]:
+    """Return the answers of one process: all of the batch, or those up to one that killed it or was killed."""
+    command = [sys.executable, str(HERE / "derive_worker.py"), str(checkout.path)]
+    own = checkout.scratch / f"worker-{threading.get_ident()}"
+    jobs, said = own.with_suffix(".jobs"), own.with_suffix(".stderr")
+    jobs.write_text("".join(json.dumps(one.to_job()) + "\n" for one in batch), encoding="utf-8")
+    answers: list[Any] = []
+    began = time.monotonic()
+    with jobs.open("rb") as stdin, said.open("wb") as stderr:
+        worker = subprocess.Popen(  # noqa: S603
+            command, env=checkout.environment, cwd=checkout.scratch, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr
+        )
+    with worker:
+        for one, line in zip(batch, _lines_in_time(worker, len(batch)), strict=True):
+            if not line:
+                problem = said.read_text(encoding="utf-8", errors="replace")[-500:]
+                return [*answers, {"crashed": "process", "problem": problem or f"killed, or not done after {DERIVATION_S} s"}]
+            answers.append(json.loads(line))
+            print(f"{time.monotonic() - began:6.1f} s  {one.key}", file=sys.stderr, flush=True)
+    return answers
+
+
+def _lines_in_time(worker: subprocess.Popen[bytes], count: int) -> Iterator[bytes]:
+    """Yield so many lines of the worker's stdout, which is killed when one takes too long; an empty one when it is dead."""
+    assert worker.stdout is not None
+    for _ in range(count):
+        timer = threading.Timer(DERIVATION_S, worker.kill)
+        timer.start()
+        line = worker.stdout.readline()
+        timer.cancel()
+        yield line
+
+
+def run_session(checkout: Checkout, session: Session) -> Answers:
+    """Run the command lines of a session in order; the answers by command line."""
+    folder = checkout.scratch / "sessions" / session.name
+    folder.mkdir(parents=True)
+    for name, text in session.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    answers: Answers = {}
+    for number, line in enumerate(session.commands):
+        words = shlex.split(line)
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-m", "ioaware", *words], env=checkout.environment, cwd=folder, capture_output=True, text=True,
+            timeout=DERIVATION_S, check=False,
+        )  # fmt: skip
+        again = f" (run {number + 1})" if line in session.commands[:number] else ""
+        answers[line + again] = {"exit": done.returncode, **_shown(words, done.stdout, folder), "remark": without_progress(done.stderr)}
+        print(f"{line}: exit {done.returncode}", file=sys.stderr, flush=True)
+    return answers
+
+
+def without_progress(text: str) -> str:
+    """Leave out the lines that count what is done: which of them are written depends on time."""
+    return "\n".join(line for line in text.splitlines() if not re.match(r"\d+/\d+ ", line))
+
+
+def _shown(words: Sequence[str], output: str, folder: Path) -> Answers:
+    """Return what a command line gave: JSON, the file that it wrote, or the options that its help names."""
+    if "--json" in words and output:
+        return {"output": masked(json.loads(output))}
+    if "--help" in words:
+        return {"options": sorted(set(re.findall(r"--[a-z-]+", output)))}
+    if words[0] == "export" and (file := folder / words[-1]).exists():
+        return {"output": list(exported(file))}
+    return {"remark_on_stdout": output}
+
+
+def exported(file: Path) -> Iterator[Any]:
+    """Yield the records of an exported file."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader(lines) if file.suffix == ".csv" else map(json.loads, lines)
+        yield from map(masked, rows)
+
+
+def masked(value: Any) -> Any:
+    """Leave out what differs from run to run, and of a line of source its number and text: both move when it is edited."""
+    if isinstance(value, dict):
+        dropped = MASKED | ({"line", "source"} if "line" in value else set())
+        return {name: masked(item) for name, item in value.items() if name.partition(".")[0] not in dropped}
+    return [masked(item) for item in value] if isinstance(value, list) else value

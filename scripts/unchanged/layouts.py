@@ -1,0 +1,35 @@
+"""Import the package's modules under the name that they have in a checkout: before the restructuring, or after it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+MODULES = {
+    "result_file": ("ioaware.result_file", "ioaware.record"),
+    "bench_record": ("ioaware.bench.record",),
+    "study": ("ioaware.sweep.study",),
+}
+"""Modules without a public name that the comparison cannot do without: the newest name first."""
+
+
+def package_module(name: str) -> ModuleType:
+    """Return the module of `MODULES`. Raises `ModuleNotFoundError` where the checkout has it under no known name."""
+    for candidate in MODULES[name]:
+        try:
+            found = importlib.util.find_spec(candidate)
+        except ModuleNotFoundError:  # a parent package is missing
+            continue
+        if found:
+            return importlib.import_module(candidate)
+    raise ModuleNotFoundError(f"none of {', '.join(MODULES[name])}: name the new module in {Path(__file__).name}")
+
+
+def require_checkout(checkout: Path) -> None:
+    """Raise `RuntimeError` unless the imported package is the checkout's: an installed one would be compared with itself."""
+    import ioaware
+
+    if not Path(ioaware.__file__).resolve().is_relative_to(checkout.resolve()):
+        raise RuntimeError(f"ioaware was imported from {ioaware.__file__}, not from {checkout}")
