@@ -4,10 +4,10 @@
     python scripts/unchanged.py dump OTHER_CHECKOUT -o AFTER.json
     python scripts/unchanged.py compare BEFORE.json AFTER.json
 
-A dump holds the formulas, sectors and predicted counters of the cases, the studies' targets and third-party kernels (those whose
-checkouts `FOREIGN_<NAME>` names, as in scripts/foreign), digests of the attention kernels' machine code, `--json` of the verbs
-that need no GPU, and the recorded files as the package reads them. It takes about an hour on two cores; `--only` takes a part,
-and adds it to a file that already has others of the same checkout.
+A dump holds the formulas, sectors and predicted counters of the cases, the studies' targets and third-party kernels (of the
+checkouts that `FOREIGN_<NAME>` names, as in scripts/foreign), digests of the attention kernels' machine code, `--json` of the
+verbs that need no GPU, and the recorded files as the package reads them. `--only` asks for a part, and adds it to a file that
+already has others of the same checkout.
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dump.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.json")
     dump.add_argument("--only", action="append", choices=list(SECTIONS), help="repeatable; all sections unless given")
     dump.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    dump.add_argument("--match", default="", metavar="TEXT", help="only derivations whose name in the dump has this text")
     comparison = verbs.add_parser("compare", help="list what differs")
     comparison.add_argument("before", type=Path)
     comparison.add_argument("after", type=Path)
     comparison.add_argument("--words", action="store_true", help="list reworded texts too")
     given = parser.parse_args(arguments)
     if given.verb == "dump":
-        return write_dump(given.checkout, given.output, given.only or list(SECTIONS), given.jobs)
+        with tempfile.TemporaryDirectory(prefix="unchanged-") as scratch:
+            checkout = Checkout(given.checkout.resolve(), Path(scratch), given.jobs, given.match)
+            return write_dump(checkout, given.output, given.only or list(SECTIONS))
     return print_comparison(given.before, given.after, words=given.words)
 
 
-def write_dump(path: Path, output: Path, sections: Sequence[str], jobs: int) -> int:
+def write_dump(checkout: Checkout, output: Path, sections: Sequence[str]) -> int:
     """Dump these sections, each written as soon as it is complete."""
-    with tempfile.TemporaryDirectory(prefix="unchanged-") as scratch:
-        checkout = Checkout(path.resolve(), Path(scratch), jobs)
-        about = header(checkout)
-        found = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {"about": about, "sections": {}}
-        if found["about"] != about:
-            print(f"{output} is a dump of another checkout ({found['about']['commit'][:12]}): name another file", file=sys.stderr)
-            return 2
-        for name in sections:
-            found["sections"][name] = SECTIONS[name](checkout)
-            output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-            print(f"{name}: {len(found['sections'][name])} answers in {output}", file=sys.stderr)
+    about = header(checkout)
+    found = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {"about": about, "sections": {}}
+    if found["about"] != about:
+        print(f"{output} is of another checkout ({found['about']['commit'][:12]}): name another file", file=sys.stderr)
+        return 2
+    for name in sections:
+        found["sections"][name] = SECTIONS[name](checkout)
+        output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        print(f"{name}: {len(found['sections'][name])} answers in {output}", file=sys.stderr)
     return 0
 
 

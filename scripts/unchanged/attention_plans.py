@@ -1,52 +1,53 @@
 """Attention through its public function at shapes that take its kernels through all of their plans: targets to compile.
 
-`import ioaware.kernels.attention` is the same in both layouts, and so is how the function chooses kernels and their blocks.
+The sizes are one text, so that nothing of them is followed as a symbol: kernels are compiled for sizes as given in any case.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from ioaware.cases import find_case
 from ioaware.kernels.attention import attention
 
 Work = Callable[[], object]
 
 
-def _tensors(sizes: dict[str, int], dtype: str, device: str, grad: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return q [batch, heads, seq_len, head_dim] and k, v [batch, kv_heads, kv_len, head_dim]."""
-    q = (sizes["batch"], sizes["heads"], sizes["seq_len"], sizes["head_dim"])
-    k = (sizes["batch"], sizes["kv_heads"], sizes["kv_len"], sizes["head_dim"])
-    kind = getattr(torch, dtype)
-    q, k, v = (torch.randn(shape, dtype=kind, device=device).requires_grad_(grad) for shape in (q, k, k))
-    return q, k, v
+def forward(sizes: str, device: str = "cuda") -> Work:
+    """The forward pass: sizes are `head_dim`, `heads`, `kv_heads`, `seq_len` and `kv_len`, then dtype, causal and backend."""
+    given = json.loads(sizes)
+    q, k, v = _tensors(given, device, grad=False)
+    return lambda: attention(q, k, v, causal=given["causal"], backend=given["backend"])
 
 
-def forward(
-    batch: int = 1, heads: int = 16, kv_heads: int = 16, seq_len: int = 4096, kv_len: int = 4096, head_dim: int = 128,
-    causal: bool = False, dtype: str = "float16", backend: str = "hopper", device: str = "cuda",
-) -> Work:  # fmt: skip
-    """The forward pass by one of the back ends."""
-    sizes = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "seq_len": seq_len, "kv_len": kv_len, "head_dim": head_dim}
-    q, k, v = _tensors(sizes, dtype, device, grad=False)
-    chosen: Any = backend
-    return lambda: attention(q, k, v, causal=causal, backend=chosen)
-
-
-def gradients(
-    batch: int = 1, heads: int = 16, kv_heads: int = 16, seq_len: int = 4096, kv_len: int = 4096, head_dim: int = 128,
-    causal: bool = False, dtype: str = "float16", backend: str = "hopper", deterministic: bool = False, device: str = "cuda",
-) -> Work:  # fmt: skip
+def gradients(sizes: str, device: str = "cuda") -> Work:
     """The forward and the backward pass."""
-    sizes = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "seq_len": seq_len, "kv_len": kv_len, "head_dim": head_dim}
-    q, k, v = _tensors(sizes, dtype, device, grad=True)
-    chosen: Any = backend
-    do = torch.randn_like(q)
+    given = json.loads(sizes)
+    q, k, v = _tensors(given, device, grad=True)
+    do, in_order = torch.randn_like(q), given.get("deterministic", False)
 
     def run() -> object:
-        o = attention(q, k, v, causal=causal, backend=chosen, deterministic=deterministic)
+        o = attention(q, k, v, causal=given["causal"], backend=given["backend"], deterministic=in_order)
         return torch.autograd.grad([o], [q, k, v], [do])
 
     return run
+
+
+def case(sizes: str, device: str = "cuda") -> Any:
+    """A case, by its name and its parameters."""
+    given = json.loads(sizes)
+    found = find_case(given.pop("case"))
+    return found.build(device=device, **{**{param.name: param.default for param in found.params}, **given})
+
+
+def _tensors(given: dict[str, Any], device: str, *, grad: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return q [1, heads, seq_len, head_dim] and k, v [1, kv_heads, kv_len, head_dim]."""
+    q = (1, given["heads"], given["seq_len"], given["head_dim"])
+    k = (1, given["kv_heads"], given["kv_len"], given["head_dim"])
+    dtype = getattr(torch, given["dtype"])
+    q, k, v = (torch.randn(shape, dtype=dtype, device=device).requires_grad_(grad) for shape in (q, k, k))
+    return q, k, v

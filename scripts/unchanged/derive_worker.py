@@ -67,7 +67,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 def formulas(kernel: Any) -> dict[str, Any]:
     """Return the formulas of a launch as text, and of each of its memory accesses."""
     totals = {name: str(getattr(kernel, name)) for name in FORMULAS}
-    return {**totals, "exact": kernel.exact, "sectors_exact": kernel.sectors_exact, "accesses": list(map(access, kernel.accesses))}
+    exact = {"exact": kernel.exact, "sectors_exact": kernel.sectors_exact}
+    return {**totals, **exact, "accesses": [access(one) for one in kernel.accesses]}
 
 
 def access(one: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Compare the answers of two dumps: numbers, formulas and digests exactly, prose by its numbers, kernels' names by their use."""
+"""Compare the answers of two dumps: formulas and digests exactly, prose by its numbers, names of kernels by their use."""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ class Checkout:
 
     path: Path
     scratch: Path
-    jobs: int
+    jobs: int = 1
+    match: str = ""
+    """Only derivations whose key contains this."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -56,6 +58,7 @@ def header(checkout: Checkout) -> dict[str, Any]:
     return {
         "commit": _output(checkout, [*git, "rev-parse", "HEAD"]).strip(),
         "changed_files": changed,
+        "match": checkout.match,
         "software": {"python": sys.version.partition(" ")[0], **software},
     }
 
@@ -114,7 +117,7 @@ def _output(checkout: Checkout, command: Sequence[str]) -> str:
 
 def derive_all(checkout: Checkout, derivations: Iterable[Derivation]) -> Answers:
     """Derive batch by batch, `checkout.jobs` batches at a time; the answers by key."""
-    ordered = sorted(derivations, key=lambda one: one.batch)
+    ordered = sorted((one for one in derivations if checkout.match in one.key), key=lambda one: one.batch)
     batches = [list(batch) for _, batch in groupby(ordered, key=lambda one: one.batch)]
     answers: Answers = {}
     with ThreadPoolExecutor(checkout.jobs) as pool:
@@ -156,11 +159,10 @@ def derive_in_process(checkout: Checkout, batch: Sequence[Derivation]) -> list[A
 
 def _lines_in_time(worker: subprocess.Popen[bytes], count: int) -> Iterator[bytes]:
     """Yield so many lines of the worker's stdout, which is killed when one takes too long; an empty one when it is dead."""
-    assert worker.stdout is not None
     for _ in range(count):
         timer = threading.Timer(DERIVATION_S, worker.kill)
         timer.start()
-        line = worker.stdout.readline()
+        line = worker.stdout.readline() if worker.stdout else b""
         timer.cancel()
         yield line
 
@@ -179,7 +181,8 @@ def run_session(checkout: Checkout, session: Session) -> Answers:
             timeout=DERIVATION_S, check=False,
         )  # fmt: skip
         again = f" (run {number + 1})" if line in session.commands[:number] else ""
-        answers[line + again] = {"exit": done.returncode, **_shown(words, done.stdout, folder), "remark": without_progress(done.stderr)}
+        shown, remark = _shown(words, done.stdout, folder), without_progress(done.stderr)
+        answers[line + again] = {"exit": done.returncode, **shown, "remark": remark}
         print(f"{line}: exit {done.returncode}", file=sys.stderr, flush=True)
     return answers
 

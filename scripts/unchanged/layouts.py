@@ -9,7 +9,7 @@ from types import ModuleType
 
 MODULES = {
     "result_file": ("ioaware.result_file", "ioaware.record"),
-    "bench_record": ("ioaware.bench.record",),
+    "race_record": ("ioaware.bench.race_record", "ioaware.bench.record"),
     "study": ("ioaware.sweep.study",),
 }
 """Modules without a public name that the comparison cannot do without: the newest name first."""

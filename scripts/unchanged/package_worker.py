@@ -24,7 +24,7 @@ def records(checkout: Path) -> dict[str, Any]:
     """Read every recorded file by the package's readers: how many records, digests of them, the kernels' names apart."""
     folder = checkout / "ioaware" / "recorded"
     read_results = package_module("result_file").read_jsonl
-    read_speeds = package_module("bench_record").read
+    read_speeds = package_module("race_record").read
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*.jsonl")):
         name = path.relative_to(folder).as_posix()

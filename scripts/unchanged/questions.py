@@ -23,7 +23,7 @@ LIBRARIES = {
 }
 """The files of third-party targets in `scripts/foreign`, by the library's name in `FOREIGN_<NAME>`."""
 LONGEST_COUNTED = 4096
-"""The longest seq_len of a case's studied point at which counters are predicted: that takes time, and the formulas stay the same."""
+"""The longest seq_len of a case's studied point at which counters are predicted, which takes time; the formulas are for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,10 @@ class Derivation:
         return {"target": self.target, "params": dict(self.params), "counters": self.counters, "code": self.code}
 
 
-def derivation(
-    target: str, params: Mapping[str, Any], batch: str, *, counters: bool = True, code: bool = False
-) -> Derivation:
-    """Name the derivation by its target, without the folder of its file, and its parameters."""
+def derivation(target: str, params: Mapping[str, Any], batch: str, *, counters: bool = True) -> Derivation:
+    """Name the derivation by its target and its parameters."""
     shown = json.dumps(dict(params), separators=(",", ":"), sort_keys=True)
-    return Derivation(f"{target.rpartition('/')[2]} {shown}", target, params, batch, counters, code)
+    return Derivation(f"{target} {shown}", target, params, batch, counters)
 
 
 def grid(**values: Iterable[Any]) -> Iterator[dict[str, Any]]:
@@ -85,17 +83,16 @@ def foreign(checkout: Path, libraries: Iterable[str]) -> list[Derivation]:
 def code() -> list[Derivation]:
     """Return attention at shapes and types that take its kernels through their plans, and the cases in several blocks."""
     found: dict[str, Derivation] = {}
-    for function, params in itertools.chain(_hopper(), _decode(), _portable()):
-        one = derivation(f"{PLANS}:{function}", params, f"{function} {params['backend']} {params['head_dim']}", code=True)
-        found.setdefault(one.key, one)
-    for case, params in itertools.product(CASES, _tiles()):
-        one = derivation(case, params, f"{case} code", code=True)
-        found.setdefault(one.key, one)
+    for function, sizes in itertools.chain(_hopper(), _decode(), _portable(), _cases()):
+        shown = json.dumps(sizes, separators=(",", ":"), sort_keys=True)
+        key = f"{function} {shown}"
+        batch = f"{function} {sizes.get('case') or sizes['backend']} {sizes['head_dim']}"
+        found[key] = Derivation(key, f"{PLANS}:{function}", {"sizes": shown}, batch, code=True)
     return list(found.values())
 
 
 Plan = tuple[str, dict[str, Any]]
-KINDS = (
+KINDS: tuple[Mapping[str, Any], ...] = (
     {"causal": False, "dtype": "float16", "more_keys": 0},
     {"causal": False, "dtype": "bfloat16", "more_keys": 4},
     {"causal": True, "dtype": "bfloat16", "more_keys": 0},
@@ -104,23 +101,30 @@ KINDS = (
 """Both masks, both types, a kv_len that fills blocks and one that does not."""
 
 
-def _tiles() -> Iterator[dict[str, Any]]:
+def _cases() -> Iterator[Plan]:
     """Yield types and blocks of the cases."""
-    for dtype, causal, head_dim in (("float16", False, 64), ("float16", True, 128), ("bfloat16", True, 64), ("float32", False, 64)):
-        yield {"dtype": dtype, "causal": causal, "head_dim": head_dim, "seq_len": 1024, "block_m": 64, "block_n": 64}
-    for block_m, block_n in ((16, 32), (32, 16), (32, 256), (128, 128), (256, 32)):
-        yield {"seq_len": 4096, "head_dim": 128, "causal": True, "block_m": block_m, "block_n": block_n}
+    kinds = (("float16", False, 64), ("float16", True, 128), ("bfloat16", True, 64), ("float32", False, 64))
+    blocks = ((16, 32), (32, 16), (32, 256), (128, 128), (256, 32))
+    for case in CASES:
+        for dtype, causal, head_dim in kinds:
+            sizes = {"case": case, "dtype": dtype, "causal": causal, "head_dim": head_dim}
+            yield "case", {**sizes, "seq_len": 1024, "block_m": 64, "block_n": 64}
+        for block_m, block_n in blocks:
+            sizes = {"case": case, "seq_len": 4096, "head_dim": 128, "causal": True}
+            yield "case", {**sizes, "block_m": block_m, "block_n": block_n}
 
 
 def _hopper() -> Iterator[Plan]:
     """Yield shapes of every plan of the Hopper kernels."""
-    forward = [(64, 512, 4), (64, 1024, 128), (64, 8192, 32), (128, 4096, 16), (256, 4096, 16)]
+    forward = ((64, 512, 4), (64, 1024, 128), (64, 8192, 32), (128, 4096, 16), (256, 4096, 16))
     for (head_dim, seq_len, heads), kind in itertools.product(forward, KINDS):
         yield "forward", _sizes(head_dim, seq_len, heads, **kind)
     yield "forward", {**_sizes(96, 4096, 16, dtype="float16"), "kv_heads": 4}
-    backward = [(64, 4096, 16), (64, 512, 256), (64, 1536, 5), (128, 4096, 16), (128, 512, 256), (128, 1536, 5), (256, 1024, 16)]
-    for (head_dim, seq_len, heads), kind in itertools.product(backward, KINDS):
+    fused = itertools.product((64, 128), ((4096, 16), (512, 256), (1536, 5)))
+    for (head_dim, (seq_len, heads)), kind in itertools.product(fused, KINDS):
         yield "gradients", _sizes(head_dim, seq_len, heads, **kind)
+    for kind in KINDS:
+        yield "gradients", _sizes(256, 1024, 16, **kind)
     for head_dim, kind in itertools.product((64, 128), KINDS):
         yield "gradients", {**_sizes(head_dim, 1024, 16, **kind), "deterministic": True}
     yield "gradients", {**_sizes(96, 1024, 16, causal=True, dtype="bfloat16"), "kv_heads": 4}
@@ -195,7 +199,10 @@ def sessions() -> list[Session]:
             *(f"trace {case} -p causal=true -p seq_len=100" for case in CASES),
             f"trace {TARGETS}:portable -p seq_len=64 -p heads=2 -p kv_heads=1 -p head_dim=32",
         ],
-        "explain": [*(f"explain {case} -p causal=true" for case in CASES), f"explain {TARGETS}:portable_backward -p seq_len=512"],
+        "explain": [
+            *(f"explain {case} -p causal=true" for case in CASES),
+            f"explain {TARGETS}:portable_backward -p seq_len=512",
+        ],
         "verify": ["verify"],
         "sweep": ["sweep small.toml --store small.db", "sweep small.toml --store small.db"],
     }
