@@ -56,17 +56,34 @@ def grid(**values: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 def formulas(studied: Iterable[Mapping[str, Any]]) -> list[Derivation]:
     """Return every case in its kinds, and the points of all studies, `studied`, each once."""
+    lengths = (
+        {"head_dim": 64, "seq_len": 512},
+        {"head_dim": 40, "seq_len": 500, "kv_len": 333},
+        {"head_dim": 64, "seq_len": 333, "kv_len": 500},
+    )
     found: dict[str, Derivation] = {}
-    kinds = grid(causal=(False, True), dtype=("float16", "float32"), head_dim=(64, 40))
-    lengths = ({"seq_len": 512}, {"seq_len": 500, "kv_len": 333}, {"seq_len": 333, "kv_len": 500})
-    for case, kind, length in itertools.product(CASES, kinds, lengths):
+    for case, kind, length in itertools.product(CASES, grid(causal=(False, True), dtype=("float16", "float32")), lengths):
         one = derivation(case, {**kind, **length, "block_m": 64, "block_n": 32}, f"{case} kinds")
         found.setdefault(one.key, one)
-    for point in studied:
+    for point in ends(studied):
         counted = point["target"] not in CASES or point["params"]["seq_len"] <= LONGEST_COUNTED
         one = derivation(point["target"], point["params"], f"{point['target']} studies", counters=counted)
         found.setdefault(one.key, one)
     return list(found.values())
+
+
+def ends(points: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return of the cases' points that have one formula, in sequence length and heads, the shortest and the longest only."""
+    alike: dict[str, list[Mapping[str, Any]]] = {}
+    for point in points:
+        sizes = ("seq_len", "heads") if point["target"] in CASES else ()
+        rest = {name: value for name, value in point["params"].items() if name not in sizes}
+        alike.setdefault(json.dumps([point["target"], rest], sort_keys=True), []).append(point)
+    chosen: list[Mapping[str, Any]] = []
+    for group in alike.values():
+        ordered = sorted(group, key=lambda point: point["params"].get("seq_len", 0))
+        chosen += [ordered[0], ordered[-1]]
+    return chosen
 
 
 def foreign(checkout: Path, libraries: Iterable[str]) -> list[Derivation]:

@@ -199,6 +199,15 @@ def test_questions_have_names_of_their_own_and_none_of_a_folder(questions: Modul
     assert "attention_gym.py:mask_inactive_rows" in [one.key for one in asked]
 
 
+def test_points_of_one_formula_are_asked_at_both_ends(questions: ModuleType) -> None:
+    lengths = [{"seq_len": n, "head_dim": 64} for n in (1024, 512, 65536)]
+    points = [{"target": "flash2", "params": params} for params in (*lengths, {"seq_len": 2048, "head_dim": 128})]
+    points += [{"target": "a.module:kernel", "params": params} for params in lengths]
+    asked = [(point["target"], *point["params"].values()) for point in questions.ends(points)]
+    assert {("flash2", 512, 64), ("flash2", 65536, 64), ("flash2", 2048, 128)} == {one for one in asked if one[0] == "flash2"}
+    assert {one[1] for one in asked if one[0] != "flash2"} == {512, 1024, 65536}
+
+
 def test_what_varies_from_run_to_run_is_masked(dumping: ModuleType) -> None:
     line = {"line": 7, "source": "tl.load(x)", "path": "/a/kernel.py", "bytes": 64}
     row = {"environment.commit": "17d321c", "source": "trace", "time_ns": 1.5, "requested.read_bytes": 64}
