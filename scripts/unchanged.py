@@ -47,16 +47,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_dump(checkout: Checkout, output: Path, sections: Sequence[str]) -> int:
-    """Dump these sections, each written as soon as it is complete."""
+    """Dump these sections; what was found is written as it comes, and a dump that was interrupted goes on from there."""
     about = header(checkout)
     found = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {"about": about, "sections": {}}
     if found["about"] != about:
         print(f"{output} is of another checkout ({found['about']['commit'][:12]}): name another file", file=sys.stderr)
         return 2
     for name in sections:
-        found["sections"][name] = SECTIONS[name](checkout)
-        output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        print(f"{name}: {len(found['sections'][name])} answers in {output}", file=sys.stderr)
+        answers = found["sections"].setdefault(name, {})
+        if about["changed_files"]:  # they may have changed since
+            answers.clear()
+        for some in SECTIONS[name](checkout, dict(answers)):
+            answers.update(some)
+            output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        print(f"{name}: {len(answers)} answers in {output}", file=sys.stderr)
     return 0
 
 

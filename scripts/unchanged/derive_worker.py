@@ -1,7 +1,6 @@
 """Derive targets one after the other: jobs as JSON lines on stdin, a JSON line on stdout for each as soon as it is done.
 
-A job is `{"target", "params", "counters", "code"}`. With `counters` a derivation compiles each launch as it is launched; `code`
-keeps what these compilations made.
+A job is `{"target", "params", "counters", "code"}`. With `code` the target's launches are compiled and nothing is derived.
 """
 
 from __future__ import annotations
@@ -13,55 +12,52 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import triton
-
 sys.path.insert(0, str(Path(__file__).parent))
 from cubins import machine_code
-from layouts import require_checkout
+from layouts import package_module, require_checkout
 
 LONGEST_TEXT = 400
+"""Characters of a formula that is kept as it is."""
 FORMULAS = ("read_bytes", "write_bytes", "atomic_bytes", "flops", "read_sector_bytes", "write_sector_bytes")
 ACCESS_FORMULAS = ("elements", "executions", "sectors")
-_compiled: list[dict[str, Any]] = []
-
-
-def keep_compiled() -> None:
-    """Digest the machine code of everything that `triton.compile` returns from now on, in `_compiled`."""
-    original = triton.compile
-
-    def compile(*args: Any, **options: Any) -> Any:
-        kernel: Any = original(*args, **options)
-        _compiled.append(
-            {
-                "kernel": kernel.metadata.name,
-                "shared_bytes": kernel.metadata.shared,
-                **machine_code(kernel.asm["cubin"]),
-            }
-        )
-        return kernel
-
-    triton.compile = compile
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Derive the job's target. What ioaware refuses is an answer too; anything else that is raised is a crash."""
-    import ioaware
     from ioaware.errors import IoawareError
 
-    _compiled.clear()
     try:
-        derived = ioaware.derive(job["target"], counters=job["counters"], **job["params"])
+        return compiled(job) if job["code"] else derived(job)
     except IoawareError as error:
         return {"refused": type(error).__name__, "problem": str(error)}
-    if job.get("code"):
-        return {"machine_code": list(_compiled)}
-    data = derived.to_dict()
+
+
+def compiled(job: dict[str, Any]) -> dict[str, Any]:
+    """Digest the machine code of every launch, specialised to its arguments as Triton would at the launch."""
+    capture, triton_ir = package_module("capture"), package_module("triton_ir")
+    target = package_module("target").load_target(job["target"])
+    found = capture.capture(target, target.resolve(job["params"]))
+    kernels = [triton_ir.compiled(launch, found.values, capture.DEFAULT_GPU) for launch in found.launches]
+    return {
+        "machine_code": [
+            {"kernel": one.metadata.name, "shared_bytes": one.metadata.shared, **machine_code(one.asm["cubin"])}
+            for one in kernels
+        ]
+    }
+
+
+def derived(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the result without prose, and its formulas."""
+    import ioaware
+
+    found = ioaware.derive(job["target"], counters=job["counters"], **job["params"])
+    data = found.to_dict()
     for name in ("environment", "target"):
         data.pop(name, None)
     for part in (data, *data.get("launches", ())):
         part.pop("notes", None)
-    kernels = [kernel and formulas(kernel) for kernel in derived.kernels]
-    return shortened({**data, "unknowns": list(derived.unknowns), "formulas": kernels})
+    kernels = [kernel and formulas(kernel) for kernel in found.kernels]
+    return shortened({**data, "unknowns": list(found.unknowns), "formulas": kernels})
 
 
 def formulas(kernel: Any) -> dict[str, Any]:
@@ -95,7 +91,6 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     require_checkout(Path(sys.argv[1]))
-    keep_compiled()
     for line in sys.stdin:
         try:
             found = answer(json.loads(line))

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -63,40 +63,38 @@ def header(checkout: Checkout) -> dict[str, Any]:
     }
 
 
-def ask_formulas(checkout: Checkout) -> Answers:
+def ask_formulas(checkout: Checkout, known: Answers) -> Iterator[Answers]:
     """Derive the cases and the points of the studies."""
     command = [sys.executable, str(HERE / "package_worker.py"), "points", str(checkout.path)]
-    return derive_all(checkout, formulas(json.loads(_output(checkout, command))))
+    return derive_all(checkout, formulas(json.loads(_output(checkout, command))), known)
 
 
-def ask_foreign(checkout: Checkout) -> Answers:
+def ask_foreign(checkout: Checkout, known: Answers) -> Iterator[Answers]:
     """Derive the third-party targets of the libraries whose checkouts the environment names."""
     libraries = [name for name in LIBRARIES if os.environ.get(f"FOREIGN_{name.upper()}")]
-    return derive_all(checkout, foreign(checkout.path, libraries))
+    return derive_all(checkout, foreign(checkout.path, libraries), known)
 
 
-def ask_code(checkout: Checkout) -> Answers:
+def ask_code(checkout: Checkout, known: Answers) -> Iterator[Answers]:
     """Compile the attention kernels for sm_90."""
-    return derive_all(checkout, code())
+    return derive_all(checkout, code(), known)
 
 
-def ask_json(checkout: Checkout) -> Answers:
+def ask_json(checkout: Checkout, known: Answers) -> Iterator[Answers]:
     """Run the command lines."""
-    answers: Answers = {}
+    del known  # a session's command lines need one another
     with ThreadPoolExecutor(checkout.jobs) as pool:
-        for found in pool.map(lambda session: run_session(checkout, session), sessions()):
-            answers.update(found)
-    return answers
+        yield from pool.map(lambda session: run_session(checkout, session), sessions())
 
 
-def ask_records(checkout: Checkout) -> Answers:
+def ask_records(checkout: Checkout, known: Answers) -> Iterator[Answers]:
     """Read the recorded files."""
+    del known
     command = [sys.executable, str(HERE / "package_worker.py"), "records", str(checkout.path)]
-    answers: Answers = json.loads(_output(checkout, command))
-    return answers
+    yield json.loads(_output(checkout, command))
 
 
-SECTIONS: Mapping[str, Callable[[Checkout], Answers]] = {
+SECTIONS: Mapping[str, Callable[[Checkout, Answers], Iterator[Answers]]] = {
     "formulas": ask_formulas,
     "foreign": ask_foreign,
     "code": ask_code,
@@ -115,15 +113,15 @@ def _output(checkout: Checkout, command: Sequence[str]) -> str:
     return done.stdout
 
 
-def derive_all(checkout: Checkout, derivations: Iterable[Derivation]) -> Answers:
-    """Derive batch by batch, `checkout.jobs` batches at a time; the answers by key."""
-    ordered = sorted((one for one in derivations if checkout.match in one.key), key=lambda one: one.batch)
+def derive_all(checkout: Checkout, derivations: Iterable[Derivation], known: Answers) -> Iterator[Answers]:
+    """Yield the answers batch by batch, `checkout.jobs` batches at a time; those known are not asked for again."""
+    missing = (one for one in derivations if checkout.match in one.key and "crashed" in known.get(one.key, {"crashed": ""}))
+    ordered = sorted(missing, key=lambda one: one.batch)
     batches = [list(batch) for _, batch in groupby(ordered, key=lambda one: one.batch)]
-    answers: Answers = {}
     with ThreadPoolExecutor(checkout.jobs) as pool:
-        for batch, found in zip(batches, pool.map(lambda batch: derive_batch(checkout, batch), batches), strict=True):
-            answers.update(zip((one.key for one in batch), found, strict=True))
-    return answers
+        running = {pool.submit(derive_batch, checkout, batch): batch for batch in batches}
+        for done in as_completed(running):
+            yield dict(zip((one.key for one in running[done]), done.result(), strict=True))
 
 
 def derive_batch(checkout: Checkout, batch: Sequence[Derivation]) -> list[Any]:

@@ -11,6 +11,9 @@ MODULES = {
     "result_file": ("ioaware.result_file", "ioaware.record"),
     "race_record": ("ioaware.bench.race_record", "ioaware.bench.record"),
     "study": ("ioaware.sweep.study",),
+    "target": ("ioaware.targets.target", "ioaware.instruments.target"),
+    "capture": ("ioaware.capture.capture", "ioaware.instruments.capture"),
+    "triton_ir": ("ioaware.compilation.triton_ir", "ioaware.instruments.compile"),
 }
 """Modules without a public name that the comparison cannot do without: the newest name first."""
 
