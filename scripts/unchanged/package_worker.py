@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,18 @@ def points() -> list[dict[str, Any]]:
 
 
 def records(checkout: Path) -> dict[str, Any]:
-    """Read every recorded file by the package's readers: how many records, digests of them, the kernels' names apart."""
+    """Read every recorded file: how many records, digests of them, the kernels' names apart."""
+    from ioaware.errors import DataError
+
     folder = checkout / "ioaware" / "recorded"
-    read_results = package_module("result_file").read_jsonl
-    read_speeds = package_module("race_record").read
+    readers = (package_module("result_file").read_jsonl, package_module("race_record").read)
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*.jsonl")):
         name = path.relative_to(folder).as_posix()
-        reader = read_speeds if name.startswith("bench/") else read_results
-        found[name] = summary(record.to_dict() for record in reader(path))
+        found[name] = {"unread": True, **summary(map(json.loads, path.read_text(encoding="utf-8").splitlines()))}
+        for reader in readers:
+            with suppress(DataError):  # a record of another kind
+                found[name] = summary(record.to_dict() for record in reader(path))
     return found
 
 

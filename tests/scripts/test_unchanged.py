@@ -208,6 +208,21 @@ def test_points_of_one_formula_are_asked_at_both_ends(questions: ModuleType) -> 
     assert {one[1] for one in asked if one[0] != "flash2"} == {512, 1024, 65536}
 
 
+def test_recorded_files_are_read_by_the_packages_readers_and_a_broken_one_is_told_apart(tmp_path: Path) -> None:
+    worker = load_file(SCRIPTS / "unchanged" / "package_worker.py")
+    folder = tmp_path / "ioaware" / "recorded"
+    folder.mkdir(parents=True)
+    record = {"schema": 1, "source": "trace", "target": "flash2", "launches": [{"kernel": "flash2_kernel"}]}
+    (folder / "whole.jsonl").write_text(json.dumps(record) + "\n")
+    (folder / "broken.jsonl").write_text(json.dumps({**record, "source": "rumour"}) + "\n")
+    found = worker.records(tmp_path)
+    assert found["whole.jsonl"]["records"] == found["broken.jsonl"]["records"] == 1
+    assert found["whole.jsonl"]["launches"] == [[{"kernel": "flash2_kernel"}]]
+    assert "unread" not in found["whole.jsonl"]
+    assert found["broken.jsonl"]["unread"]
+    assert found["whole.jsonl"]["sha256"] != found["broken.jsonl"]["sha256"]
+
+
 def test_what_varies_from_run_to_run_is_masked(dumping: ModuleType) -> None:
     line = {"line": 7, "source": "tl.load(x)", "path": "/a/kernel.py", "bytes": 64}
     row = {"environment.commit": "17d321c", "source": "trace", "time_ns": 1.5, "requested.read_bytes": 64}
