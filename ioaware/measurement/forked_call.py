@@ -15,6 +15,7 @@ import re
 import resource
 import select
 import signal
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ def continue_in_child(name: str, limits: Limits) -> int | None:
     """
     ended_reader, ended_writer = os.pipe()
     with tempfile.TemporaryFile() as crash:
+        sys.stdout.flush()  # or the child prints what is buffered here a second time
+        sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
             os.close(ended_reader)
