@@ -15,7 +15,6 @@ import re
 import resource
 import select
 import signal
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -58,8 +57,6 @@ def continue_in_child(name: str, limits: Limits) -> int | None:
     """
     ended_reader, ended_writer = os.pipe()
     with tempfile.TemporaryFile() as crash:
-        sys.stdout.flush()  # or the child prints what is buffered here a second time
-        sys.stderr.flush()
         pid = os.fork()
         if pid == 0:
             os.close(ended_reader)

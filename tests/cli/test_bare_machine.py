@@ -18,13 +18,16 @@ STUDY = '[[grid]]\nsources = ["predict"]\ntargets = ["flash2"]\nparams = { seq_l
 
 
 PROGRAM = """
-import json, sys
+import json, os, sys
+parent = os.getpid()
 sys.modules.update(dict.fromkeys({absent}))
 from ioaware.cli.main import main
 for arguments in json.loads(sys.argv[1]):
     try:
         main(arguments)
     except SystemExit as exit_:
+        if os.getpid() != parent:  # the child of a verb that runs its target apart
+            raise
         print("exit", exit_.code, flush=True)
 """
 
