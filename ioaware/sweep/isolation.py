@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Literal, cast
 
+from ioaware._deferred_signals import deferred_signals
 from ioaware.sweep.fork_server import SHUTDOWN_S
 from ioaware.sweep.process_tree import kill_marked
 
@@ -76,7 +77,8 @@ class Isolation:
     def submit(self, number: int, job: Any, timeout_s: float, memory_bytes: int | None = None) -> None:
         """Start a job; `next` returns its outcome."""
         if self._server is None:
-            self._server = _Server(self._setup, self._threads)
+            with deferred_signals():  # its process and its directory are known before anything can end this one
+                self._server = _Server(self._setup, self._threads)
         self._running.add(number)
         self._server.send({"number": number, "job": job, "timeout_s": timeout_s, "memory_bytes": memory_bytes})
 
