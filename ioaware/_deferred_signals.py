@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 _TERMINATION = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def deferred_signals() -> Iterator[None]:
+def deferred_signals() -> Generator[None]:
     """Deliver SIGINT, SIGTERM and SIGHUP at the end of the block. Threads other than the main one receive none anyway."""
     if threading.current_thread() is not threading.main_thread():
         yield
