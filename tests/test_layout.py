@@ -14,7 +14,7 @@ import pytest
 from tests.support import ROOT
 
 PACKAGE = ROOT / "ioaware"
-MOST_MODULES = 18
+MAX_MODULES = 18
 SAME_MEANING = {
     *(
         "derive",
@@ -41,7 +41,7 @@ def modules() -> list[Path]:
 
 
 def test_no_folder_holds_more_modules_than_a_reader_takes_in() -> None:
-    crowded = {folder: count for folder, count in Counter(path.parent for path in modules()).items() if count > MOST_MODULES}
+    crowded = {folder: count for folder, count in Counter(path.parent for path in modules()).items() if count > MAX_MODULES}
     assert crowded == {}
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 SAMPLE_NS = 4e6
 """A sample holds as many calls as fit here: long beside what starting it costs, short beside what a power limit does."""
-MOST_CALLS = 200
+MAX_CALLS = 200
 
 
 class Clock(Protocol):
@@ -45,4 +45,4 @@ def race(names: Sequence[str], rounds: int, clock: Clock) -> Mapping[str, list[f
 
 def calls_in_sample(one_ns: float) -> int:
     """Return how many calls make a sample, of a candidate whose call takes one_ns."""
-    return max(1, min(MOST_CALLS, round(SAMPLE_NS / max(one_ns, 1.0))))
+    return max(1, min(MAX_CALLS, round(SAMPLE_NS / max(one_ns, 1.0))))

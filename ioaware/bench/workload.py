@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ENOUGH_BYTES = 2**30
 """Inputs of all sets together, at least: what an L2 of 60 MB keeps of a set is then gone before its next turn."""
-MOST_SETS = 16
+MAX_SETS = 16
 
 
 def shapes(point: Point) -> list[tuple[int, ...]]:
@@ -25,7 +25,7 @@ def shapes(point: Point) -> list[tuple[int, ...]]:
 
 def sets(point: Point) -> int:
     """Return how many sets of inputs to cycle through; one where arithmetic is the limit."""
-    return min(MOST_SETS, -(-ENOUGH_BYTES // point.compulsory_bytes)) if point.bound_by_bytes else 1
+    return min(MAX_SETS, -(-ENOUGH_BYTES // point.compulsory_bytes)) if point.bound_by_bytes else 1
 
 
 def work(point: Point, candidate: Candidate, inputs: list[Tensor]) -> Callable[[], tuple[Tensor, ...]]:

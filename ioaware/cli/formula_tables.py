@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ioaware.derivation.derive import Derived, Formulas
     from ioaware.symints.guards import Condition
 
-MOST_NOTES = 6
+MAX_NOTES = 6
 READABLE = 300
 """Longest formula, in characters, that is printed without `-v`."""
 NEAR = 8
@@ -148,10 +148,10 @@ def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> It
     launches = {launch.kernel: launch.notes for launch in result.launches if launch.origin == "triton"}
     for kernel, notes in launches.items():
         shown = notes if verbose else tuple(dict.fromkeys(FOLDERS.sub("", note) for note in notes))
-        for note in shown if verbose else shown[:MOST_NOTES]:
+        for note in shown if verbose else shown[:MAX_NOTES]:
             yield Text(printable(f"note: {kernel}: {note}"))
-        if not verbose and len(shown) > MOST_NOTES:
-            yield Text(printable(f"note: {kernel}: {len(shown) - MOST_NOTES} more of these (-v shows them)"))
+        if not verbose and len(shown) > MAX_NOTES:
+            yield Text(printable(f"note: {kernel}: {len(shown) - MAX_NOTES} more of these (-v shows them)"))
 
 
 def _conditions_row(conditions: Sequence[Condition], write: Show, limits: Sequence[str] = ()) -> Iterator[Row]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ioaware.simulation.accuracy import Row as AccuracyRow
     from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated, TensorTraffic
 
-MOST_LAUNCHES = 20
+MAX_LAUNCHES = 20
 """Launches whose tensors are shown."""
 
 
@@ -30,15 +30,15 @@ def simulated_text(result: Simulated) -> Iterator[RenderableType]:
     pairs = [(one, how) for one, how in zip(result.launches, result.simulations, strict=True) if how is not None]
     columns = ("launch", "grid", "at once", "waves", "requested reads", "hbm reads", "requested writes", "hbm writes")
     yield table(columns, (_launch(one, how) for one, how in pairs))
-    for one, how in pairs[:MOST_LAUNCHES]:
+    for one, how in pairs[:MAX_LAUNCHES]:
         yield Text(printable(f"\n{one.kernel}: {how.programs_per_sm} programs an SM, limited by {how.limited_by}"))
         columns = ("tensor", "hbm reads", "distinct", "times", "if no wave shared", "hbm writes", "regime")
         yield table(columns, map(_tensor, how.tensors))
         for tensor in how.tensors:
             if tensor.reason and tensor.regime:
                 yield Text(printable(f"{tensor.tensor}: {tensor.reason}; {MEANING[tensor.regime]}"))
-    if len(pairs) > MOST_LAUNCHES:
-        yield Text(f"\n{len(pairs) - MOST_LAUNCHES} more launches; --json has them all")
+    if len(pairs) > MAX_LAUNCHES:
+        yield Text(f"\n{len(pairs) - MAX_LAUNCHES} more launches; --json has them all")
     yield Text("")
     yield facts(_totals(result))
     yield Text("")

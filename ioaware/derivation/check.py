@@ -11,7 +11,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir import KernelTraffic
 from ioaware.analysis.ir.concrete.interpret import (
-    MOST_STEPS,
+    MAX_STEPS,
     Descriptor,
     Opaque,
     integer_type,
@@ -37,7 +37,7 @@ def interpret_launch(
     values: Mapping[str, int],
     gpu: GPUTarget,
     contents: Contents | None = None,
-    most_steps: int = MOST_STEPS,
+    max_steps: int = MAX_STEPS,
 ) -> Tally:
     """Return what one captured launch requests at these values, by running its IR. Raises as `interpret` does."""
     ir = first_ir(launch, values, gpu)
@@ -52,7 +52,7 @@ def interpret_launch(
             memory.sizes.append(integer_at(tensor.storage_bytes, values))
             memory.contents.append((contents or {}).get(tensor.storage))
         given += _given(value, kinds[len(given) :], places, values)
-    return interpret(ir.text, given, [integer_at(size, values) for size in launch.grid], memory, most_steps)
+    return interpret(ir.text, given, [integer_at(size, values) for size in launch.grid], memory, max_steps)
 
 
 def _given(value: Value, kinds: list[Type], places: Mapping[int, int], values: Mapping[str, int]) -> list[Plain]:

@@ -43,8 +43,8 @@ SHORT = {
     "roofline": "Roofline", "units": "What binds on Hopper", "exponents": "Exponents",
     "speed_forward": "Speed, forward", "speed_backward": "Speed, backward", "speed_decode": "Speed, decode",
 }  # fmt: skip
-MOST_ROWS = 600  # of a table: the page stays small enough to open anywhere
-MOST_ENVIRONMENTS = 6
+MAX_ROWS = 600  # of a table: the page stays small enough to open anywhere
+MAX_ENVIRONMENTS = 6
 TONES = {"holds": "holds", "fails": "fails", "failed": "fails", "impossible": "fails", "wrong output": "fails"}
 
 
@@ -137,15 +137,15 @@ def _page(
         "text_columns": tables.TEXT_COLUMNS,
         "number_columns": tables.NUMBER_COLUMNS,
         "tables": _tables(points),
-        "problems": [_with_tone(row) for row in problems[:MOST_ROWS]],
+        "problems": [_with_tone(row) for row in problems[:MAX_ROWS]],
         "problems_found": _shown(len(problems), "points"),
         "kernel_columns": tables.KERNEL_COLUMNS,
         "kernels": tables.kernel_rows(kernels),
-        "others": [_other(result) for result in others[:MOST_ROWS]],
+        "others": [_other(result) for result in others[:MAX_ROWS]],
         "others_found": _shown(len(others), "results"),
         "accuracy": tables.accuracy(points),
-        "environments": seen[:MOST_ENVIRONMENTS],
-        "environments_left": max(0, len(seen) - MOST_ENVIRONMENTS),
+        "environments": seen[:MAX_ENVIRONMENTS],
+        "environments_left": max(0, len(seen) - MAX_ENVIRONMENTS),
         "telemetry": tables.telemetry(measured),
         "notes": tables.notes(points),
         "here": list(tables.facts(here)),
@@ -235,12 +235,12 @@ def _four(value: object) -> str:
 
 def _tables(points: Points) -> list[dict[str, Any]]:
     found = [("Measured", tables.point_rows(points, "measure")), ("Traced", tables.point_rows(points, "trace"))]
-    return [{"title": f"{name}: {_shown(len(rows), 'points')}", "rows": rows[:MOST_ROWS]} for name, rows in found if rows]
+    return [{"title": f"{name}: {_shown(len(rows), 'points')}", "rows": rows[:MAX_ROWS]} for name, rows in found if rows]
 
 
 def _shown(count: int, what: str) -> str:
     """Return `512 points`, and how many of them are shown where that is not all."""
-    return f"{count:,} {what}" if count <= MOST_ROWS else f"{count:,} {what}, the first {MOST_ROWS:,} shown"
+    return f"{count:,} {what}" if count <= MAX_ROWS else f"{count:,} {what}, the first {MAX_ROWS:,} shown"
 
 
 def _with_tone(row: tables.Problem) -> dict[str, str]:

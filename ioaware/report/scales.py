@@ -10,7 +10,7 @@ from ioaware.report import style
 from ioaware.report.chart import Axis, Cell, Panel
 
 Tick = tuple[float, str]
-MOST_TICKS = 7
+MAX_TICKS = 7
 NARROWEST = (math.log(6), math.log(2))
 """Smallest span of a log axis, in general and for sizes: a few percent must not fill a panel."""
 WORD = 0.15
@@ -74,7 +74,7 @@ def ticks(axis: Axis, low: float, high: float) -> tuple[Tick, ...]:
 
 def _powers(base: int, low: float, high: float) -> list[float]:
     first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
-    stride = max(1, math.ceil((last - first + 1) / MOST_TICKS))
+    stride = max(1, math.ceil((last - first + 1) / MAX_TICKS))
     return [float(base) ** power for power in range(first, last + 1) if (power - last) % stride == 0]
 
 

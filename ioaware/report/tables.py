@@ -14,7 +14,7 @@ from ioaware.report.figures.labels import over_compulsory, rate_tflops
 from ioaware.report.kernel_points import Pair
 from ioaware.result import BYTES_HOLD, Result
 
-MOST_FACTS = 60
+MAX_FACTS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def notes(points: Points) -> list[tuple[str, int]]:
     for point in points.of("measure", standing=("shown", "unstable")):
         for note in dict.fromkeys(clean(note) for note in point.result.notes):
             counts[note] = counts.get(note, 0) + 1
-    return sorted(counts.items(), key=lambda item: -item[1])[:MOST_FACTS]
+    return sorted(counts.items(), key=lambda item: -item[1])[:MAX_FACTS]
 
 
 def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -164,7 +164,7 @@ def environments(results: Iterable[Result]) -> list[Environment]:
     counts: dict[tuple[tuple[str, str], ...], int] = {}
     for result in results:
         if result.source == "measure" and result.environment:
-            seen = tuple(facts(result.environment))[:MOST_FACTS]
+            seen = tuple(facts(result.environment))[:MAX_FACTS]
             counts[seen] = counts.get(seen, 0) + 1
     return [Environment(count, seen) for seen, count in sorted(counts.items(), key=lambda item: -item[1])]
 
@@ -177,7 +177,7 @@ def telemetry(results: Iterable[Result]) -> list[tuple[str, str, str, str, int]]
             numbers.setdefault(name, []).append(value)
     return [
         (name, significant(min(seen), 5), significant(median(seen), 5), significant(max(seen), 5), len(seen))
-        for name, seen in list(numbers.items())[:MOST_FACTS]
+        for name, seen in list(numbers.items())[:MAX_FACTS]
     ]
 
 

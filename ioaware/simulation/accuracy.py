@@ -11,7 +11,7 @@ from ioaware.result import BYTES_HOLD, Launch, Result
 
 Place = Literal["requested reads", "requested writes", "HBM reads", "HBM writes"]
 PLACES: tuple[Place, ...] = ("requested reads", "requested writes", "HBM reads", "HBM writes")
-LEAST_BYTES: Mapping[Place, int] = {
+MIN_BYTES: Mapping[Place, int] = {
     "requested reads": 1_000_000,
     "requested writes": 1_000_000,
     "HBM reads": 1_000_000,
@@ -64,7 +64,7 @@ class Compared:
     @property
     def error(self) -> float | None:
         """Relative to the counter; None where that is too small to divide by."""
-        if self.counted < LEAST_BYTES[self.place]:
+        if self.counted < MIN_BYTES[self.place]:
             return None
         return abs(self.predicted - self.counted) / self.counted
 
@@ -201,7 +201,7 @@ def _launch(family: str, point: str, counted: Launch, one: PredictedLaunch) -> l
     for place, predicted, number, (low, high) in sides:
         if predicted is None or number is None:
             continue
-        slack = LEAST_BYTES["requested reads"]
+        slack = MIN_BYTES["requested reads"]
         inside = low - slack <= number and (high is None or number <= high + profiler + slack)
         compared = Compared(family, point, counted.kernel, place, predicted, number, inside)
         if (compared.error or 0) > OUTLIER[place]:

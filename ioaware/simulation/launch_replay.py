@@ -20,7 +20,7 @@ from ioaware.simulation.timeline import Timeline, Times
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC}
 LEAST_UNIT, GREATEST_UNIT, UNITS = 1 << 12, 1 << 18, 2048
 """Bytes of a unit, and how many units all tensors together shall have about."""
-MOST_PROGRAMS = 1 << 23
+MAX_PROGRAMS = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def replay(
         else:
             placed.append(simple)
     sizes = [int(size.constant or 0) for size in programs.sizes]
-    if int(np.prod(sizes)) > MOST_PROGRAMS:
+    if int(np.prod(sizes)) > MAX_PROGRAMS:
         raise ValueError(f"{int(np.prod(sizes))} programs are too many to go through")
     depth, height, width = np.indices(tuple(reversed(sizes)), dtype=np.int64).reshape(3, -1)
     indices = {index.key: axis for index, axis in zip(programs.indices, (width, height, depth), strict=True)}

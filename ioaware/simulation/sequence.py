@@ -13,7 +13,7 @@ from ioaware.simulation.launch_replay import Replay, launch_events, layout
 from ioaware.simulation.regimes import regime
 from ioaware.simulation.simulation_result import TensorTraffic
 
-MOST_EVENTS_TWICE = 400_000
+MAX_EVENTS_TWICE = 400_000
 """Launches with more events are simulated without the variants, whose time would add up."""
 
 
@@ -60,7 +60,7 @@ def run(
     streams = [launch_events(one, names, cuts) for one, names in zip(replays, storage, strict=True)]
     stated = _pass(streams, storage, cuts, capacity_bytes, model, cold)
     reads, writes = [[one.read_bytes] for one in stated], [[one.write_bytes] for one in stated]
-    varied = ranges and sum(map(len, streams)) <= MOST_EVENTS_TWICE
+    varied = ranges and sum(map(len, streams)) <= MAX_EVENTS_TWICE
     if varied:
         variants = [
             _pass(streams, storage, cuts, capacity_bytes * factor, model, cold)

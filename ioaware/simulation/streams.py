@@ -18,8 +18,8 @@ from ioaware.simulation.timeline import Executions
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
-MOST_EXECUTIONS = 1 << 24
-MOST_TEMPLATES = 4096
+MAX_EXECUTIONS = 1 << 24
+MAX_TEMPLATES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class _Rows:
         if self.loop is not None:
             times = self.high - self.low
             total = int(times.sum())
-            if total > MOST_EXECUTIONS:
+            if total > MAX_EXECUTIONS:
                 raise ValueError(f"{total} executions are too many to go through")
             row = np.repeat(np.arange(times.size), times)
             turn = np.arange(total) - (np.cumsum(times) - times)[row]
@@ -156,7 +156,7 @@ class _Rows:
             values = clipped(atom, columns, self.lanes, base.size) if isinstance(atom, Test) else None
             keys += [values] if values is not None else [columns[key] for key in sorted(atom.free & columns.keys())]
         representative, group = _groups(keys or [np.zeros(base.size, dtype=np.int64)], met)
-        if representative.size > MOST_TEMPLATES:
+        if representative.size > MAX_TEMPLATES:
             raise ValueError(f"{representative.size} shapes of one access are too many to go through")
         inside = np.flatnonzero(met)
         for number, at in enumerate(representative):
@@ -230,7 +230,7 @@ def raw(found: Starts, blocks: Blocks) -> Iterator[Raw]:
 
 def _unrolled(found: Starts, count: Numbers) -> Starts:
     total = int(count.sum())
-    if total > MOST_EXECUTIONS:
+    if total > MAX_EXECUTIONS:
         raise ValueError(f"{total} executions are too many to go through")
     row = np.repeat(np.arange(count.size), count)
     turn = np.arange(total) - (np.cumsum(count) - count)[row]

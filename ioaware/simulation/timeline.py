@@ -21,7 +21,7 @@ from ioaware.analysis.ir.sectors.lanes import numeric
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
 Columns: TypeAlias = Mapping[str, Numbers]
-MOST_ROWS = 1 << 23
+MAX_ROWS = 1 << 23
 
 
 @dataclass
@@ -192,7 +192,7 @@ class Timeline:
     def _expanded(self, loop: Loop, env: Columns, low: Numbers, high: Numbers) -> tuple[Columns, Numbers]:
         times = np.maximum(high - low, 0)
         total = int(times.sum())
-        if total > MOST_ROWS:
+        if total > MAX_ROWS:
             raise ValueError(f"{total} iterations of a loop around others are too many to go through")
         parent = np.repeat(np.arange(times.size), times)
         inner = {key: column[parent] for key, column in env.items()}

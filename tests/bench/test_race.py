@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ioaware.bench.interleaving import MOST_CALLS, calls_in_sample, order, race
+from ioaware.bench.interleaving import MAX_CALLS, calls_in_sample, order, race
 from ioaware.bench.statistics import geometric_mean, paired_ratio, spread
 
 NAMES = ["a", "b", "c", "d"]
@@ -63,8 +63,8 @@ def test_a_drift_of_the_clock_does_not_become_a_ratio() -> None:
 def test_samples_are_long_but_not_endless() -> None:
     assert calls_in_sample(1e6) == 4
     assert calls_in_sample(3e7) == 1
-    assert calls_in_sample(10.0) == MOST_CALLS
-    assert calls_in_sample(0.0) == MOST_CALLS
+    assert calls_in_sample(10.0) == MAX_CALLS
+    assert calls_in_sample(0.0) == MAX_CALLS
 
 
 def test_statistics() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioaware.report.chart import Axis, Cell, Panel, Series
-from ioaware.report.scales import MOST_TICKS, end_labels, limits, panel_limits, spread, ticks
+from ioaware.report.scales import MAX_TICKS, end_labels, limits, panel_limits, spread, ticks
 
 SIZE = Axis("N (tokens)", "size")
 BYTES = Axis("traffic (bytes)", "bytes")
@@ -27,7 +27,7 @@ def test_the_data_lies_inside_and_at_least_two_ticks_label_it(values: list[float
     assert places == sorted(places)
     if axis is not SIZE:
         assert len(places) >= 2
-    assert len(places) <= 3 * MOST_TICKS
+    assert len(places) <= 3 * MAX_TICKS
 
 
 def test_sizes_are_labelled_at_powers_of_two() -> None:

@@ -16,7 +16,7 @@ from ioaware.analysis.formulas.printing import show
 _sympy: Any = sympy
 WORTH_NAMING = (_sympy.ceiling, _sympy.floor, _sympy.Min, _sympy.Max, _sympy.Sum, Bracket)
 LETTERS = "nmpqrsuvwxyzabcdefghjk"
-MOST_NODES = 2000
+MAX_NODES = 2000
 SHORT = 80
 """Characters up to which a formula is read as it is."""
 SHORTEST = 8
@@ -34,10 +34,10 @@ class NamedFormula:
 def name_subexpressions(expr: Expr) -> NamedFormula:
     """Name repeated roundings, extremes and sums of a long formula.
 
-    A formula of more than MOST_NODES nodes is returned unchanged.
+    A formula of more than MAX_NODES nodes is returned unchanged.
     """
     expr = with_brackets(expr)
-    if sum(1 for _ in _some(expr)) >= MOST_NODES or len(show(expr)) <= SHORT:
+    if sum(1 for _ in _some(expr)) >= MAX_NODES or len(show(expr)) <= SHORT:
         return NamedFormula(expr)
     taken = {str(symbol) for symbol in _symbols(expr)}
     letters = [letter for letter in LETTERS if letter not in taken]
@@ -57,7 +57,7 @@ def name_subexpressions(expr: Expr) -> NamedFormula:
 
 def _some(expr: Any) -> Iterator[Any]:
     for at, node in enumerate(_sympy.preorder_traversal(expr)):
-        if at >= MOST_NODES:
+        if at >= MAX_NODES:
             return
         yield node
 

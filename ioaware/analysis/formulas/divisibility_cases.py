@@ -16,7 +16,7 @@ from ioaware.analysis.formulas.functions import arguments
 from ioaware.analysis.formulas.printing import show
 
 _sympy: Any = sympy
-MOST_NODES = 3000
+MAX_NODES = 3000
 """Longest formula that is simplified; longer ones are not for reading."""
 
 
@@ -46,7 +46,7 @@ def cases(expr: Expr) -> Cases:
 
     A choice by another condition stays in the formula.
     """
-    if sum(1 for _, _ in zip(range(MOST_NODES), _sympy.preorder_traversal(expr), strict=False)) == MOST_NODES:
+    if sum(1 for _, _ in zip(range(MAX_NODES), _sympy.preorder_traversal(expr), strict=False)) == MAX_NODES:
         return _first(expr)
     found: dict[Any, Any] = {}
     wanted: dict[Any, int] = {}

@@ -21,8 +21,8 @@ from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.formulas.functions import Holds
 
 _sympy: Any = sympy
-MOST_NODES = 3000
-MOST_ITERATIONS = 2048
+MAX_NODES = 3000
+MAX_ITERATIONS = 2048
 LENGTHS = (4352, 3328, 5376, 2304, 6400)
 """Multiples at which a formula that holds for whole sectors and tiles alone has a value."""
 LARGEST_NEST = 3
@@ -62,7 +62,7 @@ def leading(expr: Expr) -> Leading:
     A formula with a case for aligned lengths gives the leading term of that case.
     """
     whole: Any = expr
-    if sum(1 for _ in islice(_sympy.preorder_traversal(whole), MOST_NODES)) == MOST_NODES:
+    if sum(1 for _ in islice(_sympy.preorder_traversal(whole), MAX_NODES)) == MAX_NODES:
         return Leading(None, "the formula is too long to look for it")
     conditions: list[Any] = [node.args[0][1] for node in whole.atoms(sympy.Piecewise)]
     where = _sympy.And(*conditions) if conditions else None
@@ -268,7 +268,7 @@ def _over(body: Any, limits: Sequence[Any], fixed: Mapping[Any, _Order]) -> _Ord
     *inside, (index, low, high) = limits
     first, count = _order(low, fixed), _order(high - low + 1, fixed)
     if count.degree <= 0:
-        if first.degree > 0 or not count.part.is_Integer or not first.part.is_Integer or count.part > MOST_ITERATIONS:
+        if first.degree > 0 or not count.part.is_Integer or not first.part.is_Integer or count.part > MAX_ITERATIONS:
             raise NoLeadingTermError("a sum over a range that does not grow has no number of terms")
         turns = range(int(first.part), int(first.part + count.part))
         return _sum([_over(body, inside, {**fixed, index: _Order(0, sympy.Integer(turn))}) for turn in turns])

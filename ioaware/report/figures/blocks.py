@@ -11,7 +11,7 @@ from ioaware.report.figures.labels import Value, describe, marks
 from ioaware.report.style import ALGORITHMS
 
 FLASH = ("flash1", "flash2")
-FEWEST_BLOCKS = 3  # fewer block sizes are no curve
+MIN_BLOCKS = 3  # fewer block sizes are no curve
 REQUESTED = Axis("requested per head (bytes)", "bytes")
 HBM = Axis("HBM traffic per head (bytes)", "bytes")
 TIME = Axis("time per head (s)", "time")
@@ -58,7 +58,7 @@ def _groups(points: Points) -> dict[tuple[int, int], list[Point]]:
     best: dict[int, tuple[int, int]] = {}
     for key in groups:
         outer = {point.config.outer_block for point in groups[key] if point.source != "predict"}
-        if len(outer) >= FEWEST_BLOCKS and (key[0] not in best or worth(key) > worth(best[key[0]])):
+        if len(outer) >= MIN_BLOCKS and (key[0] not in best or worth(key) > worth(best[key[0]])):
             best[key[0]] = key
     return {key: _of_one_inner_block(groups[key]) for key in best.values()}
 

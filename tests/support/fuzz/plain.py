@@ -18,7 +18,7 @@ from triton.runtime.jit import JITFunction
 from tests.support.fuzz.numbers import Number, Pointer, number
 
 SECTOR_BYTES = 32
-MOST_ACCESSES = 2500
+MAX_ACCESSES = 2500
 
 
 class TooLongError(Exception):
@@ -53,7 +53,7 @@ class Tally:
 
     def step(self) -> None:
         self.steps += 1
-        if self.accesses > MOST_ACCESSES or self.steps > 5 * MOST_ACCESSES:
+        if self.accesses > MAX_ACCESSES or self.steps > 5 * MAX_ACCESSES:
             raise TooLongError
 
     def loaded(self, pointer: Pointer, active: np.ndarray) -> Number:

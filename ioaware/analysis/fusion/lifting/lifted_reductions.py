@@ -19,9 +19,9 @@ from ioaware.analysis.fusion.lifting.separation import Terms, independent_terms,
 from ioaware.analysis.fusion.programs.program import Parameter, Reduction
 
 _sympy: Any = sympy
-MOST_DERIVED_RANK = 5
+MAX_DERIVED_RANK = 5
 """Above it the state is the sums of the g_k themselves, which need no repair."""
-MOST_CANDIDATES = 10
+MAX_CANDIDATES = 10
 
 Linear = Mapping[Any, Any]
 """Coefficients of components by their symbols, and a constant under 1."""
@@ -138,7 +138,7 @@ class _Row:
 def _reference_basis(body: Any, coefficients: list[Any], symbols: list[Any], inputs: frozenset[Any]) -> list[_Row] | None:
     """Return the map and derivatives of it whose matrix is invertible at every reference, or None."""
     rank = len(coefficients)
-    if rank > MOST_DERIVED_RANK:
+    if rank > MAX_DERIVED_RANK:
         return None
     candidates = _derivatives(body, coefficients, symbols, inputs)
     for rows in combinations(candidates, rank):
@@ -162,7 +162,7 @@ def _derivatives(body: Any, coefficients: list[Any], symbols: list[Any], inputs:
                 continue
             seen.add(rest)
             rows.append(_Row(rest, [tidy(_sympy.diff(h, *directions) / factor) for h in coefficients]))
-    return rows[:MOST_CANDIDATES]
+    return rows[:MAX_CANDIDATES]
 
 
 def _rational_factor(expr: Any, inputs: frozenset[Any]) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from ioaware.analysis.fusion.expressions.algebra import tidy
 
 _sympy: Any = sympy
 LARGEST_POWER = 24
-MOST_TERMS = 64
+MAX_TERMS = 64
 
 Terms = dict[Any, Any]
 """h_k(p) of each g_k(x)."""
@@ -66,7 +66,7 @@ def _sum(parts: list[Terms | None]) -> Terms | None:
             return None
         for g, h in part.items():
             result[g] = result.get(g, _sympy.Integer(0)) + h
-    return result if len(result) <= MOST_TERMS else None
+    return result if len(result) <= MAX_TERMS else None
 
 
 def _product(parts: list[Terms | None]) -> Terms | None:
@@ -80,7 +80,7 @@ def _product(parts: list[Terms | None]) -> Terms | None:
                 number, g = _sympy.powsimp(left_g * right_g).as_coeff_Mul()
                 longer[g] = longer.get(g, _sympy.Integer(0)) + number * left_h * right_h
         result = longer
-    return result if len(result) <= MOST_TERMS else None
+    return result if len(result) <= MAX_TERMS else None
 
 
 def _exponential(exponent: Any, inputs: frozenset[Any]) -> Terms | None:

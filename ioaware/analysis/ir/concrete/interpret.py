@@ -21,7 +21,7 @@ from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, arguments, parse, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 
-MOST_STEPS = 400_000
+MAX_STEPS = 400_000
 """Operations of one launch."""
 
 
@@ -45,7 +45,7 @@ class Descriptor:
 Value: TypeAlias = "Array | Opaque | Descriptor"
 
 
-def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Memory, most_steps: int = MOST_STEPS) -> Tally:
+def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Memory, max_steps: int = MAX_STEPS) -> Tally:
     """Return what a launch requests, `given` being a value for each parameter of its function.
 
     Raises `UndecidedError` where data that are not there decide, `TooLongError`, and `UnsupportedOperationError`.
@@ -53,7 +53,7 @@ def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Me
     module = parse(text)
     name, _ = public_function(module)
     sizes = (*grid, 1, 1, 1)[:3]
-    run = _Run(module, memory, sizes, most_steps)
+    run = _Run(module, memory, sizes, max_steps)
     with np.errstate(all="ignore"):
         for program in itertools.product(*map(range, sizes)):
             run.program = program

@@ -25,14 +25,14 @@ from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.analysis.ir.sums.reindex import floors
 
 FEW = 4  # iterations that may each be looked at
-MOST = 8  # pieces that are worth looking at
+MAX_PIECES = 8
 
 
 @lru_cache(maxsize=256)
 def split_and_merge(plain: Placed) -> tuple[Placed, ...]:
     """Return the sum as few sums without choices, if splitting leads there; else unchanged."""
     parts, apart = list[Placed](), [plain]
-    while apart and len(parts) + len(apart) <= MOST:
+    while apart and len(parts) + len(apart) <= MAX_PIECES:
         part = apart.pop()
         smaller = _taken_apart(part)
         if smaller is None:

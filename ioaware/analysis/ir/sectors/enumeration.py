@@ -19,7 +19,7 @@ from ioaware.analysis.ir.sectors.execution_classes import execution_classes, exe
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.machine.model import SECTOR_BYTES
 
-MOST_PROGRAMS = 4096
+MAX_PROGRAMS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Totals:
 def enumerable(scopes: Sequence[Scope], values: Sequence[Poly], programs: Programs) -> bool:
     """Return whether values depend on programs and loops alone, and a loop's bounds on one of them."""
     sizes = [size.constant for size in programs.sizes]
-    if not all(isinstance(size, int) for size in sizes) or np.prod([int(size or 0) for size in sizes]) > MOST_PROGRAMS:
+    if not all(isinstance(size, int) for size in sizes) or np.prod([int(size or 0) for size in sizes]) > MAX_PROGRAMS:
         return False
     everything = [*values, *_bounds(scopes)]
     inside = {index.key for index in programs.indices} | {s.index.key for s in scopes if isinstance(s, Loop)}

@@ -20,7 +20,7 @@ from ioaware.analysis.ir.loops.access_totals import Programs, unknowns
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.machine.model import SECTOR_BYTES
 
-MOST_EXECUTIONS = 1 << 25
+MAX_EXECUTIONS = 1 << 25
 Numbers = NDArray[np.int64]
 
 
@@ -81,7 +81,7 @@ def _classes(touch: Touch, programs: Programs) -> Iterator[ExecutionClass]:
 def executions_of(scopes: Sequence[Scope], programs: Programs) -> Mapping[str, Numbers]:
     """Return the index of each grid axis and loop for every execution. Raises `ValueError` for too many."""
     sizes = [_number(size) for size in programs.sizes]
-    if prod(sizes) > MOST_EXECUTIONS:
+    if prod(sizes) > MAX_EXECUTIONS:
         raise ValueError(f"{prod(sizes)} programs are too many to go through")
     axes = np.indices(tuple(sizes), dtype=np.int64).reshape(3, -1)
     found = {index.key: axis for index, axis in zip(programs.indices, axes, strict=True)}
@@ -94,7 +94,7 @@ def executions_of(scopes: Sequence[Scope], programs: Programs) -> Mapping[str, N
         low, high = (_all(numeric(bound, found), count) for bound in (scope.low, scope.high))
         times = np.maximum(high - low, 0)
         total = int(times.sum())
-        if total > MOST_EXECUTIONS:
+        if total > MAX_EXECUTIONS:
             raise ValueError(f"{total} executions are too many to go through")
         found = {key: np.repeat(column, times) for key, column in found.items()}
         started = np.repeat(np.cumsum(times) - times, times)

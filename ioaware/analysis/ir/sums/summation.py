@@ -36,13 +36,13 @@ from ioaware.analysis.ir.sums.closed_forms import extent, linear, one_tile, powe
 from ioaware.analysis.ir.sums.reindex import join_two, rotate, split_into_digits
 
 READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
-MOST_SPLITS = 5
+MAX_SPLITS = 5
 LARGEST_CUT = 100  # parts of a body that is worth taking apart
 FEW = 4  # iterations that may each be written down
 
 
 @lru_cache(maxsize=8192)
-def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MOST_SPLITS) -> Poly:
+def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MAX_SPLITS) -> Poly:
     """Return the sum of `body` for index = low .. high - 1, 0 where high <= low."""
     body = resolve_tests(body)
     if index.key not in body.free:
