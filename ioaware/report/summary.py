@@ -6,16 +6,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ioaware.analysis.theory.claims.hardware import matches_algorithm
 from ioaware.display.text import claim_title
 from ioaware.display.units import bytes_text, percent_text, times_text
 from ioaware.report.comparable_points import Point, Points, Slice
 from ioaware.report.figures.labels import over_compulsory
 from ioaware.report.kernel_points import Pair, worst_ratio
+from ioaware.sweep.claim_evidence import observe
 
 if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.claim import Claim
 
-CLOSE = 0.001  # measured requested bytes are expected within 0.1 % of the prediction
+CLOSE = 0.001  # where counters and closed form should be equal, a larger difference is named with its place
 
 
 def summarise(points: Points, claims: Sequence[Claim], kernels: Sequence[Pair] = ()) -> list[str]:
@@ -52,17 +54,31 @@ def _agreement(points: Points) -> Iterator[str]:
     if not measured:
         yield "No measurement with a verified output is available, so the report says nothing about hardware."
         return
-    close = [abs(deviation) for _, deviation in measured if abs(deviation) <= CLOSE]
-    where = f"{_of(len(close), len(measured))} measured points"
-    sentence = f"Measured requested bytes are within {percent_text(CLOSE)} of the prediction at {where}"
-    if len(close) < len(measured):
+    yield from _beyond_l1([pair for pair in measured if matches_algorithm(observe(pair[0].result))], len(measured))
+    yield from _through_l1([pair for pair in measured if not matches_algorithm(observe(pair[0].result))])
+
+
+def _beyond_l1(measured: Sequence[tuple[Point, float]], points: int) -> Iterator[str]:
+    """Compare the counters with the closed form where no read can hit in an L1: they must be equal."""
+    if measured:
         point, worst = max(measured, key=lambda pair: abs(pair[1]))
-        sentence += f"; the largest deviation is {percent_text(worst)}, {_place(point)}"
-        if all(deviation <= CLOSE for _, deviation in measured):
-            sentence += "; none is above it"
-    else:
-        sentence += f", the largest deviation being {percent_text(max(close))}"
-    yield sentence + "."
+        yield (
+            f"At {_of(len(measured), points)} measured points no read can hit in an L1 and no register is spilled. There "
+            f"requested bytes are within {percent_text(abs(worst))} of the closed form"
+            + ("." if abs(worst) <= CLOSE else f", worst {_place(point)}.")
+        )
+
+
+def _through_l1(measured: Sequence[tuple[Point, float]]) -> Iterator[str]:
+    """Compare them where an L1 may serve reads or registers are spilled: the closed form is no more than a bound."""
+    if measured:
+        point, least = min(measured, key=lambda pair: pair[1])
+        above = [pair for pair in measured if pair[1] > CLOSE]
+        yield (
+            f"At {'the others' if len(measured) > 1 else 'the other'} an L1 may serve reads: requested bytes are at most "
+            f"{percent_text(abs(min(least, 0)))} below the closed form, {_place(point)}, and "
+            + (f"above it at {len(above):,} point{'s' * (len(above) > 1)}." if above else "never above it.")
+        )
 
 
 def _kernels(kernels: Sequence[Pair]) -> Iterator[str]:
