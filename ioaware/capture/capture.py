@@ -19,7 +19,6 @@ from ioaware.compilation.ir_execution import Moved
 from ioaware.compilation.launches import CapturedLaunch, Event, agree
 from ioaware.errors import UsageError
 from ioaware.result import ParamValue
-from ioaware.symints.symbols import ReadsDataError
 from ioaware.targets.target import Target
 
 DEFAULT_GPU = GPUTarget("cuda", 90, 32)
@@ -91,7 +90,7 @@ def capture(
 def _plain_run(runner: HostRunner) -> HostRun:
     """Run with plain integers, reading data where host code needs it. Raises `UsageError`."""
     plain = runner.run(SymbolicParams({}))
-    if plain.error is not None and isinstance(runner.user_error(plain.error), ReadsDataError):
+    if plain.error is not None and runner.needs_data(plain.error):
         plain = runner.plain_run_with_data()
     if plain.error is not None:
         raise runner.user_error(plain.error)

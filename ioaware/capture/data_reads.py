@@ -1,11 +1,13 @@
 """Replay what host code reads from tensors: record it once with real data, return it in every other run.
 
 The recording run has real CPU tensors and executes no kernel. Values that torch computes are right unless they depend on a
-kernel's output. Dependence is followed from storage to storage, and a read that depends on a kernel is refused.
+kernel's output. Dependence is followed from storage to storage. A read that depends on a kernel is refused, except that of a
+floating-point number: the other runs are given several in its place, and must all make the same launches.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,6 +38,13 @@ MODE_FILES = (
 """Where modes are that see an operator on its way from host code."""
 SHOWN = 60
 """Characters of a value shown in a note."""
+PROBES = (1.0, 0.0, -1.0, 0.5, 2.0, 3.7, -0.013, 1e-30, 448.5, -65505.0, 1e30, -1e30, math.inf, -math.inf, math.nan)
+"""Values given in turn for a number that a kernel computes; a branch on it takes another way at one of them."""
+
+
+@dataclass(frozen=True)
+class KernelFloat:
+    """Marks a floating-point number that a kernel computes."""
 
 
 @dataclass
@@ -43,6 +52,13 @@ class DataReads:
     """Values that the host code read, in order, each with its source line."""
 
     values: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    probe: float = PROBES[0]
+    """What is returned for a `KernelFloat`."""
+
+    @property
+    def kernel_floats(self) -> tuple[str, ...]:
+        """The lines that read a number which a kernel computes."""
+        return tuple(where for where, value in self.values if isinstance(value, KernelFloat))
 
 
 @contextmanager
@@ -54,6 +70,9 @@ def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
         if inside_torch:
             return plain(*args, **kwargs)
         if written.holds((args, kwargs)):
+            if _reads_float(plain, args):
+                reads.values.append((where, KernelFloat()))
+                return reads.probe
             raise ReadsDataError(
                 f"the host function reads what a kernel computed at {where}, and a derivation runs no kernel", "Trace it."
             )
@@ -75,12 +94,23 @@ def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
         if not left or inside_torch or left[0][0] != line:
             return plain(*args, **kwargs)
         where, value = left.pop(0)
+        if isinstance(value, KernelFloat):
+            symbols.assume(
+                f"the number read at {where} is a kernel's result; the launches are the same at {len(PROBES)} values of it"
+            )
+            return reads.probe
         text = repr(value)
         symbols.assume(f"assumes that the data read at {where} is {text if len(text) <= SHOWN else text[:SHOWN] + '...'}")
         return value
 
     with _reading_through(replay):
         yield
+
+
+def _reads_float(plain: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether a read gives one floating-point number."""
+    is_scalar = getattr(plain, "__name__", "") in ("item", "__float__") or plain is OPERATOR
+    return is_scalar and bool(args) and isinstance(args[0], torch.Tensor) and args[0].is_floating_point()
 
 
 def _modes(plain: Callable[..., Any]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import torch
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
-from ioaware.capture.data_reads import DataReads, KernelWrites, recording, replaying
+from ioaware.capture.data_reads import PROBES, DataReads, KernelWrites, recording, replaying
 from ioaware.capture.fake_tensors import CudaFakeTensorMode, DropGenerators, EmptyRandomTensors, module_conversions
 from ioaware.capture.fingerprint import fingerprint
 from ioaware.capture.host_state import HostState
@@ -42,6 +42,7 @@ from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.target import Target, work_of
 
 _random: Any = torch.random
+SYMBOLIC_NUMBERS = ("SymFloat", "SymInt", "SymBool")
 
 
 @dataclass
@@ -144,7 +145,7 @@ class HostRunner:
     def run(self, symbolic: SymbolicParams) -> HostRun:
         """Run with these parameters symbolic; `error` of the result is what the function raised."""
         run = HostRun(Symbols(symbolic.values, symbolic.same))
-        index_data = None if symbolic.values else IndexData()
+        index_data = None if symbolic.values or self._reads.kernel_floats else IndexData()
         if index_data is not None:
             run.moved = index_data.moved
 
@@ -201,7 +202,27 @@ class HostRunner:
             self.read_data()
         except (Exception, SystemExit) as error:
             raise self.user_error(error if isinstance(error, Exception) else UsageError(f"{self.name} exits")) from error
-        return self.run(SymbolicParams({}))
+        run = self.run(SymbolicParams({}))
+        if run.error is None and self._reads.kernel_floats:
+            self._probe_kernel_floats(run)
+        return run
+
+    def _probe_kernel_floats(self, run: HostRun) -> None:
+        """Raise `ReadsDataError` where the launches depend on a number that a kernel computes."""
+        for probe in PROBES[1:]:
+            self._reads.probe = probe
+            other = self.run(SymbolicParams({}))
+            if other.error is not None or not agree(other.events, run.events, at_values({})):
+                where = " and ".join(dict.fromkeys(self._reads.kernel_floats))
+                raise ReadsDataError(
+                    f"the host function reads what a kernel computed at {where}, and its launches depend on that number",
+                    "Trace it.",
+                )
+        self._reads.probe = PROBES[0]
+
+    def needs_data(self, error: Exception) -> bool:
+        """Return whether a run failed for want of data: a read, or what Python does not do with a symbolic number."""
+        return isinstance(self.user_error(error), ReadsDataError) or any(name in str(error) for name in SYMBOLIC_NUMBERS)
 
     def user_error(self, error: Exception) -> IoawareError:
         """Return an exception of the user's function as one sentence with its line."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
+import sympy
 from sympy import Expr, Symbol
 from triton.backends.compiler import GPUTarget
 
@@ -78,7 +79,8 @@ def _at(argument: Argument, values: Mapping[str, int]) -> Argument:
 
     if isinstance(argument, Pointer):
         size = None if argument.size_bytes is None else number(argument.size_bytes)
-        return replace(argument, offset_bytes=number(argument.offset_bytes), size_bytes=size)
+        elements = None if argument.elements is None else number(argument.elements)
+        return replace(argument, offset_bytes=number(argument.offset_bytes), size_bytes=size, elements=elements)
     if isinstance(argument, Descriptor):
         return replace(argument, shape=tuple(map(number, argument.shape)), strides=tuple(map(number, argument.strides)))
     return replace(argument, value=number(argument.value)) if isinstance(argument.value, Expr) else argument
@@ -147,7 +149,8 @@ def _storage(value: Value) -> int | None:
 
 def _argument(name: str, value: Value, memory: str) -> Argument:
     if isinstance(value, TensorValue):
-        return Pointer(name, name, value.offset * value.itemsize, memory, value.storage_bytes)
+        elements = sympy.Mul(*value.shape)
+        return Pointer(name, name, value.offset * value.itemsize, memory, value.storage_bytes, elements)
     if isinstance(value, DescriptorValue):
         return Descriptor(name, value.shape, value.strides, name, memory)
     return Scalar(name, cast("Expr | int | float | bool", value))

@@ -36,7 +36,8 @@ def name_of(text: str, arguments: Sequence[Argument], grid: Sequence[Expr], fact
     try:
         for argument in arguments:
             if isinstance(argument, Pointer):
-                add(("pointer", argument.name, argument.tensor, argument.offset_bytes, argument.memory, argument.size_bytes))
+                add(("pointer", argument.name, argument.tensor, argument.offset_bytes, argument.memory))
+                add((argument.size_bytes, argument.elements))
             elif isinstance(argument, Descriptor):
                 add(("descriptor", argument.name, argument.shape, argument.strides, argument.tensor, argument.memory))
             else:

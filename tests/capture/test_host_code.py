@@ -41,6 +41,8 @@ def derived(targets: ModuleType, name: str, *, machine_code: bool = False, **par
         ("tensor_as_size", 1, "120*n"),
         ("tensor_as_size_in_torch", 1, "120*n"),
         ("float_from_a_kernel", 2, "8*n"),
+        ("number_from_a_kernel", 2, "8*n"),
+        ("optional_bias", 1, "8*n"),
         ("module_from_outside", 1, "8192"),
         ("module_from_inside", 1, "128*outputs"),
         ("moved", 1, "2*n"),
@@ -79,6 +81,26 @@ def test_views_move_nothing(targets: ModuleType) -> None:
 def test_a_pointer_to_no_tensor_is_refused(targets: ModuleType) -> None:
     with pytest.raises(UsageError, match="belongs to no tensor"):
         derived(targets, "wild_pointer")
+
+
+@pytest.mark.parametrize("name", ["branch_on_a_number", "branch_on_an_item"])
+def test_a_branch_on_what_a_kernel_computes_is_refused(targets: ModuleType, name: str) -> None:
+    with pytest.raises(UsageError, match=r"host_code_targets\.py"):
+        derived(targets, name)
+
+
+def test_no_contents_follow_from_what_a_kernel_computes(targets: ModuleType) -> None:
+    result = derived(targets, "index_from_a_number")
+    assert not result.exact
+    assert result.launches[-1].requested is not None
+    assert result.launches[-1].requested.write_bytes is None
+
+
+def test_a_pointer_without_elements_is_null(targets: ModuleType) -> None:
+    result = derived(targets, "optional_bias", biases=0)
+    assert result.exact
+    assert result.requested is not None
+    assert result.requested.read_formula == "4*n"
 
 
 def test_alignment_is_a_guard(targets: ModuleType) -> None:

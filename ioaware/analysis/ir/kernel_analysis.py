@@ -80,7 +80,8 @@ def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     given = _given(name, function, arguments, launched)
     taken = {str(symbol) for a in arguments for symbol in _symbols(a)} | launched.taken
     pointers = frozenset(target.argument for value in given for target in value.targets)
-    walk = Interpreter(module, launched.programs.sizes, launched.here, HANDLERS, set(taken), pointers=pointers)
+    sizes = _elements(arguments)
+    walk = Interpreter(module, launched.programs.sizes, launched.here, HANDLERS, set(taken), pointers=pointers, elements=sizes)
     walk.run_function(name, given)
     mutable = _written(walk, arguments)
     if not walk.loaded.isdisjoint(mutable):  # what is read may have changed since it was read before
@@ -88,6 +89,15 @@ def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
         walk.run_function(name, given)
     name_unknowns(walk.record)
     return name, walk, launched
+
+
+def _elements(arguments: Sequence[Argument]) -> dict[str, tuple[Poly, Poly]]:
+    """Return where each pointer begins, in bytes, and the elements of its tensor."""
+    return {
+        a.name: (from_sympy(a.offset_bytes), from_sympy(a.elements))
+        for a in arguments
+        if isinstance(a, Pointer) and a.elements is not None
+    }
 
 
 def _written(walk: Interpreter, arguments: Sequence[Argument]) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 
 import torch
 import triton
@@ -153,6 +154,55 @@ def tensor_as_size_in_torch(n: int = 1000):
 def float_from_a_kernel(n: int = 1000):
     x = scale(torch.randn(n, device="cuda"))
     return scale(x, x.abs().max().item())
+
+
+def number_from_a_kernel(n: int = 1000):
+    """Python's float, arithmetic and text of a number that a kernel computes."""
+    x = scale(torch.randn(n, device="cuda"))
+    largest = float(x.abs().max())
+    print(f"{largest:.3f}")
+    return scale(x, math.sqrt(abs(largest)) / 2 if largest else 1.0)
+
+
+def index_from_a_number(n: int = 1000):
+    """Builds an index tensor from a number that a kernel computes."""
+    x = scale(torch.randn(n, device="cuda"))
+    rows = (torch.arange(4, device="cuda") * float(x[0])).int()
+    out = torch.empty(4, device="cuda")
+    gather_kernel[(4,)](rows, out)
+    return out
+
+
+@triton.jit
+def gather_kernel(rows, out):
+    row = tl.load(rows + tl.program_id(0))
+    if row > 0:
+        tl.store(out + row, 1.0)
+
+
+def branch_on_a_number(n: int = 1000):
+    x = scale(torch.randn(n, device="cuda"))
+    return scale(x) if float(x.max()) > 3 else x
+
+
+def branch_on_an_item(n: int = 1000):
+    x = scale(torch.randn(n, device="cuda"))
+    return scale(x) if x.max().item() > 3 else x
+
+
+@triton.jit
+def optional_kernel(x, bias, out, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + lanes, lanes < n)
+    if bias:
+        value += tl.load(bias + lanes, lanes < n)
+    tl.store(out + lanes, value, lanes < n)
+
+
+def optional_bias(n: int = 1000, biases: int = 1000):
+    x, out = ones(n), ones(n)
+    optional_kernel[(triton.cdiv(n, 64),)](x, torch.ones(biases, device="cuda"), out, n, BLOCK=64)
+    return out
 
 
 class Projection(nn.Module):

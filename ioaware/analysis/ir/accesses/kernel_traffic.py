@@ -28,6 +28,8 @@ class Pointer:
     """The same text for arguments that share memory; empty for memory of its own."""
     size_bytes: Expr | int | None = None
     """Bytes of the memory that `offset_bytes` counts in; None where they are not known."""
+    elements: Expr | int | None = None
+    """Elements of the tensor; one without elements is passed as a null pointer. None where they are not known."""
 
 
 @dataclass(frozen=True, slots=True)

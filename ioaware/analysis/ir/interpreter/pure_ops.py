@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from ioaware.analysis.ir.accesses.access_log import Loop
-from ioaware.analysis.ir.accesses.values import Value, lane, lane_symbol, lanes, relabel, reshape, select
+from ioaware.analysis.ir.accesses.values import Target, Value, lane, lane_symbol, lanes, relabel, reshape, select
 from ioaware.analysis.ir.algebra.constructors import greatest, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negation
@@ -109,10 +109,29 @@ def _compare(walk: Interpreter, operation: Operation) -> None:
     kind = Type(a.type.shape, "i1")
     walk.requires_width(operation, a, b)
     result = None if a.number is None or b.number is None else compare(predicate, a.number, b.number)
+    if predicate in ("ne", "eq") and b.number == ZERO and len(a.targets) == 1:
+        result = _is_given(walk, a.targets[0], is_given=predicate == "ne")
     if result is None:
         walk.values[operation.results[0]] = walk.unknown(operation, kind, NO_RULE, (a, b))
     else:
         walk.values[operation.results[0]] = Value(kind, result)
+
+
+def _is_given(walk: Interpreter, target: Target, *, is_given: bool) -> Poly | None:
+    """Return the predicate of `if pointer:`: an argument, as it was passed, is a tensor with elements."""
+    start, elements = walk.elements.get(target.argument, (None, ZERO))
+    if start is None or target.offset != start or target.condition != ONE:
+        return None
+    has_elements = at_least_zero(elements - 1)
+    return has_elements if is_given else negation(has_elements)
+
+
+def _address(walk: Interpreter, operation: Operation) -> None:
+    """Bind an address as an unknown number that still knows where it points."""
+    (pointer,) = walk.operands(operation)
+    define_unknown(walk, operation)
+    name = operation.results[0]
+    walk.values[name] = replace(walk.values[name], targets=pointer.targets)
 
 
 def _compare_floats(walk: Interpreter, operation: Operation) -> None:
@@ -277,7 +296,7 @@ def _poison(walk: Interpreter, operation: Operation) -> None:
 
 COMPUTED = (
     "tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.extern_elementwise", "tt.map_elementwise",
-    "tt.ptr_to_int", "tt.int_to_ptr", "ttg.fp4_to_fp",
+    "tt.int_to_ptr", "ttg.fp4_to_fp",
 )  # fmt: skip
 MIXES_LANES = ("tt.histogram", "tt.gather", "tt.scan")
 
@@ -304,6 +323,7 @@ HANDLERS: Mapping[str, Handler] = {
     "tt.cat": _cat,
     "tt.addptr": _addptr,
     "tt.mulhiui": _high_product,
+    "tt.ptr_to_int": _address,
     "tt.reduce": _reduce,
     "tt.print": _nothing,
     "tt.assert": _nothing,

@@ -42,6 +42,7 @@ class Interpreter:
     mutable: frozenset[str] = frozenset()  # arguments that the kernel writes, or whose memory another one writes through
     loaded: set[str] = field(default_factory=set[str])  # arguments that integers are loaded from
     pointers: frozenset[str] = frozenset()  # arguments of the kernel that point to memory
+    elements: Mapping[str, tuple[Poly, Poly]] = field(default_factory=dict[str, tuple[Poly, Poly]])  # their start and size
     addressing: frozenset[int] = frozenset()  # operations of the function that runs on which addresses may depend
     unused: frozenset[int] = frozenset()  # operations of the function that runs on whose results no access can depend
 
@@ -102,10 +103,10 @@ class Interpreter:
             args += self.lanes(kind) if across_lanes and (lanes_of_operands or kind.shape) else []
         else:
             args = [*self.surroundings(), *self.lanes(kind)]
-        name = operation.results[0] if operation.results else operation.name
-        atom = Unknown(
-            f"{name.lstrip('%')}@{short(self.where(operation))}", why, args, kind.element == "i1", self.identity(operation)
-        )
+        name = operation.results[0].lstrip("%") if operation.results else ""
+        if not name or name[0].isdigit():  # a number of the compiler's
+            name = operation.name.rpartition(".")[2]
+        atom = Unknown(f"{name}@{short(self.where(operation))}", why, args, kind.element == "i1", self.identity(operation))
         if kind.is_pointer:
             return Value(kind, None, (Target("", poly(atom)),))
         return Value(kind, poly(atom))
