@@ -15,7 +15,7 @@ from ioaware.simulation.regimes import MEANING
 
 if TYPE_CHECKING:
     from ioaware.result import Launch, Traffic
-    from ioaware.simulation.accuracy import Accuracy, Compared
+    from ioaware.simulation.accuracy import Accuracy, Comparison
     from ioaware.simulation.accuracy import Row as AccuracyRow
     from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated, TensorTraffic
 
@@ -108,19 +108,19 @@ def accuracy_text(result: Accuracy) -> Iterator[RenderableType]:
         yield Text(f"\n{len(result.outliers)} outliers, more than 5 % off")
         columns = ("point", "kernel", "place", "predicted", "counted", "error", "why")
         yield table(columns, map(_outlier, result.outliers), left=3)
-    if result.without:
-        yield Text(f"\n{len(result.without)} points without prediction")
-        yield table(("point", "why"), result.without, left=2)
+    if result.unpredicted:
+        yield Text(f"\n{len(result.unpredicted)} points without prediction")
+        yield table(("point", "why"), result.unpredicted, left=2)
 
 
 def _accuracy_row(row: AccuracyRow) -> Row:
-    shares = [percent_text(value) for value in (row.median, row.high, row.worst)] if row.count else [UNKNOWN] * 3
+    shares = [percent_text(value) for value in (row.median, row.percentile_95, row.worst)] if row.count else [UNKNOWN] * 3
     inside = f"{row.inside} of {row.count + row.small}" if row.place.startswith("HBM") else UNKNOWN
     small = (str(row.small), bytes_text(row.worst_small_bytes)) if row.small else ("0", UNKNOWN)
     return (row.family, row.place, str(row.count), *shares, inside, *small)
 
 
-def _outlier(one: Compared) -> Row:
+def _outlier(one: Comparison) -> Row:
     error = (one.predicted - one.counted) / one.counted
     signed = f"{'+' if error > 0 else ''}{percent_text(error)}"
     return (one.point, one.kernel, one.place, bytes_text(one.predicted), bytes_text(one.counted), signed, one.explanation)

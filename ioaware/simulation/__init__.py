@@ -1,1 +1,1 @@
-"""From requested bytes to HBM bytes: launches replayed through a model of the L2 and of the order of the programs."""
+"""Predict HBM bytes: replay launches through a model of the L2 and of the order in which programs run."""

@@ -1,4 +1,4 @@
-"""Predictions against recorded counters: relative errors by kernel family and place, and what explains each outlier."""
+"""Compare predictions with recorded counters: relative errors by kernel family and place, and a cause for each outlier."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MIN_BYTES: Mapping[Place, int] = {
     "HBM reads": 1_000_000,
     "HBM writes": 30_000_000,
 }
-"""Counters below this are compared in bytes alone. One launch leaves up to 30 MB of what it wrote in an H200's L2."""
+"""Counters below this are compared in bytes alone. One launch leaves up to 30 MB of its writes in an H200's L2."""
 OUTLIER: Mapping[Place, float] = dict.fromkeys(PLACES, 0.05)
 PROFILER_DIRTY_BYTES = 2_500_000
-"""What the profiler leaves dirty in the L2: kernels on an H200 that read more than the L2 holds and write less than 1 MB are
-counted 2.46 to 2.75 MB of HBM writes."""
+"""Bytes that the profiler leaves dirty in the L2. On an H200, kernels that read more than the L2 holds and write less than 1 MB
+are counted 2.46 to 2.75 MB of HBM writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedLaunch:
-    """One launch of a prediction; ranges are least and most bytes, None where nothing bounds them."""
+    """Predicted bytes of one launch. A range is the least and most bytes; None means unbounded."""
 
     kernel: str
     requested_read_bytes: int | None
@@ -40,7 +40,7 @@ class PredictedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A recorded point as predicted; `failed` says why there is nothing."""
+    """Prediction of one recorded point. `failed` is the reason where there is none."""
 
     target: str
     params: Mapping[str, Any]
@@ -49,8 +49,8 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """One number of one launch. `explanation` is empty where it is no outlier."""
+class Comparison:
+    """Predicted and counted bytes of one launch at one place. `explanation` is empty unless it is an outlier."""
 
     family: str
     point: str
@@ -63,7 +63,7 @@ class Compared:
 
     @property
     def error(self) -> float | None:
-        """Relative to the counter; None where that is too small to divide by."""
+        """Relative error; None where the counter is too small to divide by."""
         if self.counted < MIN_BYTES[self.place]:
             return None
         return abs(self.predicted - self.counted) / self.counted
@@ -71,13 +71,13 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One family at one place: relative errors, and the worst difference in bytes of counters too small for that."""
+    """Relative errors of one family at one place. Counters below `MIN_BYTES` enter `small` and `worst_small_bytes` only."""
 
     family: str
     place: Place
     count: int
     median: float
-    high: float
+    percentile_95: float
     worst: float
     inside: int
     small: int
@@ -86,25 +86,25 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """All comparisons, and the points that have no prediction, with the reason."""
+    """All comparisons, and the points without a prediction with the reason."""
 
-    compared: tuple[Compared, ...]
-    without: tuple[tuple[str, str], ...]
+    comparisons: tuple[Comparison, ...]
+    unpredicted: tuple[tuple[str, str], ...]
 
     @property
     def rows(self) -> list[Row]:
-        """By family and place, then all families together."""
-        groups: dict[tuple[str, Place], list[Compared]] = defaultdict(list)
-        for one in self.compared:
+        """Rows by family and place, then all families together."""
+        groups: dict[tuple[str, Place], list[Comparison]] = defaultdict(list)
+        for one in self.comparisons:
             groups[one.family, one.place].append(one)
             groups["all", one.place].append(one)
         order = sorted(groups, key=lambda key: (key[0] == "all", key[0], PLACES.index(key[1])))
         return [_row(family, place, groups[family, place]) for family, place in order]
 
     @property
-    def outliers(self) -> list[Compared]:
-        """The worst first."""
-        found = [one for one in self.compared if one.error is not None and one.error > OUTLIER[one.place]]
+    def outliers(self) -> list[Comparison]:
+        """Outliers, the largest error first."""
+        found = [one for one in self.comparisons if one.error is not None and one.error > OUTLIER[one.place]]
         return sorted(found, key=lambda one: -(one.error or 0))
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Accuracy:
                     "place": row.place,
                     "count": row.count,
                     "median": row.median,
-                    "percentile_95": row.high,
+                    "percentile_95": row.percentile_95,
                     "worst": row.worst,
                     "inside_range": row.inside,
                     "small": row.small,
@@ -137,18 +137,18 @@ class Accuracy:
                 }
                 for one in self.outliers
             ],
-            "without": [{"point": point, "reason": reason} for point, reason in self.without],
+            "without": [{"point": point, "reason": reason} for point, reason in self.unpredicted],
         }
 
 
-def key_of(target: str, params: Mapping[str, Any]) -> str:
+def point_key(target: str, params: Mapping[str, Any]) -> str:
     """Return a name for a point that does not depend on the order of its parameters."""
     given = " ".join(f"{name}={params[name]}" for name in sorted(params) if params[name] is not None)
     return f"{target} {given}"
 
 
-def family_of(target: str) -> str:
-    """Return the kernel family of a target: a case, an attention kernel, or the library that a third-party target is of."""
+def kernel_family(target: str) -> str:
+    """Return the kernel family of a target: a case, an attention kernel, or a third-party library."""
     place, _, name = target.rpartition(":")
     if place.endswith(".py"):
         return f"third-party: {place.rpartition('/')[2].removesuffix('.py')}"
@@ -156,24 +156,24 @@ def family_of(target: str) -> str:
 
 
 def compare(measured: Iterable[Result], predictions: Iterable[Prediction]) -> Accuracy:
-    """Set every recorded launch beside its prediction."""
-    by_key = {key_of(one.target, one.params): one for one in predictions}
-    compared: list[Compared] = []
-    without: list[tuple[str, str]] = []
+    """Compare every recorded launch with its prediction."""
+    by_key = {point_key(one.target, one.params): one for one in predictions}
+    comparisons: list[Comparison] = []
+    unpredicted: list[tuple[str, str]] = []
     for result in measured:
         if result.source != "measure" or result.hbm is None or result.status not in BYTES_HOLD:
             continue
-        point = key_of(result.target, result.params)
+        point = point_key(result.target, result.params)
         launches = [launch for launch in result.launches if launch.origin == "triton"]
         prediction = by_key.get(point)
         reason = _unusable(prediction, launches)
         if prediction is None or reason:
-            without.append((point, reason))
+            unpredicted.append((point, reason))
             continue
-        family = family_of(result.target)
+        family = kernel_family(result.target)
         for launch, predicted in zip(launches, prediction.launches, strict=True):
-            compared += _launch(family, point, launch, predicted)
-    return Accuracy(tuple(compared), tuple(without))
+            comparisons += _compare_launch(family, point, launch, predicted)
+    return Accuracy(tuple(comparisons), tuple(unpredicted))
 
 
 def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:
@@ -182,37 +182,37 @@ def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:
     if prediction.failed:
         return prediction.failed
     if [one.kernel for one in prediction.launches] != [one.kernel for one in launches]:
-        return "other launches were measured than are predicted: the kernels changed"
+        return "the measured launches differ from the predicted ones: the kernels changed"
     return ""
 
 
-def _launch(family: str, point: str, counted: Launch, one: PredictedLaunch) -> list[Compared]:
-    """Return the four places of one launch, those that both sides know."""
+def _compare_launch(family: str, point: str, counted: Launch, one: PredictedLaunch) -> list[Comparison]:
+    """Return comparisons at the places of one launch that have both a prediction and a counter."""
     profiler = PROFILER_DIRTY_BYTES if one.fills_l2 else 0
     requested, hbm = counted.requested, counted.hbm
     every = (0, None)
-    sides: list[tuple[Place, int | None, int | None, tuple[int, int | None]]] = [
+    partition_mask: list[tuple[Place, int | None, int | None, tuple[int, int | None]]] = [
         ("requested reads", one.requested_read_bytes, requested and requested.read_bytes, every),
         ("requested writes", one.requested_write_bytes, requested and requested.write_bytes, every),
         ("HBM reads", one.hbm_read_bytes, hbm and hbm.read_bytes, one.read_range),
         ("HBM writes", one.hbm_write_bytes + profiler, hbm and hbm.write_bytes, one.write_range),
     ]
-    found: list[Compared] = []
-    for place, predicted, number, (low, high) in sides:
+    found: list[Comparison] = []
+    for place, predicted, number, (low, high) in partition_mask:
         if predicted is None or number is None:
             continue
         slack = MIN_BYTES["requested reads"]
         inside = low - slack <= number and (high is None or number <= high + profiler + slack)
-        compared = Compared(family, point, counted.kernel, place, predicted, number, inside)
-        if (compared.error or 0) > OUTLIER[place]:
-            why = _explanation(compared, counted, one)
-            compared = Compared(family, point, counted.kernel, place, predicted, number, inside, why)
-        found.append(compared)
+        comparison = Comparison(family, point, counted.kernel, place, predicted, number, inside)
+        if (comparison.error or 0) > OUTLIER[place]:
+            why = _explanation(comparison, counted, one)
+            comparison = Comparison(family, point, counted.kernel, place, predicted, number, inside, why)
+        found.append(comparison)
     return found
 
 
-def _explanation(one: Compared, counted: Launch, predicted: PredictedLaunch) -> str:
-    """Return the known cause that fits, or that there is none."""
+def _explanation(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
+    """Return the first known cause that fits, or "not explained"."""
     requested = counted.requested
     more_writes = bool(
         requested
@@ -221,21 +221,19 @@ def _explanation(one: Compared, counted: Launch, predicted: PredictedLaunch) -> 
         and requested.write_bytes > 1.05 * predicted.requested_write_bytes
     )
     if counted.local_bytes:
-        return "registers are spilled, which the IR does not have"
+        return "register spills, which are not in the IR"
     if predicted.read_range[1] is None or predicted.read_range[1] > 20 * max(predicted.hbm_read_bytes, 1):
-        return "data decide where or how often it happens: only a range is predicted"
+        return "addresses or trip counts depend on data: only a range is predicted"
     if one.place == "requested reads":
-        return (
-            "the L1 serves part of what is requested" if one.counted < one.predicted else "more sectors than tiles: see explain"
-        )
+        return "the L1 serves part of the requests" if one.counted < one.predicted else "more sectors than tiles: see explain"
     if more_writes:
-        return "stores of parts of sectors: the L2 is sent more than derived, and writes parts back early"
+        return "partial-sector stores: the L2 receives more than derived and writes some lines back early"
     if one.inside:
         return "sensitive to capacity and skew: inside the predicted range"
     return "not explained"
 
 
-def _row(family: str, place: Place, group: Sequence[Compared]) -> Row:
+def _row(family: str, place: Place, group: Sequence[Comparison]) -> Row:
     errors = sorted(one.error for one in group if one.error is not None)
     small = [abs(one.predicted - one.counted) for one in group if one.error is None]
     return Row(
@@ -252,7 +250,7 @@ def _row(family: str, place: Place, group: Sequence[Compared]) -> Row:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which that share lies, between neighbours in proportion; 0 of none."""
+    """Return a quantile by linear interpolation; 0 of an empty sequence."""
     if not ordered:
         return 0.0
     at = share * (len(ordered) - 1)

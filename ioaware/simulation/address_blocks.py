@@ -1,7 +1,9 @@
-"""Addresses of a tensor as blocks, the grain of what is in a cache, and units of up to 64 blocks, the grain of replacement.
+"""Divide the addresses of a tensor into blocks and lines of the cache model.
 
-A tensor read in contiguous tiles is cut along its addresses. One whose tiles are columns of a wider row is cut into cells of
-rows and columns, so that a tile is whole cells. A block is of a tile if its middle is: tiles that share no byte share no block.
+A block is valid or absent as a whole. A line holds up to 64 blocks and is the unit of replacement, as in a sectored cache. A
+tensor accessed in contiguous tiles has blocks of consecutive bytes. A tensor accessed in tiles that are columns of wider rows
+has cells of rows and columns, so that a tile is whole cells. A tile owns a block if it covers the middle of the block: tiles
+that share no byte share no block.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ Masks = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """`rows` runs of `run` bytes, `pitch` bytes apart, the first `offset` bytes after the start of an access."""
+    """`rows` runs of `run` bytes, `pitch` bytes apart. The first starts `offset` bytes after the start of the access."""
 
     offset: int
     rows: int
@@ -28,12 +30,12 @@ class Rectangle:
 
     @property
     def bytes(self) -> int:
-        """All rows together."""
+        """Bytes of all rows."""
         return self.rows * self.run
 
 
 def rectangles(addresses: Numbers, element_bytes: int) -> list[Rectangle]:
-    """Cover the bytes of elements at these addresses, each byte once, by rectangles of rows of one pitch."""
+    """Cover the bytes of elements at these addresses, each byte once, with rectangles of one pitch each."""
     starts = np.unique(addresses)
     if not starts.size:
         return []
@@ -56,35 +58,35 @@ def rectangles(addresses: Numbers, element_bytes: int) -> list[Rectangle]:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How one tensor is cut: cells of `rows` x `columns` bytes of rows of `pitch` bytes; plain blocks have 1 x `pitch`."""
+    """Block layout of one tensor: cells of `rows` x `columns` bytes in rows of `pitch` bytes. Linear blocks are 1 x `pitch`."""
 
     pitch: int
     rows: int
     columns: int
-    per_unit: int
-    first_unit: int = 0
+    blocks_per_line: int
+    first_line: int = 0
 
     @property
     def bytes(self) -> int:
-        """Of one block."""
+        """Bytes of one block."""
         return self.rows * self.columns
 
     @property
-    def unit_bytes(self) -> int:
-        """Of one unit."""
-        return self.bytes * self.per_unit
+    def line_bytes(self) -> int:
+        """Bytes of one line."""
+        return self.bytes * self.blocks_per_line
 
     @property
     def plain(self) -> bool:
-        """Whether blocks follow each other in memory."""
+        """Whether blocks are consecutive in memory."""
         return self.rows == 1 and self.columns == self.pitch
 
     def rounded(self, address: Numbers) -> Numbers:
-        """Return the plain block whose start is nearest."""
+        """Return the linear block whose start is nearest."""
         return _rounded(address, self.columns)
 
     def intervals(self, base: Numbers, part: Rectangle) -> Iterator[tuple[Numbers, Numbers]]:
-        """Return the half-open ranges of block numbers that a rectangle at each of these addresses covers."""
+        """Yield the half-open ranges of block numbers that a rectangle at each of these addresses covers."""
         start = base + part.offset
         if self.plain:
             if part.rows > 1 and part.run < part.pitch:
@@ -110,19 +112,19 @@ class Blocks:
             inside = top + k < bottom
             yield np.where(inside, (top + k) * across + left, 0), np.where(inside, (top + k) * across + right, 0)
 
-    def units(self, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Masks]:
-        """For ranges of blocks: which range, the unit and the mask of the blocks in it, for every unit of every range."""
-        first = low // self.per_unit
-        spans = np.where(high > low, (high - 1) // self.per_unit - first + 1, 0)
+    def lines(self, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Masks]:
+        """Return (index of the range, line, mask of blocks) for every line of every range of blocks."""
+        first = low // self.blocks_per_line
+        spans = np.where(high > low, (high - 1) // self.blocks_per_line - first + 1, 0)
         which = np.repeat(np.arange(low.size), spans)
-        unit = first[which] + np.arange(which.size) - (np.cumsum(spans) - spans)[which]
-        begin = np.maximum(low[which] - unit * self.per_unit, 0)
-        end = np.minimum(high[which] - unit * self.per_unit, self.per_unit)
-        return which, unit + self.first_unit, masks(begin, end)
+        line = first[which] + np.arange(which.size) - (np.cumsum(spans) - spans)[which]
+        begin = np.maximum(low[which] - line * self.blocks_per_line, 0)
+        end = np.minimum(high[which] - line * self.blocks_per_line, self.blocks_per_line)
+        return which, line + self.first_line, masks(begin, end)
 
 
 def masks(begin: Numbers, end: Numbers) -> Masks:
-    """Bits from `begin` up to `end`, exclusive, of at most 64."""
+    """Return masks with the bits from `begin` up to `end`, exclusive, of at most 64."""
     length = (end - begin).astype(np.uint64)
     ones = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - np.maximum(length, np.uint64(1)))
     return np.where(length > 0, ones << begin.astype(np.uint64), np.uint64(0))
@@ -132,18 +134,18 @@ def _rounded(value: Numbers, step: int) -> Numbers:
     return (2 * value + step) // (2 * step) if step > 1 else value
 
 
-def cut(parts: Sequence[Rectangle], alignment: int, unit_bytes: int) -> Blocks:
-    """Choose the blocks of a tensor that is accessed in these rectangles, at multiples of `alignment`.
+def choose_blocks(parts: Sequence[Rectangle], alignment: int, line_bytes: int) -> Blocks:
+    """Choose the blocks of a tensor from its access rectangles and their alignment in bytes.
 
-    `unit_bytes` is the size that units shall have.
+    `line_bytes` is the wanted size of a line.
     """
     pitched = [part for part in parts if part.rows > 1 and part.run < part.pitch]
     if pitched:
         pitch = max((p.pitch for p in pitched), key=lambda one: sum(p.bytes for p in pitched if p.pitch == one))
         same = [part for part in pitched if part.pitch == pitch]
         rows, columns = min(part.rows for part in same), min(part.run for part in same)
-        return Blocks(pitch, rows, columns, max(1, min(64, unit_bytes // (rows * columns))))
+        return Blocks(pitch, rows, columns, max(1, min(64, line_bytes // (rows * columns))))
     grain = gcd(alignment, *[part.bytes for part in parts]) or 32
-    while grain * 64 < unit_bytes:
+    while grain * 64 < line_bytes:
         grain *= 2
-    return Blocks(grain, 1, grain, max(1, min(64, unit_bytes // grain)))
+    return Blocks(grain, 1, grain, max(1, min(64, line_bytes // grain)))

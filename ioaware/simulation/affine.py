@@ -1,4 +1,4 @@
-"""Where an access starts and which of its lanes are active, taken apart into what programs, loops and lanes decide."""
+"""Split the address and mask of an access into terms of programs, loops and lanes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The terms of an address: `fixed` of programs and outer loops, `moving` of the innermost loop, `lanes` of the tile.
+    """Terms of an address: `fixed` of programs and outer loops, `moving` of the innermost loop, `lanes` of the tile.
 
-    `tangled` are terms that mix lanes with others, or the loop with programs.
+    `mixed` are terms with both lanes and other indices, or with both the loop and programs.
     """
 
     fixed: Poly
     moving: Poly
     lanes: Poly
-    tangled: Poly
+    mixed: Poly
 
 
 def address(touch: Touch, loop: str | None) -> Address:
-    """Take the address of a touch apart; `loop` is the key of the innermost loop's index."""
+    """Split the address of an access; `loop` is the key of the innermost loop's index."""
     lanes = lane_keys(touch)
     parts: list[dict[object, object]] = [{}, {}, {}, {}]
     for monomial, coefficient in touch.target.offset.terms.items():
@@ -39,12 +39,12 @@ def address(touch: Touch, loop: str | None) -> Address:
         outer = bool(free - lanes - {loop})
         at = 3 if of_lanes + of_loop + outer > 1 else 2 if of_lanes else 1 if of_loop else 0
         parts[at][monomial] = coefficient
-    fixed, moving, of_tile, tangled = (Poly(part) for part in parts)  # pyright: ignore[reportArgumentType]
-    return Address(fixed, moving, of_tile, tangled)
+    fixed, moving, of_tile, mixed = (Poly(part) for part in parts)  # pyright: ignore[reportArgumentType]
+    return Address(fixed, moving, of_tile, mixed)
 
 
 def lane_keys(touch: Touch) -> frozenset[str]:
-    """Return the keys of the lane indices of a touch."""
+    """Return the keys of an access's lane indices."""
     return frozenset(lane_symbol(d, size).key for d, size in enumerate(touch.shape) if size > 1)
 
 
@@ -54,25 +54,25 @@ def lane_values(touch: Touch) -> dict[str, Numbers]:
     return {lane_symbol(d, size).key: grid[d] for d, size in enumerate(touch.shape) if size > 1}
 
 
-def all_of(value: Poly, columns: Mapping[str, Numbers], count: int) -> Numbers:
-    """Return the value of each row."""
+def evaluate_rows(value: Poly, columns: Mapping[str, Numbers], count: int) -> Numbers:
+    """Return the value of a polynomial for each row of the columns."""
     return np.broadcast_to(numeric(value, columns), (count,)).astype(np.int64)
 
 
 def split_lanes(value: Poly, lanes: frozenset[str]) -> tuple[Poly, Poly]:
-    """Return the terms without lanes, and those with."""
+    """Return the terms without lane indices, and those with."""
     fixed = {m: c for m, c in value.terms.items() if not any(atom.free & lanes for atom in m)}
     return Poly(fixed), Poly({m: c for m, c in value.terms.items() if m not in fixed})
 
 
 def clipped(test: Test, columns: Mapping[str, Numbers], lanes: Mapping[str, Numbers], count: int) -> Numbers | None:
-    """Return what a test compares with its lanes, clipped where all or none meet it.
+    """Return the lane-free side of a test, clipped where all lanes or none satisfy it.
 
-    None where it mixes lanes with other indices.
+    None where the test mixes lanes with other indices.
     """
     fixed, moving = split_lanes(test.value, frozenset(lanes))
     if moving.free - lanes.keys():
         return None
     of_lanes = numeric(moving, lanes)
     low, high = int(of_lanes.min()), int(of_lanes.max())
-    return np.clip(all_of(fixed, columns, count), -high - 1, -low + 1)
+    return np.clip(evaluate_rows(fixed, columns, count), -high - 1, -low + 1)

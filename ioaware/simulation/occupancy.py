@@ -1,4 +1,4 @@
-"""How many programs of a kernel run at once: SMs times what the registers, shared memory and warps of one SM admit."""
+"""Compute how many programs of a kernel run at once, from registers, shared memory and warps."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ioaware.machine import Machine
 WARPS_PER_SM, PROGRAMS_PER_SM, LANES = 64, 32, 32
 """CUDA C++ Programming Guide, technical specifications, compute capabilities 8.0, 9.0 and 10.0."""
 REGISTER_UNIT = 256
-"""Registers are given to a warp in units of 256 (CUDA occupancy calculator, compute capabilities 7.0 to 12.0)."""
+"""Registers are allocated to a warp in units of 256 (CUDA occupancy calculator, compute capabilities 7.0 to 12.0)."""
 RESERVED_SHARED_BYTES = 1024
-"""Shared memory that the system takes of each program (CUDA C++ Programming Guide, compute capability 8.x and 9.0)."""
+"""Shared memory that the system reserves per program (CUDA C++ Programming Guide, compute capability 8.x and 9.0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Programs on one SM, on the whole GPU, and what limits them."""
+    """Programs on one SM, on the whole GPU, and the limiting resource."""
 
     per_sm: int
     programs: int
@@ -24,7 +24,7 @@ class Occupancy:
 
 
 def occupancy(machine: Machine, *, warps: int, registers: int | None, shared_bytes: int) -> Occupancy:
-    """Return how many programs run at once. `registers` are a thread's; None leaves them out."""
+    """Return how many programs run at once. `registers` are per thread; None ignores them."""
     limits = {
         "programs": PROGRAMS_PER_SM,
         "warps": WARPS_PER_SM // max(warps, 1),

@@ -1,4 +1,4 @@
-"""Predictions of recorded points, on disk one a line, and how they are made."""
+"""Make predictions of recorded points, and read and write them as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioaware.errors import DataError, IoawareError
 from ioaware.machine import Machine
 from ioaware.result import Launch, Result
 from ioaware.result_file import read_jsonl
-from ioaware.simulation.accuracy import PredictedLaunch, Prediction, key_of
+from ioaware.simulation.accuracy import PredictedLaunch, Prediction, point_key
 from ioaware.simulation.simulation_result import LaunchSimulation
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
@@ -30,7 +30,7 @@ def measured_points(folder: Path = RECORDED) -> list[Result]:
 
 
 def predict_point(measured: Result, machine: Machine) -> Prediction:
-    """Simulate a recorded point as it was measured, the L2 empty before each launch."""
+    """Simulate a recorded point as it was measured: the L2 is empty before each launch."""
     from ioaware.simulation.simulate import simulate
     from ioaware.targets.target import load_target
 
@@ -64,18 +64,20 @@ def _launch(launch: Launch, how: LaunchSimulation, capacity_bytes: int) -> Predi
     )
 
 
-def predict_missing(points: Iterable[Result], machine: Machine, path: Path, told: Callable[[str], None]) -> list[Prediction]:
-    """Predict each point that a file lacks, add it to the file as soon as it is there, and return all of the file.
+def predict_missing(
+    points: Iterable[Result], machine: Machine, path: Path, on_start: Callable[[str], None]
+) -> list[Prediction]:
+    """Predict each point that a file lacks, and return all predictions of the file.
 
-    `told` is called with the name of each point before it is predicted.
+    Each prediction is written as soon as it is made. `on_start` is called with the name of each point before its prediction.
     """
     found = read_predictions(path)
-    known = {key_of(one.target, one.params) for one in found}
+    known = {point_key(one.target, one.params) for one in found}
     for point in points:
-        key = key_of(point.target, point.params)
+        key = point_key(point.target, point.params)
         if key in known:
             continue
-        told(key)
+        on_start(key)
         found.append(predict_point(point, machine))
         known.add(key)
         write_predictions(found, path)
@@ -83,7 +85,7 @@ def predict_missing(points: Iterable[Result], machine: Machine, path: Path, told
 
 
 def write_predictions(predictions: Iterable[Prediction], path: Path) -> None:
-    """Write one line each."""
+    """Write one JSON line per prediction."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as place:
         lines = (json.dumps({"schema": SCHEMA, **asdict(one)}, separators=(",", ":")) for one in predictions)
@@ -91,7 +93,7 @@ def write_predictions(predictions: Iterable[Prediction], path: Path) -> None:
 
 
 def read_predictions(path: Path = PREDICTIONS) -> list[Prediction]:
-    """Return the predictions of a file. Raises `DataError` for one that is damaged; a file that is not there has none."""
+    """Return the predictions of a file, none where it does not exist. Raises `DataError` for a damaged file."""
     import msgspec
 
     if not path.exists():

@@ -1,9 +1,12 @@
-"""Closed forms of what HBM moves for tensors that waves of programs sweep, and the regime that a number is in.
+"""Compute HBM bytes of tensors swept by waves of programs in closed form, and name the regime of a simulated number.
 
-For FA2-order attention, W programs at a time of `rows` each per KV head (query rows of a group count as one head's), K and V of
-one head of `footprint_bytes`, `capacity_bytes` of usable L2 and `live_heads` of them at a time:
-fits: every head once. thrashes: LRU under a cyclic sweep larger than the cache keeps nothing, every (wave, head) pair reads the
-head again. sawtooth: sweeps that alternate direction find the end of the last one. random: a replacement that does not care.
+The model is attention in the order of FlashAttention-2. W programs run at a time, `rows` of them per KV head (the query rows of
+a group count as one head's). K and V of one head have `footprint_bytes`; the usable L2 has `capacity_bytes`.
+
+- Fits: every head is read once.
+- lru: a cyclic sweep larger than the cache hits nothing; every (wave, head) pair reads the head again.
+- sawtooth: sweeps of alternating direction hit the end of the previous one.
+- random: random replacement.
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ MEANING: dict[Regime, str] = {
 TOLERANCE = 0.02
 
 
-def incidences(heads: int, rows: int, at_once: int) -> int:
-    """Return how many (wave, head) pairs there are: programs in linear order, row block fastest, `rows` programs a head."""
+def wave_head_pairs(heads: int, rows: int, at_once: int) -> int:
+    """Return the number of (wave, head) pairs: programs in linear order, row block fastest, `rows` programs a head."""
     return sum(((head + 1) * rows - 1) // at_once - head * rows // at_once + 1 for head in range(heads))
 
 
 def live_heads(heads: int, rows: int, at_once: int) -> float:
-    """Return about how many heads a wave touches."""
+    """Return about how many heads a wave accesses."""
     return min(float(heads), 1 + at_once / rows)
 
 
@@ -41,7 +44,7 @@ def sweep_bytes(
     policy: Policy,
 ) -> float:
     """Return HBM reads of K and V in bytes, by the closed form of the policy."""
-    pairs, live = incidences(heads, rows, at_once), live_heads(heads, rows, at_once) * footprint_bytes
+    pairs, live = wave_head_pairs(heads, rows, at_once), live_heads(heads, rows, at_once) * footprint_bytes
     if live <= capacity_bytes:
         return heads * footprint_bytes
     again = {"lru": 1.0, "sawtooth": 1 - capacity_bytes / live, "random": miss_share(live / capacity_bytes)}[policy]
@@ -49,7 +52,7 @@ def sweep_bytes(
 
 
 def miss_share(load: float) -> float:
-    """Return m = 1 - exp(-m load): misses of a cyclic sweep of `load` times the capacity under random replacement."""
+    """Return m = 1 - exp(-m load): the miss ratio of a cyclic sweep of `load` times the capacity under random replacement."""
     share = 1.0
     for _ in range(200):
         share = 1 - exp(-share * load)
@@ -57,7 +60,7 @@ def miss_share(load: float) -> float:
 
 
 def regime(read_bytes: float, distinct_bytes: float, by_wave_bytes: float) -> Regime:
-    """Name the regime of a tensor: read from HBM, its distinct bytes, and those of each wave, summed over waves."""
+    """Name the regime of a tensor from its HBM reads, its distinct bytes, and its distinct bytes by wave."""
     if read_bytes <= distinct_bytes * (1 + TOLERANCE):
         return "compulsory"
     if read_bytes > by_wave_bytes * (1 + TOLERANCE):

@@ -1,4 +1,4 @@
-"""When and where programs run: in launch order on so many slots, each slot taking the next program as one ends."""
+"""Schedule programs in launch order on a number of slots; a slot takes the next program when its program ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Times = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """For each program its start time, the slot it runs in and the wave it is of (its number // slots)."""
+    """Start time, slot and wave of each program. The wave is the program's number // slots."""
 
     start: Times
     slot: Numbers
@@ -22,7 +22,7 @@ class Schedule:
 
 
 def schedule(durations: Times, slots: int, delays: Times | None = None) -> Schedule:
-    """Place programs on slots. `durations` are in units of time; `delays` hold back the first program of each slot."""
+    """Place programs on slots. `durations` are in units of time; `delays` delay the first program of each slot."""
     count = durations.size
     numbers = np.arange(count, dtype=np.int64)
     wave = numbers // slots

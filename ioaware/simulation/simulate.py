@@ -1,4 +1,4 @@
-"""The simulate source: a target's launches replayed through a model of the L2 of a named GPU. Needs no GPU."""
+"""Simulate HBM traffic: replay a target's launches through a model of a named GPU's L2. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from ioaware.derivation.derive import Derived, derive
 from ioaware.errors import UsageError
 from ioaware.machine import Machine
 from ioaware.result import Launch, ParamValue, Result, Traffic
-from ioaware.simulation.launch_replay import Replay, Unplaced, replay
+from ioaware.simulation.launch_replay import DataDependentAccess, Replay, replay
 from ioaware.simulation.occupancy import Occupancy, occupancy
-from ioaware.simulation.sequence import LaunchMoved, Prepared, run
+from ioaware.simulation.sequence import LaunchPlan, LaunchTraffic, run
 from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
 from ioaware.targets.target import Target
 
 SECTOR_BYTES = 32
 SENSITIVE = 0.05
-"""A range wider than this share of the number makes the number worth a warning."""
+"""A range wider than this share of the number causes a warning."""
 DEFAULT_WARPS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Captured:
-    """A launch with all that its replay needs."""
+class _PlannedLaunch:
+    """Launch with everything that its replay needs."""
 
     launch: Launch
     traffic: KernelTraffic
     at_once: Occupancy
-    prepared: Prepared
+    plan: LaunchPlan
 
 
 def simulate(
@@ -52,9 +52,9 @@ def simulate(
 ) -> Simulated:
     """Replay the launches of `target` through the L2 of `machine`, kernels compiled for `gpu`.
 
-    `cold` empties the L2 before each launch and leaves out what is dirty at its end, as `measure` counts. Otherwise launches
-    find what the ones before left, and all that is dirty at the end of the last counts as written. `autotune` and `data` are as
-    in `derive`. Raises `UsageError` for what `derive` cannot derive or bound, and for launches too large to replay.
+    `cold` empties the L2 before each launch and does not count what a launch leaves dirty, as `measure` does. Otherwise the L2
+    keeps its contents between launches, and all that is dirty after the last one counts as written. `autotune` and `data` are
+    as in `derive`. Raises `UsageError` for what `derive` cannot derive or bound, and for launches too large to replay.
     """
     derived = derive(target, params, gpu=gpu, autotune=autotune, data=data)
     captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu)
@@ -63,7 +63,7 @@ def simulate(
     launches = _launches(derived, captured, machine, gpu, numbers, sizes)
     try:
         done = run(
-            [one.prepared for one in launches],
+            [one.plan for one in launches],
             sizes,
             machine.level("l2").capacity_bytes,
             machine.l2_model,
@@ -72,19 +72,19 @@ def simulate(
         )
     except ValueError as error:
         raise UsageError(f"{target.name} cannot be simulated: {error}", "Choose smaller sizes.") from error
-    moved = done.launches
+    simulated = done.launches
     simulations = [
         _simulation(one, end, replayed, reads, writes, derived)
-        for one, end, replayed, reads, writes in zip(launches, moved, done.replays, done.reads, done.writes, strict=True)
+        for one, end, replayed, reads, writes in zip(launches, simulated, done.replays, done.reads, done.writes, strict=True)
     ]
-    return _result(derived, machine, launches, moved, simulations, cold=cold, varied=done.varied)
+    return _result(derived, machine, launches, simulated, simulations, cold=cold, with_ranges=done.with_ranges)
 
 
 def _launches(
     derived: Derived, captured: Capture, machine: Machine, gpu: GPUTarget, numbers: dict[int, int], sizes: list[int]
-) -> list[_Captured]:
-    """Return the Triton launches, each with the numbers of the storages of its arguments."""
-    found: list[_Captured] = []
+) -> list[_PlannedLaunch]:
+    """Return the Triton launches, each with the numbers of its arguments' storages."""
+    found: list[_PlannedLaunch] = []
     for event, launch, kernel in zip(captured.events, derived.launches, derived.kernels, strict=True):
         if not isinstance(event, CapturedLaunch) or kernel is None:
             continue
@@ -101,7 +101,7 @@ def _launches(
             shared_bytes=launch.shared_bytes or 0,
         )
         make = _replay(event, captured.values, gpu, at_once.programs, frozenset(storage))
-        found.append(_Captured(launch, kernel, at_once, Prepared(make, storage)))
+        found.append(_PlannedLaunch(launch, kernel, at_once, LaunchPlan(make, storage)))
     return found
 
 
@@ -114,7 +114,7 @@ def _replay(
 
 
 def _tensors(arguments: Mapping[str, Any]) -> list[tuple[str, TensorValue]]:
-    """Return the tensors among a launch's arguments, by the names that its accesses have."""
+    """Return the tensor arguments of a launch under the names that its accesses use."""
     found: list[tuple[str, TensorValue]] = []
     for name, value in arguments.items():
         items = items_of(value)
@@ -128,34 +128,41 @@ def _tensors(arguments: Mapping[str, Any]) -> list[tuple[str, TensorValue]]:
 
 
 def _simulation(
-    one: _Captured, moved: LaunchMoved, replayed: Replay, reads: Sequence[int], writes: Sequence[int], derived: Derived
+    one: _PlannedLaunch,
+    simulated: LaunchTraffic,
+    replayed: Replay,
+    reads: Sequence[int],
+    writes: Sequence[int],
+    derived: Derived,
 ) -> LaunchSimulation:
-    """Return the launch with the range of what it moves."""
+    """Return the launch's simulation with the ranges of its HBM bytes."""
     read_range: Range = (min(reads), max(reads))
     write_range: Range = (min(writes), max(writes))
-    for access in replayed.unplaced:
-        read_range, write_range = _widened(one, access, derived, read_range, write_range)
+    for access in replayed.data_dependent:
+        read_range, write_range = _widen_ranges(one, access, derived, read_range, write_range)
     waves = int(replayed.programs.wave.max(initial=-1)) + 1
     return LaunchSimulation(
         one.at_once.programs,
         one.at_once.per_sm,
         one.at_once.limit,
         waves,
-        moved.tensors,
+        simulated.tensors,
         read_range,
         write_range,
-        moved.left_dirty_bytes,
+        simulated.left_dirty_bytes,
     )
 
 
-def _widened(one: _Captured, access: Unplaced, derived: Derived, read: Range, write: Range) -> tuple[Range, Range]:
-    """Ranges with an access of which data decide the place: nothing of it at least, all that it requests at most."""
+def _widen_ranges(
+    one: _PlannedLaunch, access: DataDependentAccess, derived: Derived, read: Range, write: Range
+) -> tuple[Range, Range]:
+    """Widen the ranges by a data-dependent access: at least nothing of it, at most all that it requests."""
     known, values = one.traffic.accesses[access.number], derived.values
     bytes_ = known.bytes.evaluate(values) if known.bytes.symbols <= values.keys() else None
     if bytes_ is None:
         missing = ", ".join(sorted(known.bytes.symbols - values.keys()))
         raise UsageError(
-            f"{derived.target} cannot be bounded: {one.launch.kernel} goes by {missing}",
+            f"{derived.target} cannot be bounded: {one.launch.kernel} depends on {missing}",
             f"Give it a value, as in -p '{missing.split(', ')[0]}=0'.",
         )
     lanes = int(bytes_) // known.element_bytes  # pyright: ignore[reportArgumentType]
@@ -170,14 +177,14 @@ def _widened(one: _Captured, access: Unplaced, derived: Derived, read: Range, wr
 def _result(
     derived: Derived,
     machine: Machine,
-    launches: Sequence[_Captured],
-    moved: Sequence[LaunchMoved],
+    launches: Sequence[_PlannedLaunch],
+    simulated: Sequence[LaunchTraffic],
     simulations: Sequence[LaunchSimulation],
     *,
     cold: bool,
-    varied: bool,
+    with_ranges: bool,
 ) -> Simulated:
-    pairs = iter(zip(launches, moved, simulations, strict=True))
+    pairs = iter(zip(launches, simulated, simulations, strict=True))
     out: list[Launch] = []
     found: list[LaunchSimulation | None] = []
     for launch in derived.launches:
@@ -188,40 +195,40 @@ def _result(
         _, end, simulation = next(pairs)
         out.append(replace(launch, hbm=Traffic(end.read_bytes, end.write_bytes), exact=False))
         found.append(simulation)
-    reads, writes = sum(one.read_bytes for one in moved), sum(one.write_bytes for one in moved)
+    reads, writes = sum(one.read_bytes for one in simulated), sum(one.write_bytes for one in simulated)
     known = {f.name: getattr(derived, f.name) for f in fields(Result)}
-    ranges = [_added([getattr(one, name) for one in simulations]) for name in ("read_range", "write_range")]
+    ranges = [_sum_ranges([getattr(one, name) for one in simulations]) for name in ("read_range", "write_range")]
     known |= {
         "source": "simulate",
         "hbm": Traffic(reads, writes),
         "exact": False,
         "launches": tuple(out),
-        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, cold=cold, varied=varied)),
+        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, cold=cold, with_ranges=with_ranges)),
     }
     return Simulated(
         **known, machine=machine.name, cold=cold, simulations=tuple(found), read_range=ranges[0], write_range=ranges[1]
     )
 
 
-def _added(parts: Sequence[Range]) -> Range:
+def _sum_ranges(parts: Sequence[Range]) -> Range:
     most = [high for _, high in parts if high is not None]
     return sum(low for low, _ in parts), sum(most) if len(most) == len(parts) else None
 
 
-def _notes(machine: Machine, reads: int, writes: int, ranges: Sequence[Range], *, cold: bool, varied: bool) -> list[str]:
-    """Return notes on what the numbers rest on."""
+def _notes(machine: Machine, reads: int, writes: int, ranges: Sequence[Range], *, cold: bool, with_ranges: bool) -> list[str]:
+    """Return the assumptions and uncertainties of the numbers as notes."""
     model = machine.l2_model
     notes = [
         f"L2 of {machine.name}: {machine.level('l2').capacity_bytes} bytes, {model.partitions} partitions, least recently used "
         f"replaced ({model.source})",
-        "programs of a wave advance in lock step by bytes requested; the L1 is left out",
+        "programs of a wave advance in lockstep by requested bytes; the L1 is not modelled",
     ]
-    if not varied:
-        notes.append("no range: the launches are too large to be replayed for every variant")
+    if not with_ranges:
+        notes.append("no range: the launches are too large to replay for every variant")
     for name, number, (low, high) in (("reads", reads, ranges[0]), ("writes", writes, ranges[1])):
         if high is None or high - low > SENSITIVE * max(number, 1):
             most = "any number" if high is None else f"{high}"
-            notes.append(f"HBM {name} are uncertain: {low} to {most} bytes over the capacities and skews that are possible")
+            notes.append(f"HBM {name} are uncertain: {low} to {most} bytes over the possible capacities and skews")
     if cold:
-        notes.append("the L2 is emptied before each launch, and what a launch leaves dirty in it is not counted as written")
+        notes.append("the L2 is emptied before each launch; lines that a launch leaves dirty are not counted as written")
     return notes

@@ -1,4 +1,4 @@
-"""What a simulation says: bytes at HBM, launch by launch and tensor by tensor, with the reason for what is read again."""
+"""Hold a simulation's HBM bytes by launch and tensor, with the reason for repeated reads."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ioaware.simulation.cache import Reason
 from ioaware.simulation.regimes import Regime
 
 Range = tuple[int, int | None]
-"""Least and most bytes; None where nothing bounds them."""
+"""Least and most bytes; None means unbounded."""
 WHY: Mapping[Reason, str] = {
-    "wave": "a later wave of programs, after it had been replaced",
-    "capacity": "the same program, after it had been replaced",
+    "wave": "a later wave of programs, after eviction",
+    "capacity": "the same program, after eviction",
     "skew": "another program of the same wave, too far behind",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TensorTraffic:
-    """One tensor in one launch. `distinct_bytes` are read from HBM for the first time, `excess_bytes` again, by reason.
+    """HBM traffic of one tensor in one launch. `distinct_bytes` are first reads, `excess_bytes` repeated reads by reason.
 
-    `by_wave_bytes`: what each wave touches, summed over waves, the reads if no wave finds anything of the wave before.
+    `by_wave_bytes` is the distinct bytes of each wave, summed over waves: the reads if no wave hits lines of the wave before.
     """
 
     tensor: str
@@ -43,7 +43,7 @@ class TensorTraffic:
 
     @property
     def reason(self) -> str:
-        """Why it is read more than once; empty where it is not."""
+        """Reason for repeated reads; empty where there are none."""
         worst = max(self.excess_bytes, key=lambda name: self.excess_bytes[name])
         if not self.times_read or self.excess_bytes[worst] < 0.005 * self.distinct_bytes:
             return ""
@@ -52,7 +52,7 @@ class TensorTraffic:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSimulation:
-    """One launch: how many programs ran at once, what each tensor moved, and between which bounds the sums may lie."""
+    """Occupancy of one launch, HBM traffic by tensor, and the ranges of the sums."""
 
     programs_at_once: int
     programs_per_sm: int
@@ -94,7 +94,7 @@ class LaunchSimulation:
 
 @dataclass(frozen=True, slots=True)
 class Simulated(Result):
-    """A `Result` with its simulation: `simulations` launch by launch (None for an operator of torch's own)."""
+    """`Result` with its simulation. `simulations` has one entry per launch, None for an ATen operator."""
 
     machine: str = ""
     cold: bool = False
@@ -103,7 +103,7 @@ class Simulated(Result):
     write_range: Range = (0, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As every result's; each simulated launch has `simulation` beside `requested` and `hbm`."""
+        """Return the JSON form of a result; each simulated launch has `simulation` beside `requested` and `hbm`."""
         data = Result.to_dict(self)
         for name in ("simulations", "read_range", "write_range"):
             data.pop(name, None)

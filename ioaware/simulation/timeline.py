@@ -1,7 +1,7 @@
-"""When in the course of a program its accesses happen: a clock that counts the bytes that the program asks for.
+"""Give each access of a program a time, measured in bytes requested by the program so far.
 
-The accesses of a kernel and the loops around them are a tree. Loops that hold nothing but accesses stay as they are, low, high
-and bytes an iteration, for one program and one iteration of the loops outside; loops around others are gone through.
+The accesses of a kernel and the loops around them form a tree. Innermost loops are kept in closed form, as low, high and bytes
+per iteration. Outer loops are enumerated.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ MAX_ROWS = 1 << 23
 
 
 @dataclass
-class Branch:
-    """A loop or condition with what is inside; the whole program has no scope."""
+class ScopeNode:
+    """Loop or condition with its body; the root has no scope."""
 
     scope: Scope | None
-    items: list[Branch | int] = field(default_factory=list["Branch | int"])
+    items: list[ScopeNode | int] = field(default_factory=list["ScopeNode | int"])
 
     @property
     def leaf(self) -> bool:
-        """Whether it is a loop with no loop inside."""
+        """Whether it is a loop without loops inside."""
         return isinstance(self.scope, Loop) and not self.loops
 
     @property
     def loops(self) -> bool:
         """Whether a loop is inside."""
-        return any(isinstance(item, Branch) and (isinstance(item.scope, Loop) or item.loops) for item in self.items)
+        return any(isinstance(item, ScopeNode) and (isinstance(item.scope, Loop) or item.loops) for item in self.items)
 
 
-def tree(touches: Sequence[Touch]) -> Branch:
-    """Put the touches, in program order, under their common loops and conditions."""
-    root = Branch(None)
+def tree(touches: Sequence[Touch]) -> ScopeNode:
+    """Build the tree of loops and conditions around the accesses, in program order."""
+    root = ScopeNode(None)
     for number, touch in enumerate(touches):
         branch = root
         for scope in touch.scopes:
             if isinstance(scope, Condition) and scope.truth == ONE:
                 continue
             last = branch.items[-1] if branch.items else None
-            if not (isinstance(last, Branch) and last.scope == scope):
-                last = Branch(scope)
+            if not (isinstance(last, ScopeNode) and last.scope == scope):
+                last = ScopeNode(scope)
                 branch.items.append(last)
             branch = last
         branch.items.append(number)
@@ -61,10 +61,10 @@ def tree(touches: Sequence[Touch]) -> Branch:
 
 @dataclass(frozen=True, slots=True)
 class Executions:
-    """Executions of one touch: `columns` of the indices around it, when it starts; a leaf loop is not gone through.
+    """Executions of one access: the indices around it as `columns`, and start times; an innermost loop is not enumerated.
 
-    `program` says whose they are. Where `loop` is set the touch happens for each index from `low` up to `high`, exclusive, of
-    it, `step` units of time apart. `conditions` are of the loop's own body.
+    `program` is the program of each row. Where `loop` is set, the access runs for each index from `low` up to `high`,
+    exclusive, `step` time units apart. `conditions` are those inside the loop's body.
     """
 
     touch: int
@@ -79,43 +79,43 @@ class Executions:
 
 
 class Timeline:
-    """The accesses of a launch in the time of their programs, which begins at 0."""
+    """Accesses of a launch with times relative to the start of their programs."""
 
     def __init__(self, touches: Sequence[Touch], indices: Columns, *, concurrent: bool = False) -> None:
         self._sizes = [prod(touch.shape) * touch.element_bytes for touch in touches]
-        self._found: list[Executions] = []
+        self._executions: list[Executions] = []
         count = next(iter(indices.values())).size
         root = tree(touches)
         env = {**indices, "": np.arange(count, dtype=np.int64)}
         if concurrent and len(root.items) > 1:
-            self.durations = self._side_by_side(root, env, count)
+            self.durations = self._concurrent_warps(root, env, count)
         else:
             self.durations = self._walk(root.items, env, np.zeros(count))
 
     @property
     def executions(self) -> list[Executions]:
-        """All of them, touch by touch in program order."""
-        return self._found
+        """All executions, access by access in program order."""
+        return self._executions
 
-    def _side_by_side(self, root: Branch, env: Columns, count: int) -> Times:
-        """Warps that do different things run at once: each loop of the top level takes the time of all together."""
+    def _concurrent_warps(self, root: ScopeNode, env: Columns, count: int) -> Times:
+        """Schedule warp-specialised loops concurrently: each top-level loop takes the total time of all."""
         each = [self._cost([item], env) for item in root.items]
         total = np.sum(each, axis=0)
         for item, cost in zip(root.items, each, strict=True):
-            before = len(self._found)
+            before = len(self._executions)
             self._walk([item], env, np.zeros(count))
             stretch = total / np.maximum(cost, 1.0)
-            for at in range(before, len(self._found)):
-                one = self._found[at]
+            for at in range(before, len(self._executions)):
+                one = self._executions[at]
                 factor = stretch[one.program]
                 step = one.step * float(np.median(factor)) if factor.size else one.step
-                self._found[at] = Executions(
+                self._executions[at] = Executions(
                     one.touch, one.program, one.columns, one.time * factor, one.loop, one.low, one.high, step, one.conditions
                 )
         return total
 
-    def _cost(self, items: Sequence[Branch | int], env: Columns) -> Times:
-        """Return the time that these take, for each row of the columns."""
+    def _cost(self, items: Sequence[ScopeNode | int], env: Columns) -> Times:
+        """Return the time that the items take, for each row of the columns."""
         total = np.zeros(env[""].size)
         for item in items:
             if isinstance(item, int):
@@ -128,16 +128,16 @@ class Timeline:
                     inner, parent = self._expanded(item.scope, env, low, high)
                     total += np.bincount(parent, self._cost(item.items, inner), env[""].size)
             else:
-                met = self._met(item, env)
+                met = self._rows_where(item, env)
                 total[met] += self._cost(item.items, _rows(env, met))
         return total
 
-    def _walk(self, items: Sequence[Branch | int], env: Columns, time: Times) -> Times:
-        """Record the executions; return when each row ends."""
+    def _walk(self, items: Sequence[ScopeNode | int], env: Columns, time: Times) -> Times:
+        """Record the executions; return the end time of each row."""
         time = time.copy()
         for item in items:
             if isinstance(item, int):
-                self._found.append(Executions(item, env[""], env, time.copy()))
+                self._executions.append(Executions(item, env[""], env, time.copy()))
                 time += self._sizes[item]
             elif isinstance(item.scope, Loop):
                 low, high = self._bounds(item.scope, env)
@@ -154,13 +154,13 @@ class Timeline:
                     self._walk(item.items, inner, time[parent] + before - offset[parent])
                     time += np.bincount(parent, cost, env[""].size)
             else:
-                met = self._met(item, env)
+                met = self._rows_where(item, env)
                 time[met] = self._walk(item.items, _rows(env, met), time[met])
         return time
 
     def _leaf(
         self,
-        branch: Branch,
+        branch: ScopeNode,
         loop: Loop,
         env: Columns,
         time: Times,
@@ -169,20 +169,20 @@ class Timeline:
         step: float,
         conditions: tuple[Poly, ...],
     ) -> None:
-        """Record the touches of a loop without loops inside."""
+        """Record the accesses of a loop without inner loops."""
         within = 0.0
         for item in branch.items:
             if isinstance(item, int):
-                self._found.append(Executions(item, env[""], env, time + within, loop, low, high, step, conditions))
+                self._executions.append(Executions(item, env[""], env, time + within, loop, low, high, step, conditions))
                 within += self._sizes[item] if not conditions else 0.0
             else:
                 truth = item.scope.truth if isinstance(item.scope, Condition) else ONE
                 self._leaf(item, loop, env, time + within, low, high, step, (*conditions, truth))
 
-    def _iteration(self, branch: Branch) -> float:
-        """Return the time of one iteration. What is under a condition counts only where nothing else is there."""
+    def _iteration(self, branch: ScopeNode) -> float:
+        """Return the time of one iteration. Conditional accesses count only where there are no others."""
         always = sum(self._sizes[item] for item in branch.items if isinstance(item, int))
-        return float(always or sum(self._iteration(item) for item in branch.items if isinstance(item, Branch)))
+        return float(always or sum(self._iteration(item) for item in branch.items if isinstance(item, ScopeNode)))
 
     def _bounds(self, loop: Loop, env: Columns) -> tuple[Numbers, Numbers]:
         count = env[""].size
@@ -193,13 +193,13 @@ class Timeline:
         times = np.maximum(high - low, 0)
         total = int(times.sum())
         if total > MAX_ROWS:
-            raise ValueError(f"{total} iterations of a loop around others are too many to go through")
+            raise ValueError(f"{total} iterations of an outer loop are too many to enumerate")
         parent = np.repeat(np.arange(times.size), times)
         inner = {key: column[parent] for key, column in env.items()}
         inner[loop.index.key] = low[parent] + np.arange(total) - (np.cumsum(times) - times)[parent]
         return inner, parent
 
-    def _met(self, branch: Branch, env: Columns) -> NDArray[np.intp]:
+    def _rows_where(self, branch: ScopeNode, env: Columns) -> NDArray[np.intp]:
         truth = branch.scope.truth if isinstance(branch.scope, Condition) else ONE
         return np.flatnonzero(np.broadcast_to(numeric(truth, env), env[""].shape))
 

@@ -11,7 +11,7 @@ from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import DataError
 from ioaware.result import Launch, Result, Traffic
-from ioaware.simulation.accuracy import PROFILER_DIRTY_BYTES, PredictedLaunch, Prediction, compare, family_of
+from ioaware.simulation.accuracy import PROFILER_DIRTY_BYTES, PredictedLaunch, Prediction, compare, kernel_family
 from ioaware.simulation.predictions import measured_points, read_predictions, write_predictions
 
 MB = 1_000_000
@@ -45,9 +45,9 @@ def test_what_lies_in_the_range_is_explained_by_it() -> None:
 
 def test_known_causes() -> None:
     (partial,) = compare([measured(100 * MB, requested_write=80 * MB)], [predicted(80 * MB, 80 * MB, 81 * MB)]).outliers[1:]
-    assert "parts of sectors" in partial.explanation
+    assert "partial-sector stores" in partial.explanation
     (l1,) = compare([measured(90 * MB, requested=400 * MB)], [predicted(90 * MB, 0, 90 * MB)]).outliers
-    assert l1.explanation == "the L1 serves part of what is requested"
+    assert l1.explanation == "the L1 serves part of the requests"
 
 
 def test_small_counters_are_compared_in_bytes_alone() -> None:
@@ -69,14 +69,14 @@ def test_points_without_prediction_say_why() -> None:
         ([Prediction("flash2", {"seq_len": 1}, failed="no checkout")], "no checkout"),
     ):
         found = compare([measured(90 * MB)], given)
-        assert not found.compared
-        assert said in found.without[0][1]
+        assert not found.comparisons
+        assert said in found.unpredicted[0][1]
 
 
 def test_families() -> None:
-    assert family_of("scripts/foreign/liger.py:rms_norm") == "third-party: liger"
-    assert family_of("ioaware.kernels.attention.targets:hopper") == "hopper"
-    assert family_of("flash2") == "flash2"
+    assert kernel_family("scripts/foreign/liger.py:rms_norm") == "third-party: liger"
+    assert kernel_family("ioaware.kernels.attention.targets:hopper") == "hopper"
+    assert kernel_family("flash2") == "flash2"
 
 
 def test_predictions_on_disk(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.simulation.address_blocks import Blocks, Rectangle, cut, masks, rectangles
+from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks, masks, rectangles
 
 
 def covered(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
@@ -29,7 +29,7 @@ def test_tiles_of_a_row_of_bytes_share_no_block(tile: int, count: int, grain: in
 def test_tiles_of_a_matrix_are_whole_cells() -> None:
     """4 x 6 tiles of 8 rows of 32 bytes in rows of 192 bytes."""
     part = Rectangle(0, 8, 32, 192)
-    blocks = cut([part], 32, 4096)
+    blocks = choose_blocks([part], 32, 4096)
     assert (blocks.pitch, blocks.rows, blocks.columns) == (192, 8, 32)
     tiles = [covered(blocks, row * 8 * 192 + column * 32, part) for row in range(4) for column in range(6)]
     assert all(len(tile) == 1 for tile in tiles)
@@ -50,10 +50,12 @@ def test_rectangles_cover_each_element_once(elements: list[int], width: int) -> 
 
 @given(st.integers(0, 200), st.integers(0, 200), st.sampled_from([1, 3, 64]))
 @settings(max_examples=100, deadline=None)
-def test_units_have_the_blocks_of_a_range(low: int, length: int, per_unit: int) -> None:
-    blocks = Blocks(1, 1, 1, per_unit, first_unit=5)
-    which, unit, mask = blocks.units(np.array([low]), np.array([low + length]))
-    found = [(int(u) - 5) * per_unit + bit for u, m in zip(unit, mask, strict=True) for bit in range(64) if int(m) >> bit & 1]
+def test_units_have_the_blocks_of_a_range(low: int, length: int, blocks_per_line: int) -> None:
+    blocks = Blocks(1, 1, 1, blocks_per_line, first_line=5)
+    which, line, mask = blocks.lines(np.array([low]), np.array([low + length]))
+    found = [
+        (int(u) - 5) * blocks_per_line + bit for u, m in zip(line, mask, strict=True) for bit in range(64) if int(m) >> bit & 1
+    ]
     assert found == list(range(low, low + length))
     assert not which.any()
 

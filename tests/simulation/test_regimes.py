@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.simulation.cache import L2, READ, CacheShape, Event
-from ioaware.simulation.regimes import incidences, live_heads, miss_share, regime, sweep_bytes
+from ioaware.simulation.cache import L2, READ, CacheConfig, Event
+from ioaware.simulation.regimes import live_heads, miss_share, regime, sweep_bytes, wave_head_pairs
 
 TILES = 16
 
@@ -17,17 +17,17 @@ def replayed(heads: int, rows: int, at_once: int, capacity: float, *, sawtooth: 
         live = sorted({program // rows for program in range(first, min(first + at_once, heads * rows))})
         order = range(TILES)[::-1] if sawtooth and wave % 2 else range(TILES)
         events += [Event(head * TILES + tile, 1, 0, READ, 0, wave, first) for tile in order for head in live]
-    cache = L2(CacheShape(capacity, 1), [1.0])
+    cache = L2(CacheConfig(capacity, 1), [1.0])
     cache.run(events)
-    return cache.moved[0].read_bytes
+    return cache.traffic[0].read_bytes
 
 
 @pytest.mark.parametrize(("heads", "rows", "at_once"), [(1, 64, 16), (4, 16, 8), (3, 10, 30), (2, 64, 24), (5, 7, 3)])
 def test_incidences_are_pairs_of_wave_and_head(heads: int, rows: int, at_once: int) -> None:
     pairs = {(program // at_once, program // rows) for program in range(heads * rows)}
-    assert incidences(heads, rows, at_once) == len(pairs)
+    assert wave_head_pairs(heads, rows, at_once) == len(pairs)
     waves = -(-heads * rows // at_once)
-    assert max(heads, waves) <= incidences(heads, rows, at_once) <= heads + waves - 1
+    assert max(heads, waves) <= wave_head_pairs(heads, rows, at_once) <= heads + waves - 1
 
 
 @pytest.mark.parametrize(("heads", "rows", "at_once"), [(1, 64, 16), (4, 16, 8), (2, 64, 32)])

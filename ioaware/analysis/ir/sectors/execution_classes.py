@@ -82,7 +82,7 @@ def executions_of(scopes: Sequence[Scope], programs: Programs) -> Mapping[str, N
     """Return the index of each grid axis and loop for every execution. Raises `ValueError` for too many."""
     sizes = [_number(size) for size in programs.sizes]
     if prod(sizes) > MAX_EXECUTIONS:
-        raise ValueError(f"{prod(sizes)} programs are too many to go through")
+        raise ValueError(f"{prod(sizes)} programs are too many to enumerate")
     axes = np.indices(tuple(sizes), dtype=np.int64).reshape(3, -1)
     found = {index.key: axis for index, axis in zip(programs.indices, axes, strict=True)}
     for scope in scopes:
@@ -95,7 +95,7 @@ def executions_of(scopes: Sequence[Scope], programs: Programs) -> Mapping[str, N
         times = np.maximum(high - low, 0)
         total = int(times.sum())
         if total > MAX_EXECUTIONS:
-            raise ValueError(f"{total} executions are too many to go through")
+            raise ValueError(f"{total} executions are too many to enumerate")
         found = {key: np.repeat(column, times) for key, column in found.items()}
         started = np.repeat(np.cumsum(times) - times, times)
         found[scope.index.key] = np.repeat(low, times) + np.arange(total) - started
