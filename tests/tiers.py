@@ -32,7 +32,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/sweep/test_recorded.py::test_its_sectors_are_derived_where_heads_are_dealt_in_pairs", None),
     (r"tests/sweep/test_recorded.py::test_the_hopper_kernel_moved", r"\[128\]"),
     # Three-way agreement: flash2 stays in the derivation's tests, the others run in everything.
-    (r"tests/analysis/ir/test_attention.py::test_derived_predicted_and_traced_are_one", None),
+    (r"tests/analysis/ir/test_attention.py::test_derived_equals_predicted_and_traced", None),
     (r"tests/tracing/test_trace_cases.py::test_traced_equals_predicted", None),
     (r"tests/derivation/test_derive.py::test_derived_is_traced_and_predicted", "flash2"),
     (r"tests/derivation/test_derive.py::test_sympy_proves_the_papers_closed_form", "flash2"),
@@ -56,7 +56,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (f"{ATTENTION}/test_attention_quiet.py", None),
     # Executions of large launches, kernels too large to run, deaths of a child one by one.
     (r"tests/capture/test_host_code.py::test_configurations_that_cannot_run_are_passed_over.*oversized", None),
-    (r"tests/analysis/ir/concrete/test_interpret.py::test_large_launches_are_left_alone", None),
+    (r"tests/analysis/ir/concrete/test_interpret.py::test_large_launches_are_refused", None),
     (r"tests/compilation/test_ir_execution.py::test_executions_equal_traces", r"\[[a-d]"),
     (r"tests/simulation/test_simulate.py::test_fa2_beyond_the_l2", None),
     (r"tests/cli/test_isolated.py::test_a_death_is_one_sentence", "trace-stops"),

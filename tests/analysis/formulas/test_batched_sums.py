@@ -1,4 +1,4 @@
-"""Sums at many points are those at one point each, whether terms are shared or not; and it is shown that they are shared."""
+"""Sums at many points equal sums at one point each, and their terms are shared between points."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ioaware.analysis.formulas.shift_invariance import shift
 
 i, j, k, n, m = sympy.symbols("i j k n m", integer=True)
 LEFT = Max(0, Min(16, n - 16 * i))
-TAKING_A_LENGTH_APART = (
+SHIFT_INVARIANT = (
     Sum(LEFT**2, (i, 0, ceiling(n / 16) - 1)),
     Sum(LEFT * m, (i, 1, ceiling(n / 16) + 3)),
     Sum(Holds(n - 16 * i - j - 1) * j, (j, 0, 7), (i, 0, ceiling(n / 16) - 1)),
@@ -36,7 +36,7 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("formula", [*TAKING_A_LENGTH_APART, *OTHERS], ids=str)
+@pytest.mark.parametrize("formula", [*SHIFT_INVARIANT, *OTHERS], ids=str)
 @pytest.mark.parametrize("largest", [30, 900])
 def test_many_points_equal_one_point_each(formula: Any, largest: int) -> None:
     dice = np.random.default_rng(largest)
@@ -47,7 +47,7 @@ def test_many_points_equal_one_point_each(formula: Any, largest: int) -> None:
 
 
 def naive(expr: Any, values: dict[Any, int]) -> int:
-    """By sympy's own substitution, one term after the other."""
+    """Evaluate by sympy's own substitution, one term at a time."""
     body, *limits = expr.args
     if not limits:
         return int(expr)
@@ -57,15 +57,15 @@ def naive(expr: Any, values: dict[Any, int]) -> int:
     return sum(naive(term, values) if isinstance(term, Sum) else int(term.subs(values).doit()) for term in terms)
 
 
-@pytest.mark.parametrize("formula", [*TAKING_A_LENGTH_APART, *OTHERS], ids=str)
-def test_one_point_is_what_sympy_says(formula: Any) -> None:
+@pytest.mark.parametrize("formula", [*SHIFT_INVARIANT, *OTHERS], ids=str)
+def test_one_point_equals_sympys_substitution(formula: Any) -> None:
     for length, other in ((37, 2), (8, 5)):
         assert evaluate(formula, {"n": length, "m": other}) == naive(formula, {n: length, m: other})
 
 
-@pytest.mark.parametrize("formula", TAKING_A_LENGTH_APART, ids=str)
+@pytest.mark.parametrize("formula", SHIFT_INVARIANT, ids=str)
 def test_lengths_share_their_terms(formula: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many lengths as there are: each has up to 600 terms, all of them together no more than there are lengths."""
+    """Each of 9599 lengths has up to 600 terms. Together they compute fewer than ten terms a length."""
     computed = list[int]()
     chunks = batched_sums._chunks
 
@@ -79,7 +79,7 @@ def test_lengths_share_their_terms(formula: Any, monkeypatch: pytest.MonkeyPatch
     assert 0 < max(computed) < 10 * len(lengths)
 
 
-def test_what_is_known_of_terms() -> None:
+def test_shifts_of_single_terms() -> None:
     assert shift(LEFT, "i") == ("n", 16)
     assert shift(ceiling(n / 16) - 4 * i + floor((n - 64 * i) / 8), "i") == ("n", 64)
     assert shift(LEFT * i, "i") is None
@@ -93,8 +93,8 @@ def test_what_is_known_of_terms() -> None:
 
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(st.data())
-def test_a_shift_that_is_found_changes_nothing(data: st.DataObject) -> None:
-    """Of random terms, at random places: one step of the index and of the symbol that goes with it."""
+def test_a_found_shift_keeps_the_value(data: st.DataObject) -> None:
+    """Random terms at random points: one step of the index and of its symbol together."""
     number = st.integers(-9, 9)
     leaf = st.sampled_from([i, n, n - 8 * i, n - 8 * i + 3, m]) | number.map(sympy.Integer)
     term = data.draw(
@@ -121,8 +121,8 @@ def test_a_shift_that_is_found_changes_nothing(data: st.DataObject) -> None:
     assert evaluate(term, at) == evaluate(term, moved)
 
 
-def test_a_gap_between_points_is_not_asked_for() -> None:
-    """At n = 40 the table of n = 33 .. 47 has a term that divides by zero, which none of the points does."""
+def test_lengths_between_the_points_are_not_evaluated() -> None:
+    """A table from 33 to 47 would contain n = 40, where a term divides by zero. No point is 40."""
     formula = Sum(floor(100 / (n - 40 * i)), (i, 0, 9))
     points = np.array([1, 2, 3, 1001, 1003] * 200)
     expected = {int(at): sum(100 // (int(at) - 40 * i) for i in range(10)) for at in set(points)}

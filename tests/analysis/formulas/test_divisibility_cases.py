@@ -1,4 +1,4 @@
-"""Formulas where lengths are whole sectors: conditions of several put together, roundings that round nothing gone."""
+"""Formulas under divisibility conditions: conditions are merged, exact roundings are removed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EIGHT = Piecewise((4 * N, multiple(N, 8)), (32 * ceiling(N / 8), True), evaluate
 BOTH = Piecewise((2 * M * ceiling(N / 16), multiple(N, 16) & multiple(M, 4)), (N * M, True), evaluate=False)
 
 
-def test_several_conditions_are_one() -> None:
+def test_several_conditions_are_merged() -> None:
     found = cases(EIGHT + 2 * BOTH + ceiling(N / 3))
     assert show(found.where) == "m % 4 == 0 and n % 16 == 0"
     assert show(found.whole) == "m*n/4 + 4*n + ceil(n/3)"
@@ -67,6 +67,6 @@ def test_another_choice_is_no_case_of_multiples() -> None:
     assert cases(N + M).where is None
 
 
-def test_nothing_is_said_of_where_nothing_is_known() -> None:
+def test_no_other_case_where_the_formula_has_none() -> None:
     found = cases(Piecewise((4 * N, multiple(N, 8)), evaluate=False))
     assert (found.whole, found.otherwise) == (4 * N, None)

@@ -1,4 +1,4 @@
-"""Sums over all remainders, closed, against the sums themselves."""
+"""Closed forms of sums over all remainders equal the sums."""
 
 from __future__ import annotations
 

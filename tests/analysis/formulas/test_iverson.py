@@ -1,4 +1,4 @@
-"""Truth values as they are printed, in text, LaTeX and MathML."""
+"""Iverson brackets in text, LaTeX and MathML."""
 
 from __future__ import annotations
 

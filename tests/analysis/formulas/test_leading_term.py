@@ -36,7 +36,7 @@ i = index("i")
         (series(largest(0, smallest(N - i * ceil_div(N, 132), ceil_div(N, 132))), i, smallest(N, 132)), N),
     ],
 )
-def test_what_is_left_when_everything_grows(count: sympy.Expr, leading: sympy.Expr) -> None:
+def test_leading_term_when_all_parameters_grow(count: sympy.Expr, leading: sympy.Expr) -> None:
     assert leading_term(count) == leading
 
 
@@ -50,18 +50,18 @@ def test_what_is_left_when_everything_grows(count: sympy.Expr, leading: sympy.Ex
         (sympy.Piecewise((N, sympy.Gt(N, d)), (d, True)), "either side"),
     ],
 )
-def test_a_reason_where_there_is_none(count: sympy.Expr, why: str) -> None:
+def test_a_missing_leading_term_has_a_reason(count: sympy.Expr, why: str) -> None:
     assert leading(count).term is None
     assert why in leading(count).why
 
 
-def test_of_lengths_of_whole_sectors() -> None:
+def test_leading_term_under_a_divisibility_condition() -> None:
     whole = sympy.Eq(sympy.Mod(N, 8), 0)
     found = leading(3 * N + sympy.Piecewise((4 * N, whole), (32 * ceil_div(N, 8) + N, True)))
     assert (found.term, found.where) == (7 * N, whole)
 
 
-def test_of_a_sum_over_lengths_of_whole_sectors() -> None:
+def test_leading_term_of_a_sum_under_a_divisibility_condition() -> None:
     whole = sympy.Eq(sympy.Mod(N, 8), 0)
     count = series(smallest(8, 16 * i + 16 + N / 8 - 16 * ceil_div(N, 128)), i, ceil_div(N, 128))
     assert leading(sympy.Piecewise((count, whole), (N, True))).term == N / 16
@@ -83,7 +83,7 @@ def test_the_limit_is_that_of_the_exact_values() -> None:
         assert abs(evaluate(count, values) / float(at) - 1) < 0.02
 
 
-def test_what_memory_holds_does_not_grow_with_the_lengths() -> None:
+def test_an_unknown_does_not_grow_with_the_parameters() -> None:
     data = sympy.Symbol("label@file.py:7", integer=True)
     turns = sympy.Symbol("iterations@file.py:9", integer=True, nonnegative=True)
     left_out = Holds(data + 100) * Holds(-data - 100)
@@ -97,6 +97,6 @@ def test_what_memory_holds_does_not_grow_with_the_lengths() -> None:
     ("factor", "confirmed"), [(1, True), (sympy.Rational(3, 2), True), (3, False), (sympy.Rational(1, 3), False)]
 )
 def test_a_term_of_another_size_than_its_sum_is_not_confirmed(factor: sympy.Expr, confirmed: bool) -> None:
-    """The sum of k below n is n^2/2: where a part of a sum vanishes, its form may promise several times that."""
+    """The sum of k below n is n^2/2. A sum that partly vanishes may look several times larger."""
     n, k = positive_symbols("n")[0], index("k")
     assert _confirmed(series(k, k, n), factor * n**2 / 2) == confirmed

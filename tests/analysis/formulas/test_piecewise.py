@@ -1,4 +1,4 @@
-"""Cases inside cases: fewer of them, and the same value everywhere."""
+"""Nested piecewise formulas: simplification leaves fewer cases and the same values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ i = index("i")
 EVEN, SMALL = sympy.Eq(sympy.Mod(n, 8), 0), sympy.Lt(m, 5)
 
 
-def test_a_case_that_is_settled_goes() -> None:
+def test_a_case_decided_by_an_outer_case_is_removed() -> None:
     inner = sympy.Piecewise((n / 8, EVEN), (sympy.Sum(sympy.floor(n * i / 8), (i, 0, m)), True))
     outer = sympy.Piecewise((4 * n + inner, EVEN), (m + 32 * inner, True), evaluate=False)
     assert show(flatten(outer)) == "(33*n/8 if n % 8 == 0 else m + 32*sum(floor(i*n/8) for i in range(m + 1)))"

@@ -1,4 +1,4 @@
-"""Simplification by ranges keeps the value at every point of the ranges, for random formulas."""
+"""Simplification by the ranges of symbols keeps the value everywhere in the ranges."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ i = index("i")
         ([sympy.Gt(10, n), n * m < 7], 1, 9),
     ],
 )
-def test_what_relations_leave_of_a_symbol(relations, low: int, high: int) -> None:
+def test_relations_give_the_range_of_a_symbol(relations, low: int, high: int) -> None:
     assert ranges(relations)[n] == (low, high)
 
 
@@ -43,11 +43,11 @@ def test_what_relations_leave_of_a_symbol(relations, low: int, high: int) -> Non
         (sympy.Max(sympy.Min(2000, n) - 400, 0), "n - 400"),
     ],
 )
-def test_what_the_range_decides_goes(expr: sympy.Expr, shown: str) -> None:
+def test_terms_decided_by_the_range_are_simplified(expr: sympy.Expr, shown: str) -> None:
     assert show(restrict(expr, {n: (513, 1024)})) == shown
 
 
-def test_what_follows() -> None:
+def test_implied_conditions() -> None:
     known = ranges([n > 512, n <= 1024])
     assert implied(n <= 1024, known)
     assert implied(n > 512, known)

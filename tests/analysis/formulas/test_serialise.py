@@ -1,4 +1,4 @@
-"""Formulas come back from plain data exactly as they were, and data that is no formula is refused."""
+"""Formulas survive serialisation to plain data, and invalid data are refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_formula_comes_back(expr: Any) -> None:
     ]
 
 
-def test_what_is_shared_is_said_once() -> None:
+def test_shared_subexpressions_are_written_once() -> None:
     nodes, places = to_nodes([n * m, n * m + 1, n])
     assert len(nodes) == 5
     assert [from_nodes(nodes)[place] for place in places] == [n * m, n * m + 1, n]
@@ -71,6 +71,6 @@ def test_another_kind_is_refused(expr: Any) -> None:
         [["integer", "9" * 10_000]],
     ],
 )
-def test_what_is_no_formula_is_refused(nodes: Any) -> None:
+def test_invalid_data_are_refused(nodes: Any) -> None:
     with pytest.raises(UnknownKindError):
         from_nodes(nodes)

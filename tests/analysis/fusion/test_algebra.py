@@ -1,4 +1,4 @@
-"""Identities between exponentials, logarithms and quotients are decided; intervals contain what they stand for."""
+"""Exponentials, logarithms and quotients: identities are decided, intervals contain their values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NUMBERS = IntervalNumbers()
         sympy.exp(sympy.Rational(1, 3) * A) ** 3 - sympy.exp(A),
     ],
 )
-def test_zero_is_seen(expr: sympy.Expr) -> None:
+def test_zero_is_recognised(expr: sympy.Expr) -> None:
     assert is_zero(expr)
 
 

@@ -1,4 +1,4 @@
-"""Combiners are found, not given: FlashAttention's equation (14), Chan's, and the states that each reduction needs."""
+"""Derived combiners: equation (14) of FlashAttention, Chan's formula, and the state of each reduction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Symbols = Mapping[str, Any]
 
 
 def combined(fusion: Fusion) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the formula of each component of C over both states alone, and every symbol by its name."""
+    """Return the formula of each component of C over both states, and every symbol by its name."""
     (part,) = fusion.plan.passes
     combiner = Combiner(part)
     merged: dict[Any, Any] = {}
@@ -127,8 +127,8 @@ def test_ranks_are_those_of_theory(program: Callable[..., Any], rank: int, of_de
 
 
 @pytest.mark.parametrize("program", [attention, squared_deviations, entropy, largest_deviation])
-def test_a_wrong_repair_is_not_proven(program: Callable[..., Any]) -> None:
-    """Every coefficient of every repair matters: with a 1 added, an identity fails."""
+def test_a_wrong_coefficient_is_not_proven(program: Callable[..., Any]) -> None:
+    """Every coefficient of every rescaling matters. With a 1 added, an identity fails."""
     from dataclasses import replace
 
     traced = trace_program(program)

@@ -1,4 +1,4 @@
-"""C in any bracketing equals the program run pass by pass: exactly on rationals, to rounding in float64."""
+"""Combining in any bracketing equals the program: exact on rationals, to rounding in float64."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.support.fusion_programs import (
 
 
 def scaled_by_mean(x: Any, v: Any) -> Any:
-    """The mean may be 0 for some blocks: nothing may be scaled by it."""
+    """The mean of some blocks may be 0, so nothing may be divided by it."""
     return reduce_sum(reduce_mean(x) * x * v)
 
 
 def divided_by_mean(x: Any, v: Any) -> Any:
-    """The same, and the other map needs the mean where it is 0."""
+    """As scaled_by_mean, with a second map that needs the mean where it is 0."""
     mu = reduce_mean(x)
     return reduce_sum((x - mu) ** 2), reduce_sum(v * x / (mu + 10))
 
@@ -48,13 +48,13 @@ def fourth_moment(x: Any) -> Any:
 
 
 def sixth_moment(x: Any) -> Any:
-    """Above the rank at which derivatives are tried: power sums."""
+    """A rank above those for which derivatives are tried: power sums."""
     mu = reduce_mean(x)
     return reduce_sum((x - mu) ** 6)
 
 
 def signed_slope(x: Any, y: Any) -> Any:
-    """The sign of the mean decides which extreme of y matters."""
+    """The sign of the mean decides whether the maximum or the minimum of y matters."""
     mu = reduce_mean(x)
     return reduce_max(mu * y + x * 0), reduce_min(mu * y)
 
@@ -65,14 +65,14 @@ def larger_of_two(x: Any, y: Any) -> Any:
 
 
 def count_of_a_count(x: Any, v: Any) -> Any:
-    """The count is a combination of the sums before it, but one that divides by a sum that may be 0."""
+    """The count combines the earlier sums, but divides by a sum that may be 0."""
     u = reduce_max(v)
     s = reduce_sum(x + u * v)
     return reduce_sum(x - s)
 
 
-def names_that_meet(x: Any, v: Any) -> Any:
-    """A reduction with the name that a component of another one would have."""
+def colliding_names(x: Any, v: Any) -> Any:
+    """A reduction has the name that a component of another reduction would get."""
     o_v = reduce_sum(x * v * v)
     o = reduce_sum((x - o_v) * v)
     return o + o_v
@@ -85,7 +85,7 @@ def zero_for_all_data(x: Any) -> Any:
 
 EXACT = (
     count_of_a_count,
-    names_that_meet,
+    colliding_names,
     zero_for_all_data,
     squared_deviations,
     absmax_dot,
@@ -102,7 +102,7 @@ EXACT = (
 
 
 def bracketed(fold: Fold, elements: Sequence[Any], source: random.Random) -> State:
-    """Return the state of the elements, split at random, now and then with nothing on one side."""
+    """Return the state of the elements, split at random, sometimes with an empty side."""
     if len(elements) <= 1 or source.random() < 0.1:
         return fold.of(elements)
     cut = source.randrange(len(elements) + 1)
@@ -135,7 +135,7 @@ def test_every_bracketing_is_exact_on_rationals(program: Callable[..., Any]) -> 
 
 @pytest.mark.parametrize("program", [*FUSABLE, *EXACT], ids=lambda program: program.__name__)
 def test_every_bracketing_is_the_program_in_float64(program: Callable[..., Any]) -> None:
-    """The function itself, run by numpy, is the reference."""
+    """The reference is the function itself, run by numpy."""
     fusion = answer(program)
     numbers, source = FloatNumbers(), random.Random(program.__name__)
     fold = Fold(fusion.plan, fusion.plan.passes[0], numbers)
@@ -148,7 +148,7 @@ def test_every_bracketing_is_the_program_in_float64(program: Callable[..., Any])
 
 
 def test_masked_elements_add_nothing_wherever_they_are() -> None:
-    """Blocks of -inf alone, in front, between and behind."""
+    """Blocks of only -inf at the start, in the middle and at the end."""
     fusion = answer(attention)
     fold = Fold(fusion.plan, fusion.plan.passes[0], FloatNumbers())
     x, v = fusion.program.inputs

@@ -1,4 +1,4 @@
-"""What no finite state computes is refused with a certificate; what is not proven either way is said to be undecided."""
+"""Programs without a finite state are refused with a certificate, unproven ones are undecided."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DISGUISES: tuple[Callable[[Any], Any], ...] = (
 
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_a_finite_rank_in_disguise_is_never_refuted(disguise: Callable[[Any], Any]) -> None:
-    """Singularities that cancel: each is a polynomial of u, or 0."""
+    """Singularities that cancel: each expression is a polynomial of u, or 0."""
 
     def program(x: Any, v: Any) -> Any:
         mu = reduce_mean(x)
@@ -70,7 +70,7 @@ def test_a_finite_rank_in_disguise_is_never_refuted(disguise: Callable[[Any], An
 
 
 def test_an_alternant_is_nonsingular_in_exact_arithmetic_too() -> None:
-    """The matrix of relu's slopes is one of zeros and ones: its determinant by sympy's fractions."""
+    """The matrix of relu's slopes has zeros and ones. Its determinant is taken with sympy's fractions."""
     program = trace_program(relu_of_mean)
     found = find_alternant(program, program.reductions[-1], program.inputs[0], 5)
     assert found
@@ -91,7 +91,7 @@ def test_a_map_of_finite_rank_has_no_larger_alternant() -> None:
 
 
 def test_a_continuation_that_cannot_move_the_parameter_proves_nothing() -> None:
-    """A later element smaller than the largest leaves the maximum as it is; a larger one moves it."""
+    """A later element below the maximum leaves the maximum unchanged. A larger one changes it."""
     program = trace_program(softplus_of_max)
     (x,) = program.inputs
     seen = ({x: Fraction(1)}, {x: Fraction(3)})
@@ -101,7 +101,7 @@ def test_a_continuation_that_cannot_move_the_parameter_proves_nothing() -> None:
 
 
 def test_data_that_fix_the_parameter_are_not_refuted() -> None:
-    """The reference is 0 for all data: the map has infinite rank, but nothing moves."""
+    """The reference is 0 for all data. The map has infinite rank, but its parameter never changes."""
 
     def program(x: Any) -> Any:
         return reduce_sum(sigmoid(x - reduce_max(0 * x)))
@@ -139,8 +139,8 @@ def test_an_output_with_a_kink_in_the_sum_is_undecided() -> None:
         answer(program)
 
 
-def test_fewer_passes_where_one_is_not_enough() -> None:
-    """The softmax in front fuses, the sigmoid of its result does not."""
+def test_part_of_a_program_is_fused_where_all_cannot_be() -> None:
+    """The leading softmax fuses, the sigmoid of its result does not."""
 
     def program(x: Any, v: Any) -> Any:
         m = reduce_max(x)
@@ -155,7 +155,7 @@ def test_fewer_passes_where_one_is_not_enough() -> None:
 
 @pytest.mark.parametrize("degree", [2, 7, 12])
 def test_polynomials_of_any_degree_are_fused(degree: int) -> None:
-    """A rank of 13 is finite: no number of functions tried in vain is a proof."""
+    """A rank of 13 is finite. Failing on many functions is no proof of infinite rank."""
 
     def program(x: Any) -> Any:
         return reduce_sum((x - reduce_mean(x)) ** degree)
@@ -163,7 +163,7 @@ def test_polynomials_of_any_degree_are_fused(degree: int) -> None:
     assert answer(program).fusable
 
 
-def test_poles_and_roots_among_and_beyond_the_data() -> None:
+def test_poles_and_roots_inside_and_outside_the_range_of_the_data() -> None:
     def pole(x: Any) -> Any:
         return reduce_sum(1 / (x - reduce_mean(x)))
 
@@ -171,7 +171,7 @@ def test_poles_and_roots_among_and_beyond_the_data() -> None:
         return reduce_sum(sqrt(reduce_max(x) - x + 1))
 
     def fixed(x: Any) -> Any:
-        """The singularity does not move: log(x^2 + 1) is a function of the element alone."""
+        """The singularity is fixed: log(x^2 + 1) depends on the element alone."""
         return reduce_sum(log(x * x + 1) * (x - reduce_mean(x)))
 
     assert "pole at x = mu" in answer(pole).certificate or "pole at x = p" in answer(pole).certificate

@@ -1,4 +1,4 @@
-"""The generated Triton kernels match float64, and move the bytes that are predicted: derived and traced to the same number."""
+"""Generated Triton kernels match float64, and their derived and traced bytes equal the prediction."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from tests.support.fusion_programs import (
 
 
 def signed(x: Any, y: Any) -> Any:
-    """Extremes of both kinds, a value that is no component, softplus and rounding of elements."""
+    """Minima and maxima, a value that is no component, softplus and rounding of elements."""
     n = reduce_mean(x)
     return reduce_min(n * y + rint(x / x)), reduce_sum(softplus(x)) / (n * n + 1)
 
 
 def written(program: Callable[..., Any], folder: Path, block: int = 64) -> ModuleType:
-    """Return the generated file as a module, with blocks small enough for several per row."""
+    """Return the generated file as a module, with blocks small enough for several in a row."""
     path = folder / f"{program.__name__}.py"
     answer(program).write_kernel(path)
     module = load_file(path)
@@ -53,7 +53,7 @@ def run(function: Callable[..., Any], inputs: list[torch.Tensor]) -> list[torch.
 
 
 def reference(program: Callable[..., Any], inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the program itself, run by numpy in float64 row by row."""
+    """Return the outputs of the program itself, run by numpy in float64 row by row."""
     rows = [program(*(tensor[row].double().numpy() for tensor in inputs)) for row in range(inputs[0].shape[0])]
     columns = zip(*(row if isinstance(row, tuple) else (row,) for row in rows), strict=True)
     return [torch.tensor(np.array(column)) for column in columns]
@@ -70,7 +70,7 @@ ALL = (*FUSABLE, signed, softplus_of_max, relu_of_mean, rounded_dot)
 
 @pytest.mark.parametrize("program", ALL, ids=lambda program: program.__name__)
 def test_every_form_matches_float64(program: Callable[..., Any], tmp_path: Path) -> None:
-    """Ragged lengths, one shorter than a block, and one that leaves splits without any element."""
+    """Ragged lengths, one shorter than a block, and one that leaves splits empty."""
     module = written(program, tmp_path)
     forms = [module.fused, module.separate] + ([module.fused_split] if answer(program).fusable else [])
     for length in (33, 200):
@@ -94,7 +94,7 @@ def test_short_types_are_summed_in_float32(program: Callable[..., Any], dtype: t
 @pytest.mark.parametrize("program", [attention, flash_decoding, top_probability], ids=lambda program: program.__name__)
 @pytest.mark.parametrize("form", ["fused", "separate", "fused_split"])
 def test_masked_elements(program: Callable[..., Any], form: str, tmp_path: Path) -> None:
-    """-inf in the first blocks, in the last, here and there, far below 0, and in a whole row, which gives 0 and not NaN."""
+    """-inf in the first blocks, the last, at random, and in a whole row, which gives 0 and not NaN."""
     inputs = make_inputs(program, 5, 200, torch.float64)
     x = inputs[0]
     x[0, :130], x[1, 60:], x[2, ::3], x[4, :] = -np.inf, -np.inf, -np.inf, -np.inf
@@ -108,7 +108,7 @@ def test_masked_elements(program: Callable[..., Any], form: str, tmp_path: Path)
 
 
 def test_a_large_common_offset_costs_no_digits(tmp_path: Path) -> None:
-    """Chan's form: the variance of numbers around 10,000 in float32, where a sum of squares keeps no digit."""
+    """The variance of numbers around 10,000 in float32. A sum of squares would keep no digit."""
 
     def variance(x: Any) -> Any:
         return reduce_mean((x - reduce_mean(x)) ** 2)
@@ -121,7 +121,7 @@ def test_a_large_common_offset_costs_no_digits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("program", [attention, entropy, flash_decoding, softplus_of_max], ids=lambda program: program.__name__)
 def test_bytes_are_predicted_derived_and_traced(program: Callable[..., Any], tmp_path: Path) -> None:
-    """One read of each input where one pass is enough; as written, what each pass reads."""
+    """One read of each input for a fused pass, and the reads of each pass as written."""
     fusion = answer(program)
     path = tmp_path / "kernel.py"
     fusion.write_kernel(path)
@@ -154,8 +154,8 @@ def test_the_split_form_adds_only_its_states(tmp_path: Path) -> None:
         assert (found.read_bytes, found.write_bytes) == (reads + states, writes + states)
 
 
-def test_names_of_the_program_cannot_meet_those_of_the_file(tmp_path: Path) -> None:
-    """Inputs and reductions named as what the generated file uses itself."""
+def test_names_of_the_program_cannot_collide_with_the_files(tmp_path: Path) -> None:
+    """Inputs and reductions have names that the generated file uses itself."""
 
     def program(row: Any, length: Any) -> Any:
         tl = reduce_max(row)

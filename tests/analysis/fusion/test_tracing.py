@@ -1,4 +1,4 @@
-"""A Python function becomes reductions and maps; what is no such program is refused with the line and a remedy."""
+"""Python functions become reductions and maps; unsupported ones are refused with line and remedy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def branch(x: Any) -> Any:
     return reduce_sum(x) if reduce_max(x) > 0 else reduce_max(x)
 
 
-def truth(x: Any) -> Any:
+def branch_on_a_value(x: Any) -> Any:
     return reduce_sum(x) or 0
 
 
@@ -77,15 +77,15 @@ def method(x: Any) -> Any:
     return x.sum()
 
 
-def of_numpy(x: Any) -> Any:
+def numpy_call(x: Any) -> Any:
     return reduce_sum(np.exp(x))
 
 
-def of_math(x: Any) -> Any:
+def math_call(x: Any) -> Any:
     return math.exp(reduce_max(x))
 
 
-def of_scalar(x: Any) -> Any:
+def reduction_of_a_scalar(x: Any) -> Any:
     return reduce_sum(reduce_max(x))
 
 
@@ -133,15 +133,15 @@ def without_sequence() -> Any:
     ("function", "message"),
     [
         (branch, r"a comparison \(test_tracing.py:\d+\)"),
-        (truth, "a branch on a value"),
+        (branch_on_a_value, "a branch on a value"),
         (neighbours, "by index"),
         (loop, "a loop over the elements"),
         (whole_length, r"len\(\) of a sequence"),
         (product, "a matrix product"),
         (method, "the attribute .sum"),
-        (of_numpy, "numpy.exp"),
-        (of_math, "a Python number"),
-        (of_scalar, "reduce_sum of a scalar"),
+        (numpy_call, "numpy.exp"),
+        (math_call, "a Python number"),
+        (reduction_of_a_scalar, "reduce_sum of a scalar"),
         (sequence, "returns a sequence"),
         (constant, "returns a constant"),
         (nothing, "returns a NoneType"),
@@ -154,7 +154,7 @@ def without_sequence() -> Any:
         (without_sequence, "takes no sequence"),
     ],
 )
-def test_what_is_no_program_is_refused(function: Callable[..., Any], message: str) -> None:
+def test_unsupported_functions_are_refused(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(UsageError, match=message) as refused:
         trace_program(function)
     assert refused.value.remedy or function is by_zero

@@ -1,4 +1,4 @@
-"""The attention kernels: what the engine derives is what the papers predict and what the kernels do, exactly."""
+"""The attention kernels: derived counts equal the papers' formulas and the traced counts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def derived(case: str, causal: bool, chosen: tuple[int, int, int, str], layout: 
     seq_len=st.integers(1, 22),
     kv_len=st.integers(1, 34),
 )
-def test_derived_predicted_and_traced_are_one(case, causal, formula_lines, heads, seq_len, kv_len) -> None:
+def test_derived_equals_predicted_and_traced(case, causal, formula_lines, heads, seq_len, kv_len) -> None:
     (head_dim, block_m, block_n, dtype), layout = formula_lines
     if case == "standard":  # one softmax, compiled for rows of up to 32
         kv_len = 17 + kv_len % 16
@@ -89,8 +89,11 @@ n = sympy.Symbol("n", integer=True, positive=True)
 steps = sympy.Symbol("steps", integer=True, nonnegative=True)
 
 
-def in_blocks(expr: Expr, block: int) -> Expr:
-    """At N = N_k = n blocks, sums taken from their last term: what is left over is then never negative, as sympy must know."""
+def at_whole_blocks(expr: Expr, block: int) -> Expr:
+    """Return the expression at N = N_k = n blocks, with sums reversed.
+
+    Why reversed: the remaining length is then visibly nonnegative, which sympy needs.
+    """
     known = {
         N: n * block,
         N_k: n * block,
@@ -120,8 +123,8 @@ def test_derived_is_the_papers_closed_form(case, counts, causal) -> None:
         (sum(x.read_bytes.expr for x in launches), paper.reads.bytes),
         (sum(x.write_bytes.expr for x in launches), paper.writes.bytes),
     ):
-        held = derived_total.subs(sympy.Min(4096, N), N)  # the softmax is compiled for rows that fit
-        assert sympy.simplify(in_blocks(held - B * H * formula, block)) == 0
+        held = derived_total.subs(sympy.Min(4096, N), N)  # the softmax is compiled for rows of at most 4096
+        assert sympy.simplify(at_whole_blocks(held - B * H * formula, block)) == 0
 
 
 def test_formulas_read_like_the_theory() -> None:

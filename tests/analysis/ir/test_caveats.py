@@ -1,4 +1,4 @@
-"""Many instructions of which the same is said are one sentence."""
+"""Caveats that several instructions share are printed as one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_one_instruction() -> None:
     assert str(caveat("tt.load", "/a/b.py:7")) == "tt.load at /a/b.py:7 counts in terms of n: it is loaded"
 
 
-def test_lines_of_one_file_and_operations_are_gathered() -> None:
+def test_lines_and_operations_are_listed_together() -> None:
     caveats = [caveat("tt.load", "/a/b.py:7"), caveat("tt.store", "/a/b.py:9"), caveat("tt.load", "/a/b.py:12")]
     caveats += [caveat("tt.load", "/a/c.py:3"), caveat("tt.load", "/a/b.py:12"), caveat("tt.atomic_rmw", "an unnamed line")]
     assert sentences(caveats) == [
@@ -22,7 +22,7 @@ def test_lines_of_one_file_and_operations_are_gathered() -> None:
     ]
 
 
-def test_what_is_unlike_stays_apart() -> None:
+def test_different_caveats_stay_separate() -> None:
     caveats = [
         caveat("tt.load", "b.py:7"),
         caveat("tt.load", "b.py:8", "at most"),

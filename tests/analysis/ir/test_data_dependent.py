@@ -1,4 +1,4 @@
-"""Data-dependent kernels, counted four times: derived, traced, interpreted plainly, and by hand from the data."""
+"""Data-dependent kernels: derived, traced, interpreted and hand counts agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from tests.support.ir_zoo.compiled import Launched, Tensor
-from tests.support.ir_zoo.plain_run import plain_run
+from tests.support.ir_zoo.concrete_run import concrete_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
@@ -26,8 +26,8 @@ IDS = [4, 0, 0, 5, 2, -1, 3, 2]
 FLAGS = [1, 0, 1, 1, 0, 0]
 
 
-def held(data: list[int], dtype: torch.dtype = I32) -> Tensor:
-    """An integer tensor with these contents."""
+def tensor_of(data: list[int], dtype: torch.dtype = I32) -> Tensor:
+    """Return an integer tensor with these contents."""
     return Tensor(len(data), dtype, lambda _: torch.tensor(data))
 
 
@@ -197,7 +197,7 @@ def through_a_call(start, out, B: tl.constexpr):
 
 @dataclass(frozen=True)
 class Case:
-    """A launch, and its reads, writes and atomics in elements of 4 bytes, by hand."""
+    """A launch with its reads, writes and atomics in elements of 4 bytes, counted by hand."""
 
     launched: Launched
     reads: int
@@ -218,7 +218,7 @@ def pages(width: int) -> int:
 
 
 WORK = Tensor(1024)
-TABLE = held([(3 * at) % 11 for at in range(4 * ROWS)])
+TABLE = tensor_of([(3 * at) % 11 for at in range(4 * ROWS)])
 NESTED = sum(LENGTHS)
 CHASED = [4, 0, 0, 5, 2, 1, 3, 2]
 
@@ -238,26 +238,30 @@ def runs(data: list[int], width: int) -> int:
 CASES: dict[str, Case] = {}
 for B in (8, 16):
     CASES |= {
-        f"counts {B}": case(counts, [held(LENGTHS), WORK], ROWS, ROWS, capped(B), B=B),
-        f"blocks {B}": case(blocks, [held(LENGTHS), WORK, WORK], ROWS, ROWS + B * pages(B), B * ROWS, B=B),
-        f"ragged {B}": case(ragged, [held(STARTS), WORK, WORK], ROWS, 2 * ROWS + capped(B), capped(B), B=B),
-        f"ragged_range {B}": case(ragged_range, [held(STARTS), WORK, WORK], ROWS, 2 * ROWS + sum(LENGTHS), ROWS, B=B),
-        f"skipped {B}": case(skipped, [held(FLAGS), WORK, WORK], ROWS, ROWS + 3 * B, 3 * B, B=B),
-        f"early {B}": case(early, [held(FLAGS), WORK], ROWS, ROWS, 3 * B, B=B),
-        f"gathered {B}": case(gathered, [held(IDS), WORK, WORK], 8, 8 + 7 * B, 8 * B, B=B),
-        f"scattered {B}": case(scattered, [held([*IDS, *IDS]), WORK], 1, B, 7 * B // 8, B=B),
-        f"starts_of_runs {B}": case(starts_of_runs, [held([*IDS, *IDS, 7]), WORK], 1, 2 * B, runs([*IDS, *IDS, 7], B), B=B),
-        f"until_negative {B}": case(until_negative, [held(IDS), WORK], 1, 6, 5 * B, B=B),
-        f"chased {B}": case(chased, [held(CHASED), WORK, 7], 1, 7, chain(7, B), B=B),
-        f"queue {B}": case(queue, [held([0]), held(LENGTHS), WORK], 4, 4, capped(B, LENGTHS[:4]), 4, B=B),
-        f"reread {B}": case(reread, [held([5]), WORK], 1, 2, 1 + 3, B=B),
-        f"largest {B}": case(largest, [held(LENGTHS), WORK], 1, 6, 21 * B, B=B, R=8),
-        f"summed {B}": case(summed, [held(LENGTHS), WORK], 1, 6, min(B, sum(LENGTHS)), B=B, R=8),
-        f"before_this {B}": case(before_this, [held(LENGTHS), WORK], 1, 6, 2, B=B, R=8),
-        f"nested {B}": case(nested, [held(STARTS), held(CHASED), WORK, WORK], ROWS, 2 * ROWS + NESTED * (1 + B), ROWS * B, B=B),
-        f"paged {B}": case(paged, [TABLE, held(LENGTHS), WORK, WORK], ROWS, ROWS + pages(B) + sum(LENGTHS), ROWS * B, B=B),
-        f"through_a_helper {B}": case(through_a_helper, [held(STARTS), WORK], ROWS, 2 * ROWS, capped(B), B=B),
-        f"through_a_call {B}": case(through_a_call, [held(STARTS), WORK], ROWS, 2 * ROWS, capped(B), B=B),
+        f"counts {B}": case(counts, [tensor_of(LENGTHS), WORK], ROWS, ROWS, capped(B), B=B),
+        f"blocks {B}": case(blocks, [tensor_of(LENGTHS), WORK, WORK], ROWS, ROWS + B * pages(B), B * ROWS, B=B),
+        f"ragged {B}": case(ragged, [tensor_of(STARTS), WORK, WORK], ROWS, 2 * ROWS + capped(B), capped(B), B=B),
+        f"ragged_range {B}": case(ragged_range, [tensor_of(STARTS), WORK, WORK], ROWS, 2 * ROWS + sum(LENGTHS), ROWS, B=B),
+        f"skipped {B}": case(skipped, [tensor_of(FLAGS), WORK, WORK], ROWS, ROWS + 3 * B, 3 * B, B=B),
+        f"early {B}": case(early, [tensor_of(FLAGS), WORK], ROWS, ROWS, 3 * B, B=B),
+        f"gathered {B}": case(gathered, [tensor_of(IDS), WORK, WORK], 8, 8 + 7 * B, 8 * B, B=B),
+        f"scattered {B}": case(scattered, [tensor_of([*IDS, *IDS]), WORK], 1, B, 7 * B // 8, B=B),
+        f"starts_of_runs {B}": case(
+            starts_of_runs, [tensor_of([*IDS, *IDS, 7]), WORK], 1, 2 * B, runs([*IDS, *IDS, 7], B), B=B
+        ),
+        f"until_negative {B}": case(until_negative, [tensor_of(IDS), WORK], 1, 6, 5 * B, B=B),
+        f"chased {B}": case(chased, [tensor_of(CHASED), WORK, 7], 1, 7, chain(7, B), B=B),
+        f"queue {B}": case(queue, [tensor_of([0]), tensor_of(LENGTHS), WORK], 4, 4, capped(B, LENGTHS[:4]), 4, B=B),
+        f"reread {B}": case(reread, [tensor_of([5]), WORK], 1, 2, 1 + 3, B=B),
+        f"largest {B}": case(largest, [tensor_of(LENGTHS), WORK], 1, 6, 21 * B, B=B, R=8),
+        f"summed {B}": case(summed, [tensor_of(LENGTHS), WORK], 1, 6, min(B, sum(LENGTHS)), B=B, R=8),
+        f"before_this {B}": case(before_this, [tensor_of(LENGTHS), WORK], 1, 6, 2, B=B, R=8),
+        f"nested {B}": case(
+            nested, [tensor_of(STARTS), tensor_of(CHASED), WORK, WORK], ROWS, 2 * ROWS + NESTED * (1 + B), ROWS * B, B=B
+        ),
+        f"paged {B}": case(paged, [TABLE, tensor_of(LENGTHS), WORK, WORK], ROWS, ROWS + pages(B) + sum(LENGTHS), ROWS * B, B=B),
+        f"through_a_helper {B}": case(through_a_helper, [tensor_of(STARTS), WORK], ROWS, 2 * ROWS, capped(B), B=B),
+        f"through_a_call {B}": case(through_a_call, [tensor_of(STARTS), WORK], ROWS, 2 * ROWS, capped(B), B=B),
     }
 
 
@@ -265,7 +269,7 @@ for B in (8, 16):
 def test_derive_trace_interpretation_and_hand_agree(name: str) -> None:
     one = CASES[name]
     by_hand = {"read_bytes": 4 * one.reads, "write_bytes": 4 * one.writes, "atomic_bytes": 4 * one.atomics}
-    tally = plain_run(one.launched, {})
+    tally = concrete_run(one.launched, {})
     assert {field: getattr(tally, field) for field in by_hand} == by_hand
     assert not tally.beyond
     traced = one.launched.trace({}).requested
@@ -273,7 +277,7 @@ def test_derive_trace_interpretation_and_hand_agree(name: str) -> None:
     derived = one.launched.derive()
     for field, true in by_hand.items():
         count = getattr(derived, field)
-        if count.symbols:  # a name stands for other values in other programs: no number is claimed
+        if count.symbols:  # an unknown has another value in each program, so no number is exact
             assert not derived.exact
         elif derived.exact:
             assert count.evaluate({}) == true, field
@@ -281,24 +285,24 @@ def test_derive_trace_interpretation_and_hand_agree(name: str) -> None:
             assert count.evaluate({}) >= true, field
 
 
-ALIKE: dict[str, tuple[Callable[..., Any], list[Any], dict[str, int], int]] = {
-    "counts": (counts, [held([5] * ROWS), WORK], {"length": 5}, 4 * 5 * ROWS),
-    "ragged": (ragged, [held(list(range(0, 4 * ROWS + 1, 4))), WORK, WORK], {}, 4 * 4 * ROWS),
-    "early": (early, [held([1] * ROWS), WORK], {"flag": 1}, 4 * 16 * ROWS),
-    "largest": (largest, [held([7] * ROWS), WORK], {}, 4 * 16 * 7),
+EQUAL_LOADS: dict[str, tuple[Callable[..., Any], list[Any], dict[str, int], int]] = {
+    "counts": (counts, [tensor_of([5] * ROWS), WORK], {"length": 5}, 4 * 5 * ROWS),
+    "ragged": (ragged, [tensor_of(list(range(0, 4 * ROWS + 1, 4))), WORK, WORK], {}, 4 * 4 * ROWS),
+    "early": (early, [tensor_of([1] * ROWS), WORK], {"flag": 1}, 4 * 16 * ROWS),
+    "largest": (largest, [tensor_of([7] * ROWS), WORK], {}, 4 * 16 * 7),
 }
 
 
 @pytest.mark.parametrize("name", ["counts", "early"])
-def test_formulas_in_names_are_right_where_all_programs_load_the_same(name: str) -> None:
-    kernel, arguments, values, written = ALIKE[name]
+def test_formulas_with_unknowns_are_right_where_all_programs_load_equal_values(name: str) -> None:
+    kernel, arguments, values, written = EQUAL_LOADS[name]
     derived = Launched(kernel, arguments, [ROWS], [], {"B": 16}).derive()
     (unknown,) = derived.write_bytes.symbols
     (value,) = values.values()
     assert derived.write_bytes.evaluate({unknown: value}) == written
 
 
-def test_a_difference_of_two_names_is_right_at_their_values() -> None:
-    derived = Launched(ragged, ALIKE["ragged"][1], [ROWS], [], {"B": 16}).derive()
+def test_a_difference_of_two_unknowns_is_right_at_their_values() -> None:
+    derived = Launched(ragged, EQUAL_LOADS["ragged"][1], [ROWS], [], {"B": 16}).derive()
     low, high = sorted(derived.write_bytes.symbols)  # by their lines
-    assert derived.write_bytes.evaluate({high: 8, low: 4}) == ALIKE["ragged"][3]
+    assert derived.write_bytes.evaluate({high: 8, low: 4}) == EQUAL_LOADS["ragged"][3]

@@ -1,6 +1,6 @@
-"""The formulas of the zoo and of the attention kernels, as text, are those on record, whichever Triton is installed.
+"""Formulas of the IR zoo and the attention kernels equal the recorded text under every Triton version.
 
-`IOAWARE_RECORD=1` writes the record anew; a formula that changed for the better is then seen in its diff.
+`IOAWARE_RECORD=1` rewrites the record. Read its diff.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [
 
 RECORD = Path(__file__).with_name("formulas.json")
 READABLE = 300
-"""Characters of a formula on record; of a longer one its length and a digest."""
+"""Longest formula in characters that is recorded as text. Longer ones are recorded as length and digest."""
 ATTENTION = [f"{case}{mask}" for case in ("standard", "flash1", "flash2") for mask in ("", " causal")]
 
 
@@ -42,7 +42,7 @@ def formulas(kernel: KernelTraffic) -> dict[str, str | None]:
     return {field: text(getattr(kernel, field)) for field in fields}
 
 
-def found(name: str) -> list[dict[str, str | None]]:
+def derived_formulas(name: str) -> list[dict[str, str | None]]:
     if name in ZOO:
         return [formulas(ZOO[name].derive())]
     case, *mask = name.split()
@@ -54,6 +54,6 @@ def found(name: str) -> list[dict[str, str | None]]:
 def test_formulas_are_those_on_record(name: str) -> None:
     recorded = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     if os.environ.get("IOAWARE_RECORD"):
-        recorded[name] = found(name)
+        recorded[name] = derived_formulas(name)
         RECORD.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    assert found(name) == recorded[name]
+    assert derived_formulas(name) == recorded[name]

@@ -1,7 +1,7 @@
-"""Random programs: what derive calls exact equals the count of running them, what it calls a bound is one, and none breaks it.
+"""Random programs: exact numbers equal those of running, bounds hold, and nothing crashes.
 
-`IOAWARE_FUZZ=1000` tries as many more, from the seed `IOAWARE_FUZZ_SEED` on; `python -m fuzz.run` says more of them, and
-`python -m fuzz.reduce` makes one small.
+`IOAWARE_FUZZ=1000` runs that many more programs, from the seed `IOAWARE_FUZZ_SEED` on.
+`python -m tests.support.fuzz.run` prints statistics, `python -m tests.support.fuzz.reduce` minimises a failing program.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from random import Random
 
 import pytest
 
-from tests.support.fuzz.found import FOUND
+from tests.support.fuzz.differential import check_host, check_program, sample_points
 from tests.support.fuzz.grammar import program
-from tests.support.fuzz.judge import examine, judge, points_of
+from tests.support.fuzz.regressions import REGRESSIONS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated"),
@@ -55,30 +55,30 @@ SMALL = (
     119,
     122,
 )
-"""Seeds whose programs together have every construct of the grammar, and are quick."""
+"""Seeds of fast programs that together cover every construct of the grammar."""
 
 
-@pytest.mark.parametrize("host", FOUND, ids=lambda host: host.__name__)
-def test_what_was_wrong_once_is_right(host: Callable[..., object]) -> None:
-    verdict = examine(host, points_of(Random(host.__name__), 8))
+@pytest.mark.parametrize("host", REGRESSIONS, ids=lambda host: host.__name__)
+def test_former_failures_are_right(host: Callable[..., object]) -> None:
+    verdict = check_host(host, sample_points(Random(host.__name__), 8))
     assert verdict.outcome == "equal", verdict.why
 
 
 @pytest.mark.parametrize("seed", SMALL)
 def test_small_programs(seed: int, tmp_path: Path) -> None:
-    verdict = judge(program(seed, small=True), tmp_path, f"small{seed}", points=4, seed=seed)
+    verdict = check_program(program(seed, small=True), tmp_path, f"small{seed}", points=4, seed=seed)
     assert not verdict.bug, verdict.why
 
 
 @pytest.mark.parametrize("seed", MORE)
 def test_programs(seed: int, tmp_path: Path) -> None:
-    verdict = judge(program(seed), tmp_path, f"program{seed}", seed=seed)
+    verdict = check_program(program(seed), tmp_path, f"program{seed}", seed=seed)
     assert not verdict.bug, verdict.why
 
 
 @pytest.mark.parametrize("seed", [0, 1, 4, 11, 12, 14])
 def test_programs_that_read_their_bounds_are_not_called_exact(seed: int, tmp_path: Path) -> None:
-    verdict = judge(program(seed, data=True, small=True), tmp_path, f"data{seed}", points=4, seed=seed)
+    verdict = check_program(program(seed, data=True, small=True), tmp_path, f"data{seed}", points=4, seed=seed)
     assert not verdict.bug, verdict.why
 
 

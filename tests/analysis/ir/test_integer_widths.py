@@ -1,4 +1,4 @@
-"""Integers of 32 bits that wrap around: the sizes up to which they do not are known, beyond them nothing is exact."""
+"""Integers of 32 bits that wrap around: conditions on sizes, and nothing exact beyond them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_one(x, out, n, B: tl.constexpr):
 
 @triton.jit
 def dropped(x, out, n, seed, B: tl.constexpr):
-    """Random numbers wrap around on purpose, and no address depends on them."""
+    """Random numbers wrap around on purpose. No address depends on them."""
     at = tl.program_id(0) * B + tl.arange(0, B)
     keep = tl.rand(seed, at) > 0.5
     tl.store(out + at, tl.where(keep, tl.load(x + at, mask=at < n), 0.0), mask=at < n)
@@ -75,7 +75,7 @@ def sum_of_steps(x, out, n, B: tl.constexpr):
 
 
 def test_a_bound_of_halves_is_a_condition_of_integers() -> None:
-    """Half a square that is bounded term by term is no integer."""
+    """Half of a square, bounded term by term, need not be an integer."""
     derived = Launched(sum_of_steps, [Tensor(N**2), Tensor(8 * G), N], [G], [], {"B": 8}).derive()
     for limit in derived.limits:
         for n, g in product((1, 2, 5, 100), (1, 3)):
@@ -106,7 +106,7 @@ def launch_add_one(n: int = 64, device: str = "cuda") -> torch.Tensor:
     ("host", "fits", "wraps"),
     [(launch_far_rows, {"s": 2**29}, {"s": 2**30}), (launch_add_one, {"n": 2**31 - 64}, {"n": 2**31 + 64})],
 )
-def test_what_wraps_is_not_exact(host: object, fits: dict[str, int], wraps: dict[str, int]) -> None:
+def test_sizes_that_wrap_are_not_exact(host: object, fits: dict[str, int], wraps: dict[str, int]) -> None:
     target = load_target(host)  # type: ignore[arg-type]
     within = derive(target, fits, machine_code=False)
     assert within.exact
@@ -119,7 +119,7 @@ def test_what_wraps_is_not_exact(host: object, fits: dict[str, int], wraps: dict
 
 
 @pytest.mark.parametrize("expressions", [60, pytest.param(300, marks=pytest.mark.slow)])
-def test_an_interval_holds_every_value(expressions: int) -> None:
+def test_an_interval_contains_every_value(expressions: int) -> None:
     draw = random.Random(5)
     n, m = Symbol("n", poly(1)), Symbol("m", poly(1))
     pid, lane, step = Symbol("pid", ZERO, poly(n) - 1), Symbol("lane0", ZERO, poly(7)), Symbol("step", ZERO, poly(m))

@@ -1,4 +1,4 @@
-"""An access that leaves its tensor is remarked upon, with the sizes for which it does not."""
+"""Accesses outside their tensor get a note with the sizes for which they stay inside."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def test_a_forgotten_mask_holds_for_multiples_of_the_block() -> None:
         assert "test_memory_bounds.py:" in note
 
 
-def test_a_mask_and_room_behind_leave_nothing_to_say() -> None:
+def test_a_mask_or_space_after_the_view_needs_no_note() -> None:
     assert not beyond(masked)
     assert not beyond(in_the_middle)
 
 
-def test_what_lies_before_a_tensor_is_beyond_it_too() -> None:
+def test_elements_before_a_tensor_are_outside_too() -> None:
     (note,) = beyond(early)
     assert "reaches beyond x at every size" in note
 

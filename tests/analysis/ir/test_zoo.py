@@ -1,4 +1,4 @@
-"""Every kernel of the zoo: derived counts equal those of running it, exactly, and what is not exact says so."""
+"""Every kernel of the IR zoo: exact derived counts equal traced ones, inexact counts have a note."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [
 ]
 
 NOT_AFFINE = {"band", "chosen_pointer", "either", "either_or", "every_third", "host_descriptors", "joined", "matmul"}
-"""Sectors of their accesses have no rule: addresses or masks that mix dimensions, wrap around or come from memory."""
+"""Kernels without a sector rule: addresses or masks that mix dimensions, wrap around or come from memory."""
 AT_MOST = {
     "gather": "memory decides where rows start",
     "halves": "rows may share sectors",
@@ -74,8 +74,8 @@ def derived(name: str) -> KernelTraffic:
         ("layer_norm", "read_bytes", "16*M*N"),
         ("masked_add", "read_sector_bytes", "64*ceil(N/8)"),
         ("serpentine", "write_bytes", "4*N"),
-        ("to_and_fro", "write_bytes", "4*M*N*ceil(N/16) + 32*M*ceil(N/16) - 32*M*ceil(N/16)**2"),
-        ("rounds_and_rest", "read_bytes", "4*N"),
+        ("serpentine_longest_first", "write_bytes", "4*M*N*ceil(N/16) + 32*M*ceil(N/16) - 32*M*ceil(N/16)**2"),
+        ("whole_rounds_and_remainder", "read_bytes", "4*N"),
         ("spread_out", "read_bytes", "4*min(128*G, N)"),
         ("until_flag", "write_bytes", "32*ceil(N/3)"),
         ("upper_half", "write_bytes", "16*G**2 + 16*G"),
@@ -86,5 +86,5 @@ def derived(name: str) -> KernelTraffic:
     ],
 )  # fmt: skip
 def test_formulas_are_closed_and_short(name: str, field: str, formula: str) -> None:
-    """The same text under every Triton, which is how the formulas of 3.6, 3.7 and 3.9 are held equal."""
+    """The text is the same under every Triton, so the formulas of 3.6, 3.7 and 3.9 are equal."""
     assert str(getattr(derived(name), field)) == formula

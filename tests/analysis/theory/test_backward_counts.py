@@ -1,4 +1,4 @@
-"""The backward counts equal walks of Algorithms 3 and 4 that count every element, and the walks compute the gradients."""
+"""Backward counts equal element-by-element walks of Algorithms 3 and 4, which compute the gradients."""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations
@@ -22,7 +22,7 @@ def softmax(s: np.ndarray) -> np.ndarray:
 
 
 def standard_walk(memory: SlowMemory) -> None:
-    """Algorithm 3; P is there from the forward pass."""
+    """Algorithm 3. P comes from the forward pass."""
     n, n_k = memory.arrays["P"].shape
     memory.allocate("dP", n, n_k)
     memory.allocate("dS", n, n_k)
@@ -35,7 +35,7 @@ def standard_walk(memory: SlowMemory) -> None:
 
 
 def flash1_walk(memory: SlowMemory, b_r: int, b_c: int) -> None:
-    """Algorithm 4, line by line, without dropout; l and m are there from the forward pass."""
+    """Algorithm 4, line by line, without dropout. l and m come from the forward pass."""
     for name in ("dQ", "dK", "dV"):
         memory.write(name, 0.0, ALL)  # line 5
     for j in blocks(len(memory.arrays["K"]), b_c):  # line 6
@@ -69,7 +69,7 @@ def prepared(n: int, n_k: int, head_dim: int, seed: int) -> SlowMemory:
 
 
 def gradients(memory: SlowMemory) -> dict[str, np.ndarray]:
-    """By the chain rule through softmax's Jacobian, row by row: diag(p) - p p^T."""
+    """Return the gradients by the chain rule through softmax's Jacobian diag(p) - p p^T, row by row."""
     q, k, v, p, do = (memory.arrays[name] for name in ("Q", "K", "V", "P", "dO"))
     dp = do @ v.T
     ds = np.stack([(np.diag(row) - np.outer(row, row)) @ grad for row, grad in zip(p, dp, strict=True)])

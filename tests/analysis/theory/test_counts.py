@@ -1,4 +1,4 @@
-"""Every count equals a walk of its algorithm that counts each element it moves: equality, at ragged and masked sizes too."""
+"""Counts equal element-by-element walks of their algorithms, for ragged and masked sizes too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ NUMERIC = 200  # of them, compared with the output too
 
 
 def draw(seed: int) -> dict[str, int]:
-    """Sizes and blocks, ragged more often than not: N_k apart from N in half of the draws, above and below it."""
+    """Return random sizes and blocks, most of them ragged.
+
+    N_k differs from N in half of the draws, in both directions.
+    """
     dice = random.Random(seed)
     n, head_dim = dice.randint(1, 40), dice.randint(1, 12)
     n_k = n if dice.random() < 0.5 else dice.randint(1, 40)
@@ -39,7 +42,7 @@ def inputs(values: dict[str, int], seed: int) -> tuple[np.ndarray, np.ndarray, n
 
 
 def assert_equal(counts: Counts, memory: element_walk.SlowMemory, values: dict[str, int]) -> None:
-    """Reads, writes, extra memory by width, and FLOPs."""
+    """Compare reads, writes, extra memory by width, and FLOPs."""
 
     def by_width(elements: Elements) -> dict[str, int]:
         return {"inputs": evaluate(elements.inputs, values), "fp32": evaluate(elements.fp32, values)}
@@ -90,7 +93,7 @@ def test_square_tiling_equals_the_walk() -> None:
 
 
 def test_the_draws_cover_the_hard_cases() -> None:
-    """Ragged blocks, more keys than queries, fewer, and rows that see no key: or the equality above means little."""
+    """The draws have ragged blocks, N_k > N, N_k < N, and rows that see no key."""
     drawn = [draw(seed) for seed in range(CONFIGURATIONS)]
     for interesting in (
         lambda v: v["N"] % v["B_r"] and v["N_k"] % v["B_c"],
@@ -131,7 +134,7 @@ def test_flops_and_extra_memory_of_theorem_1() -> None:
 
 @pytest.mark.parametrize(("head_dim", "constant"), [(64, 12.25), (128, 12.125)])
 def test_the_leading_constant_of_algorithm_1(head_dim: int, constant: float) -> None:
-    """12 (1 + 4/(3d)) N^2 d^2 / M with the paper's blocks, as N grows."""
+    """12 (1 + 4/(3d)) N^2 d^2 / M with the paper's blocks, for large N."""
     counts, memory, n = flash1.counts(False), 8192 * head_dim, 2**24
     values = {"N": n, "N_k": n, "d": head_dim, "M": memory}
     values |= {name: evaluate(block, values) for name, block in counts.blocks.items()}
@@ -141,7 +144,7 @@ def test_the_leading_constant_of_algorithm_1(head_dim: int, constant: float) -> 
 
 
 def test_flash2_with_flash1s_row_block_does_not_depend_on_m() -> None:
-    """Theory's trap: the roles of the blocks swap with the loops, so the paper's rule must be swapped too."""
+    """Swapping the loops swaps the roles of the blocks, so the paper's rule for them must be swapped too."""
     reads_writes = square(total(flash2.counts(False))).subs(B_r, d)
     assert sympy.simplify(reads_writes - (2 * N * d + N + 2 * N * d * sympy.ceiling(N / d))) == 0
     rule = flash2.counts(False).blocks

@@ -1,4 +1,4 @@
-"""Each crossover condition is exactly the comparison of the two counts, on a grid of every small size."""
+"""Each crossover condition equals the comparison of the two counts at every small size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ GRID = {"N": np.arange(1, 80)[:, None, None], "d": np.arange(1, 24)[None, :, Non
 
 
 def wins(total: Expr) -> np.ndarray:
-    """Where the count is below the idealised standard attention's, over the grid; its T_c or T_r is `passes`."""
+    """Return where the count is below that of idealised standard attention.
+
+    `passes` stands for the count's T_c or T_r.
+    """
     passes = Symbol("passes", integer=True, positive=True)
     ideal = standard.idealised()
     difference = ideal.reads.count + ideal.writes.count - total.subs({T_c: passes, T_r: passes})
@@ -41,7 +44,7 @@ def test_the_condition_is_the_comparison(module: object, condition: object) -> N
 
 
 def test_the_condition_in_bytes_is_the_comparison_in_bytes() -> None:
-    """Our own standard attention at one read per row and one block: S in fp32, P, Q, K, V and O in fp16."""
+    """Standard attention with one read per row and one block: S in fp32, P, Q, K, V and O in fp16."""
     for n in range(1, 300, 7):
         for head_dim in (1, 16, 64):
             for passes in (1, 2, 5):
@@ -74,7 +77,7 @@ def test_the_first_memory_is_where_the_counts_cross(first: object, module: objec
 
 
 def test_as_n_grows_the_first_memory_is_the_asymptotic_one() -> None:
-    """Within one block of 3 d^2 + 4 d and 2 d^2; theory's range for d = 64 is 12,289 to 13,057."""
+    """Within one block of 3 d^2 + 4 d and 2 d^2. For d = 64 the theory gives 12,289 to 13,057."""
     for head_dim in (64, 128):
         asymptotic = [evaluate(formula, {"d": head_dim}) for formula in (FLASH1_MEMORY, FLASH2_MEMORY)]
         found = [first(2**20, head_dim) for first in (first_flash1_memory, first_flash2_memory)]

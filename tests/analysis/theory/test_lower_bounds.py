@@ -1,4 +1,4 @@
-"""No execution undercuts a bound that means its constant: searched over blocks that fit, for every algorithm here."""
+"""No algorithm with any blocks that fit in M moves fewer elements than the lower bounds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIZES = ((64, 64), (512, 512), (300, 1000), (1000, 300), (8192, 8192), (2**17, 2
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("head_dim", [2, 16, 64])
 def test_no_execution_that_fits_in_m_undercuts_the_bound(head_dim: int, causal: bool) -> None:
-    """The best blocks with W9 <= M: each power of two for one block beside the largest other block that still fits."""
+    """Each power of two for one block, with the largest other block for which W9 <= M."""
     totals = [module.counts(causal).reads.count + module.counts(causal).writes.count for module in (flash1, flash2)]
     one = 2 ** np.arange(12)
     checked = 0
@@ -53,7 +53,7 @@ def test_no_execution_that_fits_in_m_undercuts_the_bound(head_dim: int, causal: 
 
 
 def test_the_bound_is_not_vacuous() -> None:
-    """FlashAttention-2 order with the best blocks is within 4 (1 + 4 d^2/M) of the explicit bound, as N grows."""
+    """FlashAttention-2 with the best blocks is within 4 (1 + 4 d^2/M) of the explicit bound for large N."""
     n, head_dim, memory = 2**17, 64, 2**16
     bound = lower_bound_elements({"N": n, "N_k": n, "d": head_dim, "M": memory})
     leading = n**2 * head_dim**2 / memory
@@ -67,7 +67,7 @@ def test_the_bound_is_not_vacuous() -> None:
 
 
 def test_square_tiling_respects_the_bound_below_d_squared() -> None:
-    """And beats FlashAttention there, which is why the standard half of Theorem 2 needs M = Omega(d^2)."""
+    """It moves less than FlashAttention there, so the standard half of Theorem 2 needs M = Omega(d^2)."""
     n, head_dim = 4096, 128
     for share, tiled, flash in ((4, 17.0, 18.4), (16, 33, 128)):
         memory = head_dim**2 // share
@@ -109,7 +109,7 @@ def test_saha_ye_regimes_cross_at_d_squared() -> None:
 def test_more_heads_and_processors() -> None:
     values = {"N": 2**16, "N_k": 2**16, "d": 64, "M": 2**16, "e": 2}
     one = lower_bound_elements(values)
-    assert lower_bound_elements(values, heads=8) > 8 * one  # only the last part of all may be cheap
+    assert lower_bound_elements(values, heads=8) > 8 * one  # only the very last part may be cheap
     assert lower_bound_elements(values, processors=5) == one - 4 * values["M"]
     assert lower_bound_elements(values, processors=10**6) == 4 * 2**16 * 64  # never below compulsory
     assert lower_bound_bytes(values) == 2 * one
@@ -124,6 +124,6 @@ def test_every_bound_says_its_condition_and_source() -> None:
 
 @pytest.mark.parametrize(("n", "head_dim", "memory"), [(4096, 64, 2**14), (65536, 128, 2**16), (2048, 64, 777)])
 def test_the_explicit_bound_shown_is_the_one_evaluated(n: int, head_dim: int, memory: int) -> None:
-    """Where it exceeds the compulsory traffic, up to the rounding of its quotient."""
+    """Where the bound exceeds the compulsory traffic, up to the rounding of its quotient."""
     values = {"N": n, "N_k": n, "d": head_dim, "M": memory}
     assert 0 <= lower_bound_elements(values) - leading_term(EXPLICIT, values) < 1

@@ -1,4 +1,4 @@
-"""Fits: exact laws are recovered, intervals cover as often as they claim, and degenerate inputs are refused."""
+"""Power-law fits recover exact laws, have the stated coverage, and refuse degenerate inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from ioaware.analysis.theory.power_law_fit import fit_power_law, student_t
 
 
-def test_an_exact_law_is_recovered_with_a_sliver_of_an_interval() -> None:
+def test_an_exact_law_is_recovered_with_a_narrow_interval() -> None:
     sizes = [512, 1024, 2048, 4096, 8192]
     fit = fit_power_law({"N": sizes}, [3 * n**2 for n in sizes])
     exponent = fit.exponents["N"]
@@ -43,12 +43,12 @@ def test_numbers_beyond_floats_of_64_bits_and_constants() -> None:
     [(0.95, 1, 12.706205), (0.95, 4, 2.776445), (0.95, 10, 2.228139), (0.99, 3, 5.840909), (0.95, 10**6, 1.959966)],
 )
 def test_quantiles_of_student_s_t(confidence: float, degrees: int, quantile: float) -> None:
-    """Against the printed tables."""
+    """Quantiles from printed tables."""
     assert student_t(confidence, degrees) == pytest.approx(quantile, abs=2e-6)
 
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8])
-def test_intervals_cover_the_truth_as_often_as_they_claim(confidence: float) -> None:
+def test_intervals_have_the_stated_coverage(confidence: float) -> None:
     """600 noisy samples of one law: coverage within three standard deviations of the binomial."""
     dice, draws = np.random.default_rng(7), 600
     n, d = (axis.ravel() for axis in np.meshgrid([512, 1024, 2048, 4096], [32, 64, 128]))
@@ -103,6 +103,6 @@ def test_the_interval_of_four_points_by_hand() -> None:
     x = [math.exp(k) for k in range(4)]
     y = [math.exp(k + sign * e) for k, sign in zip(range(4), (1, -1, -1, 1), strict=True)]
     exponent = fit_power_law({"x": x}, y).exponents["x"]
-    half = quantile * math.sqrt(4 * e * e / 2 / 5)  # the squared distances of log x from its mean sum to 5
+    half = quantile * math.sqrt(4 * e * e / 2 / 5)  # the squared deviations of log x sum to 5
     assert exponent.value == pytest.approx(1.0)
     assert exponent.high - exponent.value == pytest.approx(half, rel=1e-6)

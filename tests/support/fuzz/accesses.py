@@ -1,4 +1,4 @@
-"""Random loads, stores and atomics: scalars, rows and tiles, under masks of every shape."""
+"""Random loads, stores and atomics: scalars, rows and tiles under masks of many shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.fuzz.expressions import Scope
 
 
 class Accesses:
-    """Writes accesses as lines of a kernel; no two have the same address."""
+    """Writer of accesses as lines of a kernel. No two have the same address."""
 
     def __init__(self, rng: Random, scope: Scope, line: Callable[[str], None], *, data: bool) -> None:
         self.rng, self.scope, self.line, self.data = rng, scope, line, data
@@ -19,7 +19,7 @@ class Accesses:
         return self.rng.choice(("x", "x", "y"))
 
     def any(self) -> None:
-        """One access of some kind."""
+        """Write one access of a random kind."""
         kinds = (
             self.row,
             self.tile,
@@ -27,18 +27,18 @@ class Accesses:
             self.called,
             self.one_lane,
             self.block,
-            self.described,
-            self.chosen,
+            self.descriptor,
+            self.chosen_pointer,
             self.product,
             self.cube,
-            self.put,
+            self.call,
             self.exchange,
-            self.decided if self.data else self.row,
+            self.data_dependent if self.data else self.row,
         )
         self.rng.choices(kinds, (6, 4, 1.2, 0.5, 0.4, 0.7, 0.4, 0.3, 0.3, 0.4, 0.3, 0.2, 2))[0]()
 
     def place(self, depth: int = 1) -> str:
-        """Where a tile starts: its own constant, and a loop's index so that it cannot be moved out of the loop."""
+        """Return a tile's start: a unique constant, and a loop index that prevents hoisting."""
         self._count += 1
         start = self.scope.integer(depth)
         if self.rng.random() < 0.08:
@@ -47,7 +47,7 @@ class Accesses:
             start += f" + {self.scope.moving[-1]}{self.rng.choice(('', ' * B', ' * 3', ' * n'))}"
         return f"{start} + {self._count * self.rng.choice((1, 8, 64)) + 1000 * self._count}"
 
-    def touch(self, pointer: str, mask: str) -> None:
+    def access(self, pointer: str, mask: str) -> None:
         masked = f", mask={mask}" if mask else ""
         may_add = pointer.startswith(("x +", "y +"))
         kind = self.rng.choices(("load", "store", "add" if may_add else "load"), (5, 4, 1))[0]
@@ -64,10 +64,10 @@ class Accesses:
         self._count += 1
         at = f"at{self._count}"
         self.line(f"{at} = {self.scope.integer(1)} {self.rng.choice(('* B', '* B', ''))} + {spread}")
-        self.touch(f"{self.tensor()} + {self.place()} + {at}{stride}", self.mask(at, "lanes"))
+        self.access(f"{self.tensor()} + {self.place()} + {at}{stride}", self.mask(at, "lanes"))
 
     def mask(self, at: str, lanes: str) -> str:
-        """Over one dimension; empty for none."""
+        """Return a mask over one dimension, or "" for none."""
         if self.rng.random() < 0.2:
             return ""
 
@@ -119,20 +119,20 @@ class Accesses:
             return form.format(r=rows, q=columns, e=end, e2=self.rng.choice(("n", "m", self.scope.integer(1))), p=pitch)
 
         mask = self.joined(test) if self.rng.random() < 0.85 else ""
-        self.touch(f"{self.tensor()} + {self.place()} + {offsets}", mask)
+        self.access(f"{self.tensor()} + {self.place()} + {offsets}", mask)
 
     def through(self, pointer: str, *, two: bool) -> None:
-        """An access through a pointer that is carried around a loop."""
+        """Write an access through a pointer that is carried around a loop."""
         mask = "" if self.rng.random() < 0.3 else f"lanes{'[:, None]' if two else ''} < {self.scope.integer(1)}"
         if self.scope.moving and self.rng.random() < 0.3 and mask:
             mask = f"lanes{'[:, None]' if two else ''} < n - {self.scope.moving[-1]} * B"
         self._count += 1
-        self.touch(f"{pointer} + {1000 * self._count}", mask)
+        self.access(f"{pointer} + {1000 * self._count}", mask)
 
     def scalar(self) -> None:
-        self.touch_scalar(f"{self.tensor()} + {self.place()}", self.scope.test() if self.rng.random() < 0.3 else "")
+        self.access_scalar(f"{self.tensor()} + {self.place()}", self.scope.test() if self.rng.random() < 0.3 else "")
 
-    def touch_scalar(self, pointer: str, mask: str) -> None:
+    def access_scalar(self, pointer: str, mask: str) -> None:
         masked = f", mask={mask}" if mask else ""
         kind = self.rng.choice((f"acc += tl.load({pointer}{masked}).to(tl.float32)", f"tl.store({pointer}, 1.0{masked})"))
         self.line(kind)
@@ -144,7 +144,7 @@ class Accesses:
         self.line(f"acc += total({self.tensor()}, {self.place()}, {self.scope.integer(1)} + {self._count * 1000}, B)")
 
     def block(self) -> None:
-        """A block pointer, moved on in a loop of its own."""
+        """Write accesses through a block pointer that a loop advances."""
         name, index = self.scope.fresh("b"), self.scope.fresh("j")
         checked = self.rng.choice(("(0, 1)", "(0, 1)", "(0,)", "(1,)", "()"))
         self.line(
@@ -159,7 +159,7 @@ class Accesses:
             f"    {name} = tl.advance({name}, ({self.rng.choice(('0', '8', 'C'))}, {self.rng.choice(('16', '16', 'C', 'm'))}))"
         )
 
-    def described(self) -> None:
+    def descriptor(self) -> None:
         name = self.scope.fresh("d")
         self.line(f"{name} = tl.make_tensor_descriptor(out, shape=[n, m], strides=[m, 1], block_shape=[8, 16])")
         at = f"[{self.scope.integer(1)}, {self.scope.integer(1)} + {self.scope.moving[-1] if self.scope.moving else 0}]"
@@ -168,9 +168,9 @@ class Accesses:
         else:
             self.line(f"{name}.store({at}, tl.zeros([8, 16], tl.float32))")
 
-    def chosen(self) -> None:
-        """A pointer that a condition chooses."""
-        self.touch(f"tl.where({self.scope.test()}, x, x + n) + {self.place()} + lanes", self.mask("lanes", "lanes"))
+    def chosen_pointer(self) -> None:
+        """Write an access through a pointer that a condition chooses."""
+        self.access(f"tl.where({self.scope.test()}, x, x + n) + {self.place()} + lanes", self.mask("lanes", "lanes"))
 
     def cube(self) -> None:
         self._count += 1
@@ -180,44 +180,44 @@ class Accesses:
         self.line(f"{c} = tl.arange(0, 8)[None, None, :]")
         mask = self.joined(lambda: f"{self.rng.choice((a, b, c, a, b, f'{a} + {c}'))} < {self.scope.integer(1)}")
         pitch = self.rng.choice((f"({a} * m + {b}) * k + {c}", f"{a} * 16 + {b} * 8 + {c}", f"{a} * n * m + {b} * n + {c}"))
-        self.touch(f"{self.tensor()} + {self.place()} + {pitch}", mask if self.rng.random() < 0.8 else "")
+        self.access(f"{self.tensor()} + {self.place()} + {pitch}", mask if self.rng.random() < 0.8 else "")
 
-    def put(self) -> None:
-        """A call that the compiler leaves a call."""
+    def call(self) -> None:
+        """Write a call that the compiler does not inline."""
         self.line(f"put(out, {self.place()}, {self.scope.computed(1)}, {self.scope.computed(1)})")
 
     def exchange(self) -> None:
         self.line(f"tl.atomic_xchg(out + {self.place()}, 1.0{self.rng.choice(('', f', mask={self.scope.test()}'))})")
 
-    def decided(self) -> None:
-        """An access that loaded integers decide about."""
-        self.rng.choice((self.gathered, self.between, self.lengths, self.changes))()
+    def data_dependent(self) -> None:
+        """Write an access that depends on loaded integers."""
+        self.rng.choice((self.gathered, self.loop_between_loads, self.lengths, self.changes))()
 
-    def between(self) -> None:
-        """A loop between two loaded bounds."""
+    def loop_between_loads(self) -> None:
+        """Write a loop between two loaded bounds."""
         place, index = self.place(), self.scope.fresh("j")
         self.line(f"for {index} in range(tl.load(idx + {place}), tl.load(idx + {place} + {self.rng.choice((1, 1, 2))})):")
         self.line(f"    acc += tl.sum(tl.load({self.tensor()} + {self.place()} + {index} * B + lanes).to(tl.float32))")
 
     def lengths(self) -> None:
-        """A mask of the difference of two loaded integers."""
+        """Write an access masked by the difference of two loaded integers."""
         place = self.place()
         self.line(
             f"tl.store(out + {self.place()} + lanes, 1.0, mask=lanes < tl.load(idx + {place} + 1) - tl.load(idx + {place}))"
         )
 
     def changes(self) -> None:
-        """Lanes whose loaded integer is not that of the next lane."""
+        """Write an access of lanes whose loaded integer differs from that of the next lane."""
         at = f"{self.place()} + lanes"
         self.line(f"tl.store(out + {self.place()} + lanes, 1.0, mask=tl.load(idx + {at}) != tl.load(idx + {at} + 1))")
 
     def gathered(self) -> None:
-        """Lanes that memory sends somewhere, or switches off."""
+        """Write an access whose loaded integers decide addresses or masks."""
         self._count += 1
         rows = f"g{self._count}"
         self.line(f"{rows} = tl.load(idx + {self.place()} + lanes, mask=lanes < {self.scope.integer(1)}, other=0)")
         self.line(f"tl.store(out + {self.place()} + lanes, {rows})")
-        self.touch(
+        self.access(
             f"{self.tensor()} + {self.place()} + {rows} * {self.rng.choice(('8', 'n'))} + lanes", self.mask(rows, "lanes")
         )
 

@@ -1,4 +1,4 @@
-"""Random integer expressions and conditions of what a kernel knows at a place."""
+"""Random integer expressions and conditions from the names in scope."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 
 class Scope:
-    """The integers in sight: `names`; the last of `moving` changes with every iteration of the innermost loop."""
+    """Integers in scope: `names`. The last of `moving` changes in every iteration of the innermost loop."""
 
     def __init__(self, rng: Random, names: Sequence[str]) -> None:
         self.rng, self.names = rng, list(names)
@@ -19,7 +19,7 @@ class Scope:
     @contextmanager
     def inside(self, names: Sequence[str], moving: str) -> Generator[None]:
         before = list(self.names)
-        self.names += [*names, *names]  # what is near is used more
+        self.names += [*names, *names]  # inner names are used more often
         self.moving += [moving] if moving else []
         yield
         self.names = before
@@ -34,11 +34,11 @@ class Scope:
         return str(self.rng.randint(low, high))
 
     def divisor(self) -> str:
-        """Never 0."""
+        """Return a divisor that is never 0."""
         return self.rng.choice(("2", "3", "4", "5", "7", "8", "B", "C", "n", "m", "k"))
 
     def integer(self, depth: int) -> str:
-        """An expression of about this depth, mostly small."""
+        """Return an expression of about this depth, mostly of small value."""
         rng = self.rng
         if depth == 0 or rng.random() < 0.25:
             return self.constant() if rng.random() < 0.2 else rng.choice(self.names)
@@ -63,18 +63,18 @@ class Scope:
         )
 
     def computed(self, depth: int) -> str:
-        """An integer that the kernel does not know before it runs, which a variable may become."""
+        """Return an integer that a variable may become and that is unknown before the kernel runs."""
         return f"{self.rng.choice(self.programs)} * {self.constant(0, 3)} + {self.integer(depth)}"
 
     def test(self) -> str:
-        """A comparison of scalars."""
+        """Return a comparison of scalars."""
         rng, a = self.rng, self.integer(1)
         if rng.random() < 0.25:
             return f"{a} % {rng.choice(('2', '3', 'C', 'k'))} {rng.choice(('==', '!=', '<'))} {self.constant(0, 2)}"
         return f"{a} {rng.choice(('<', '<', '<=', '>', '>=', '==', '!='))} {self.integer(1)}"
 
     def condition(self) -> str:
-        """Of an `if`."""
+        """Return the condition of an `if`."""
         form = self.rng.choices(
             ("{a}", "({a}) and ({b})", "({a}) or ({b})", "not ({a})", "({a}) & ({b})"), (6, 1, 1, 0.5, 0.5)
         )[0]

@@ -1,6 +1,6 @@
-"""Random Triton programs: the text of a module with kernels and the host function that launches them.
+"""Random Triton programs: source text of a module with kernels and a host function.
 
-The same seed gives the same text. Sizes are small numbers, so that every count can be had by running.
+The same seed gives the same text. Sizes are small, so that a program can be run and counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import triton.language as tl
 
 
 def program(seed: int, *, data: bool = False, small: bool = False) -> str:
-    """The text of a module with kernels, and `host(n, m, k, device)` that launches them."""
+    """Return the text of a module with kernels, and `host(n, m, k, device)` that launches them."""
     rng = Random(seed)
     kernels = [Kernel(rng, f"kernel{at}", data=data, small=small) for at in range(rng.choice((1, 1, 1, 1, 2)))]
     return HEAD + "\n\n".join([*_helpers(), *(_kernel(rng, kernel) for kernel in kernels), _host(rng, kernels)]) + "\n"
@@ -64,7 +64,7 @@ DTYPES = ("float32", "float32", "float16", "float64", "bfloat16", "int8", "float
 
 
 def _host(rng: Random, kernels: Sequence[Kernel]) -> str:
-    """Tensors, some of them views that start somewhere in their storage, and a launch for each kernel."""
+    """Return a host function with tensors, views with an offset, and one launch for each kernel."""
     lines = ["def host(n: int = 37, m: int = 11, k: int = 5, device: str = 'cuda'):"]
     for name in ("x", "y"):
         dtype = rng.choice(DTYPES)

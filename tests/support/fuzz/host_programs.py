@@ -1,4 +1,4 @@
-"""Random host functions: caches, first calls, tables, views, branches and data, one kernel launched again and again."""
+"""Random host functions: caches, first calls, tables, views, branches and data around one kernel."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STATEMENTS = (
 
 
 def host_program(seed: int) -> tuple[str, dict[str, int]]:
-    """The text of a module with a function `host(n, m)`, and the sizes to run it at."""
+    """Return the text of a module with a function `host(n, m)`, and the sizes to run it at."""
     draw = random.Random(seed)
     lines = [draw.choice(STATEMENTS) for _ in range(draw.randint(1, 4))]
     sizes = {"n": draw.randint(2, 30), "m": draw.randint(2, 30)}

@@ -1,6 +1,6 @@
 """Random Triton kernels from a small grammar: loops, branches and calls around accesses.
 
-No access is repeated word for word and every loaded value is used, so that the compiler drops none.
+No access is repeated literally and every loaded value is used, so that the compiler removes none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.support.fuzz.expressions import Scope
 
 
 class Kernel:
-    """Writes one kernel: `lines` is its text."""
+    """Writer of one kernel. `lines` is its text."""
 
     def __init__(self, rng: Random, name: str, *, data: bool, small: bool) -> None:
         self.rng, self.name, self.data = rng, name, data
@@ -25,7 +25,7 @@ class Kernel:
         self.accesses = Accesses(rng, self.scope, self.line, data=data)
         self.most_depth = 2 if small else 3
         self.left = rng.randint(1, 2) if small else rng.randint(2, 7)
-        """So many more statements."""
+        """Number of statements still to write."""
         self.write()
 
     def line(self, text: str) -> None:
@@ -33,7 +33,7 @@ class Kernel:
 
     @contextmanager
     def block(self, header: str, *names: str, moving: str = "") -> Generator[None]:
-        """An indented block in which these names are integers; it never stays empty."""
+        """Write an indented block in which these names are integers. It is never left empty."""
         self.line(header)
         before = len(self.lines)
         self.indent += 1
@@ -61,7 +61,7 @@ class Kernel:
         self.line("tl.store(out + pid * 3, acc)")
 
     def renamed(self) -> None:
-        """Another order of the programs, as for groups of tiles."""
+        """Write another order of the programs, as for groups of tiles."""
         if self.rng.random() < 0.3:
             self.grouped()
             return
@@ -70,7 +70,7 @@ class Kernel:
         self.scope.names.append("tile")
 
     def grouped(self) -> None:
-        """Tiles in groups of so many rows, as matrix products have them."""
+        """Write tiles in groups of rows, as matrix products order them."""
         tiles, group = self.rng.choice(("tl.cdiv(m, C)", "m", "4")), self.rng.choice(("2", "3", "C"))
         self.line(f"group = pid // ({group} * {tiles})")
         self.line(f"size = max(min(tl.cdiv(n, B) - group * {group}, {group}), 1)")
@@ -87,7 +87,7 @@ class Kernel:
         if depth >= self.most_depth or self.rng.random() < 0.45:
             plain()
             return
-        carried = (self.carried, self.flagged, self.together)
+        carried = (self.carried, self.flagged, self.carried_pair)
         kind = self.rng.choices(
             (self.loop, self.branch, self.while_loop, self.static_loop, self.persistent, self.walk, *carried),
             (5, 4, 1.5, 0.5, 1, 1.5, 1, 0.3, 0.4),
@@ -153,7 +153,7 @@ class Kernel:
             self.scope.names.append(name)
 
     def branch(self, depth: int) -> None:
-        """With stores inside, and maybe a value that comes out."""
+        """Write a branch with stores, and sometimes a value that it defines."""
         name = self.scope.fresh("v") if self.rng.random() < 0.35 else ""
         if name:
             self.line(f"{name} = {self.scope.computed(1)}")
@@ -170,7 +170,7 @@ class Kernel:
         return (f"if {self.scope.condition()}:", *extra, *(["else:"] if self.rng.random() < 0.5 else []))
 
     def carried(self, depth: int) -> None:
-        """A number carried around a loop, and used in it and behind it."""
+        """Write a number carried around a loop, used in the loop and after it."""
         name, index = self.scope.fresh("c"), self.scope.fresh("i")
         self.line(f"{name} = {self.scope.computed(1)}")
         with self.block(f"for {index} in {self.scope.range()}:", index, name, moving=index):
@@ -181,7 +181,7 @@ class Kernel:
         self.scope.names.append(name)
 
     def flagged(self, depth: int) -> None:
-        """A while whose condition is carried as a flag."""
+        """Write a while loop whose condition is carried as a flag."""
         name, flag, end = self.scope.fresh("w"), self.scope.fresh("f"), self.scope.integer(1)
         self.line(f"{name} = {self.scope.computed(1)}")
         self.line(f"{flag} = {name} < {end}")
@@ -190,8 +190,8 @@ class Kernel:
             self.line(f"{name} += {self.rng.choice(('1', '2', 'C'))}")
             self.line(f"{flag} = {name} < {end}")
 
-    def together(self, depth: int) -> None:
-        """Two numbers carried around a loop, one by the other."""
+    def carried_pair(self, depth: int) -> None:
+        """Write two numbers carried around a loop, one computed from the other."""
         one, other, index = self.scope.fresh("c"), self.scope.fresh("c"), self.scope.fresh("i")
         self.line(f"{one} = {self.scope.computed(1)}")
         self.line(f"{other} = {self.scope.computed(1)}")
@@ -202,7 +202,7 @@ class Kernel:
         self.scope.names += [one, other]
 
     def walk(self, depth: int) -> None:
-        """A pointer that advances in a loop."""
+        """Write a pointer that advances in a loop."""
         name, index, x = self.scope.fresh("p"), self.scope.fresh("i"), self.accesses.tensor()
         shape = self.rng.choice(("lanes", "lanes * k", "lanes[:, None] * n + tl.arange(0, 8)[None, :]"))
         self.line(f"{name} = {x} + {self.scope.integer(1)} * B + {shape}")

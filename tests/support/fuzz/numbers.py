@@ -1,4 +1,4 @@
-"""Integers, tensors and pointers of a kernel in numpy, with Triton's arithmetic: quotients go toward zero."""
+"""Integers, tensors and pointers of a kernel in numpy, with Triton's truncating division."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 
 class Number:
-    """A scalar or a tensor, in as many bits as it takes; what is no integer counts as 0."""
+    """A scalar or a tensor of integers of sufficient width. Anything else is 0."""
 
     def __init__(self, data: Any) -> None:
         self.data: Array = np.asarray(data)
@@ -50,7 +50,7 @@ def number(value: Any) -> Number:
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """Of signed integers as the hardware has it."""
+    """Return the quotient of signed integers as the hardware rounds it."""
     return np.where((a < 0) != (b < 0), -(np.abs(a) // np.abs(b)), np.abs(a) // np.abs(b))
 
 
@@ -79,7 +79,7 @@ for _names, _function in (
 
 
 class Pointer:
-    """Addresses in bytes of elements of so many bytes; `integers` says whether what lies there is integers."""
+    """Byte addresses of elements of `width` bytes. `integers`: whether the elements are integers."""
 
     def __init__(self, addresses: Any, width: int, integers: bool) -> None:
         self.addresses: Array = np.asarray(addresses)

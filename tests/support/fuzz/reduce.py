@@ -1,6 +1,6 @@
-"""Makes a program that derive gets wrong as small as it gets while derive gets it wrong in the same way.
+"""Delta debugging: minimise a program that derive gets wrong, keeping the kind of error.
 
-`python -m fuzz.reduce SEED [data]`, or with a file in the place of the seed; tests/analysis on PYTHONPATH.
+`python -m tests.support.fuzz.reduce SEED|FILE [small] [data]`
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tempfile import TemporaryDirectory
 
 os.environ.setdefault("IOAWARE_CACHE_DIR", "")
 
+from tests.support.fuzz.differential import Verdict, check_program
 from tests.support.fuzz.grammar import program
-from tests.support.fuzz.judge import Verdict, judge
 
 
-def reduced(text: str, still: Callable[[str], bool]) -> str:
-    """The smallest program found by dropping and simplifying one thing after the other for which `still` is true."""
+def minimise(text: str, still: Callable[[str], bool]) -> str:
+    """Return the smallest program for which `still` is true, found by single deletions and simplifications."""
     text = ast.unparse(ast.parse(text))
     progress = True
     while progress:
@@ -37,7 +37,7 @@ def reduced(text: str, still: Callable[[str], bool]) -> str:
 
 
 def _edited(text: str, wanted: int) -> str | None:
-    """The program after its edit of this number; None where there are no more."""
+    """Return the program after edit number `wanted`, or None if there are fewer edits."""
     tree = ast.parse(text)
     for at, edit in enumerate(_edits(tree)):
         if at == wanted:
@@ -47,7 +47,7 @@ def _edited(text: str, wanted: int) -> str | None:
 
 
 def _edits(tree: ast.Module) -> Iterator[Callable[[], object]]:
-    """Large ones first."""
+    """Yield the edits, large ones first."""
     for node in ast.walk(tree):
         for field in ("body", "orelse"):
             block = getattr(node, field, None)
@@ -101,7 +101,7 @@ def _simpler(node: object) -> Iterator[ast.expr]:
 
 
 def same_kind(one: Verdict, other: Verdict) -> bool:
-    """Whether the same count is wrong, or the same error comes."""
+    """Return whether the same count is wrong, or the error has the same type."""
     if one.outcome != other.outcome:
         return False
     if one.outcome == "WRONG":
@@ -123,13 +123,13 @@ def main() -> None:
             nonlocal tried
             tried += 1
             try:
-                return judge(candidate, Path(directory), f"reduced{tried}", seed=int(source) if source.isdigit() else 0)
+                return check_program(candidate, Path(directory), f"reduced{tried}", seed=int(source) if source.isdigit() else 0)
             except Exception as error:
                 return Verdict("invalid", repr(error))
 
         wrong = verdict(text)
         print(wrong.outcome, wrong.why[:300], flush=True)
-        small = reduced(text, lambda candidate: same_kind(wrong, verdict(candidate)))
+        small = minimise(text, lambda candidate: same_kind(wrong, verdict(candidate)))
         print(small)
         print(verdict(small).why[:1500], tried)
 

@@ -1,6 +1,6 @@
-"""Many programs: `python -m fuzz.run FIRST_SEED PROGRAMS [small] [data] [times]`, with tests/analysis on PYTHONPATH.
+"""Statistics of the outcomes of random programs, also after an interrupt.
 
-Says how many ended how, also where it is interrupted.
+`python -m tests.support.fuzz.run FIRST_SEED PROGRAMS [small] [data] [times]`
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 os.environ.setdefault("IOAWARE_CACHE_DIR", "")
 
+from tests.support.fuzz.differential import check_program
 from tests.support.fuzz.grammar import program
-from tests.support.fuzz.judge import judge
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
         for seed in range(first, first + programs):
             text = program(seed, data=data, small=small)
             started = time.process_time()
-            verdict = judge(text, Path(directory), f"program{seed}", seed=seed)
+            verdict = check_program(text, Path(directory), f"program{seed}", seed=seed)
             outcomes[verdict.outcome] += 1
             sectors[verdict.sectors] += 1
             took = time.process_time() - started

@@ -1,4 +1,4 @@
-"""The attention kernels as launches in symbols: N queries, N_k keys, B x H heads, contiguous inputs of one dtype."""
+"""The attention kernels as symbolic launches: N queries, N_k keys, B x H heads, contiguous inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LAYOUTS = ("rows", "heads", "padded", "columns")
 
 
 def strided(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The tensor [B, H, length, d] with the same elements and other strides."""
+    """Return a tensor [B, H, length, d] with the same elements and other strides."""
     if layout == "heads":
         return x.transpose(1, 2).contiguous().transpose(1, 2)
     if layout == "padded":
@@ -33,18 +33,18 @@ def strided(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 @lru_cache(maxsize=512)
 def _text(kernel: Any, signature: tuple[tuple[str, str], ...], constants: tuple[tuple[str, Any], ...]) -> str:
-    """The TTIR, which says nothing of the layout of the inputs."""
+    """Return the TTIR, which does not depend on the layout of the inputs."""
     return ttir(ASTSource(kernel, dict(signature), dict(constants)))
 
 
 @lru_cache(maxsize=512)
 def _analysed(text: str, arguments: tuple[Argument, ...], grid: tuple[Any, ...]) -> KernelTraffic:
-    """A kernel that several configurations launch alike, such as the softmax of every layout of the inputs, once."""
+    """Analyse once a kernel that several configurations launch alike, such as the softmax of every layout."""
     return analyse(text, arguments, grid)
 
 
 class Kernels:
-    """Derives each kernel of a case; the lengths are symbols unless given."""
+    """Derives each kernel of a case. Lengths are symbols unless given."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class Kernels:
         self.rows, self.columns = ceiling(N / block_m), ceiling(kv_len / block_n)
 
     def derive(self, case: str, kv_value: int = 0) -> list[KernelTraffic]:
-        """`kv_value` chooses the softmax of `standard`, which is compiled for a length."""
+        """Derive the launches of a case. `kv_value` chooses the softmax of `standard`, compiled for a length."""
         return getattr(self, case)(kv_value) if case == "standard" else getattr(self, case)()
 
     def _one(self, kernel: Any, grid: tuple[Any, ...], given: dict[str, Any], **constants: Any) -> KernelTraffic:
-        """`given` maps pointers to their type and scalars to their value."""
+        """Derive one kernel. `given` maps pointers to their type and scalars to their value."""
         arguments: list[Argument] = []
         signature = dict.fromkeys(constants, "constexpr")
         for name, value in given.items():
@@ -85,7 +85,7 @@ class Kernels:
         }
 
     def _laid_out(self, name: str, length: Expr) -> tuple[Any, Any, Any, Any]:
-        """Strides of a tensor [B, H, length, d] as `strided` makes them; outputs are contiguous."""
+        """Return the strides of a tensor [B, H, length, d] as `strided` makes them. Outputs are contiguous."""
         d = self.blocks["HEAD_DIM"]
         if name == "o" or self.layout == "rows":
             return H * length * d, length * d, d, 1

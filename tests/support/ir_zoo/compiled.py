@@ -1,4 +1,4 @@
-"""Kernels as the tests need them: one description of a launch, compiled to TTIR for the engine and run for the trace."""
+"""One description of a launch, compiled to TTIR for analysis and run for the trace."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Size = Expr | int
 
 @dataclass(frozen=True)
 class Tensor:
-    """A buffer of so many elements; `fill` makes its contents, zeros otherwise."""
+    """A buffer of `size` elements. `fill` makes its contents, else they are zeros."""
 
     size: Size
     dtype: torch.dtype = torch.float32
@@ -64,7 +64,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Launched:
-    """A launch in symbols, and points to count it at."""
+    """A symbolic launch, and points at which to count it."""
 
     kernel: Any
     arguments: Sequence[Tensor | Described | Size | float]
@@ -115,7 +115,7 @@ def _type(argument: Tensor | Described | Size | float) -> str:
 
 
 def ttir(source: ASTSource) -> str:
-    """The TTIR of a kernel, without the stages after it."""
+    """Compile a kernel to TTIR, without the later stages."""
     backend = make_backend(TARGET)
     options = backend.parse_options(source.parse_options())
     context = ir.context()

@@ -1,4 +1,4 @@
-"""Small kernels, one per construct: what the engine must understand, each with sizes at which it is also run and counted."""
+"""The IR zoo: small kernels, one for each construct, with sizes at which they are run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels by which lanes they touch: masks of every shape, strides, tiles, indices taken apart and put together."""
+"""Kernels with different active lanes: masks, strides, tiles, indices split and joined."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ ZOO["joined"] = Launched(joined, [Tensor(2 * N + 16), Tensor(2 * N + 16), N], [1
 
 @triton.jit
 def decoded(x, out, heads, n, B: tl.constexpr):
-    """Batch and head out of one program index, and a bound that depends on the head."""
+    """Batch and head from one program index, and a bound that depends on the head."""
     pid = tl.program_id(0)
     batch, head = pid // heads, pid % heads
     at = tl.arange(0, B)
@@ -222,7 +222,7 @@ ZOO["widths"] = Launched(
 
 @triton.jit
 def negative(x, n, m, B: tl.constexpr):
-    """Divisions of what may be negative round towards zero."""
+    """Division of possibly negative integers rounds towards zero."""
     pid = tl.program_id(0)
     count = (pid * 5 - n) // m
     rest = (pid * 5 - n) % m

@@ -1,6 +1,6 @@
-"""Kernels by how they loop: bounds from programs and arguments, steps, persistent and while loops, values carried around."""
+"""Kernels with different loops: bounds from programs and arguments, steps, persistent and while loops."""
 
-# ruff: noqa: PIE808 - kernels are written as their users write them
+# ruff: noqa: PIE808 - kernels are written as in user code
 from __future__ import annotations
 
 import triton
@@ -15,7 +15,7 @@ ZOO: dict[str, Launched] = {}
 
 @triton.jit
 def triangular(x, out, n, B: tl.constexpr, C: tl.constexpr):
-    """A causal loop: the later the program, the more it reads."""
+    """A causal loop: later programs read more."""
     pid = tl.program_id(0)
     total = tl.zeros([C], tl.float32)
     for j in range(0, tl.minimum((pid + 1) * B, n), C):
@@ -160,7 +160,7 @@ ZOO["advancing"] = Launched(advancing, [Tensor(N), Tensor(N + 16), N], [2], [{"N
 
 @triton.jit
 def advancing_twice(x, out, n, m, B: tl.constexpr):
-    """Pointers carried through two loops, and a distance that grows."""
+    """Pointers carried through two loops, and an offset that grows."""
     lanes = tl.arange(0, B)
     at = lanes
     gap = 0
@@ -180,7 +180,7 @@ ZOO["advancing_twice"] = Launched(
 
 @triton.jit
 def data_dependent_steps(x, out, n, B: tl.constexpr):
-    """A pointer that goes on by one row or two, as a number decides that no formula follows."""
+    """A pointer that advances by one row or two, decided by a number that no formula follows."""
     lanes = tl.arange(0, B)
     number = 3
     for i in range(n):
@@ -199,7 +199,7 @@ ZOO["data_dependent_steps"] = Launched(
 
 @triton.jit
 def lagging(x, n, B: tl.constexpr):
-    """A mask from the iteration before."""
+    """A mask from the previous iteration."""
     lanes = tl.arange(0, B)
     before = 3
     for i in range(n):
@@ -229,7 +229,7 @@ ZOO["split_k"] = Launched(
 
 @triton.jit
 def convolution(x, w, out, n, taps, B: tl.constexpr):
-    """Windows that overlap and reach over both ends."""
+    """Overlapping windows that extend over both ends."""
     at = tl.program_id(0) * B + tl.arange(0, B)
     total = tl.zeros([B], tl.float32)
     for t in range(taps):

@@ -1,4 +1,4 @@
-"""Kernels at the edges of what is usual: ranges that go down or never run, odd masks, indices by bits and remainders."""
+"""Kernels at the edges: descending or empty ranges, unusual masks, indices by bits and remainders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ZOO["step_from_outside"] = Launched(
 
 @triton.jit
 def stairs(x, n, m, B: tl.constexpr):
-    """A triangle in steps of three inside, of two outside."""
+    """A triangle in steps of three in the inner and two in the outer loop."""
     for i in range(0, tl.program_id(0) + 1, 3):
         for j in range(i, n, 2):
             tl.store(x + (i * n + j) * B + tl.arange(0, B), 1.0, mask=tl.arange(0, B) < m)
@@ -66,7 +66,7 @@ ZOO["upper_half"] = Launched(
 
 @triton.jit
 def by_parity(x, y, out, n, B: tl.constexpr):
-    """Either branch reads another tensor, and so many rows."""
+    """Each branch reads another tensor and another number of rows."""
     lanes = tl.arange(0, B)
     if tl.program_id(0) % 3 == 1:
         value = tl.load(x + tl.program_id(0) * B + lanes, mask=lanes < n)
@@ -83,7 +83,7 @@ ZOO["by_parity"] = Launched(
 
 @triton.jit
 def every_other(x, out, n):
-    """One lane at a time, and the sum of a row by one store."""
+    """One lane at a time, with the sum of a row in one store."""
     total = 0.0
     for i in range(n):
         if i % 2 == 0:
@@ -98,7 +98,7 @@ ZOO["every_other"] = Launched(
 
 @triton.jit
 def either_or(x, out, n, m, B: tl.constexpr):
-    """A mask of a union, and its opposite."""
+    """A union as a mask, and its complement."""
     at = tl.program_id(0) * B + tl.arange(0, B)
     mask = (at < n) | (at >= m)
     tl.store(out + at, tl.load(x + at, mask=mask), mask=~mask)
@@ -124,7 +124,7 @@ ZOO["every_third"] = Launched(
 
 @triton.jit
 def by_bits(x, out, n, B: tl.constexpr):
-    """Rows by shifts and masks of bits."""
+    """Rows from shifts and bit masks."""
     pid = tl.program_id(0)
     row, column = pid >> 2, pid & 3
     at = (row * 4 + column) * B + tl.arange(0, B)
@@ -166,7 +166,7 @@ ZOO["swizzled_2d"] = Launched(
 
 @triton.jit
 def toward_zero(x, out, G: tl.constexpr, B: tl.constexpr):
-    """Division and remainder of what may be negative are C's."""
+    """Division and remainder of possibly negative integers truncate as in C."""
     shifted = tl.program_id(0) - 3
     at = (shifted // 2 + 2) * B + tl.arange(0, B)
     tl.store(out + at, tl.load(x + at, mask=tl.arange(0, B) < shifted % 4 + 3))
@@ -197,7 +197,7 @@ ZOO["window"] = Launched(
 
 @triton.jit
 def until_flag(x, n, m, B: tl.constexpr):
-    """A while whose condition is carried as a flag."""
+    """A while loop whose condition is carried as a flag."""
     i = 0
     more = n > 0
     while more:
@@ -213,7 +213,7 @@ ZOO["until_flag"] = Launched(
 
 @triton.jit
 def pointer_down(x, out, n, B: tl.constexpr):
-    """A pointer that goes down, block by block."""
+    """A pointer that descends block by block."""
     at = x + (tl.cdiv(n, B) - 1) * B + tl.arange(0, B)
     left = n - (tl.cdiv(n, B) - 1) * B
     for i in range(tl.cdiv(n, B)):
@@ -228,7 +228,7 @@ ZOO["pointer_down"] = Launched(pointer_down, [Tensor(N), Tensor(N + 16), N], [1]
 
 @triton.jit
 def never(x, n, m, B: tl.constexpr):
-    """A range that runs for some programs only."""
+    """A range that is empty for some programs."""
     for i in range(tl.program_id(0) * 3, n - m):
         tl.store(x + i * B + tl.arange(0, B), 1.0)
 
@@ -296,7 +296,7 @@ ZOO["shares_of_k"] = Launched(
 
 @triton.jit
 def halves(x, out, n, B: tl.constexpr):
-    """A row as two halves that are read apart and written together."""
+    """A row read as two halves and written at once."""
     lanes = tl.arange(0, B)
     low = tl.load(x + tl.program_id(0) * n + lanes, mask=lanes < n // 2)
     high = tl.load(x + tl.program_id(0) * n + n // 2 + lanes, mask=lanes < n - n // 2)

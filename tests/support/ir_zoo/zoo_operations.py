@@ -1,6 +1,6 @@
-"""Kernels by what they do beside: branches, calls, atomics, descriptors, addresses from memory, and whole algorithms."""
+"""Kernels with other operations: branches, calls, atomics, descriptors, gathers, whole algorithms."""
 
-# ruff: noqa: PIE808, SIM108 - kernels are written as their users write them
+# ruff: noqa: PIE808, SIM108 - kernels are written as in user code
 from __future__ import annotations
 
 import torch
@@ -20,7 +20,7 @@ def matmul(
     a, b, c, m, n, k, stride_am, stride_bk,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Grouped order, operands that wrap around, pointers that advance, and what is left of k as the mask."""
+    """Grouped order, operands that wrap around, advancing pointers, and a mask for the remainder of k."""
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(m, BM), tl.cdiv(n, BN)
     group = pid // (GROUP * tiles_n)
@@ -122,7 +122,7 @@ ZOO["chosen_pointer"] = Launched(
 
 @triton.jit(noinline=True)
 def _called(x, at, n):
-    """A function that stays one in the IR."""
+    """A function that is not inlined."""
     first = tl.load(x + at)
     if at < n:
         first += tl.load(x + n)
@@ -156,7 +156,7 @@ ZOO["atomics"] = Launched(atomics, [Tensor(N, I32), Tensor(1, I32), Tensor(N), N
 
 @triton.jit
 def layer_norm(x, w, out, rows, columns, B: tl.constexpr):
-    """Three passes over a row."""
+    """Three passes over each row."""
     row = x + tl.program_id(0) * columns
     mean = tl.zeros([B], tl.float32)
     for start in range(0, columns, B):
@@ -242,7 +242,7 @@ ZOO["host_descriptors"] = Launched(
 
 @triton.jit
 def gather(table, index, out, width, B: tl.constexpr):
-    """Rows that memory names: which addresses is unknown, how many lanes is not."""
+    """Rows given by loaded indices: the addresses are unknown, the number of lanes is known."""
     row = tl.load(index + tl.program_id(0))
     lanes = tl.arange(0, B)
     values = tl.load(table + row * width + lanes, mask=lanes < width)

@@ -1,4 +1,4 @@
-"""Kernels whose programs share tiles among themselves, each in another way."""
+"""Kernels with different assignments of tiles to programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ZOO: dict[str, Launched] = {}
 
 @triton.jit
 def serpentine(x, n, B: tl.constexpr):
-    """Every program counts how many tiles are its own."""
+    """Each program computes its number of tiles."""
     tiles = tl.cdiv(n, B)
     for i in range(tl.cdiv(tiles - tl.program_id(0), tl.num_programs(0))):
         at = (i * tl.num_programs(0) + tl.program_id(0)) * B + tl.arange(0, B)
@@ -28,18 +28,21 @@ ZOO["serpentine"] = Launched(
 
 @triton.jit
 def paired(x, n, m, B: tl.constexpr):
-    """Tiles in pairs, the longest with the shortest, as a causal mask asks for; of an odd number the middle is alone."""
+    """Tiles in pairs, the longest with the shortest, as under a causal mask.
+
+    The middle one of an odd number has no partner.
+    """
     tiles = tl.cdiv(n, B)
     pairs = tl.cdiv(tiles, 2)
     for i in range(tl.cdiv(pairs * m - tl.program_id(0), tl.num_programs(0)) * 2):
-        hand = (i // 2) * tl.num_programs(0) + tl.program_id(0)
-        pair = hand % pairs
+        item = (i // 2) * tl.num_programs(0) + tl.program_id(0)
+        pair = item % pairs
         tile = tiles - 1 - pair
         if i % 2 == 1:
             tile = pair if pair < tile else tiles
         at = tile * B + tl.arange(0, B)
         for j in range(tl.minimum(tile + 1, tiles)):
-            tl.store(x + (hand // pairs * n + at) * tiles + j, 1.0, mask=at < n)
+            tl.store(x + (item // pairs * n + at) * tiles + j, 1.0, mask=at < n)
 
 
 ZOO["paired"] = Launched(
@@ -50,7 +53,7 @@ ZOO["paired"] = Launched(
 
 @triton.jit
 def grouped(x, m, n, T: tl.constexpr, GROUP: tl.constexpr):
-    """The persistent matmul's order: the row within a group is what is left of the tile itself."""
+    """The persistent matmul's order. The row within a group is the remainder of the tile index itself."""
     high, wide = tl.cdiv(m, T), tl.cdiv(n, T)
     for tile in range(tl.program_id(0), high * wide, tl.num_programs(0)):
         first = tile // (GROUP * wide) * GROUP
@@ -67,30 +70,30 @@ ZOO["grouped"] = Launched(
 
 
 @triton.jit
-def to_and_fro(x, n, m, B: tl.constexpr):
-    """The longest of all rows first; who had the longer ones of a round has the shorter ones of the next."""
+def serpentine_longest_first(x, n, m, B: tl.constexpr):
+    """Rows in order of falling length, assigned in serpentine order."""
     blocks = tl.cdiv(n, B)
     rounds = blocks * m // tl.num_programs(0)
     left = blocks * m - rounds * tl.num_programs(0)
     last = tl.program_id(0) if rounds % 2 == 0 else tl.num_programs(0) - 1 - tl.program_id(0)
     for t in range(rounds + (last < left).to(tl.int32)):
-        seat = tl.program_id(0) if t % 2 == 0 else tl.num_programs(0) - 1 - tl.program_id(0)
-        tile = t * tl.num_programs(0) + seat
+        position = tl.program_id(0) if t % 2 == 0 else tl.num_programs(0) - 1 - tl.program_id(0)
+        tile = t * tl.num_programs(0) + position
         block = blocks - 1 - tile // m
         at = block * B + tl.arange(0, B)
         for j in range(block + 1):
             tl.store(x + ((tile % m) * n + at) * blocks + j, 1.0, mask=at < n)
 
 
-ZOO["to_and_fro"] = Launched(
-    to_and_fro, [Tensor(M * N * ceiling(N / 16)), N, M], [Min(5, M * ceiling(N / 16))],
+ZOO["serpentine_longest_first"] = Launched(
+    serpentine_longest_first, [Tensor(M * N * ceiling(N / 16)), N, M], [Min(5, M * ceiling(N / 16))],
     [{"N": 1, "M": 1}, {"N": 16, "M": 4}, {"N": 40, "M": 2}, {"N": 64, "M": 3}, {"N": 70, "M": 6}], {"B": 16},
 )  # fmt: skip
 
 
 @triton.jit
-def forth_twice(x, n, B: tl.constexpr):
-    """Look serpentine, but never reverse, while the last round is assigned as if reversed: some tiles are left out."""
+def false_serpentine(x, n, B: tl.constexpr):
+    """The last round is assigned as in serpentine order, but no round is reversed: some tiles are left out."""
     tiles = tl.cdiv(n, B)
     rounds = tiles // tl.num_programs(0)
     left = tiles - rounds * tl.num_programs(0)
@@ -100,14 +103,14 @@ def forth_twice(x, n, B: tl.constexpr):
         tl.store(x + at, 1.0, mask=at < n)
 
 
-ZOO["forth_twice"] = Launched(
-    forth_twice, [Tensor(N), N], [Min(5, ceiling(N / 16))], [{"N": 1}, {"N": 77}, {"N": 16 * 8}, {"N": 81}], {"B": 16}
+ZOO["false_serpentine"] = Launched(
+    false_serpentine, [Tensor(N), N], [Min(5, ceiling(N / 16))], [{"N": 1}, {"N": 77}, {"N": 16 * 8}, {"N": 81}], {"B": 16}
 )
 
 
 @triton.jit
-def rounds_and_rest(x, n, B: tl.constexpr, PROGRAMS: tl.constexpr):
-    """Every program has so many tiles, the first ones one more, and goes on from the one it had last."""
+def whole_rounds_and_remainder(x, n, B: tl.constexpr, PROGRAMS: tl.constexpr):
+    """Each program has a fixed number of tiles, the first ones one more, and steps on from its last tile."""
     tiles = tl.cdiv(n, B)
     mine = tiles // PROGRAMS
     if tl.program_id(0) < tiles % PROGRAMS:
@@ -119,15 +122,15 @@ def rounds_and_rest(x, n, B: tl.constexpr, PROGRAMS: tl.constexpr):
         tl.store(x + at, tl.load(x + at, mask=at < n), mask=at < n)
 
 
-ZOO["rounds_and_rest"] = Launched(
-    rounds_and_rest, [Tensor(N), N], [Min(5, ceiling(N / 16))],
+ZOO["whole_rounds_and_remainder"] = Launched(
+    whole_rounds_and_remainder, [Tensor(N), N], [Min(5, ceiling(N / 16))],
     [{"N": 1}, {"N": 77}, {"N": 160}, {"N": 81}, {"N": 90}], {"B": 16, "PROGRAMS": 5},
 )  # fmt: skip
 
 
 @triton.jit
-def begins_anew(x, out, n, m, k, B: tl.constexpr):
-    """A counter that begins anew, and a pointer that jumps when it does: rows first .. n - 1 of each of k heads."""
+def counter_reset(x, out, n, m, k, B: tl.constexpr):
+    """A counter is reset and a pointer jumps: rows first .. n - 1 of each of k heads."""
     first = tl.minimum(tl.program_id(0), n - 1)
     i = first
     at = x + first * B + tl.arange(0, B)
@@ -140,7 +143,7 @@ def begins_anew(x, out, n, m, k, B: tl.constexpr):
             at += first * B
 
 
-ZOO["begins_anew"] = Launched(
-    begins_anew, [Tensor(16 * N * K), Tensor(16 * N), N, M, K], [G],
+ZOO["counter_reset"] = Launched(
+    counter_reset, [Tensor(16 * N * K), Tensor(16 * N), N, M, K], [G],
     [{"N": 5, "M": 9, "K": 3, "G": 4}, {"N": 2, "M": 16, "K": 1, "G": 6}, {"N": 1, "M": 3, "K": 4, "G": 2}], {"B": 16},
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A test that was simplified says of every value what the inequality says that it was made of."""
+"""A simplified condition has the truth value of the inequality that it was made from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Polynomials: atoms of one key are one object, as long as they say the same."""
+"""Interned atoms of polynomials: equal atoms are one object while they are in use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_truth_value_is_not_the_number_of_the_same_name() -> None:
     assert poly(number) * poly(number) != poly(number)
 
 
-def test_atoms_that_nobody_uses_are_forgotten() -> None:
+def test_unused_atoms_are_released() -> None:
     before = len(module._atoms)
     kept = [Symbol(f"only_here_{at}") for at in range(100)]
     assert len(module._atoms) == before + len(kept)

@@ -1,4 +1,4 @@
-"""What a proof says is never negative is not, at any size and index: random expressions of floors, minima and remainders."""
+"""Proven inequalities hold at every size and index, for random expressions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = [(1, 1), (3, 1), (1, 7), (8, 8), (9, 33), (40, 5), (17, 64)]
 
 @st.composite
 def expressions(draw: st.DrawFn, place: Poly, lane: Poly, group: int, wide: Poly, high: Poly) -> Poly:
-    """Parts of what a swizzle computes, and of what it does not, put together at random."""
+    """Draw random combinations of the terms of a swizzled tile order, and of others."""
     height = least(high - group * floor_div(place, group * wide), poly(group))
     column = floor_div(mod(place, group * wide), height)
     row = group * floor_div(place, group * wide) + mod(place, height)
@@ -34,7 +34,7 @@ def expressions(draw: st.DrawFn, place: Poly, lane: Poly, group: int, wide: Poly
 
 @settings(max_examples=400, derandomize=True, deadline=None)
 @given(data=st.data(), group=st.integers(1, 5), depth=st.sampled_from([5, PATIENT]))
-def test_a_proof_is_right(data: st.DataObject, group: int, depth: int) -> None:
+def test_proven_expressions_are_never_negative(data: st.DataObject, group: int, depth: int) -> None:
     high, wide = floor_div(M + 7, poly(8)), floor_div(N + 7, poly(8))
     place, lane = Symbol("t", ZERO, high * wide - 1), Symbol("lane0", ZERO, poly(7))
     value = data.draw(expressions(poly(place), poly(lane), group, wide, high))
@@ -48,8 +48,8 @@ def test_a_proof_is_right(data: st.DataObject, group: int, depth: int) -> None:
                 assert found.min() >= 0, (claim, m, n)
 
 
-def test_a_tile_of_a_swizzle_lies_in_the_tensor() -> None:
-    """Where n is a multiple of the tiles, every column of every tile is below n: what makes a wrapped address plain."""
+def test_columns_of_a_swizzled_tile_lie_in_the_tensor() -> None:
+    """Where the tile size divides n, every column is below n, and an address modulo n equals the address."""
     units = poly(Symbol("u", ONE))
     high = floor_div(M + 127, poly(128))
     place, lane = poly(Symbol("t", ZERO, high * units - 1)), poly(Symbol("lane0", ZERO, poly(127)))
@@ -62,8 +62,11 @@ def test_a_tile_of_a_swizzle_lies_in_the_tensor() -> None:
 
 @settings(max_examples=200, derandomize=True, deadline=None)
 @given(data=st.data(), group=st.integers(1, 5))
-def test_what_always_holds_is_not_refuted(data: st.DataObject, group: int) -> None:
-    """And what never holds is: remainders are not negative, a clip is never more than its size."""
+def test_true_inequalities_have_no_counterexample(data: st.DataObject, group: int) -> None:
+    """True inequalities have no counterexample: remainders are not negative, a clip is at most its size.
+
+    Their negations have one.
+    """
     high, wide = floor_div(M + 7, poly(8)), floor_div(N + 7, poly(8))
     place, lane = Symbol("t", ZERO, high * wide - 1), Symbol("lane0", ZERO, poly(7))
     any_number = data.draw(expressions(poly(place), poly(lane), group, wide, high))

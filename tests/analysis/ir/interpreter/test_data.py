@@ -1,4 +1,4 @@
-"""What memory decides: lanes that are still exact, bounds, named unknowns, and notes that say which line and why."""
+"""Data-dependent accesses: exact lanes, bounds, named unknowns, and notes with line and reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ I32 = torch.int32
 
 @triton.jit
 def bounded_by_memory(x, out, lengths, B: tl.constexpr):
-    """A length that each program loads: the loop's bound."""
+    """Each program loads the bound of its loop."""
     pid = tl.program_id(0)
     n = tl.load(lengths + pid)
     total = tl.zeros([B], tl.float32)
@@ -42,7 +42,7 @@ def test_a_loaded_bound_is_a_named_unknown() -> None:
     traced = launched.trace({"G": 3}).requested
     assert traced is not None
     assert derived.read_bytes.evaluate({"G": 3, unknown: 21}) == traced.read_bytes
-    assert derived.write_bytes.evaluate({"G": 3}) == traced.write_bytes  # what does not depend on it stays a number
+    assert derived.write_bytes.evaluate({"G": 3}) == traced.write_bytes  # writes do not depend on the unknown
 
 
 @triton.jit
@@ -95,13 +95,13 @@ def test_a_spinning_lock_counts_its_iterations_as_an_unknown() -> None:
     assert unknown.startswith("iterations@test_data.py:")
     traced = launched.trace({"N": 3}).requested
     assert traced is not None
-    assert derived.atomic_bytes.evaluate({"N": 3, unknown: 0}) == traced.atomic_bytes  # no program waits in the interpreter
+    assert derived.atomic_bytes.evaluate({"N": 3, unknown: 0}) == traced.atomic_bytes  # interpreted programs never wait
     assert derived.write_bytes.evaluate({"N": 3}) == traced.write_bytes
 
 
 @triton.jit
 def paged(cache, table, out, width, B: tl.constexpr):
-    """A block table: the addresses come from memory, the lanes do not."""
+    """A block table: addresses come from memory, masks do not."""
     pages = tl.load(table + tl.arange(0, B))
     at = pages[:, None] * width + tl.arange(0, B)[None, :]
     inside = tl.arange(0, B)[None, :] < width

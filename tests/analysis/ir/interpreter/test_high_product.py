@@ -1,4 +1,4 @@
-"""The high half of a product, and the divisions that kernels make of it."""
+"""High halves of products, and the divisions by a constant that kernels make of them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def test_a_number_times_an_inverse_is_a_division(d: Poly) -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(a=st.integers(0, 2**32 - 1), b=st.integers(0, 2**32 - 1))
-def test_any_other_is_the_high_half(a: int, b: int) -> None:
+def test_any_other_product_is_its_high_half(a: int, b: int) -> None:
     found = high_product(N, D)
     assert found is not None
     assert evaluate(to_sympy(found), {"n": a, "d": b}) == (a * b) >> 32
 
 
-def test_what_may_be_negative_has_no_rule() -> None:
+def test_possibly_negative_factors_have_no_rule() -> None:
     assert high_product(N - 5, D) is None

@@ -1,4 +1,4 @@
-"""Inline assembly: adds to global memory by hand are counted, and what the text does not tell is refused, never left out."""
+"""Inline assembly: reductions to global memory are counted, and unknown instructions are refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def launched(asm: tl.constexpr, constraints: str, pack: int) -> Launched:
 @pytest.mark.parametrize(
     ("asm", "constraints", "pack"), [(ONE_BY_ONE, SINGLE, 1), (KEPT, SINGLE, 1), (FOUR_AT_ONCE, PACKED, 4)]
 )
-def test_each_element_is_added_to_once_an_execution(asm: tl.constexpr, constraints: str, pack: int) -> None:
+def test_each_execution_adds_once_to_each_element(asm: tl.constexpr, constraints: str, pack: int) -> None:
     derived = launched(asm, constraints, pack).derive()
     assert derived.exact
     assert derived.atomic_bytes.evaluate({"G": 5}) == 5 * 3 * 64 * 4
@@ -56,7 +56,7 @@ def test_each_element_is_added_to_once_an_execution(asm: tl.constexpr, constrain
 
 
 @pytest.mark.parametrize(("asm", "constraints", "pack"), [(TWICE, SINGLE, 1), (FOUR_AT_ONCE, PACKED, 8)])
-def test_what_the_text_does_not_tell_is_refused(asm: tl.constexpr, constraints: str, pack: int) -> None:
+def test_assembly_with_unknown_accesses_is_refused(asm: tl.constexpr, constraints: str, pack: int) -> None:
     if pack == 8:
         constraints = ",".join(["=r"] * 8 + ["l"] * 8 + ["r"] * 8)
     with pytest.raises(UsageError, match="assembly whose accesses"):
@@ -64,7 +64,7 @@ def test_what_the_text_does_not_tell_is_refused(asm: tl.constexpr, constraints: 
 
 
 @pytest.mark.parametrize("asm", [ROUNDED, SHARED])
-def test_assembly_that_leaves_global_memory_alone_adds_nothing(asm: tl.constexpr) -> None:
+def test_assembly_without_global_memory_adds_nothing(asm: tl.constexpr) -> None:
     derived = Launched(computes, [Tensor(64 * G)], [G], [], {"B": 64, "ASM": asm.value}).derive()
     assert derived.atomic_bytes.evaluate({"G": 5}) == 0
     assert derived.read_bytes.evaluate({"G": 5}) == derived.write_bytes.evaluate({"G": 5}) == 5 * 64 * 4

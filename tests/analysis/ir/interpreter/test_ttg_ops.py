@@ -1,4 +1,4 @@
-"""Gluon kernels, from TTGIR: plain and asynchronous copies, TMA, partitions of warps, counted by hand."""
+"""Gluon kernels from TTGIR: plain and asynchronous copies, TMA and warp partitions, counted by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TILE = "tensordesc<fp32[32,32],NVMMASharedLayout(swizzle_byte_width=128, element
 
 
 def newest(module: Any, *names: str) -> Any:
-    """The first of these names that works: Triton 3.9 keeps the older ones to say that they are gone."""
+    """Return the first of these names that works. Triton 3.9 keeps removed names as stubs that raise."""
     return next(getattr(module, name) for name in names if hasattr(module, name))
 
 

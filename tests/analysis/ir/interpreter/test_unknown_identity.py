@@ -1,4 +1,4 @@
-"""Two loaded values are one unknown only where pointer, offset, mask and memory are the same."""
+"""Two loaded values are one unknown only if pointer, offset, mask and memory are the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ G = symbols("G")
 
 
 def steps(n: int) -> torch.Tensor:
-    """Offsets of rows of 5 elements."""
+    """Return offsets of rows of 5 elements."""
     return 5 * torch.arange(n)
 
 
@@ -119,7 +119,7 @@ def through_another_argument(p, q, out, B: tl.constexpr):
 
 @triton.jit
 def rounded(x, out, B: tl.constexpr):
-    """Integers made of floats are other numbers in other lanes and programs."""
+    """Integers converted from floats differ between lanes and programs."""
     at = tl.program_id(0) * B + tl.arange(0, B)
     n = tl.load(x + at).to(tl.int32)
     tl.store(out + at, 1.0, mask=n < 1)
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Launched, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_number_that_is_exact_is_what_runs(name: str) -> None:
+def test_counts_that_depend_on_data_are_not_exact(name: str) -> None:
     launched, written = CASES[name]
     derived = launched.derive()
     traced = launched.trace({"G": 3}).requested
@@ -153,7 +153,7 @@ def test_a_number_that_is_exact_is_what_runs(name: str) -> None:
     count = derived.write_bytes
     unknowns = count.symbols - {"G"}
     least: Size = count.evaluate({"G": 3, **dict.fromkeys(unknowns, 0)})
-    assert unknowns or least >= written  # a formula in names, or the most that there can be
+    assert unknowns or least >= written  # a formula with unknowns, or an upper bound
 
 
 def test_a_name_shows_the_offset_where_a_line_loads_twice() -> None:
@@ -183,7 +183,7 @@ def same_value(p, out, B: tl.constexpr):
     tl.store(out + b * B + tl.arange(0, B), 1.0, mask=tl.arange(0, B) < n)
 
 
-def test_arguments_that_share_memory_are_written_together() -> None:
+def test_a_store_through_one_argument_changes_the_memory_of_another() -> None:
     launched = Launched(through_another_argument, [Tensor(1, I32), Tensor(1, I32), OUT], [1], [], {"B": 16})
     arguments = [Pointer("p"), Pointer("q"), Pointer("out")]
     apart = analyse(launched.text(), arguments, (1,))

@@ -1,4 +1,4 @@
-"""Stores that leave gaps in their sectors are remarked upon: counters merge or split what they write."""
+"""Stores that leave gaps within sectors get a note, since counters merge or split such writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rotated(x, out, STEP: tl.constexpr, B: tl.constexpr):
 
 
 @pytest.mark.parametrize(("step", "in_part"), [(1, False), (2, True), (4, True), (8, False)])
-def test_a_gap_within_a_sector_is_remarked_upon(step: int, in_part: bool) -> None:
+def test_a_gap_within_a_sector_gets_a_note(step: int, in_part: bool) -> None:
     derived = Launched(rotated, [Tensor(64 * G), Tensor(64 * G + 8)], [G], [], {"STEP": step, "B": 16}).derive()
     assert derived.exact
     notes = [note for note in derived.notes if "written in part" in note]

@@ -1,4 +1,4 @@
-"""Changes of index, and rewritings for readers, against brute force: swizzles, joined grids, shares of rows, clips."""
+"""Changes of summation index keep the sum: swizzles, flattened grids, shares of rows, clips."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tiles(length: Poly, size: int) -> Poly:
 
 
 def clip(length: Poly, size: int, tile: Poly) -> Poly:
-    """The part of a tile that lies inside."""
+    """Return the part of a tile that lies inside the length."""
     return greatest(ZERO, least(poly(size), length - size * tile))
 
 
@@ -52,7 +52,7 @@ def check(closed: Poly, body: Poly, index: Symbol, low: Poly, high: Poly) -> Non
 def test_the_order_of_tiles_does_not_change_their_sum(
     group: int, blocks: tuple[int, int], whole: bool, power: tuple[int, int]
 ) -> None:
-    """Triton's grouped order, with the remainder taken of the tile itself or of its place in the group."""
+    """Triton's grouped order, with the remainder taken of the tile or of its place in the group."""
     rows, columns = tiles(M, blocks[0]), tiles(N, blocks[1])
     tile = Symbol("t", ZERO, rows * columns - 1)
     place, in_group = poly(tile), group * columns
@@ -68,19 +68,19 @@ def test_the_order_of_tiles_does_not_change_their_sum(
 
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(
-    turn=st.integers(1, 9), times=st.integers(0, 4), start=st.integers(-9, 30), low=st.integers(-5, 9), size=st.integers(1, 9)
+    period=st.integers(1, 9), times=st.integers(0, 4), start=st.integers(-9, 30), low=st.integers(-5, 9), size=st.integers(1, 9)
 )
-def test_a_full_turn_starts_anywhere(turn: int, times: int, start: int, low: int, size: int) -> None:
-    high = poly(low + turn * times)
+def test_a_whole_period_may_start_anywhere(period: int, times: int, start: int, low: int, size: int) -> None:
+    high = poly(low + period * times)
     index = Symbol("i", poly(low), high - 1)
-    body = clip(N, size, mod(poly(index) + start + M, poly(turn)))
+    body = clip(N, size, mod(poly(index) + start + M, poly(period)))
     check(sum_over(body, index, poly(low), high), body, index, poly(low), high)
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(programs=st.integers(1, 140), share=st.integers(1, 9), rest=st.integers(0, 3), fixed=st.booleans())
-def test_rows_shared_by_programs_are_all_rows(programs: int, share: int, rest: int, fixed: bool) -> None:
-    """`rows_per_program = cdiv(rows, programs)`, or a number that was computed from other rows and leaves some out."""
+def test_row_shares_of_all_programs_sum_to_all_rows(programs: int, share: int, rest: int, fixed: bool) -> None:
+    """`rows_per_program = cdiv(rows, programs)`, or a fixed share that leaves some rows out."""
     each = poly(share) if fixed else tiles(M, programs)
     index = Symbol("pid", ZERO, poly(programs - 1))
     start = each * poly(index)
@@ -97,8 +97,8 @@ GRID = [Symbol(f"pid_{axis}", ZERO) for axis in range(3)]
 
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(data=st.data(), order=st.permutations([0, 1, 2]))
-def test_axes_used_as_one_index_are_one(data: st.DataObject, order: list[int]) -> None:
-    """Flattened and regrouped grids, summed program by program."""
+def test_axes_used_as_one_index_are_flattened(data: st.DataObject, order: list[int]) -> None:
+    """Flattened and regrouped grids. The expected sum is taken program by program."""
     sizes = [data.draw(st.sampled_from([tiles(M, 16), tiles(N, 8), poly(4), poly(1)])) for _ in range(3)]
     axes = [Symbol(f"pid_{axis}", ZERO, size - 1) for axis, size in enumerate(sizes)]
     inner, outer, other = order
@@ -123,7 +123,7 @@ def test_axes_used_as_one_index_are_one(data: st.DataObject, order: list[int]) -
 
 @st.composite
 def parts(draw: st.DrawFn) -> Poly:
-    """a M + b N + c, and minima and maxima of such, nested twice at most."""
+    """Draw a M + b N + c, or minima and maxima of such terms, nested at most twice."""
     plain = draw(st.integers(-3, 3)) * M + draw(st.integers(-3, 3)) * N + draw(st.integers(-70, 70))
     for _ in range(draw(st.integers(0, 2))):
         other = draw(st.integers(-3, 3)) * M + draw(st.integers(-70, 70))
@@ -134,7 +134,7 @@ def parts(draw: st.DrawFn) -> Poly:
 
 @settings(max_examples=120, derandomize=True, deadline=None)
 @given(a=parts(), b=parts(), c=parts(), times=st.integers(-3, 3))
-def test_a_rewriting_keeps_the_value(a: Poly, b: Poly, c: Poly, times: int) -> None:
+def test_simplification_keeps_the_value(a: Poly, b: Poly, c: Poly, times: int) -> None:
     for value, build in (
         (lambda x, y, z: min(x, y) * times + z, lambda x, y, z: least(x, y) * times + z),
         (lambda x, y, z: max(0, min(x, y - z)) + z * times, lambda x, y, z: greatest(ZERO, least(x, y - z)) + z * times),
@@ -153,8 +153,8 @@ def test_a_rewriting_keeps_the_value(a: Poly, b: Poly, c: Poly, times: int) -> N
 @pytest.mark.parametrize("after", [0, 1])
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(sizes=st.tuples(st.integers(0, 70), st.integers(0, 70)), slope=st.integers(-3, 3), constant=st.integers(-70, 70))
-def test_clips_that_meet_are_one(after: int, sizes: tuple[int, int], slope: int, constant: int) -> None:
-    """max(0, min(a, x)) + max(0, min(b, x - a)), and the same with a gap between them, which stays two."""
+def test_adjacent_clips_are_merged(after: int, sizes: tuple[int, int], slope: int, constant: int) -> None:
+    """max(0, min(a, x)) + max(0, min(b, x - a)). With a gap between them, the two clips stay apart."""
     rest = M + slope * N + constant
     both = greatest(ZERO, least(poly(sizes[0]), rest)) + greatest(ZERO, least(poly(sizes[1]), rest - sizes[0] - after))
     for m, n in SIZES:

@@ -1,4 +1,4 @@
-"""Closed forms of sums equal the sums, term by term, for random bodies and bounds: clips, tiles, lines, digits, products."""
+"""Closed forms of sums equal term-by-term sums for random bodies and bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ small = st.integers(-9, 9)
 
 @st.composite
 def affine(draw: st.DrawFn, index: Poly) -> Poly:
-    """a index + b N + c."""
+    """Draw a index + b N + c."""
     return draw(st.sampled_from([-16, -5, -1, 0, 1, 3, 8])) * index + draw(st.sampled_from([-1, 0, 1])) * N + draw(small)
 
 

@@ -1,4 +1,4 @@
-"""Constructed evidence: what every source would report of kernels that do exactly what theory says."""
+"""Constructed evidence: observations that equal the theory exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ioaware.sweep.points import make_point
 
 
 def perfect(source: Source, target: str, **params: ParamValue) -> Observation:
-    """An observation equal to its prediction, its output within tolerance."""
+    """Return an observation equal to its prediction, with its output within tolerance."""
     seen = observe(Result(source, target, make_point(source, target, params).params))
     observed = replace(seen.predicted, source=source, check=Check(1e-7, 1e-5))
     return replace(seen, observed=observed)
@@ -23,13 +23,13 @@ def perfect(source: Source, target: str, **params: ParamValue) -> Observation:
 
 @pytest.fixture(scope="session")
 def evidence() -> Evidence:
-    """Everything the theorems need, and nothing measured."""
+    """Return traces and predictions for all claims, without measurements."""
     return Evidence({need: perfect(need.source, need.target, **dict(need.params)) for need in every_need()})
 
 
 @pytest.fixture(scope="session")
 def measured() -> Callable[..., Observation]:
-    """A perfect measurement: `measured("flash1", seq_len=4096)`."""
+    """Return a function that makes perfect measurements: `measured("flash1", seq_len=4096)`."""
     return lambda target, **params: perfect("measure", target, **params)
 
 
@@ -38,7 +38,7 @@ Change = Callable[[Observation], Observation | None]
 
 @pytest.fixture(scope="session")
 def altered(evidence: Evidence) -> Callable[[str, Change], Evidence]:
-    """The evidence with one case's answers changed; None drops an answer."""
+    """Return a function that changes the observations of one case. A change to None drops the observation."""
 
     def alter(target: str, change: Change) -> Evidence:
         answers: dict[Need, Observation] = {}

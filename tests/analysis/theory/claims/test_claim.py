@@ -1,4 +1,4 @@
-"""Verdicts fail closed: what is wrong fails, what is missing or NaN never holds."""
+"""Verdicts fail closed: wrong numbers fail, missing ones and NaN never hold."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_tolerance_is_relative_and_reached_from_both_sides():
     assert judge_comparisons("b", "near", outside, tolerance=1e-3).verdict == "fails"
 
 
-def test_the_worst_point_is_named():
+def test_the_point_of_largest_deviation_is_named():
     part = judge_comparisons("a", "equal", [row(10, 11, "N=8"), row(10, 20, "N=16"), row(10, 10, "N=32")], unit="bytes")
     assert part.observed == "2 differ; N=16: 20 against 10 bytes"
 

@@ -1,4 +1,4 @@
-"""Powers beside theory: exact data hold, others fail, and what cannot be fitted never holds."""
+"""Fitted exponents: exact data hold, other exponents fail, and impossible fits never hold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_exact_power_holds_and_another_fails():
     assert one(samples, expected=1.9, judged=False).verdict == "not judged"
 
 
-def test_powers_of_several_variables_are_told_apart():
+def test_powers_of_several_variables_are_separated():
     samples: list[Sample] = [({"N": n, "d": d, "M": m}, n**2 * d**2 / m) for n in SIZES for d in (16, 32) for m in (512, 1024)]
     rows = list(fit_exponents("bytes", {"N": 2, "d": 2, "M": -1}, samples))
     assert [(row.variable, row.verdict, row.points) for row in rows] == [

@@ -1,4 +1,4 @@
-"""Theorem 1 on constructed evidence: what follows theory holds, and each part turns when its number does."""
+"""Theorem 1 on constructed evidence: exact data hold, and each wrong number fails its part."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_one_missing_run_is_inconclusive(evidence: Evidence):
 
 
 def test_one_output_without_a_check_leaves_its_part_open(evidence: Evidence):
-    """However many others were checked."""
+    """Even if all other outputs are checked."""
     need = next(need for need in evidence.answers if need.target == "flash1")
     answers = {**evidence.answers, need: observed(evidence.answers[need], check=None)}
     assert verdicts(theorem1.judge(Evidence(answers)), "a") == {"holds", "inconclusive"}
@@ -76,7 +76,9 @@ def test_a_run_that_failed_is_inconclusive_and_says_why(evidence: Evidence):
         ({"extra_memory_bytes": None}, "c", "inconclusive"),
     ],
 )
-def test_each_part_turns(altered: Callable[..., Evidence], change: dict[str, object], part: str, verdict: str):
+def test_each_wrong_number_changes_its_part(
+    altered: Callable[..., Evidence], change: dict[str, object], part: str, verdict: str
+):
     claim = theorem1.judge(altered("flash1", lambda seen: observed(seen, **change)))
     assert claim.verdict == verdict
     assert verdict in verdicts(claim, part)
@@ -84,7 +86,7 @@ def test_each_part_turns(altered: Callable[..., Evidence], change: dict[str, obj
 
 @pytest.mark.parametrize(("field", "part"), [("flops", "b"), ("extra_memory_bytes", "c")])
 @pytest.mark.parametrize("off", [-1, 1])
-def test_one_too_many_or_too_few_fails(altered: Callable[..., Evidence], field: str, part: str, off: int):
+def test_a_count_off_by_one_fails(altered: Callable[..., Evidence], field: str, part: str, off: int):
     claim = theorem1.judge(altered("flash2", lambda seen: observed(seen, **{field: getattr(seen.observed, field) + off})))
     assert claim.verdict == "fails"
     assert verdicts(claim, part) == {"fails", "holds"}

@@ -1,4 +1,4 @@
-"""Theorem 2 on constructed evidence: counts, measurements, powers and bounds each turn the verdict when they are off."""
+"""Theorem 2 on constructed evidence: wrong counts, exponents or bounds change the verdict."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parts(claim: Claim, part: str) -> dict[str, str]:
 
 
 def campaign(measured: Measured) -> Iterator[Observation]:
-    """What a GPU would be asked: N, head_dim and blocks varied."""
+    """Yield measurements with N, head_dim and blocks varied."""
     for target in ("standard", "flash1", "flash2"):
         for seq_len in (4096, 8192, 16384):
             for head_dim in (64, 128):
@@ -76,7 +76,7 @@ def test_bytes_moved_by_atomics_count(altered: Callable[..., Evidence]):
 
 
 def test_bytes_that_grow_otherwise_fail_even_if_they_were_predicted(altered: Callable[..., Evidence]):
-    """A cubic count that trace and prediction agree on."""
+    """A cubic count on which trace and prediction agree."""
 
     def cubic(seen: Observation) -> Observation:
         requested = Traffic(seen.values["N"] ** 3 * seen.values["d"], 0)
@@ -115,7 +115,7 @@ def test_the_l1_may_only_take_requests_away(evidence: Evidence, measured: Measur
 def test_the_l1_shares_tiles_between_programs_but_holds_only_so_much(
     evidence: Evidence, measured: Measured, factor: float, verdict: str
 ):
-    """Of standard attention's reads at N = 4096, d = 64, those of Q and K that were made before are a fifth."""
+    """A fifth of standard attention's reads at N = 4096, d = 64 are repeated reads of Q and K."""
     records = [*campaign(measured), scaled(measured("standard", seq_len=4096, head_dim=64), reads=factor)]
     assert theorem2.judge(Evidence(evidence.answers, records)).verdict == verdict
 
@@ -142,12 +142,12 @@ def test_spilled_registers_are_named_and_not_compared(evidence: Evidence, measur
     assert any(note.startswith("Not compared, measure flash2") for note in claim.evidence["notes"])
 
 
-def test_nothing_but_points_the_l1_helps_decides_nothing(evidence: Evidence, measured: Measured):
+def test_points_served_by_the_l1_alone_decide_nothing(evidence: Evidence, measured: Measured):
     assert theorem2.judge(Evidence(evidence.answers, [measured("flash1", seq_len=512)])).verdict == "inconclusive"
 
 
 def test_measurements_that_grow_otherwise_fail(evidence: Evidence, measured: Measured):
-    """Off by less than the tolerance at every point, but with N: the powers are what catches a cubic term."""
+    """The deviation stays below the tolerance at every point but grows with N. Only the exponents show a cubic term."""
     records = [scaled(seen, reads=(seen.values["N"] / 4096) ** 0.1) for seen in campaign(measured)]
     claim = theorem2.judge(Evidence(evidence.answers, records))
     failed = {(row["quantity"], row["variable"]) for row in claim.evidence["exponents"] if row["verdict"] == "fails"}
@@ -169,7 +169,7 @@ def test_a_record_without_counters_is_no_evidence(evidence: Evidence, measured: 
 
 
 def test_few_measurements_give_the_power_of_n_or_none(evidence: Evidence, measured: Measured):
-    """One d and one block leave the powers of d and M open; two sizes leave that of N open too."""
+    """One d and one block leave the exponents of d and M open. Two sizes leave that of N open too."""
     for sizes, variables in (((4096, 8192, 16384), {"N"}), ((4096, 8192), set[str]())):
         records = [measured("flash1", seq_len=seq_len) for seq_len in sizes]
         claim = theorem2.judge(Evidence(evidence.answers, records))

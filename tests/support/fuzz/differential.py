@@ -1,4 +1,7 @@
-"""One program before derive: its formulas against the counts of running it, at points that derive did not see."""
+"""Differential test of derive: formulas of one program against the reference interpreter.
+
+Points differ from the one at which the program is derived.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from typing import Any
 from ioaware.derivation.derive import Derived, derive
 from ioaware.errors import UsageError
 from ioaware.targets.target import load_target
-from tests.support.fuzz.plain import Tally, TooLongError, count
+from tests.support.fuzz.reference_interpreter import Tally, TooLongError, count
 
 BYTES = ("read_bytes", "write_bytes", "atomic_bytes", "flops")
 SECTORS = ("read_sector_bytes", "write_sector_bytes")
@@ -44,12 +47,12 @@ class SlowError(Exception):
 
 
 @contextmanager
-def at_most(seconds: int) -> Generator[None]:
+def time_limit(seconds: int) -> Generator[None]:
     def late(*_: object) -> None:
         raise SlowError
 
     before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, seconds)  # of the processor's time
+    signal.setitimer(signal.ITIMER_PROF, seconds)  # seconds of CPU time
     try:
         yield
     finally:
@@ -58,7 +61,7 @@ def at_most(seconds: int) -> Generator[None]:
 
 
 def load(text: str, directory: Path, name: str) -> ModuleType:
-    """The program as a module; Triton reads its source from the file."""
+    """Import the program as a module. Triton reads its source from the file."""
     path = directory / f"{name}.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(name, path)
@@ -70,25 +73,25 @@ def load(text: str, directory: Path, name: str) -> ModuleType:
     return module
 
 
-def judge(text: str, directory: Path, name: str, *, points: int = 5, seed: int = 0) -> Verdict:
-    """What derive makes of a program."""
+def check_program(text: str, directory: Path, name: str, *, points: int = 5, seed: int = 0) -> Verdict:
+    """Return the verdict on a program."""
     module = load(text, directory, name)
     try:
-        with at_most(SECONDS):
-            return examine(module.host, points_of(Random(seed), points))
+        with time_limit(SECONDS):
+            return check_host(module.host, sample_points(Random(seed), points))
     except SlowError:
         return Verdict("slow", traceback.format_exc())
     finally:
         del sys.modules[name]
 
 
-def points_of(rng: Random, points: int) -> list[dict[str, int]]:
+def sample_points(rng: Random, points: int) -> list[dict[str, int]]:
     chosen = [{"n": rng.choice(POOL), "m": rng.choice(POOL[:-4]), "k": rng.choice(POOL[:-6])} for _ in range(points)]
     return [{"n": 37, "m": 11, "k": 5}, *chosen]
 
 
-def examine(host: Callable[..., object], points: list[dict[str, int]]) -> Verdict:
-    """Derived at the first of the points, compared at all of them."""
+def check_host(host: Callable[..., object], points: list[dict[str, int]]) -> Verdict:
+    """Derive at the first point and compare at all points."""
     counts: list[tuple[dict[str, int], Tally]] = []
     for point in points:
         try:
@@ -106,15 +109,15 @@ def examine(host: Callable[..., object], points: list[dict[str, int]]) -> Verdic
         raise
     except Exception:
         return Verdict("CRASH", traceback.format_exc())
-    return compared(derived, counts)
+    return compare(derived, counts)
 
 
-def compared(derived: Derived, counts: list[tuple[dict[str, int], Tally]]) -> Verdict:
-    """The formulas at each point where they are said to hold."""
+def compare(derived: Derived, counts: list[tuple[dict[str, int], Tally]]) -> Verdict:
+    """Compare the formulas at each point where their conditions hold."""
     sectors = "unknown" if None in (derived.formulas.read_sector_bytes, derived.formulas.write_sector_bytes) else "bound"  # type: ignore[union-attr]
     if all(kernel.sectors_exact for kernel in derived.kernels if kernel):
         sectors = "exact"
-    compared = 0
+    points = 0
     for point, tally in counts:
         try:
             why = _difference(derived, point, tally, exact_sectors=sectors == "exact")
@@ -128,8 +131,8 @@ def compared(derived: Derived, counts: list[tuple[dict[str, int], Tally]]) -> Ve
             return Verdict("CRASH", traceback.format_exc(), sectors)
         if why:
             return Verdict("WRONG", f"{why} at {point}\n" + "\n".join(derived.notes), sectors)
-        compared += 1
-    if not compared:
+        points += 1
+    if not points:
         return Verdict("skipped", "it holds at no point")
     return Verdict("equal" if derived.exact else "inexact", reasons(derived), sectors)
 
@@ -140,7 +143,7 @@ def reasons(derived: Derived) -> str:
 
 
 def _difference(derived: Derived, point: Mapping[str, int], tally: Tally, *, exact_sectors: bool) -> str:
-    """The first count that is not what it is said to be; empty for none."""
+    """Describe the first wrong count. A bound is wrong below the true count. Return "" for none."""
     known = {name: value for name, value in point.items() if name in (derived.symbols or {})}
     if any(derived.params[name] != value for name, value in point.items() if name not in known):
         return ""

@@ -1,4 +1,4 @@
-"""A launch of the tests by plain interpretation of its IR, with the contents of its integer tensors."""
+"""Execution of a zoo launch by the concrete interpreter of the IR, with its integer tensors' contents."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ioaware.analysis.ir.concrete.tally import Memory, Tally
 from tests.support.ir_zoo.compiled import Described, Launched, Tensor, number
 
 
-def plain_run(launched: Launched, values: Mapping[str, int]) -> Tally:
-    """What the launch requests at these sizes. Descriptors made on the host are not among its arguments."""
+def concrete_run(launched: Launched, values: Mapping[str, int]) -> Tally:
+    """Return what the launch requests at these sizes. No argument may be a descriptor made on the host."""
     given: list[Any] = []
     memory = Memory([], [])
     for argument in launched.arguments:

@@ -1,7 +1,7 @@
-"""Triton's language in plain numpy, which counts what a kernel asks of memory and holds no memory: a second opinion.
+"""Reference interpreter: Triton's language in numpy, which counts accesses and holds no memory.
 
-Neither Triton's compiler nor its interpreter takes part, nor anything of ioaware: the kernel's own Python function runs with
-`tl` replaced. Floats are all 0; what is loaded of integers is made of the address, so that data can decide about a kernel.
+It uses neither Triton's compiler and interpreter nor ioaware. The kernel's Python function runs with `tl` replaced.
+Loaded floats are 0. Loaded integers are computed from the address, so that data can decide accesses.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MAX_ACCESSES = 2500
 
 
 class TooLongError(Exception):
-    """The kernel does more than a test should wait for."""
+    """The kernel makes more accesses or steps than a test may run."""
 
 
 @dataclass
 class Tally:
-    """What the launches of a host function ask for, in bytes; `data`: whether an integer was loaded."""
+    """Bytes requested by the launches of a host function. `data`: whether an integer was loaded."""
 
     read_bytes: int = 0
     write_bytes: int = 0
@@ -40,7 +40,7 @@ class Tally:
     steps: int = 0
 
     def count(self, kind: str, pointer: Pointer, mask: Any) -> np.ndarray:
-        """One execution of an access; the lanes that are active."""
+        """Count one execution of an access and return its active lanes."""
         self.step()
         self.accesses += 1
         active = np.broadcast_to(True if mask is None else number(mask).data.astype(bool), pointer.addresses.shape)
@@ -64,7 +64,7 @@ class Tally:
 
 
 class Block:
-    """A block pointer or a tensor descriptor at a place: lanes outside the tensor along `checked` are not touched."""
+    """A block pointer or descriptor at a position. Lanes outside the tensor along `checked` are masked."""
 
     def __init__(self, base: Pointer, shape: Sequence[Any], strides: Sequence[Any], at: Sequence[Any], block: Sequence[int]):
         self.base, self.shape, self.strides, self.at, self.block = base, shape, strides, tuple(map(number, at)), block
@@ -81,7 +81,7 @@ class Block:
 
 
 def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> SimpleNamespace:
-    """`triton.language` for one program."""
+    """Return `triton.language` for one program."""
 
     def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Sequence[int] = (), **_: Any) -> Number:
         if isinstance(pointer, Block):
@@ -143,8 +143,8 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
     )  # fmt: skip
 
 
-class PlainKernel:
-    """Stands for a `JITFunction`: a launch runs the programs one after the other and counts."""
+class ReferenceKernel:
+    """Replacement of a `JITFunction` whose launch runs the programs in order and counts."""
 
     def __init__(self, kernel: JITFunction[Any], tally: Tally) -> None:
         self.kernel, self.tally = kernel, tally
@@ -157,7 +157,7 @@ class PlainKernel:
             arguments = {name: _argument(value, name in constants) for name, value in names.items()}
             for program in itertools.product(*map(range, sizes)):
                 self.tally.step()
-                _plain(self.kernel.fn, language(self.tally, program, sizes))(**arguments)
+                _with_language(self.kernel.fn, language(self.tally, program, sizes))(**arguments)
 
         return launch
 
@@ -170,8 +170,8 @@ def _argument(value: Any, constant: bool) -> Any:
     return value if constant else Number(value)
 
 
-def _plain(function: Any, tl: SimpleNamespace) -> Any:
-    """The kernel's own function, in a world where `tl` is the language above."""
+def _with_language(function: Any, tl: SimpleNamespace) -> Any:
+    """Return the kernel's function with `tl` replaced by the language above."""
     world: dict[str, Any] = {}
     for name, value in function.__globals__.items():
         is_device_code = isinstance(value, JITFunction)
@@ -181,12 +181,12 @@ def _plain(function: Any, tl: SimpleNamespace) -> Any:
 
 
 def count(host: Callable[..., object], **params: int) -> Tally:
-    """What the launches of a host function ask for at these parameters. Raises `TooLongError`."""
+    """Return the bytes that the launches of a host function request. Raise `TooLongError`."""
     tally = Tally()
     world = dict(host.__globals__)
     for name, value in world.items():
         if isinstance(value, JITFunction):
-            world[name] = PlainKernel(value, tally)
+            world[name] = ReferenceKernel(value, tally)
     plain = FunctionType(host.__code__, world, host.__name__, host.__defaults__)
     with np.errstate(all="ignore"):
         plain(**params, device="meta")

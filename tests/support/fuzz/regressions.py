@@ -1,4 +1,4 @@
-"""What random programs were reduced to where derive once was wrong: kernels, each with the host function that launches it."""
+"""Reduced random programs for which derive was wrong, each a kernel and its host function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-FOUND: list[Callable[..., object]] = []
+REGRESSIONS: list[Callable[..., object]] = []
 
 
 @triton.jit
@@ -17,7 +17,7 @@ def empty_rows_kernel(x, n, m):
     tl.store(x + rows * m + columns, 1.0, mask=(rows < n) & (columns < m))
 
 
-@FOUND.append
+@REGRESSIONS.append
 def empty_rows(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
     """Tiles that lie wholly beyond the last column: rows without lanes share no sectors."""
     empty_rows_kernel[(k,)](torch.empty(4096, device=device), n, m)
@@ -33,9 +33,9 @@ def counted_up_kernel(x, out, k):
     tl.store(out + tl.program_id(0), acc)
 
 
-@FOUND.append
+@REGRESSIONS.append
 def counted_up(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """A view that starts anywhere, walked by a while: a loop's turn is no length that may be whole sectors."""
+    """A while loop over a view with any offset. Its trip count is not a length of whole sectors."""
     x, out = torch.empty(2, 4096, device=device), torch.empty(4096, device=device)
     counted_up_kernel[(m,)](x[1][k:], out, n)
 
@@ -46,9 +46,9 @@ def overlapping_kernel(x, k):
     tl.store(x + rows + columns, 1.0, mask=columns < k)
 
 
-@FOUND.append
+@REGRESSIONS.append
 def overlapping(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """A sum over min(8, k - 4 pid) lanes, which may be less than none: its terms are not that many times one of them."""
+    """A sum over min(8, k - 4 pid) lanes, which may be negative, so it is not that many times one term."""
     overlapping_kernel[(n,)](torch.empty(4096, device=device, dtype=torch.float16)[k:], k)
 
 
@@ -58,9 +58,9 @@ def decided_case_kernel(x, n, m):
     tl.store(x + lanes, 1.0, mask=lanes == tl.where(m < 0, 9, n))
 
 
-@FOUND.append
+@REGRESSIONS.append
 def decided_case(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """A choice that the sign of a parameter decides, when the formula is written down."""
+    """A choice that the sign of a parameter decides when the formula is written."""
     decided_case_kernel[(k,)](torch.empty(4096, device=device), n, m)
 
 
@@ -73,7 +73,7 @@ def from_elsewhere_kernel(x):
         start = 1
 
 
-@FOUND.append
+@REGRESSIONS.append
 def from_elsewhere(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
     """[pid, 1) and [1, 2) are not [pid, 2) where pid is beyond 1."""
     from_elsewhere_kernel[(n,)](torch.empty(4096, device=device))
@@ -90,9 +90,9 @@ def bits_kernel(x, n, m):
         tl.store(x + i * 8 + lanes, 1.0, mask=(lanes | 2) < n)
 
 
-@FOUND.append
+@REGRESSIONS.append
 def bits(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """Bits of numbers that may be negative, and casts that lose or add some."""
+    """Bitwise operations on possibly negative numbers, and casts that drop or add bits."""
     bits_kernel[(n,)](torch.empty(4096, device=device), k, m)
 
 
@@ -104,7 +104,7 @@ def sliding_kernel(x, n, m):
         across += i
 
 
-@FOUND.append
+@REGRESSIONS.append
 def sliding(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """A sum of indices carried around a loop: halves of squares, and the larger of them and 0."""
+    """A sum of indices carried around a loop: halves of squares, and their maximum with 0."""
     sliding_kernel[(k,)](torch.empty(4096, device=device), n, m)
