@@ -36,6 +36,7 @@ from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
+from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.loading import failing_line, first_line
@@ -246,9 +247,10 @@ class HostRunner:
 @contextmanager
 def _environment() -> Generator[Any]:
     """Give host code a fake GPU, send its prints to stderr, and restore the random state."""
-    with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, DropGenerators():
+    with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, torch_settings_restored():
         _random.manual_seed(0)
-        yield stand_in
+        with DropGenerators():
+            yield stand_in
 
 
 def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:

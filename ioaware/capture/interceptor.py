@@ -41,6 +41,8 @@ jit: Any = _jit
 interpreter: Any = _interpreter
 
 TORCH = str(Path(torch.__file__).parent)
+ASK_FOR_HOST_CODE = tuple(str(Path(TORCH) / name) for name in ("__init__.py", "amp/autocast_mode.py", "utils/checkpoint.py"))
+"""Files of torch that hand the device on (`get_default_device`) or act on tensors of the GPU alone (`custom_fwd`)."""
 STORAGE_SPACING = 2**44
 """Bytes between the fake addresses of storages. They are never read; the alignment is that of CUDA's allocator."""
 
@@ -50,7 +52,7 @@ def _reported_device(tensor: Any) -> torch.device:
     asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
     if tensor.fake_mode.in_kernel_invocation:
         return torch.device("meta")
-    return tensor.fake_device if TORCH in asks else CUDA
+    return tensor.fake_device if TORCH in asks and asks not in ASK_FOR_HOST_CODE else CUDA
 
 
 class Interceptor:

@@ -14,12 +14,14 @@ from typing import Any
 
 import torch
 import torch.autograd as autograd
+import torch.utils.checkpoint as checkpoint
 from torch._library.triton import set_wrap_triton_enabled
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as _torch_device
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
+from ioaware.fakegpu.autocast import autocast_on_cpu
 from ioaware.fakegpu.cubin import resources
 
 CPU = torch.device("cpu")
@@ -32,6 +34,8 @@ SHARED_BYTES_PER_BLOCK, SHARED_BYTES_PER_SM, REGISTERS = 232_448, 233_472, 65_53
 THREADS, BLOCK_THREADS, WARP = 2048, 1024, 32
 CAPABILITY = (9, 0)
 CUDA_VERSION = "12.8"
+CUDNN_VERSION = 91002
+"""That of torch's wheels for CUDA 12.8: nvidia-cudnn-cu12 9.10.2."""
 NAME = "NVIDIA H200"
 
 
@@ -85,14 +89,18 @@ def cuda_on_cpu() -> Generator[StandIn]:
     """
     stand_in = StandIn()
     mode = _Redirect()
-    with Patches() as patches, mode, set_wrap_triton_enabled(False):
+    with Patches() as patches, mode, set_wrap_triton_enabled(False), autocast_on_cpu():
         for name, value in _torch_cuda(stand_in).items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, value)
         for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
             patches.set(torch.cuda.nvtx, name, _always(None))
         patches.set(torch.version, "cuda", CUDA_VERSION)
+        patches.set(torch.backends.cuda, "is_built", _always(value=True))
+        patches.set(torch.backends.cudnn, "is_available", _always(value=True))
+        patches.set(torch.backends.cudnn, "version", _always(CUDNN_VERSION))
         patches.set(torch, "Generator", _Generator)
+        patches.set(checkpoint, "_allowed_determinism_checks_to_fns", {"default": _metadata, "none": _always(None)})
         _follow_into_backward(mode, patches)
         _replace_driver(stand_in, patches)
         yield stand_in
@@ -145,6 +153,11 @@ class _Redirect(TorchFunctionMode):
             named["device"] = named.get("device") or CPU
         convert = _named_on_cpu if func is _Tensor.to else on_cpu
         return func(*map(convert, args), **named)
+
+
+def _metadata(tensor: torch.Tensor) -> dict[str, Any]:
+    """Return what a checkpoint's recomputation has to agree in: not the device, which C++ code sees as the CPU."""
+    return {"shape": tensor.shape, "dtype": tensor.dtype}
 
 
 class _Generator(torch.Generator):

@@ -17,6 +17,7 @@ from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
 from ioaware.fakegpu.storages import AllocationTracker
+from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.result import Check, Launch, ParamValue, Result, total
 from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.module_state import module_state_restored
@@ -84,6 +85,7 @@ class _Tracer:
             redirect_stdout(sys.stderr),
             _random.fork_rng(devices=[]),
             cuda_on_cpu() as stand_in,
+            torch_settings_restored(),
             interpret_kernels(self._launch, self._autotune, self._progress),
         ):
             _random.manual_seed(SEED)
