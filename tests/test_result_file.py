@@ -133,7 +133,7 @@ def test_no_number_is_infinite(field: str, number: str) -> None:
 @pytest.mark.parametrize(
     "old", ['"target":"flash2"', '"read_bytes":100', '"sm_clock_mhz":1980', '"tolerance":0.001', '"causal":true']
 )
-def test_a_key_that_stands_twice_is_refused(old: str) -> None:
+def test_a_duplicate_key_is_refused(old: str) -> None:
     line = encode(RESULT)
     assert old in line
     with pytest.raises(DataError, match="twice"):

@@ -1,4 +1,4 @@
-"""The grid of points: the shapes the goals speak of, their FLOPs and bytes, and what cannot be asked for."""
+"""The grid of attention points: shapes of the goals, FLOPs, bytes, and refused options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_decode_reads_256_mb_or_more_and_has_grouped_heads_and_several_rows() ->
     assert not any(p.causal for p in points)
 
 
-def test_everything_is_all_three_passes() -> None:
+def test_the_default_grid_has_all_three_passes() -> None:
     assert [p.what for p in grid()] == [what for what in PASSES for _ in range(45 if what == "decode" else 36)]
 
 
@@ -60,7 +60,7 @@ def test_flops_and_bytes_as_papers_count_them() -> None:
         ({"passes": ["decode"], "causal": True}, "no point"),
     ],
 )
-def test_what_no_point_can_have_is_refused_by_name(options: dict, word: str) -> None:
+def test_impossible_options_are_refused_by_name(options: dict, word: str) -> None:
     with pytest.raises(UsageError) as refused:
         grid(**options)
     assert word in refused.value.what
@@ -69,7 +69,7 @@ def test_what_no_point_can_have_is_refused_by_name(options: dict, word: str) -> 
 def test_a_point_survives_its_record() -> None:
     for point in grid():
         assert Point.of(point.to_dict()) == point
-    assert grid()[0].to_dict()["pass"] == "forward"  # noqa: S105 - no password
+    assert grid()[0].to_dict()["pass"] == "forward"  # noqa: S105 - a forward pass, no password
 
 
 @pytest.mark.parametrize(

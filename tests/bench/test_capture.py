@@ -1,4 +1,4 @@
-"""Capturing: on a GPU, and on a fake one that remembers what was destroyed while it captured."""
+"""CUDA graph capture: no garbage collection during a capture, on a GPU and on a fake one."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def frequent_collections() -> Generator[None]:
 
 
 class Cycle:
-    """Garbage that only a collection finds."""
+    """A reference cycle, which only the garbage collector frees."""
 
-    def __init__(self, kept: Any, died: list[bool] | None = None, graph: Any = None) -> None:
-        self.me, self.kept, self.died, self.graph = self, kept, died, graph
+    def __init__(self, attachment: Any, deleted_while_capturing: list[bool] | None = None, graph: Any = None) -> None:
+        self.me, self.attachment, self.deleted_while_capturing, self.graph = self, attachment, deleted_while_capturing, graph
 
     def __del__(self) -> None:
-        if self.died is not None:
-            self.died.append(self.graph.capturing)
+        if self.deleted_while_capturing is not None:
+            self.deleted_while_capturing.append(self.graph.capturing)
 
 
 class FakeGraph:
@@ -70,11 +70,11 @@ def fake_device() -> Device:
 
 
 def test_nothing_is_collected_while_a_graph_is_captured() -> None:
-    died: list[bool] = []
+    deleted_while_capturing: list[bool] = []
 
     def run() -> tuple[torch.Tensor, ...]:
         for _ in range(20):
-            Cycle([], died, FakeGraph)
+            Cycle([], deleted_while_capturing, FakeGraph)
         return (torch.ones(1),)
 
     with frequent_collections():
@@ -82,11 +82,11 @@ def test_nothing_is_collected_while_a_graph_is_captured() -> None:
         assert gc.isenabled()
         gc.collect()
     assert sample.captured
-    assert len(died) >= 40  # once to see how long it takes, once captured
-    assert not any(died)
+    assert len(deleted_while_capturing) >= 40  # one run for its duration, one captured
+    assert not any(deleted_while_capturing)
 
 
-def test_collecting_goes_on_as_it_was() -> None:
+def test_the_state_of_the_collector_is_restored() -> None:
     gc.disable()
     try:
         with without_gc():
@@ -101,12 +101,12 @@ def test_collecting_goes_on_as_it_was() -> None:
 
 @gpu
 @needs_gpu
-def test_a_graph_in_the_garbage_does_not_spoil_the_next() -> None:
+def test_a_garbage_graph_does_not_invalidate_the_next_capture() -> None:
     """Destroying a CUDA graph during a capture makes the capture invalid."""
     device, x = Device(), torch.ones(1000, device="cuda")
 
     def run() -> tuple[torch.Tensor, ...]:
-        _ = [[number] for number in range(2000)]  # enough for a collection
+        _ = [[number] for number in range(2000)]  # enough objects for a collection
         return (x + 1,)
 
     def right(outputs: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`ioaware bench attention` from the outside: tables, JSON, records, budgets, interruptions and exit codes, on a fake GPU."""
+"""`ioaware bench attention` on a fake GPU: tables, JSON, records, budgets, interrupts, exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ioaware.cli.options import Settings
 from tests.support.fake_race import FakeDevice, crashing, ends, exact, session, wrong
 from tests.support.fakes import FakeNvml
 
-ASKED = [
+COMMAND = [
     "bench",
     "attention",
     "--pass",
@@ -37,7 +37,7 @@ ASKED = [
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch):
-    """A machine with a fake GPU and small points; returns who shall race on it."""
+    """Set up a fake GPU and small points. Return the list of back ends to race."""
     field: list[Any] = []
     monkeypatch.setattr(ioaware.bench.attention_points, "TOKENS", 32)
     monkeypatch.setattr(ioaware.bench.attention_points, "HIDDEN", 16)
@@ -54,7 +54,7 @@ def machine(monkeypatch: pytest.MonkeyPatch):
 def test_records_table_and_goals(machine: list, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     machine += ends(ioaware=exact, cudnn=exact)
     path = tmp_path / "speed.jsonl"
-    assert run([*ASKED, "-o", str(path)], Settings()) == 0
+    assert run([*COMMAND, "-o", str(path)], Settings()) == 0
     shown = capsys.readouterr()
     assert "4 points, 7 rounds of ioaware, cudnn: about" in shown.err
     assert "d=8 causal N=32" in shown.out
@@ -70,9 +70,9 @@ def test_the_second_run_goes_on_where_the_first_stopped(
 ) -> None:
     machine += ends(ioaware=exact, cudnn=exact)
     path = tmp_path / "speed.jsonl"
-    assert run([*ASKED, "--no-causal", "--rounds", "2", "-o", str(path)], Settings()) == 0
+    assert run([*COMMAND, "--no-causal", "--rounds", "2", "-o", str(path)], Settings()) == 0
     first = path.read_text()
-    assert run([*ASKED, "--rounds", "3", "-o", str(path)], Settings()) == 0
+    assert run([*COMMAND, "--rounds", "3", "-o", str(path)], Settings()) == 0
     assert path.read_text().startswith(first)
     assert [len(r.entries[0].times_ns) for r in read(path)] == [2, 2, 3, 3]
     assert "2 points, 3 rounds" in capsys.readouterr().err
@@ -80,7 +80,7 @@ def test_the_second_run_goes_on_where_the_first_stopped(
 
 def test_json_has_every_point_with_its_ratio_and_the_goals(machine: list, capsys: pytest.CaptureFixture[str]) -> None:
     machine += ends(ioaware=exact, cudnn=exact, flash=crashing)
-    assert run([*ASKED, "--json"], Settings()) == 0
+    assert run([*COMMAND, "--json"], Settings()) == 0
     data = json.loads(capsys.readouterr().out)
     assert (data["schema"], data["bench"], len(data["points"])) == (1, "attention", 4)
     point = data["points"][0]
@@ -101,28 +101,28 @@ def test_json_has_every_point_with_its_ratio_and_the_goals(machine: list, capsys
 
 
 @pytest.mark.parametrize(("prepare", "code"), [(wrong, 1), (crashing, 3)])
-def test_the_exit_code_is_about_our_own(machine: list, prepare: Any, code: int) -> None:
+def test_the_exit_code_depends_on_ioawares_back_ends_alone(machine: list, prepare: Any, code: int) -> None:
     machine += ends(ioaware=exact, cudnn=prepare)
-    assert run(ASKED, Settings()) == 0
+    assert run(COMMAND, Settings()) == 0
     machine[:] = ends(ioaware=prepare, cudnn=exact)
-    assert run(ASKED, Settings()) == code
+    assert run(COMMAND, Settings()) == code
 
 
-def test_ctrl_c_keeps_and_shows_what_there_is(
+def test_ctrl_c_keeps_and_shows_finished_points(
     machine: list, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "speed.jsonl"
-    asked = 0
+    calls = 0
 
     def interrupted(point: Any) -> Any:
-        nonlocal asked
-        asked += 1
-        if asked == 3:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
             raise KeyboardInterrupt
         return exact(point)
 
     machine[:] = ends(ioaware=interrupted, cudnn=exact)
-    assert run([*ASKED, "-o", str(path)], Settings()) == 130
+    assert run([*COMMAND, "-o", str(path)], Settings()) == 130
     shown = capsys.readouterr()
     assert "interrupted after 2 of 4 points; the same command goes on" in shown.err
     assert len(read(path)) == 2
@@ -135,11 +135,11 @@ def test_no_point_begins_after_the_budget(
     machine += ends(ioaware=exact, cudnn=exact)
     times = iter([0.0, *range(1, 100)])
     monkeypatch.setattr("ioaware.cli.commands.bench.time.monotonic", lambda: next(times))
-    assert run([*ASKED, "--seconds", "2"], Settings()) == 0
+    assert run([*COMMAND, "--seconds", "2"], Settings()) == 0
     assert "2 s are over: 2 of 4 points left; with -o FILE" in capsys.readouterr().err
 
 
-def test_without_a_gpu_it_is_the_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gpu_the_exit_code_is_5(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(ioaware.measurement.nvml, "load_nvml", lambda: FakeNvml(count=0))
     assert run(["bench", "attention"], Settings()) == 5
     shown = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Goals and tables from records made by hand: whom we are compared with, by how much, and what is met."""
+"""Goals and tables from hand-made records: the reference back end, its ratio, and which goals are met."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DECODE = grid(["decode"], [128], (), [65536])[0]
 
 
 def record(point: Point, **times_ns: float) -> Record:
-    """Two rounds each; the second, at half the clock, takes twice as long for everybody."""
+    """Return a record of two rounds. Every back end takes twice as long in the second, at half the clock."""
     entries = [Entry(name.replace("_", "-"), "ok", "", "", (t, 2 * t), 12.0, True, 1e-3) for name, t in times_ns.items()]
     seen = {"sm_clock_mhz": {"min": 1800, "median": 1850.0, "max": 1900}, "throttled": ["SM clock stepped between 1 and 2"]}
     return Record(point, tuple(entries), (8e14, 4e14), (4e12, 2e12), seen, {})
@@ -32,7 +32,7 @@ def text(records: list[Record], **how: bool) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_we_are_compared_with_the_fastest_of_the_others() -> None:
+def test_the_ratio_is_to_the_fastest_other_back_end() -> None:
     one = record(FORWARD, ioaware=100.0, ioaware_triton=50.0, flash=300.0, cudnn=110.0, tutorial=120.0)
     other, ahead = best_other(one), ratio(one)
     assert other is not None
@@ -42,9 +42,9 @@ def test_we_are_compared_with_the_fastest_of_the_others() -> None:
 
 
 def test_the_share_is_of_the_ceiling_measured_between_the_rounds() -> None:
-    """Both fell to half in the second round."""
-    ours_ns = FORWARD.flops / 6e14 * 1e9
-    one = record(FORWARD, ioaware=ours_ns)
+    """Speed and ceiling both halve in the second round."""
+    time_ns = FORWARD.flops / 6e14 * 1e9
+    one = record(FORWARD, ioaware=time_ns)
     entry = one.entry("ioaware")
     assert entry is not None
     assert share(one, entry) == pytest.approx(0.75)
@@ -54,10 +54,10 @@ def test_the_share_is_of_the_ceiling_measured_between_the_rounds() -> None:
     assert share(decode, entry) == pytest.approx(0.9)
 
 
-def test_goals_are_judged_on_every_point_and_name_the_worst() -> None:
-    ours_ns = FORWARD.flops / 7e14 * 1e9
+def test_goals_cover_every_point_and_name_the_worst() -> None:
+    time_ns = FORWARD.flops / 7e14 * 1e9
     records = [
-        record(FORWARD, ioaware=ours_ns, cudnn=1.21 * ours_ns, ioaware_triton=2 * ours_ns, tutorial=1.9 * ours_ns),
+        record(FORWARD, ioaware=time_ns, cudnn=1.21 * time_ns, ioaware_triton=2 * time_ns, tutorial=1.9 * time_ns),
         record(SHORT, ioaware=100.0, cudnn=99.0),
     ]
     found = {goal.name: goal for goal in goals(records)}
@@ -71,13 +71,13 @@ def test_goals_are_judged_on_every_point_and_name_the_worst() -> None:
     assert not any("decode" in name or "backward" in name for name in found)
 
 
-def test_nothing_is_judged_where_nothing_ran() -> None:
+def test_no_goal_without_a_run() -> None:
     lonely = Record(FORWARD, (Entry("ioaware", "failed", reason="why"), Entry("cudnn", "ok", times_ns=(1.0,))))
     assert goals([lonely]) == []
     assert ratio(lonely) is None
 
 
-def test_the_table_says_who_ran_how_fast_and_why_not() -> None:
+def test_the_table_has_speeds_and_reasons_of_failures() -> None:
     flops_ns = FORWARD.flops / 6e14 * 1e9
     one = record(FORWARD, ioaware=flops_ns, cudnn=1.1 * flops_ns)
     entries = (
@@ -97,7 +97,7 @@ def test_the_table_says_who_ran_how_fast_and_why_not() -> None:
     assert "12 ±" in text([one], verbose=True)
 
 
-def test_a_refusal_is_said_once_for_every_shape() -> None:
+def test_one_refusal_at_every_shape_is_one_note() -> None:
     def refused(point: Point, sizes: str) -> Record:
         return replace(record(point, ioaware=1.0), entries=(Entry("flash", "unsupported", reason=f"not for {sizes}"),))
 

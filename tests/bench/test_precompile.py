@@ -1,4 +1,4 @@
-"""Compiling in processes of its own: what shares kernels shares a process, and one that dies or hangs takes one point along."""
+"""Precompilation in worker processes: groups share kernels, a crash or hang costs one point."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ends(*names: str) -> list[BackEnd]:
     return [BackEnd(name, lambda point: None, compiles=True) for name in names]  # type: ignore[arg-type,return-value]
 
 
-def asked(*names: str, timeout_s: float = 30.0):
+def precompiled(*names: str, timeout_s: float = 30.0):
     seen = []
     command = (sys.executable, "-SE", "-c", HELPER)
     found = precompile(
@@ -43,7 +43,7 @@ def asked(*names: str, timeout_s: float = 30.0):
         progress=lambda *what: seen.append((*what, threading.get_ident())),
     )
     assert sorted(done for done, *_ in seen) == list(range(1, len(names) * len(POINTS) + 1))
-    assert {thread for *_, thread in seen} == {threading.get_ident()}  # a progress bar belongs to its thread
+    assert {thread for *_, thread in seen} == {threading.get_ident()}  # a progress bar may only be updated by its own thread
     return found
 
 
@@ -58,31 +58,31 @@ def test_a_group_shares_its_kernels() -> None:
     assert all(len({(p.head_dim, p.causal) for p in group}) == 1 and len(group) == 2 for _, group in found)
 
 
-def test_all_is_well() -> None:
-    assert asked("good") == {}
+def test_successes_exclude_nothing() -> None:
+    assert precompiled("good") == {}
 
 
-def test_an_answer_is_handed_on() -> None:
-    assert asked("refuser") == {(point, "refuser"): ("failed", "not here") for point in POINTS}
+def test_failures_are_returned_with_their_reason() -> None:
+    assert precompiled("refuser") == {(point, "refuser"): ("failed", "not here") for point in POINTS}
 
 
-def test_a_process_that_dies_takes_one_point_along_and_the_others_go_on() -> None:
-    found = asked("mortal", "good")
+def test_a_crash_excludes_one_point_and_the_others_go_on() -> None:
+    found = precompiled("mortal", "good")
     assert {(point.seq_len, name) for point, name in found} == {(512, "mortal")}
     assert all("died by signal 11" in reason for _, reason in found.values())
 
 
-def test_an_exit_is_a_death_too() -> None:
-    found = asked("quitter")
+def test_an_exit_excludes_its_point_too() -> None:
+    found = precompiled("quitter")
     assert {point.head_dim for point, _ in found} == {64}
     assert all("ended with code 3" in reason for _, reason in found.values())
 
 
 def test_a_process_that_hangs_is_killed() -> None:
-    found = asked("sleeper", timeout_s=0.5)
+    found = precompiled("sleeper", timeout_s=0.5)
     assert {point.seq_len for point, _ in found} == {512}
 
 
-def test_a_command_that_cannot_start_is_said(tmp_path: Path) -> None:
+def test_a_command_that_cannot_start_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         precompile(POINTS, ends("good"), None, processes=1, command=(str(tmp_path / "nothing"),))

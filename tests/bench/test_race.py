@@ -1,4 +1,4 @@
-"""Interleaving and statistics: no candidate always runs after another, and what moves the clock cancels in the ratio."""
+"""Interleaving and statistics: varied order in each round, and clock drift cancels in ratios."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ioaware.bench.statistics import geometric_mean, paired_ratio, spread
 NAMES = ["a", "b", "c", "d"]
 
 
-def test_a_round_has_each_contestant_once() -> None:
+def test_a_round_has_each_back_end_once() -> None:
     assert all(sorted(order(NAMES, number)) == NAMES for number in range(12))
 
 
-def test_nobody_keeps_a_place_or_a_predecessor() -> None:
+def test_positions_and_predecessors_vary_between_rounds() -> None:
     rounds = [order(NAMES, number) for number in range(8)]
     for name in NAMES:
         assert len({one.index(name) for one in rounds}) >= 3
@@ -26,7 +26,7 @@ def test_nobody_keeps_a_place_or_a_predecessor() -> None:
 
 
 class DriftingClock:
-    """A GPU that gets slower with every sample, and remembers who ran when."""
+    """A GPU that gets slower with every sample, and logs the calls."""
 
     def __init__(self, costs: dict[str, float], drift: float = 1.0) -> None:
         self.costs, self.drift, self.pace = costs, drift, 1.0
@@ -40,20 +40,20 @@ class DriftingClock:
         return lambda: time_ns
 
     def snapshot(self) -> None:
-        self.log.append("look")
+        self.log.append("snapshot")
 
     def synchronize(self) -> None:
         self.log.append("synchronize")
 
 
-def test_clocks_are_looked_at_while_a_round_still_runs() -> None:
+def test_clocks_are_read_while_a_round_still_runs() -> None:
     clock = DriftingClock({"a": 1.0, "b": 2.0})
     assert race(["a", "b"], 2, clock) == {"a": [1.0, 1.0], "b": [2.0, 2.0]}
-    assert clock.log == ["a", "b", "look", "synchronize", "b", "a", "look", "synchronize"]
+    assert clock.log == ["a", "b", "snapshot", "synchronize", "b", "a", "snapshot", "synchronize"]
 
 
 def test_a_drift_of_the_clock_does_not_become_a_ratio() -> None:
-    """30 % slower over the run: an order that never changed would show 1.5 % between equals."""
+    """30 % slower over the run. A constant order would show 1.5 % between equal back ends."""
     clock = DriftingClock({"a": 100.0, "b": 100.0, "c": 100.0}, 1.3 ** (1 / 24))
     times = race(["a", "b", "c"], 8, clock)
     assert paired_ratio(times["b"], times["a"]).median == pytest.approx(1.0, abs=0.005)

@@ -1,4 +1,4 @@
-"""Records on disk: they survive a round trip, a kill and a second run, and nothing else is taken for one."""
+"""Race records on disk survive a round trip, a kill and a second run; other files are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_record_survives_the_file(tmp_path: Path) -> None:
     assert read(path) == resume(path, HERE) == [RECORD, other]
 
 
-def test_a_line_cut_short_by_a_kill_is_taken_off_and_only_that(tmp_path: Path) -> None:
+def test_only_a_line_truncated_by_a_kill_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
     append(path, RECORD)
     whole = path.read_bytes()
@@ -51,8 +51,8 @@ def test_a_line_cut_short_by_a_kill_is_taken_off_and_only_that(tmp_path: Path) -
         '[{"schema":1,"bench":"attention"',
     ],
 )
-def test_a_foreign_file_is_left_as_it_is(content: str, tmp_path: Path) -> None:
-    """Also after a record, as when the file was edited."""
+def test_a_file_of_another_kind_is_refused_unchanged(content: str, tmp_path: Path) -> None:
+    """Also after a valid record, as when the file was edited."""
     path = tmp_path / "mine.json"
     path.write_text(content)
     with pytest.raises(DataError):
@@ -66,7 +66,7 @@ def test_a_foreign_file_is_left_as_it_is(content: str, tmp_path: Path) -> None:
     assert path.read_text() == both
 
 
-def test_a_file_of_another_run_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_of_another_run_is_refused_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
     append(path, RECORD)
     content = path.read_bytes() + path.read_bytes()[:40]
@@ -85,7 +85,7 @@ def test_points_of_another_run_are_not_mixed_in(there: dict, tmp_path: Path) -> 
     assert "of another run" in refused.value.what
 
 
-def test_a_file_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_records(tmp_path: Path) -> None:
     assert resume(tmp_path / "new.jsonl", HERE) == []
 
 
@@ -140,7 +140,7 @@ def test_forged_records_are_refused_with_their_line(change: dict, tmp_path: Path
 @pytest.mark.parametrize(
     "line", ["[]", "{", '{"schema": 1}', '{"schema": NaN}', "[" * 5000, "\x00", '{"schema": 1, "schema": 1}']
 )
-def test_what_is_no_record_at_all(line: str, tmp_path: Path) -> None:
+def test_invalid_lines_are_refused(line: str, tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
     path.write_text(line + "\n")
     with pytest.raises(DataError):
@@ -165,7 +165,7 @@ def test_no_time_is_infinite(number: str, tmp_path: Path) -> None:
     assert len(refused.value.what) < 400
 
 
-def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
     append(path, RECORD)
     path.write_text(path.read_text().replace('"status":"ok"', '"status":"failed","status":"ok"'))

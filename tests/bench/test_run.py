@@ -1,4 +1,4 @@
-"""A point, from inputs to record, on a fake GPU: who takes part, what is checked, what is said of those who do not."""
+"""One point of a race on a fake GPU, from inputs to record: checks, statuses and reasons."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from tests.support.fake_race import (
     crashing,
     ends,
     exact,
-    forgetful,
     refusing,
     session,
+    unwritten_row,
     wrong,
 )
 from tests.support.fakes import FakeNvml
 
 
 @pytest.mark.parametrize("point", [SMALL, BACK, DECODE], ids=lambda p: p.what)
-def test_a_record_has_times_of_who_was_right_and_reasons_of_who_was_not(point: Point) -> None:
+def test_correct_back_ends_have_times_and_others_a_reason(point: Point) -> None:
     device = FakeDevice({"ioaware": 100.0, "cudnn": 110.0})
     field = [
-        *ends(ioaware=exact, cudnn=exact, flash=wrong, flex=crashing, efficient=refusing, tutorial=forgetful),
+        *ends(ioaware=exact, cudnn=exact, flash=wrong, flex=crashing, efficient=refusing, tutorial=unwritten_row),
         BackEnd("flashinfer", exact, needs="no_such_module"),
     ]
     record = measure(point, field, session(device), 5, {})
@@ -49,25 +49,25 @@ def test_a_record_has_times_of_who_was_right_and_reasons_of_who_was_not(point: P
         "tutorial": "wrong",
         "flashinfer": "absent",
     }
-    ours = record.entry("ioaware")
-    assert ours is not None
-    assert len(ours.times_ns) == 5
-    assert (ours.ran, ours.host_us, ours.graph) == ("exact: requested", 12.0, True)
-    assert ours.relative_error is not None
-    assert 0 < ours.relative_error < 2e-3
+    own = record.entry("ioaware")
+    assert own is not None
+    assert len(own.times_ns) == 5
+    assert (own.ran, own.host_us, own.graph) == ("exact: requested", 12.0, True)
+    assert own.relative_error is not None
+    assert 0 < own.relative_error < 2e-3
     reasons = {entry.name: entry.reason for entry in record.entries}
     assert reasons["flex"] == "RuntimeError: out of shared memory"
     assert reasons["efficient"] == "not at this head_dim"
     assert reasons["flash"].startswith("relative error 0.05")
     assert reasons["flashinfer"] == "no_such_module is not installed"
     assert not any(entry.times_ns for entry in record.entries if entry.status != "ok")
-    assert record.matmul_flops_per_s[0] == pytest.approx(MATMUL_FLOPS_PER_S / 1.01)  # the first round is thrown away
+    assert record.matmul_flops_per_s[0] == pytest.approx(MATMUL_FLOPS_PER_S / 1.01)  # the first round is dropped
     assert record.copy_bytes_per_s[0] == pytest.approx(COPY_BYTES_PER_S / 1.01)
-    assert device.poisoned == (4 if point.what == "backward" else 5)  # one crashes in the forward pass before
+    assert device.poisoned == (4 if point.what == "backward" else 5)  # flex crashes in the forward pass before it
 
 
-def test_who_is_right_at_first_and_not_after_the_race_has_no_time() -> None:
-    """A graph whose input tensors were freed: their memory has other contents now."""
+def test_a_back_end_wrong_after_the_race_has_no_times() -> None:
+    """As with a graph whose input tensors were freed: their memory has other contents by then."""
     calls = 0
 
     def decaying(point: Point):
@@ -84,7 +84,7 @@ def test_who_is_right_at_first_and_not_after_the_race_has_no_time() -> None:
     assert "after the race" in record.entries[1].reason
 
 
-def test_what_compiling_found_out_is_not_tried_again() -> None:
+def test_failures_of_precompilation_are_not_tried_again() -> None:
     tried = []
 
     def prepare(point: Point):
@@ -98,13 +98,13 @@ def test_what_compiling_found_out_is_not_tried_again() -> None:
     assert (record.entries[0].status, record.entries[0].reason) == ("failed", "its process died")
 
 
-def test_a_lost_context_ends_the_run_and_says_whose_it_was() -> None:
+def test_a_lost_context_ends_the_run_and_names_the_back_end() -> None:
     with pytest.raises(MachineError) as ended:
         measure(SMALL, ends(flex=crashing), session(FakeDevice(lost=True)), 3, {})
     assert "flex at forward d=8 causal N=16" in ended.value.what
 
 
-def test_clocks_and_company_are_in_the_record() -> None:
+def test_clocks_and_other_processes_are_in_the_record() -> None:
     clocks = iter([1980, *[1900] * 3, 1500, *[1900] * 20])
     record = measure(SMALL, ends(), session(FakeDevice(), FakeNvml(clocks=clocks, reasons=4, processes=lambda: (77,))), 5, {})
     seen = record.telemetry
@@ -115,7 +115,7 @@ def test_clocks_and_company_are_in_the_record() -> None:
     assert "1 other process" in seen["unstable"][0]
 
 
-def test_the_run_stops_between_points_and_says_what_is_left() -> None:
+def test_the_run_stops_between_points_and_returns_those_left() -> None:
     done = []
     left = run(
         [SMALL, BACK, DECODE],
@@ -132,7 +132,7 @@ def test_the_run_stops_between_points_and_says_what_is_left() -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_reference_is_attention_and_its_gradients(causal: bool) -> None:
-    """Against autograd in float64, with grouped heads and more keys than queries."""
+    """Compared with autograd in float64, with grouped heads and more keys than queries."""
     torch.manual_seed(0)
     point = Point("backward", 2, 4, 2, 6, 9, 8, causal, "float16")
     q, do = torch.randn(2, 4, 6, 8, dtype=torch.float64), torch.randn(2, 4, 6, 8, dtype=torch.float64)
@@ -148,7 +148,7 @@ def test_the_reference_is_attention_and_its_gradients(causal: bool) -> None:
     assert Reference(point, (q, k, v, do)).error((gradients[0], gradients[1], 1.01 * gradients[2])) == pytest.approx(0.01)
 
 
-def test_as_many_heads_are_checked_as_a_moment_allows() -> None:
+def test_the_number_of_checked_heads_is_bounded_by_their_cost() -> None:
     for point in grid():
         heads = sampled(point)
         assert heads[-1] == point.batch * point.kv_heads - 1
@@ -158,6 +158,6 @@ def test_as_many_heads_are_checked_as_a_moment_allows() -> None:
     assert tolerance(BACK) == 2 * tolerance(SMALL)
 
 
-def test_decode_goes_round_enough_inputs_for_no_cache_to_help() -> None:
+def test_decode_cycles_through_inputs_larger_than_any_cache() -> None:
     for point in grid():
         assert sets(point) * point.compulsory_bytes >= 2**30 if point.what == "decode" else sets(point) == 1

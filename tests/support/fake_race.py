@@ -1,4 +1,4 @@
-"""A race without a GPU: small points, the CPU as the device, back ends of a few lines, a clock that says what it is message."""
+"""A race on the CPU: small points, a fake device and clock, and back ends of a few lines."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def wrong(point: Point) -> Candidate:
     return Candidate(lambda q, k, v: exact(point).forward(q, k, v) * 1.05)
 
 
-def forgetful(point: Point) -> Candidate:
-    """Writes all but the last head's last row."""
+def unwritten_row(point: Point) -> Candidate:
+    """Leaves the last head's last row unwritten."""
 
     def forward(q: Any, k: Any, v: Any) -> Any:
         output = exact(point).forward(q, k, v).clone()
@@ -58,7 +58,7 @@ def forgetful(point: Point) -> Candidate:
 
 
 class FakeClock:
-    """Every sample takes what its back end was given in nanoseconds, times the pace of its round."""
+    """A clock where each back end takes its given nanoseconds, times the pace of the round."""
 
     def __init__(self, samples: Mapping[str, Sample], gpu: Gpu, costs_ns: Mapping[str, float]) -> None:
         self.samples, self.gpu, self.costs_ns = samples, gpu, costs_ns

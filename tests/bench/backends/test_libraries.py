@@ -1,4 +1,7 @@
-"""Other libraries' attention: found where it is installed, called in its own layout, and right; modules made here stand in."""
+"""Third-party attention libraries are detected, called in their own layout, and checked.
+
+Fake modules stand in for them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ SOURCES = {
     "flash_attn_interface.py": ATTENTION
     + """
 def flash_attn_func(q, k, v, causal=False, num_splits=1):
-    assert num_splits == (0 if q.shape[1] == 1 else 1)  # decoding asks it to choose
+    assert num_splits == (0 if q.shape[1] == 1 else 1)  # 0 lets the library choose, for decoding
     return attend(q, k, v, causal)
 """,
     "flash_attn/cute/__init__.py": ATTENTION
@@ -53,7 +56,7 @@ MODULES = ("flash_attn", "flash_attn.cute", "flash_attn.flash_attn_interface", "
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a back end whose module, and no other's, can be imported."""
+    """Yield the name of the only back end whose module can be imported."""
     name: str = request.param
     path = tmp_path / FILES[name]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +68,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.F
         sys.modules.pop(module, None)
 
 
-def race_of(point: Point, name: str) -> tuple[str, str]:
+def outcome_of(point: Point, name: str) -> tuple[str, str]:
     ends = [BackEnd("ioaware", exact), back_ends()[name]]
     record = measure(point, ends, session(FakeDevice({"ioaware": 1.0, name: 2.0}), FakeNvml()), 2, {})
     entry = record.entry(name)
@@ -74,28 +77,28 @@ def race_of(point: Point, name: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("installed", FILES, indirect=True)
-def test_it_is_found_and_races(installed: str) -> None:
+def test_an_installed_library_is_detected_and_raced(installed: str) -> None:
     present = {name for name in FILES if back_ends()[name].present}
     assert present == {installed}
     batched = "batches" if installed == "flashinfer" else ""
     one = Point("forward", 1, 2, 2, 16, 16, 8, True, "float16")
-    assert race_of(one, installed) == ("ok", "")
+    assert outcome_of(one, installed) == ("ok", "")
     for point in (SMALL, DECODE, BACK):
-        status, reason = race_of(point, installed)
+        status, reason = outcome_of(point, installed)
         assert (status, batched in reason or "backward" in reason) == ("unsupported" if batched else "ok", True)
 
 
-def test_none_is_there_unless_installed() -> None:
+def test_a_library_that_is_not_installed_is_absent() -> None:
     for name in FILES:
         if not back_ends()[name].present:
-            assert race_of(SMALL, name) == ("absent", f"{back_ends()[name].needs} is not installed")
+            assert outcome_of(SMALL, name) == ("absent", f"{back_ends()[name].needs} is not installed")
 
 
-def test_a_wrong_output_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_output_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = SOURCES["flash_attn_interface.py"].replace("o.transpose(1, 2).half()", "1.1 * o.transpose(1, 2).half()")
     (tmp_path / "flash_attn_interface.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     importlib.invalidate_caches()
-    status, reason = race_of(SMALL, "flash-attn-3")
+    status, reason = outcome_of(SMALL, "flash-attn-3")
     sys.modules.pop("flash_attn_interface", None)
     assert (status, "relative error" in reason) == ("wrong", True)

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from ioaware.kernels.attention.dispatch import BackendName, attention
 from ioaware.targets.output_check import relative_error
 from ioaware.tracing.poison import Poison
-from tests.support.compiled_before import Call, compile_before
+from tests.support.parallel_compilation import Call, compile_in_parallel
 
 AVAILABLE = torch.cuda.is_available()
 HOPPER = AVAILABLE and torch.cuda.get_device_capability()[0] == 9
@@ -59,7 +59,7 @@ OTHERS = [
 @pytest.fixture(scope="module", autouse=True)
 def _compiled() -> None:
     shapes = [*SHAPES, *((*shape, head_dim, False) for shape in OTHERS for head_dim in (64, 128, 256))]
-    compile_before(
+    compile_in_parallel(
         Call(backend, deterministic, dtype, causal, *shape)
         for backend, deterministic in ((("hopper", False), ("hopper", True)) if HOPPER else ()) + (("triton", True),)
         for dtype in TOLERANCE
