@@ -1,4 +1,4 @@
-"""Capture: symbolic integers as formulas, guards, calls with tensors, and patches undone afterwards."""
+"""Capture: symbolic integers as formulas, guards, calls with tensors, and patches undone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def symbols(**values: int) -> tuple[Symbols, list[torch.SymInt]]:
 
 
 @pytest.mark.parametrize(
-    ("compute", "shown"),
+    ("function", "shown"),
     [
         (lambda n, m: triton.cdiv(n, 64), "ceil(n/64)"),
         (lambda n, m: -(-n // m), "ceil(n/m)"),
@@ -44,9 +44,9 @@ def symbols(**values: int) -> tuple[Symbols, list[torch.SymInt]]:
         (lambda n, m: n >> 3, "floor(n/8)"),
     ],
 )
-def test_integers_of_torch_become_formulas(compute, shown: str) -> None:
+def test_symbolic_integers_become_formulas(function, shown: str) -> None:
     made, (n, m) = symbols(n=100, m=7)
-    assert show(made.expression(compute(n, m))) == shown
+    assert show(made.expression(function(n, m))) == shown
     assert not made.decisions
 
 
@@ -111,7 +111,7 @@ def test_patches_are_undone() -> None:
 
 
 def test_ir_is_general_in_symbolic_parameters() -> None:
-    """A parameter that is 1, or a multiple of 16, is compiled as one that is neither."""
+    """The IR is not specialised to a value of 1 or to multiples of 16."""
     target = load_target(f"{TARGETS}:one_launch_each")
     texts = []
     for n in (1, 64, 100):
@@ -154,11 +154,11 @@ def test_a_transposed_tensor_stays_transposed() -> None:
     module = load_file(TARGETS)
     seen: list[tuple[bool, str]] = []
 
-    def looks(x: torch.Tensor) -> torch.Tensor:
+    def observe(x: torch.Tensor) -> torch.Tensor:
         seen.append((x.is_contiguous(), str(x.device)))
         return module.scale(x.contiguous(), 1.0)
 
-    result = ioaware.derive(looks, torch.empty(40, 30).t())
+    result = ioaware.derive(observe, torch.empty(40, 30).t())
     assert set(seen) == {(False, "cuda:0")}
     assert result.assumed is not None
     assert result.assumed.read_formula == "4*x_0*x_1"
@@ -184,4 +184,4 @@ def test_repeated_derivations_do_not_leak_objects() -> None:
             derive(target, params, machine_code=False)
         gc.collect()
         counts.append(len(gc.get_objects()))
-    assert counts[2] - counts[1] < 500  # three leaked runs are a thousand objects
+    assert counts[2] - counts[1] < 500  # three runs that leak add a thousand objects

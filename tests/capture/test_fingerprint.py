@@ -1,4 +1,4 @@
-"""Fingerprints of host code differ wherever its behaviour may; an equal one makes the search a single run."""
+"""Fingerprints of host code: different wherever behaviour may differ, equal ones save the search."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CHANGES = {
 
 def host(source: str = SOURCE) -> Callable[..., object]:
     module = types.ModuleType("host_code_of_a_test")
-    exec(compile(source, "host_code_of_a_test.py", "exec"), vars(module))  # noqa: S102 - the test's own text
+    exec(compile(source, "host_code_of_a_test.py", "exec"), vars(module))  # noqa: S102 - executes the test's own source
     return vars(module)["host"]
 
 
@@ -83,7 +83,7 @@ TARGETS = SUPPORT / "targets/derived_targets.py"
 
 
 @pytest.mark.parametrize("name", ["branching", "rounded_up", "flat", "one_launch_each"])
-def test_cached_search_is_one_run_with_the_same_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_search_has_the_same_result_in_two_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target, runs = load_target(f"{TARGETS}:{name}"), list[dict[str, int]]()
     plain = host_runner.HostRunner.run
 

@@ -1,4 +1,4 @@
-"""Habits of host code: state, tables, modules, custom operators, odd arguments and autotuners are followed or refused."""
+"""Host code with state, tables, modules, custom operators and autotuners is followed or refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def derived(targets: ModuleType, name: str, *, machine_code: bool = False, **par
     ],
 )
 def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, reads: str) -> None:
-    for _ in range(2):  # a derivation leaves the state of host code as it was
+    for _ in range(2):  # a derivation restores the state of host code
         result = derived(targets, name)
         assert result.exact
         assert result.requested is not None
@@ -62,7 +62,7 @@ def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, 
 
 
 @pytest.mark.parametrize(("name", "launches"), [("opaque_state", 2), ("opaque_failure", 1)])
-def test_a_run_that_disagrees_is_not_settled_on(targets: ModuleType, name: str, launches: int) -> None:
+def test_runs_that_disagree_give_no_symbols(targets: ModuleType, name: str, launches: int) -> None:
     targets.counter = type(targets.counter)()
     result = derived(targets, name)
     assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * launches
@@ -139,7 +139,7 @@ def test_a_grid_beyond_the_limits_of_cuda_is_not_exact(targets: ModuleType) -> N
         ("oversized_configuration", "derived with SIZE=64", "bytes of shared memory"),
     ],
 )
-def test_configurations_that_cannot_run_are_passed_over(targets: ModuleType, name: str, chosen: str, refused: str) -> None:
+def test_configurations_that_cannot_run_are_skipped(targets: ModuleType, name: str, chosen: str, refused: str) -> None:
     result = derived(targets, name, machine_code=True)
     (note,) = (note for note in result.launches[-1].notes if note.startswith("autotuned over"))
     assert chosen in note

@@ -1,4 +1,4 @@
-"""Random host functions, derived and traced: the same launches, and formulas that hold wherever they are evaluated."""
+"""Random host functions: derived launches equal traced ones, and formulas hold where they evaluate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_derived_equals_traced(seed: int, tmp_path: Path) -> None:
     text, sizes = host_program(seed)
 
     def fresh(name: str) -> Target:
-        """The program as a new process would find it."""
+        """Import the program anew, without the state of earlier runs."""
         path = tmp_path / f"{name}.py"
         path.write_text(text, encoding="utf-8")
         return load_target(load_file(path).host)
@@ -42,7 +42,7 @@ def test_derived_equals_traced(seed: int, tmp_path: Path) -> None:
         values = {name: draw.randint(1, 40) for name in result.symbols or ()}
         try:
             bytes_ = result.evaluate(**values)
-        except UsageError:  # other launches there, which is said
+        except UsageError:  # the launches differ there, and evaluation is refused
             continue
         traced = trace(fresh(f"point{point}"), {**sizes, **values}).requested
         assert traced

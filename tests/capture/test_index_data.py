@@ -1,4 +1,4 @@
-"""Bytes at the index tensors that host code builds equal those of the interpreter; what a kernel wrote is never used."""
+"""Bytes at index tensors that host code builds equal the traced bytes; kernel outputs are unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def derived(name: str) -> Derived:
 
 
 @pytest.mark.parametrize("name", ["paged", "ragged", "experts"])
-def test_bytes_at_the_tensors_that_the_function_built(name: str) -> None:
+def test_bytes_at_index_tensors_equal_traced_bytes(name: str) -> None:
     result, target = derived(name), load_target(getattr(TARGETS, name))
     traced = trace(target, target.resolve({})).requested
     assert result.exact
@@ -44,7 +44,7 @@ def test_random_contents_are_not_exact() -> None:
 @pytest.mark.parametrize(
     "name", ["written_by_a_kernel", "written_through_a_float", "written_through_a_pointer", "never_written"]
 )
-def test_what_the_host_does_not_know_is_not_used(name: str) -> None:
+def test_contents_unknown_to_the_host_are_not_used(name: str) -> None:
     result = derived(name)
     assert not result.exact
     assert result.requested

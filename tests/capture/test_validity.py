@@ -1,4 +1,4 @@
-"""Evaluation is refused where a condition fails: constexprs, branches, torch's own guards, data reads."""
+"""Evaluation is refused where a condition fails: constexprs, branches, torch guards, data reads."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ def test_first_failing_point_is_named() -> None:
 def test_launches_carry_their_conditions() -> None:
     result = derived("frozen_block", columns=100)
     assert result.requested
-    assert result.requested.write_formula == "4*columns*rows"  # not min(128, columns): that is the condition
+    assert result.requested.write_formula == "4*columns*rows"  # not min(128, columns), which the condition replaces
     assert result.to_dict()["launches"][-1]["conditions"] == ["next_power_of_2(columns) == 128"]
     assert "for <code>next_power_of_2(columns) == 128</code>" in result._repr_html_()
 
 
 def test_torch_guards_are_checked_by_running() -> None:
-    """torch guards on sizes of 1 in many places; the host function is run to check whether that matters."""
+    """torch guards on sizes of 1 in many places. Running the host function shows whether they matter."""
     result = derived("stretched")
     assert result.evaluate(n=1)["write_bytes"] == written("stretched", n=1)
-    turned = derived("turned")
-    assert turned.evaluate(n=7)["write_bytes"] == 40
+    transposed = derived("transposed")
+    assert transposed.evaluate(n=7)["write_bytes"] == 40
     with pytest.raises(UsageError, match="do not hold at m=80, n=1"):
-        turned.evaluate(n=1)
+        transposed.evaluate(n=1)
     with pytest.raises(UsageError, match="do not hold"):
-        turned.evaluate(n=np.array([7, 1]))
+        transposed.evaluate(n=np.array([7, 1]))
     one = derived("stretched", n=1)
     assert np.array_equal(np.asarray(one.evaluate(m=np.arange(1, 2000))["write_bytes"]), np.full(1999, 4))
 

@@ -1,4 +1,4 @@
-"""A GPU machine may have neither plotly nor msgspec: what predicts, traces, measures and sweeps must start there."""
+"""The verbs for a GPU machine run without plotly, msgspec and pyarrow."""
 
 from __future__ import annotations
 
@@ -26,52 +26,52 @@ for arguments in json.loads(sys.argv[1]):
     try:
         main(arguments)
     except SystemExit as exit_:
-        if os.getpid() != parent:  # the child of a verb that runs its target apart
+        if os.getpid() != parent:  # the child process in which a verb runs its target
             raise
         print("exit", exit_.code, flush=True)
 """
 
 
-def without(*commands: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def run_without_libraries(*commands: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Command lines in a process that cannot import the libraries of ABSENT; `exit` and its code follow each one's output."""
     arguments = [sys.executable, "-c", PROGRAM.format(absent=ABSENT), json.dumps(commands)]
     return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_starts() -> None:
+def test_verbs_run_without_the_libraries() -> None:
     commands = [["list"], ["doctor"], ["predict", *SMALL], ["trace", *SMALL]]
-    done = without(*commands)
+    done = run_without_libraries(*commands)
     assert done.stderr == ""
-    *said, rest = done.stdout.split("exit 0\n")
-    assert len(said) == len(commands)
-    assert all(said)
+    *outputs, rest = done.stdout.split("exit 0\n")
+    assert len(outputs) == len(commands)
+    assert all(outputs)
     assert rest == ""
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a sweep there has stored."""
+    """A store filled by a sweep without the libraries."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "tiny.toml").write_text(STUDY)
-    done = without(["sweep", str(folder / "tiny.toml"), "--store", str(folder / "tiny.db"), "-q"])
+    done = run_without_libraries(["sweep", str(folder / "tiny.toml"), "--store", str(folder / "tiny.db"), "-q"])
     assert done.stderr == ""
     assert "2 ok" in done.stdout
     assert done.stdout.endswith("exit 0\n")
     return folder / "tiny.db"
 
 
-def test_measure_gets_as_far_as_the_gpu() -> None:
-    """Either it measures or it says what the machine lacks; never that a library of another verb is missing."""
-    done = without(["measure", *SMALL, "--no-counters"])
+def test_measure_fails_only_for_lack_of_a_gpu() -> None:
+    """It measures, or names what the machine lacks, and never another verb's library."""
+    done = run_without_libraries(["measure", *SMALL, "--no-counters"])
     assert done.stdout.endswith(("exit 0\n", "exit 5\n")), done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_what_needs_a_library_names_it(store: Path, tmp_path: Path) -> None:
+def test_a_missing_library_is_named(store: Path, tmp_path: Path) -> None:
     names = ["out.parquet", "out.csv"]
-    done = without(*(["export", "--store", str(store), "-o", str(tmp_path / name)] for name in names))
+    done = run_without_libraries(*(["export", "--store", str(store), "-o", str(tmp_path / name)] for name in names))
     assert re.fullmatch("(exit [25]\n){2}", done.stdout)
-    said = done.stderr.split("ioaware: ")
-    assert said[0] == ""
-    assert len(said) == 1 + len(names)
-    assert all("pip install" in text for text in said[1:])
+    errors = done.stderr.split("ioaware: ")
+    assert errors[0] == ""
+    assert len(errors) == 1 + len(names)
+    assert all("pip install" in text for text in errors[1:])

@@ -1,4 +1,4 @@
-"""`derive` and `explain` end to end: formulas as text, LaTeX and JSON, the line that moves the bytes, and clear refusals."""
+"""`derive` and `explain` end to end: text, LaTeX, JSON, bytes at source lines, errors."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ LABELLED = f"{TARGETS}:labelled"
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]):
-    """Runs a command line, expects its exit code, gives what it wrote to stdout, or to stderr when it failed."""
+def output_of(capsys: pytest.CaptureFixture[str]):
+    """Run a command line and check its exit code. Return stdout, or stderr if it failed."""
 
-    def ask(*arguments: str, code: int = 0) -> str:
+    def run_verb(*arguments: str, code: int = 0) -> str:
         assert run([*map(str, arguments)], Settings()) == code
         written = capsys.readouterr()
         return written.err if code else written.out
 
-    return ask
+    return run_verb
 
 
-def test_formula_leading_term_value_intensity_and_distance(said) -> None:
-    text = said("derive", "flash2", "-p", "seq_len=512")
+def test_formula_leading_term_value_intensity_and_distance(output_of) -> None:
+    text = output_of("derive", "flash2", "-p", "seq_len=512")
     assert "= 256*batch*heads*seq_len*ceil(seq_len/64) + 128*batch*heads*seq_len" in text
     assert "~ 4*batch*heads*seq_len**2" in text
     assert "1,114,112 B" in text  # 256 * 512 * 8 + 128 * 512
@@ -39,8 +39,8 @@ def test_formula_leading_term_value_intensity_and_distance(said) -> None:
     assert "block_m specialised to 64 (constexpr BLOCK_M)" in text
 
 
-def test_json_is_the_result_and_nothing_else_is_on_stdout(said) -> None:
-    data = json.loads(said("derive", f"{TARGETS}:one_launch_each", "-p", "n=100", "--json"))
+def test_stdout_is_the_json_of_the_result_alone(output_of) -> None:
+    data = json.loads(output_of("derive", f"{TARGETS}:one_launch_each", "-p", "n=100", "--json"))
     assert data["source"] == "derive"
     assert data["schema"] == 1
     assert data["requested"]["read_bytes"] == 1200
@@ -50,55 +50,55 @@ def test_json_is_the_result_and_nothing_else_is_on_stdout(said) -> None:
     assert data["environment"]["compiled_for"] == "cuda:90"
 
 
-def test_totals_come_with_several_launches_and_the_operators_beside_them(said) -> None:
-    text = said("derive", f"{TARGETS}:there_and_back", "-p", "n=100")
+def test_totals_come_with_several_launches_and_the_operators_beside_them(output_of) -> None:
+    text = output_of("derive", f"{TARGETS}:there_and_back", "-p", "n=100")
     total = text.partition("\ntotal\n")[2]
     assert "= 8*n" in total
     assert "assumed (torch) reads" in total
 
 
-def test_what_a_gpu_will_count_is_said_when_asked_for(said) -> None:
-    """As many sectors as the formula has: 4 programs of 64 rows ask for Q once and for K and V whole."""
-    text = said("derive", "flash2", "-p", "seq_len=256", "--counters")
+def test_counters_are_shown_with_their_option(output_of) -> None:
+    """The sectors of the formula: 4 programs of 64 rows read Q once, and K and V whole."""
+    text = output_of("derive", "flash2", "-p", "seq_len=256", "--counters")
     assert "9,216  l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" in text
-    assert "will be counted" not in said("derive", "flash2", "-p", "seq_len=256")
-    (launch,) = json.loads(said("derive", "flash2", "-p", "seq_len=256", "--counters", "--json"))["launches"]
+    assert "will be counted" not in output_of("derive", "flash2", "-p", "seq_len=256")
+    (launch,) = json.loads(output_of("derive", "flash2", "-p", "seq_len=256", "--counters", "--json"))["launches"]
     assert launch["counters"]["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 1056
 
 
-def test_latex(said) -> None:
-    text = said("derive", "flash2", "--latex")
+def test_latex(output_of) -> None:
+    text = output_of("derive", "flash2", "--latex")
     assert r"\left\lceil{\frac{\mathrm{seq\_len}}{64}}\right\rceil" in text
     assert r"256 \cdot \mathrm{batch} \cdot \mathrm{heads}" in text
     assert "= reads" in text
 
 
-def test_a_long_formula_is_shown_when_asked_for(said) -> None:
+def test_a_long_formula_is_shown_under_v(output_of) -> None:
     arguments = ("derive", "flash1", "-p", "causal=true", "-p", "kv_len=700")
-    short, whole = said(*arguments), said(*arguments, "-v")
+    short, whole = output_of(*arguments), output_of(*arguments, "-v")
     assert "characters (-v shows it)" in short
     assert "characters (-v shows it)" not in whole
     assert "floor" in whole
 
 
-def test_what_a_formula_says_again_and_again_has_a_name_and_whole_sectors_a_line(said) -> None:
-    text = said("derive", "flash2", "-p", "causal=true")
+def test_common_subexpressions_are_named_and_whole_sectors_have_a_line(output_of) -> None:
+    text = output_of("derive", "flash2", "-p", "causal=true")
     assert "8192*batch*heads*n**2 + 384*batch*heads*seq_len - 8192*batch*heads*n" in text
     assert "with n = ceil(seq_len/64)" in text
     assert "= writes  where seq_len % 8 == 0" in text
     assert "~ 2*batch*heads*seq_len**2" in text
 
 
-def test_totals_say_where_lengths_are_whole_sectors_too(said) -> None:
-    total = said("derive", "standard", "-p", "seq_len=200").partition("\ntotal\n")[2]
-    assert "= reads  where seq_len % 16 == 0" in total  # of launches that ask for multiples of 8 and of 16
+def test_totals_have_a_line_for_whole_sectors_too(output_of) -> None:
+    total = output_of("derive", "standard", "-p", "seq_len=200").partition("\ntotal\n")[2]
+    assert "= reads  where seq_len % 16 == 0" in total  # from launches with conditions on multiples of 8 and of 16
     assert "otherwise, as here, a formula of batch, heads, seq_len" in total
-    assert "as here" not in said("derive", "standard", "-p", "seq_len=256")
+    assert "as here" not in output_of("derive", "standard", "-p", "seq_len=256")
 
 
-def test_what_data_decide_is_named_once_and_can_be_given(said) -> None:
-    label, times = _unknowns(), _unknowns("iterations", "while tl.atomic_cas")
-    text = said("derive", LABELLED)
+def test_unknowns_have_one_note_and_can_be_given_values(output_of) -> None:
+    label, times = _unknown_name(), _unknown_name("iterations", "while tl.atomic_cas")
+    text = output_of("derive", LABELLED)
     assert f"260*rows - 256*rows*[{label} == 3]" in text
     (note,) = [line for line in text.splitlines() if "count in terms of" in line]
     assert note.startswith("note: labelled_kernel: tt.load at derived_targets.py:")
@@ -106,38 +106,38 @@ def test_what_data_decide_is_named_once_and_can_be_given(said) -> None:
     assert f"in terms of {label}: it is loaded from memory" in note
     assert f"NO  the notes say what depends on data; -p '{times}=...' gives it a value" in text
     given = ("-p", f"{label}=0", "-p", f"{times}=0")
-    text = said("derive", LABELLED, *given)
+    text = output_of("derive", LABELLED, *given)
     assert "unknown" not in text
     assert "gives it a value" not in text
-    launches = json.loads(said("derive", LABELLED, *given, "--json"))["launches"]
+    launches = json.loads(output_of("derive", LABELLED, *given, "--json"))["launches"]
     launch = next(each for each in launches if each["origin"] == "triton")
     assert (launch["requested"]["read_bytes"], launch["exact"]) == (260 * 40, False)
 
 
-def test_a_value_for_data_must_be_an_integer_for_a_name_of_the_formulas(said) -> None:
-    label = _unknowns()
-    assert f"{label} takes an integer, not 'three'" in said("derive", LABELLED, "-p", f"{label}=three", code=2)
-    error = said("explain", LABELLED, "-p", "label@derived_targets.py:1=3", code=2)
+def test_a_value_of_an_unknown_must_be_an_integer_for_a_known_name(output_of) -> None:
+    label = _unknown_name()
+    assert f"{label} takes an integer, not 'three'" in output_of("derive", LABELLED, "-p", f"{label}=three", code=2)
+    error = output_of("explain", LABELLED, "-p", "label@derived_targets.py:1=3", code=2)
     assert "do not depend on label@derived_targets.py:1" in error
     assert label in error
 
 
-def _unknowns(name: str = "labels", source: str = "if tl.load(labels + row) != 3") -> str:
+def _unknown_name(name: str = "labels", source: str = "if tl.load(labels + row) != 3") -> str:
     lines = TARGETS.read_text().splitlines()
     return f"{name}@derived_targets.py:{next(at for at, line in enumerate(lines, 1) if source in line)}"
 
 
-def test_a_sum_has_a_leading_term(said) -> None:
-    assert "~ 256*batch*heads*kv_len*seq_len" in said("derive", "flash2", "-p", "causal=true", "-p", "kv_len=700")
+def test_a_sum_has_a_leading_term(output_of) -> None:
+    assert "~ 256*batch*heads*kv_len*seq_len" in output_of("derive", "flash2", "-p", "causal=true", "-p", "kv_len=700")
 
 
-def test_output_goes_to_a_file(said, tmp_path: Path) -> None:
-    assert said("derive", f"{TARGETS}:flat", "-o", str(tmp_path / "flat.txt")) == ""
+def test_output_goes_to_a_file(output_of, tmp_path: Path) -> None:
+    assert output_of("derive", f"{TARGETS}:flat", "-o", str(tmp_path / "flat.txt")) == ""
     assert "2*columns*rows" in (tmp_path / "flat.txt").read_text()
 
 
-def test_a_configuration_is_chosen(said) -> None:
-    assert "derived with BLOCK=128" in said("derive", f"{TARGETS}:tuned", "--config", "BLOCK=128")
+def test_a_configuration_can_be_chosen(output_of) -> None:
+    assert "derived with BLOCK=128" in output_of("derive", f"{TARGETS}:tuned", "--config", "BLOCK=128")
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_a_configuration_is_chosen(said) -> None:
     ],
 )
 @pytest.mark.parametrize("verb", ["derive", "explain"])
-def test_bad_input_is_one_sentence_and_exit_code_2(said, verb: str, arguments: tuple[str, ...], words: str) -> None:
-    error = said(verb, *arguments, code=2)
+def test_bad_input_is_one_sentence_and_exit_code_2(output_of, verb: str, arguments: tuple[str, ...], words: str) -> None:
+    error = output_of(verb, *arguments, code=2)
     assert words in error
     assert error.startswith("ioaware: ")
     assert "Traceback" not in error
@@ -185,9 +185,9 @@ def test_bad_input_is_one_sentence_and_exit_code_2(said, verb: str, arguments: t
         ("\x00", "SyntaxError"),
     ],
 )
-def test_a_file_that_does_not_import(said, tmp_path: Path, source: str, words: str) -> None:
+def test_a_file_that_does_not_import(output_of, tmp_path: Path, source: str, words: str) -> None:
     (tmp_path / "target.py").write_text(source)
-    error = said("derive", f"{tmp_path / 'target.py'}:f", code=2)
+    error = output_of("derive", f"{tmp_path / 'target.py'}:f", code=2)
     assert "target.py cannot be imported" in error
     assert words in error
     assert len(error.splitlines()) <= 2
@@ -197,14 +197,14 @@ def test_a_file_that_does_not_import(said, tmp_path: Path, source: str, words: s
     ("name", "words"),
     [("wild_write", "stores 1 element"), ("wild_read", "loads 1 element"), ("wild_atomic", "updates 1 element past")],
 )
-def test_an_access_out_of_bounds_is_one_sentence_and_no_signal(said, name: str, words: str) -> None:
-    error = said("trace", f"{TARGETS}:{name}", code=2)
+def test_an_access_out_of_bounds_is_one_sentence_and_no_signal(output_of, name: str, words: str) -> None:
+    error = output_of("trace", f"{TARGETS}:{name}", code=2)
     assert words in error
     assert "derived_targets.py:" in error
 
 
-def test_explain_puts_the_bytes_beside_their_line(said) -> None:
-    lines = said("explain", "flash2", "-p", "seq_len=512").splitlines()
+def test_explain_puts_the_bytes_beside_their_line(output_of) -> None:
+    lines = output_of("explain", "flash2", "-p", "seq_len=512").splitlines()
     at = next(number for number, line in enumerate(lines) if "k = load_block(K, col, 0, kv_len" in line)
     assert lines[at].split()[0] == "44.4%"  # 128 * 512 * 8 of 1,181,696
     assert "reads 128*batch*heads*seq_len*ceil(seq_len/64) bytes" in lines[at + 1]
@@ -213,8 +213,8 @@ def test_explain_puts_the_bytes_beside_their_line(said) -> None:
     assert {"mainloop", "load_block", "store_block"} <= set(sections)
 
 
-def test_explain_as_json_has_the_lines_that_move_something(said) -> None:
-    (kernel,) = json.loads(said("explain", f"{TARGETS}:flat", "--json"))["kernels"]
+def test_explain_as_json_has_the_lines_that_move_something(output_of) -> None:
+    (kernel,) = json.loads(output_of("explain", f"{TARGETS}:flat", "--json"))["kernels"]
     assert kernel["kernel"] == "scale_kernel"
     (line,) = kernel["lines"]
     assert "tl.store(out + lanes" in line["source"]
@@ -223,32 +223,32 @@ def test_explain_as_json_has_the_lines_that_move_something(said) -> None:
     assert line["source"] in TARGETS.read_text().splitlines()[line["line"] - 1]
 
 
-def test_explain_says_which_kernel_moves_how_much_and_of_what_data_decide_the_rest(said) -> None:
-    text = said("explain", LABELLED)
+def test_explain_shows_bytes_of_each_kernel_and_lines_that_depend_on_data(output_of) -> None:
+    text = output_of("explain", LABELLED)
     assert "labelled_kernel  derived_targets.py  bytes depend on data" in text
     assert "scale_kernel  derived_targets.py  20.48 kB" in text
     shares = {line.split("  ")[-1].strip(): line[:8].strip() for line in text.splitlines()}
     assert shares["if tl.load(labels + row) != 3:"] == "160 B"
     assert shares["values = tl.load(x + row * BLOCK + lanes)"] == "data"
-    given = ("-p", f"{_unknowns()}=0", "-p", f"{_unknowns('iterations', 'while tl.atomic_cas')}=0")
-    text = said("explain", LABELLED, *given)
+    given = ("-p", f"{_unknown_name()}=0", "-p", f"{_unknown_name('iterations', 'while tl.atomic_cas')}=0")
+    text = output_of("explain", LABELLED, *given)
     assert "labelled_kernel  derived_targets.py  20.8 kB, 50.4% of the work's bytes" in text
-    assert "% of the work's bytes" not in said("explain", "flash2")
-    kernels = json.loads(said("explain", LABELLED, *given, "--json"))["kernels"]
+    assert "% of the work's bytes" not in output_of("explain", "flash2")
+    kernels = json.loads(output_of("explain", LABELLED, *given, "--json"))["kernels"]
     assert [kernel["bytes"] for kernel in kernels] == [40 * (4 + 256 + 256 + 4), 40 * 64 * 8]
     assert all(sum(line["share"] for line in kernel["lines"]) == pytest.approx(1) for kernel in kernels)
 
 
-def test_explain_counts_a_kernel_that_is_launched_alike_once_and_says_how_often(said) -> None:
-    text = said("explain", f"{TARGETS}:one_launch_each", "-p", "times=3")
+def test_explain_shows_equal_launches_once_with_their_number(output_of) -> None:
+    text = output_of("explain", f"{TARGETS}:one_launch_each", "-p", "times=3")
     assert "scale_kernel  derived_targets.py  2.4 kB, 3 launches" in text
     assert text.count("def scale_kernel") == 1
-    (kernel,) = json.loads(said("explain", f"{TARGETS}:one_launch_each", "-p", "times=3", "--json"))["kernels"]
+    (kernel,) = json.loads(output_of("explain", f"{TARGETS}:one_launch_each", "-p", "times=3", "--json"))["kernels"]
     assert kernel["launches"] == 3
 
 
-def test_explain_shows_a_function_of_two_kernels_whole_once_and_says_nothing_of_the_floor(said) -> None:
-    text = said("explain", "standard", "-p", "seq_len=128")
+def test_explain_shows_a_shared_function_whole_once_and_no_compulsory_bytes(output_of) -> None:
+    text = output_of("explain", "standard", "-p", "seq_len=128")
     assert text.count("def load_block(") == 2
     assert text.count("block_pointers(matrix, row, col") == 2  # in load_block and in store_block
     assert "note: compulsory" not in text

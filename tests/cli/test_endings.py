@@ -1,4 +1,4 @@
-"""How a command ends when it is stopped or cannot write: one exit code, one short message, nothing left behind."""
+"""Interrupted commands and unwritable outputs: one exit code, one short message, no files left."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ WITH_OUTPUT = {
 }
 
 
-def stopped(code: str, number: signal.Signals, tmp_path: Path, *path: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python that prints `ready`, and send it a signal then."""
+def run_and_signal(code: str, number: signal.Signals, tmp_path: Path, *path: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python that prints `ready`, then send it a signal."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, (*path, ROOT))),
@@ -51,7 +51,7 @@ def stopped(code: str, number: signal.Signals, tmp_path: Path, *path: Path) -> s
     return subprocess.CompletedProcess(arguments, child.returncode, out, error)
 
 
-def test_every_verb_with_an_output_is_tried_below() -> None:
+def test_every_verb_with_an_output_is_in_the_table() -> None:
     import click
 
     context = click.Context(cli.ioaware)
@@ -65,7 +65,7 @@ def test_every_verb_with_an_output_is_tried_below() -> None:
 def test_an_output_that_cannot_be_written_is_5_before_any_work(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The targets do not exist: that would be said once work begins."""
+    """The targets do not exist, which would be another error once work began."""
     (tmp_path / "file").write_text("x")
     for output in (tmp_path / "missing" / "out", tmp_path / "file" / "out", tmp_path):
         assert run([verb, *WITH_OUTPUT[verb], "-o", str(output)], Settings()) == 5
@@ -76,7 +76,7 @@ def test_an_output_that_cannot_be_written_is_5_before_any_work(
 def test_a_report_that_cannot_be_written_is_5_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(report_data, "theory", lambda _: pytest.fail("it has begun"))
+    monkeypatch.setattr(report_data, "theory", lambda _: pytest.fail("work has begun"))
     (tmp_path / "file").write_text("x")
     assert run(["report", "-o", str(tmp_path / "file")], Settings()) == 5
     assert "cannot be written" in capsys.readouterr().err
@@ -121,8 +121,8 @@ SLEEPING = "import time\nprint('ready', flush=True)\n"
 
 def test_ctrl_c_while_the_command_line_is_imported_has_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text(SLEEPING + "time.sleep(30)\n")
-    done = stopped("", signal.SIGINT, tmp_path, tmp_path)
-    assert done.returncode == -signal.SIGINT, "which a shell calls 130"
+    done = run_and_signal("", signal.SIGINT, tmp_path, tmp_path)
+    assert done.returncode == -signal.SIGINT, "a shell reports 130"
     assert done.stderr == ""
 
 
@@ -131,9 +131,9 @@ def test_ctrl_c_while_the_command_line_is_imported_has_no_traceback(tmp_path: Pa
     ["time.sleep(30)", "try:\n    time.sleep(30)\nexcept BaseException as error:\n    raise ImportError('torn') from error"],
 )
 def test_ctrl_c_while_a_library_is_imported_is_130(ending: str, tmp_path: Path) -> None:
-    """Some libraries turn whatever happens during their import into an error of their own."""
+    """Some libraries turn any exception during their import into an ImportError."""
     (tmp_path / "torch.py").write_text(SLEEPING + ending + "\n")
-    done = stopped("", signal.SIGINT, tmp_path, tmp_path)
+    done = run_and_signal("", signal.SIGINT, tmp_path, tmp_path)
     assert (done.returncode, done.stderr) == (130, "ioaware: interrupted\n")
 
 
@@ -144,13 +144,13 @@ def test_a_terminated_command_leaves_no_directory(number: signal.Signals, tmp_pa
         "def work():\n    with tempfile.TemporaryDirectory():\n        print('ready', flush=True)\n        time.sleep(30)\n"
         "verb._data = work\nfrom ioaware.cli.main import main\nmain(['list'])"
     )
-    done = stopped(code, number, tmp_path)
+    done = run_and_signal(code, number, tmp_path)
     assert (done.returncode, done.stderr) == (128 + number, "")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_sweep_stopped_while_its_server_starts_leaves_no_directory(tmp_path: Path) -> None:
-    """The server is importing torch, hears nothing, and is killed."""
+    """The server is importing torch, does not react, and is killed."""
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "torch.py").write_text("import time\ntime.sleep(30)\n")
     (tmp_path / "temporary").mkdir()
@@ -164,6 +164,6 @@ def test_a_sweep_stopped_while_its_server_starts_leaves_no_directory(tmp_path: P
         f"main(['sweep', {str(tmp_path / 's.toml')!r}, '--store', {str(tmp_path / 's.db')!r}, '-q'])"
     )
     (tmp_path / "s.toml").write_text('[[grid]]\nsources = ["trace"]\ntargets = ["flash2"]\nparams = { seq_len = 16 }\n')
-    done = stopped(code, signal.SIGINT, tmp_path / "temporary", tmp_path / "path")
+    done = run_and_signal(code, signal.SIGINT, tmp_path / "temporary", tmp_path / "path")
     assert done.returncode == 130
     assert list((tmp_path / "temporary").iterdir()) == []

@@ -1,4 +1,4 @@
-"""Verbs that run a user's code survive it: `os._exit`, signals, limits and exceptions made to pass every handler."""
+"""Verbs survive a user's code: `os._exit`, signals, limits, and exceptions past every handler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stops():
 """
 
 
-def ask(tmp_path: Path, verb: str, function: str, *options: str) -> tuple[int, str]:
+def run_verb(tmp_path: Path, verb: str, function: str, *options: str) -> tuple[int, str]:
     path = tmp_path / "mine.py"
     path.write_text(SOURCE)
     command = [sys.executable, "-m", "ioaware", verb, f"{path}:{function}", *options]
@@ -43,23 +43,25 @@ def ask(tmp_path: Path, verb: str, function: str, *options: str) -> tuple[int, s
         ("trace", "stops", "stops raised Stop at mine.py:14: enough"),
     ],
 )
-def test_a_death_is_one_sentence_and_exit_code_2(tmp_path: Path, verb: str, function: str, sentence: str) -> None:
-    code, message = ask(tmp_path, verb, function)
+def test_the_death_of_the_child_is_one_sentence_and_exit_code_2(
+    tmp_path: Path, verb: str, function: str, sentence: str
+) -> None:
+    code, message = run_verb(tmp_path, verb, function)
     assert code == 2
     assert sentence in message
     assert len(message.splitlines()) == 2
 
 
 def test_v_shows_the_stack_of_a_crash(tmp_path: Path) -> None:
-    code, message = ask(tmp_path, "trace", "crashes", "-v")
+    code, message = run_verb(tmp_path, "trace", "crashes", "-v")
     assert code == 2
     assert f'File "{tmp_path / "mine.py"}", line 11' in message
 
 
 def test_a_limit_of_memory_and_of_time(tmp_path: Path) -> None:
-    assert ask(tmp_path, "explain", "crashes", "--memory", "0.02") == (
+    assert run_verb(tmp_path, "explain", "crashes", "--memory", "0.02") == (
         2,
         f"ioaware: {tmp_path / 'mine.py'}:crashes used more than 0.02 GiB of memory and was stopped\n"
         "  Choose smaller sizes, or a higher limit: --timeout SECONDS, --memory GIB.\n",
     )
-    assert "ran for more than 0.1 s" in ask(tmp_path, "trace", "crashes", "--timeout", "0.1")[1]
+    assert "ran for more than 0.1 s" in run_verb(tmp_path, "trace", "crashes", "--timeout", "0.1")[1]

@@ -1,4 +1,4 @@
-"""What every verb shares: help, unknown names, exit codes, harmless messages, quiet pipes."""
+"""What all verbs share: help, unknown names, exit codes, escaped messages, closed pipes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ioaware(*arguments: str, **how: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def verb_that(monkeypatch: pytest.MonkeyPatch):
-    """Makes `ioaware list` do something else for a test."""
+    """Return a function that replaces the action of `ioaware list`."""
 
     def install(action) -> None:
         @click.command("list")
@@ -41,7 +41,7 @@ def verb_that(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_every_verb_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name, "--help"], Settings()) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: ioaware {name}")
@@ -55,7 +55,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_names_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those of the errors, and every constant of the module."""
+    """The codes of all errors and all constants of the module."""
     import ioaware.sweep.runner  # noqa: F401 - defines an error of its own
 
     def codes(kind: type[IoawareError]) -> set[int]:
@@ -114,7 +114,7 @@ def test_flags_of_every_verb_may_stand_before_it(capsys: pytest.CaptureFixture[s
         (["trace", "missing_file.py:f"], ["missing_file.py"]),
     ],
 )
-def test_wrong_names_are_answered_with_the_right_ones(
+def test_messages_about_wrong_names_list_the_right_ones(
     arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments, Settings()) == 2
@@ -186,9 +186,9 @@ def test_a_real_ctrl_c_is_130_without_a_traceback() -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n"
         child.send_signal(signal.SIGINT)
-        _, said = child.communicate(timeout=20)
+        _, error = child.communicate(timeout=20)
     assert child.returncode == 130
-    assert said == b"ioaware: interrupted\n"
+    assert error == b"ioaware: interrupted\n"
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -204,7 +204,7 @@ def test_a_closed_pipe_is_quiet(arguments: list[str], unbuffered: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is a Linux device")
-def test_a_full_disk_is_said_clearly() -> None:
+def test_a_full_disk_is_one_message() -> None:
     with Path("/dev/full").open("w") as full:
         done = ioaware("list", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 5

@@ -78,7 +78,7 @@ def stretched(n: int = 50, m: int = 80, device: str = "cuda"):
         flat_kernel[(triton.cdiv(n, 64),)](x, n, BLOCK=64, EVEN=False)
 
 
-def turned(n: int = 50, m: int = 80, device: str = "cuda"):
+def transposed(n: int = 50, m: int = 80, device: str = "cuda"):
     """Only a transposed matrix of one row or column is contiguous, and launches."""
     x = torch.zeros(n, m, device=device).T
     flat_kernel[(1,)](x, 10, BLOCK=64, EVEN=False)
