@@ -1,4 +1,4 @@
-"""`derive --check`: exact numbers are counted again by another route, and one that differs is not exact."""
+"""`derive --check` counts again by interpreting the IR; a number that differs is not exact."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def notes(host: object, **params: int) -> tuple[bool, list[str]]:
     return launch.exact, [note for note in launch.notes if note.startswith("check:")]
 
 
-def test_what_is_right_is_confirmed() -> None:
+def test_a_right_formula_is_confirmed() -> None:
     assert notes(double, n=77) == (True, ["check: counted again by plain interpretation"])
 
 
-def test_what_data_decide_is_not_checked() -> None:
+def test_data_dependent_kernels_are_not_checked() -> None:
     exact, (note,) = notes(gathered)
     assert exact
     assert note.startswith("check: not checked: data decide tt.load at")

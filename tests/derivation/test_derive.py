@@ -1,4 +1,4 @@
-"""Derived formulas against hand counts, against the interpreter and against the papers' closed forms."""
+"""Derived formulas equal hand counts, traces and the papers' closed forms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def formulas(result: Derived) -> list[tuple[str | None, str | None]]:
     return [(launch.requested.read_formula, launch.requested.write_formula) for launch in result.launches if launch.requested]
 
 
-def noted(result: Derived, *words: str) -> bool:
+def has_note(result: Derived, *words: str) -> bool:
     return any(all(word in note for word in words) for note in result.notes)
 
 
@@ -52,29 +52,29 @@ def test_a_host_loop_pins_its_count_and_nothing_else() -> None:
     result = derived("one_launch_each", n=100, times=3)
     triton = [launch for launch in result.launches if launch.origin == "triton"]
     assert [launch.requested.read_formula for launch in triton if launch.requested] == ["4*n"] * 3
-    assert noted(result, "times specialised to 3", "derived_targets.py:")
-    assert noted(result, "block specialised to 64", "constexpr BLOCK")
-    assert not noted(result, "n specialised")
+    assert has_note(result, "times specialised to 3", "derived_targets.py:")
+    assert has_note(result, "block specialised to 64", "constexpr BLOCK")
+    assert not has_note(result, "n specialised")
 
 
 def test_power_of_two_leaves_its_parameter_symbolic_with_a_condition() -> None:
     result = derived("rounded_up", rows=20, columns=100)
     assert formulas(result)[1:] == [("4*columns*rows", "4*columns*rows")]
     assert result.conditions == result.launches[-1].conditions == ("next_power_of_2(columns) == 128",)
-    assert noted(result, "assumes next_power_of_2(columns) == 128 (constexpr BLOCK)")
+    assert has_note(result, "assumes next_power_of_2(columns) == 128 (constexpr BLOCK)")
 
 
 def test_branches_pin_or_are_assumed() -> None:
     result = derived("branching")
-    assert noted(result, "mode specialised to 2", "branch at derived_targets.py:")
-    assert noted(result, "assumes n < 4096", "branch at derived_targets.py:")
+    assert has_note(result, "mode specialised to 2", "branch at derived_targets.py:")
+    assert has_note(result, "assumes n < 4096", "branch at derived_targets.py:")
     assert len([launch for launch in result.launches if launch.origin == "triton"]) == 2
     assert len([launch for launch in derived("branching", mode=3).launches if launch.origin == "triton"]) == 1
 
 
 def test_code_that_rejects_symbols_gets_integers() -> None:
     result = derived("fussy", n=70, block=32)
-    assert noted(result, "block specialised to 32", "needs a plain integer at derived_targets.py:")
+    assert has_note(result, "block specialised to 32", "needs a plain integer at derived_targets.py:")
     assert result.requested is not None
     assert result.requested.read_formula == "4*n"
 
@@ -83,7 +83,7 @@ def test_code_that_rejects_symbols_gets_integers() -> None:
 def test_size_one_is_not_generalised(batch: int, launches: int) -> None:
     result = derived("singular", batch=batch)
     assert len([launch for launch in result.launches if launch.origin == "triton"]) == launches
-    assert noted(result, "batch specialised to 1") == (batch == 1)
+    assert has_note(result, "batch specialised to 1") == (batch == 1)
 
 
 def test_forward_and_backward_with_the_operators_between() -> None:
@@ -108,7 +108,7 @@ def test_the_configuration_is_named_and_can_be_chosen() -> None:
     assert "derived with BLOCK=128" in second.launches[-1].notes[0]
     assert formulas(first)[-1] == ("2*n", "2*n")
     assert formulas(second)[-1] == ("2*n", "2*n")
-    assert noted(first, "assumes n % 32 == 0 (constexpr EVEN)")
+    assert has_note(first, "assumes n % 32 == 0 (constexpr EVEN)")
     with pytest.raises(UsageError, match="no configuration"):
         derived("tuned", autotune={"BLOCK": 7})
 
@@ -126,7 +126,7 @@ def test_argument_kinds(name: str, reads: str) -> None:
 def test_a_grid_from_what_the_compiled_kernel_uses() -> None:
     result = derived("occupied")
     assert result.launches[-1].grid[0] % 132 == 0
-    assert noted(result, "read the GPU's properties")
+    assert has_note(result, "read the GPU's properties")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_compulsory_is_every_input_and_output_once(name: str, floor: tuple[int, 
     result = derived(name)
     found = result.compulsory and (result.compulsory.read_bytes, result.compulsory.write_bytes)
     assert found == floor
-    assert floor or noted(result, "compulsory is unknown")
+    assert floor or has_note(result, "compulsory is unknown")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_compulsory_is_every_input_and_output_once(name: str, floor: tuple[int, 
         ("idle", ("launched no Triton kernel",)),
     ],
 )
-def test_bad_targets_end_in_one_sentence(name: str, words: tuple[str, ...]) -> None:
+def test_bad_targets_give_one_sentence(name: str, words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as caught:
         derived(name)
     assert all(word in str(caught.value) for word in words), caught.value
@@ -163,7 +163,7 @@ def test_host_reads_of_data_are_replayed_and_noted() -> None:
     assert result.requested is not None
     assert result.requested.read_formula == "8*n + 240"
     for words in (" is 30", " is True", " is [10, 20, 30]"):
-        assert noted(result, "assumes that the data read at derived_targets.py:", words)
+        assert has_note(result, "assumes that the data read at derived_targets.py:", words)
     assert len([launch for launch in derived("peeks").launches if launch.origin == "triton"]) == 1
 
 
@@ -175,7 +175,7 @@ SAME = (
 
 @pytest.mark.parametrize("name", SAME)
 def test_derived_is_traced(name: str) -> None:
-    """The zoo's kernels: bytes, atomics, FLOPs and torch's own operators, from the IR and from running."""
+    """The kernel zoo: bytes, atomics, FLOPs and torch operators, derived from the IR and traced."""
     target = load_target(zoo(name))
     result, seen = derive(target, target.resolve({}), machine_code=False), trace(target, target.resolve({}))
     assert result.requested
@@ -191,7 +191,7 @@ def test_derived_is_traced(name: str) -> None:
 @pytest.mark.parametrize("name", ["histogram", "scan"])
 def test_data_dependence_is_not_guessed(name: str) -> None:
     result = derived(name, file=Path(zoo(name).rpartition(":")[0]))
-    assert result.exact == (name == "scan")  # whose bound the host wrote: the bytes are for that, the formula keeps its name
+    assert result.exact == (name == "scan")  # the host wrote its bound, so its bytes are exact
     assert result.requested is not None
     assert (None in (result.requested.read_bytes, result.requested.atomic_bytes)) == (name != "scan")
     assert result.unknowns
@@ -203,11 +203,11 @@ def test_data_dependence_is_not_guessed(name: str) -> None:
     [("persistent", "4*columns*rows"), ("shares", "4*rows*min(128, columns)")],
 )
 def test_min_and_max_of_symbols_do_not_branch(name: str, reads: str) -> None:
-    """The grid `min(processors, tiles)` holds on both sides, and every tile is visited once."""
+    """The grid `min(processors, tiles)` holds on both sides, and each tile is processed once."""
     target = load_target(f"{TARGETS}:{name}")
     result = derive(target, target.resolve({}), machine_code=False)
     assert formulas(result)[-1] == (reads, reads)
-    assert not noted(result, "assumes")
+    assert not has_note(result, "assumes")
     for rows, columns in ((1, 1), (16, 80), (33, 17), (65, 100)):
         seen = trace(target, target.resolve({"rows": rows, "columns": columns})).requested
         assert seen is not None
@@ -220,7 +220,7 @@ COUNTS = {"standard": standard.counts, "flash1": flash1.counts, "flash2": flash2
 
 @pytest.mark.parametrize("case", COUNTS)
 def test_sympy_proves_the_papers_closed_form(case: str) -> None:
-    """For every N and N_k that the blocks divide: the derived formula less the paper's is zero."""
+    """For all N and N_k that the blocks divide, the derived formula minus the paper's is zero."""
     target = load_target(case)
     params = {"seq_len": 512, "kv_len": 256, "head_dim": 64, "block_m": 64, "block_n": 32}
     result = derive(target, target.resolve(params), machine_code=False)
@@ -235,7 +235,7 @@ def test_sympy_proves_the_papers_closed_form(case: str) -> None:
         (result.formulas.flops, counts.flops),
     ):
         general = found.expr.subs({seq_len: 64 * blocks, kv_len: 32 * keys})
-        if case == "standard":  # a row of S is as long as its block here, and the note says so
+        if case == "standard":  # a row of S fits in one block here, which a note states
             general = general.subs(sympy.Min(256, 32 * keys), 32 * keys)
         assert sympy.simplify(general - (B * H * closed).subs(paper)) == 0
 
@@ -254,7 +254,7 @@ STRUCTURES = [
 @pytest.mark.parametrize("structure", range(len(STRUCTURES)))
 @pytest.mark.parametrize("case", ["flash1", "flash2"])
 def test_formulas_agree_with_the_papers_at_random_sizes(case: str, structure: int) -> None:
-    """One formula, derived once, against the closed form at sizes that divide nothing."""
+    """One formula, derived once, equals the closed form at sizes that no block divides."""
     given = STRUCTURES[structure]
     target = load_target(case)
     result = derive(target, target.resolve({**given, "seq_len": 100, "kv_len": 130}), machine_code=False)
@@ -321,7 +321,7 @@ def test_the_result_is_a_record(tmp_path: Path) -> None:
     assert {"formulas", "kernels", "symbols"}.isdisjoint(result.to_dict())
 
 
-def test_the_function_itself_from_python() -> None:
+def test_a_function_as_the_target() -> None:
     sys.path.insert(0, str(TARGETS.parent))
     try:
         import derived_targets

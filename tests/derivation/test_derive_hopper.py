@@ -1,5 +1,7 @@
-"""The Hopper kernels' formulas under a causal mask, with tiles in serpentine order or in pairs: closed, short, and equal to
-all lanes and sectors counted one by one at small sizes."""
+"""Formulas of the causal Hopper kernels are closed, short, and equal to enumeration at small sizes.
+
+Tiles are assigned in serpentine order or in pairs of a long and a short one.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ POINTS = [
 @cache
 def captured(name: str, deterministic: bool = False) -> Capture:
     target = load_target(f"{TARGETS}:{name}")
-    # For 4000 rows the fused backward kernel has the plan of any number of them, as the points below want it.
+    # At 4000 rows the fused backward kernel has the general plan, which the points below need.
     given: dict[str, int | bool] = {"causal": True, "heads": 16, "seq_len": 4000 if name == "hopper_backward" else 4096}
     return capture(target, target.resolve(given | ({"deterministic": True} if deterministic else {})), gpu=DEFAULT_GPU)
 
@@ -46,8 +48,8 @@ def derived(found: Capture, launch: CapturedLaunch) -> KernelTraffic:
     return kernel_traffic(launch, found.values, DEFAULT_GPU, param_facts(found.validity.conditions if found.validity else ()))
 
 
-def counted(launch: CapturedLaunch, values: Mapping[str, int]) -> dict[str, int]:
-    """Bytes of all lanes, and of the sectors of each execution."""
+def enumerated_bytes(launch: CapturedLaunch, values: Mapping[str, int]) -> dict[str, int]:
+    """Count the bytes of all lanes, and of the sectors of each execution."""
     touches, programs = launch_touches(launch, values, DEFAULT_GPU)
     fields: list[str] = ["read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes"]
     totals = dict.fromkeys(fields, 0)
@@ -69,13 +71,13 @@ def test_every_formula_equals_enumeration(name: str, deterministic: bool) -> Non
         assert kernel.exact, kernel.notes
         assert kernel.sectors_exact, kernel.notes
         for values in POINTS:
-            expected = counted(launch, {**found.values, **values})
+            expected = enumerated_bytes(launch, {**found.values, **values})
             known = [field for field in expected if getattr(kernel, field) is not None]
             got = {field: getattr(kernel, field).evaluate({**found.values, **values}) for field in known}
             assert got == {field: expected[field] for field in known}, (launch.name, values)
 
 
-def test_forward_reads_like_the_theory() -> None:
+def test_the_forward_formula_has_the_form_of_the_theory() -> None:
     """Q once, and K and V up to the last row of each row block: 2 d e (sum of min(128 (b + 1), N)) with e = 2, d = 128."""
     found = captured("hopper")
     kernel = derived(found, launches(found)[0])
@@ -98,7 +100,7 @@ def test_backward_is_closed() -> None:
     "values", [{"heads": 16, "seq_len": 4096}, {"heads": 64, "seq_len": 1000}, {"heads": 5, "seq_len": 16384}]
 )
 def test_the_whole_result_is_shown_at_any_size(values: dict[str, int]) -> None:
-    """Derived at each size anew, whatever order its plan deals tiles in: the closed form, which counters have agreed with."""
+    """Derived anew at each size, with any order of tiles. Hardware counters agree with this form."""
     target = load_target(f"{TARGETS}:hopper")
     result = derive(target, target.resolve({"causal": True, **values}), machine_code=False)
     heads, blocks = values["heads"], -(-values["seq_len"] // 128)

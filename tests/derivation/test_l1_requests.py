@@ -1,4 +1,4 @@
-"""L1 requests: hand counts of kernels compiled for an H200, and sums over executions against formulas."""
+"""L1 requests: hand counts of kernels compiled for an H200, and sums over execution classes."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def scaled_rows(x, scale, out, cols, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def by_boxes(source, target, M: tl.constexpr, N: tl.constexpr):
+def copy_boxes(source, target, M: tl.constexpr, N: tl.constexpr):
     row, column = tl.program_id(0) * M, tl.program_id(1) * N
     target.store([row, column], source.load([row, column]))
 
 
 @triton.jit
-def looked_up(x, where, out, BLOCK: tl.constexpr):
+def gather(x, where, out, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     place = tl.load(where + at)
     tl.store(out + at, tl.load(x + place))
 
 
 @triton.jit
-def on_one_line(x, y, out, n, BLOCK: tl.constexpr):
+def two_loads_on_one_line(x, y, out, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(x + at) + tl.load(y + at * n).to(tl.float32))
 
@@ -88,19 +88,19 @@ def rows_of(rows: int = 6, cols: int = 512, device: str = "cuda") -> Callable[[]
 def copied_boxes(rows: int = 64, cols: int = 128, device: str = "cuda") -> Callable[[], object]:
     x, out = (torch.empty(rows, cols, device=device, dtype=torch.float16) for _ in range(2))
     given = [TensorDescriptor.from_tensor(tensor, [32, 128]) for tensor in (x, out)]
-    return lambda: by_boxes[(triton.cdiv(rows, 32), triton.cdiv(cols, 128))](*given, M=32, N=128)
+    return lambda: copy_boxes[(triton.cdiv(rows, 32), triton.cdiv(cols, 128))](*given, M=32, N=128)
 
 
 def gathered(device: str = "cuda") -> Callable[[], object]:
     x, out = (torch.empty(256, device=device) for _ in range(2))
     where = torch.empty(256, device=device, dtype=torch.int32)
-    return lambda: looked_up[(1,)](x, where, out, BLOCK=256)
+    return lambda: gather[(1,)](x, where, out, BLOCK=256)
 
 
-def crowded(n: int = 3, device: str = "cuda") -> Callable[[], object]:
+def launch_two_loads(n: int = 3, device: str = "cuda") -> Callable[[], object]:
     x, out = torch.empty(256, device=device), torch.empty(256, device=device)
     y = torch.empty(256 * n, device=device)
-    return lambda: on_one_line[(1,)](x, y, out, n, BLOCK=256)
+    return lambda: two_loads_on_one_line[(1,)](x, y, out, n, BLOCK=256)
 
 
 def loops(rows: int = 5, n: int = 1000, device: str = "cuda") -> Callable[[], object]:
@@ -113,43 +113,44 @@ def captured(function: Callable[..., Any], **params: int) -> Capture:
     return capture(target, target.resolve(params))
 
 
-def asks(function: Callable[..., Any], **params: int) -> L1Requests:
+def l1_requests(function: Callable[..., Any], **params: int) -> L1Requests:
     found = captured(function, **params)
     return l1_requests_of_launch(found.launches[0], found.values, DEFAULT_GPU)
 
 
 def test_full_vectors_request_every_sector_once() -> None:
-    """4096 floats: 16 bytes a thread, as Triton knows that n is a multiple of 16."""
-    assert asks(vector_add, n=4096) == L1Requests(2 * 512, 2 * 16384, 512, 16384)
+    """4096 floats: 16 bytes a thread, since n is a multiple of 16."""
+    assert l1_requests(vector_add, n=4096) == L1Requests(2 * 512, 2 * 16384, 512, 16384)
 
 
 def test_indivisible_length_takes_narrow_loads() -> None:
-    """n = 4001: the mask cuts anywhere, so lanes load 4 bytes, 16 bytes apart: 4 instructions for the same 16 sectors.
+    """n = 4001: the mask may end anywhere, so lanes load 4 bytes, 16 bytes apart.
 
-    On an H200 the counter says 4.00000 times the sectors for n = 25,000,001. Of the last tile 929 floats are left: in its
-    last block of 128, which has 33, two more lanes of each of four instructions and one of the first.
+    Each vector takes 4 instructions for the same 16 sectors. An H200 counts 4.00000 times the sectors for n = 25,000,001.
+    The last tile has 929 floats, its last block of 128 has 33. There each of four instructions has two more lanes, and the
+    first has one more.
     """
     full = 3 * 8 * 4 * 16 + 7 * 4 * 16
     last = sum(len({(lane * 16 + 4 * turn) // 32 for lane in range(32) if 896 + lane * 4 + turn < 929}) for turn in range(4))
-    found = asks(vector_add, n=4001)
+    found = l1_requests(vector_add, n=4001)
     assert (found.read_sectors, found.write_sectors) == (2 * (full + last), full + last)
     assert (found.read_bytes, found.write_bytes) == (2 * 4001 * 4, 4001 * 4)
 
 
 def test_every_warp_requests_a_scalar() -> None:
-    """Rows of 1024 bytes by 4 warps, half of them with nothing to do but the scalar."""
-    found = asks(rows_of, rows=6, cols=512)
+    """Rows of 1024 bytes by 4 warps, half of which load nothing but the scalar."""
+    found = l1_requests(rows_of, rows=6, cols=512)
     assert found.read_sectors == 6 * (32 + 4)
     assert found.read_bytes == 6 * (1024 + 4 * 4)
     assert (found.write_sectors, found.write_bytes) == (6 * 32, 6 * 1024)
 
 
 def test_rows_that_begin_inside_a_sector() -> None:
-    """Rows of 1000 bytes begin 8 bytes further into a sector each time, and are loaded 2 bytes a lane."""
-    found = asks(rows_of, rows=4, cols=500)
+    """Rows of 1000 bytes begin 8 bytes further into a sector each, and are loaded 2 bytes a lane."""
+    found = l1_requests(rows_of, rows=4, cols=500)
     expected = 0
     for row in range(4):
-        for warp in range(0, 512, 128):  # 4 warps, 1 element a thread, 32 neighbours an instruction
+        for warp in range(0, 512, 128):  # 4 warps, 1 element a thread, 32 adjacent elements an instruction
             for start in range(warp, warp + 128, 32):
                 inside = [element for element in range(start, start + 32) if element < 500]
                 expected += len({(row * 1000 + 2 * element) // 32 for element in inside})
@@ -159,8 +160,8 @@ def test_rows_that_begin_inside_a_sector() -> None:
 
 
 def test_tma_loads_whole_boxes_and_stores_rows_of_128_bytes() -> None:
-    """[64, 120] halves: rows of 240 bytes, every other one beginning in the middle of a sector; boxes of 128 columns."""
-    found = asks(copied_boxes, rows=64, cols=120)
+    """[64, 120] halves in boxes of 128 columns. Rows of 240 bytes begin at or in the middle of a sector."""
+    found = l1_requests(copied_boxes, rows=64, cols=120)
     assert found.tma_read_bytes == 2 * 32 * 128 * 2
     row = [len({(start + byte) // 32 for byte in range(length)}) for start in (0, 16) for length in (128,)]
     rest = [len({(start + 128 + byte) // 32 for byte in range(112)}) for start in (0, 16)]
@@ -169,8 +170,10 @@ def test_tma_loads_whole_boxes_and_stores_rows_of_128_bytes() -> None:
 
 
 def test_gluon_tma_copies_are_boxes() -> None:
-    """The Hopper kernel at d = 64: tiles of 192 rows end beyond N = 16,384, and TMA brings rows that are not there, which
-    the counter of an H200 has and the formula has not."""
+    """The Hopper kernel at d = 64: tiles of 192 rows extend beyond N = 16,384.
+
+    TMA loads the rows outside too. The counter of an H200 includes them, the formula does not.
+    """
     records = read_jsonl(Path(str(files("ioaware"))) / "recorded" / "h200-hopper.jsonl")
     wanted = {"seq_len": 16_384, "head_dim": 64, "causal": False}
     record = next(r for r in records if wanted.items() <= r.params.items())
@@ -208,13 +211,13 @@ def test_derive_notes_unpredictable_counters() -> None:
 
 def test_data_dependent_addresses_are_refused() -> None:
     with pytest.raises(ValueError, match=r"goes by where@test_l1_requests\.py:\d+: it is loaded from memory"):
-        asks(gathered)
+        l1_requests(gathered)
 
 
 def test_accesses_of_one_line_are_not_mixed_up() -> None:
-    """Two loads of one size on a line, of which one is by 16 bytes and one by 4."""
+    """Two loads of equal size on one line, one vectorised to 16 bytes and one to 4."""
     with pytest.raises(ValueError, match=r"line \d+: reads compiled in several ways"):
-        asks(crowded)
+        l1_requests(launch_two_loads)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +230,7 @@ def test_accesses_of_one_line_are_not_mixed_up() -> None:
     ],
 )
 def test_execution_classes_sum_to_the_formulas(function: Callable[..., Any], params: dict[str, int]) -> None:
-    """Elements and sectors of every access, class by class, are what its formulas say."""
+    """Elements and sectors of every access, summed over its classes, equal its formulas."""
     found = captured(function, **params)
     launch = found.launches[0]
     touches, programs = launch_touches(launch, found.values, DEFAULT_GPU)
@@ -242,7 +245,7 @@ def test_execution_classes_sum_to_the_formulas(function: Callable[..., Any], par
 
 
 def test_equal_executions_form_one_class() -> None:
-    """2,000 programs with rows of whole sectors are of one class."""
+    """2,000 programs with rows of whole sectors form one class."""
     found = captured(rows_of, rows=2000, cols=512)
     touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
     rows = next(touch for touch in touches if touch.shape == (512,) and touch.kind == "read")

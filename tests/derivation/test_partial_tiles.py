@@ -1,4 +1,4 @@
-"""Tiles that begin above 0 and masks that end anywhere: derived bytes and sectors are the traced ones."""
+"""Tiles with nonzero start and masks of any length: derived bytes and sectors equal traced ones."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def test_columns_that_begin_above_0(first: int, last: int) -> None:
 
 @pytest.mark.parametrize("first", [0, 1, 3, 8, 12, 15])
 def test_columns_from_one_to_the_end_of_the_row(first: int) -> None:
-    """A row's last lanes are there, so that only where it begins keeps it from joining the next."""
+    """The last lanes of each row are active. Its start alone separates it from the previous row."""
     equal_traffic("columns_from", first=first)
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 63, 64, 65, 100, 255, 256, 257, 1000])
 def test_a_mask_at_any_length(n: int) -> None:
-    """Also where the last sector is used in part, and where it is not."""
+    """The last sector may be used in part or in full."""
     equal_traffic("line", n=n)
 
 
 def test_a_counter_of_atomics_that_the_host_reads_is_refused() -> None:
-    """A kernel that only adds writes nothing by a store, but the host's next launch depends on it."""
+    """A kernel that only does atomics has no store, but the host's next launch depends on it."""
     target = load_target(f"{TARGETS}:counted")
     with pytest.raises(UsageError, match="reads what a kernel computed"):
         derive(target, target.resolve({}), machine_code=False)

@@ -1,4 +1,4 @@
-"""`display` is below every other package: it imports nothing of ioaware but itself."""
+"""`display` is the lowest layer: it imports no other package of ioaware."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = Path(display.__file__ or "").parent
 
 
 def imports(node: ast.AST) -> list[str]:
-    """The modules imported at run time, inside functions too; not those under TYPE_CHECKING."""
+    """Return the modules imported at run time, inside functions too, without those under TYPE_CHECKING."""
     found: list[str] = []
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
@@ -29,4 +29,4 @@ def test_display_imports_only_itself() -> None:
     assert {name for name in names if name.startswith("ioaware")} <= {
         f"ioaware.display.{path.stem}" for path in FOLDER.glob("*.py")
     }
-    assert "html" in names, "else this test looked at nothing"
+    assert "html" in names, "no import was found, so the test shows nothing"

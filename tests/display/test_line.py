@@ -14,7 +14,7 @@ def test_a_prediction_is_one_line_with_its_bytes() -> None:
     assert "\n" not in line
 
 
-def test_nothing_is_called_exact_that_is_not() -> None:
+def test_inexact_results_are_printed_as_not_exact() -> None:
     traffic = Traffic(1000, None)
     assert result_line(Result("derive", "t", requested=traffic, exact=False)) == (
         "derive t: requested reads 1 kB, writes –; not exact"

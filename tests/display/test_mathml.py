@@ -1,4 +1,4 @@
-"""Formulas in notebooks: typeset, and harmless whatever a name holds."""
+"""Formulas in notebooks: MathML, and no markup from names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioaware.display.mathml import LONGEST, formulas_html, mathml
 
 
 def parsed(text: str) -> ElementTree.Element:
-    return ElementTree.fromstring(text.replace("&InvisibleTimes;", "*"))  # noqa: S314 - written a line before
+    return ElementTree.fromstring(text.replace("&InvisibleTimes;", "*"))  # noqa: S314 - written by this package
 
 
 def test_names_stay_whole_and_quotients_are_fractions() -> None:
@@ -28,7 +28,7 @@ def test_a_name_cannot_be_markup() -> None:
     assert "<b>kernel" not in formulas_html([("<b>kernel", hostile, hostile)])
 
 
-def test_a_formula_that_no_page_can_show_is_said_to_be_long() -> None:
+def test_a_very_long_formula_is_shown_by_its_length() -> None:
     long = sympy.Add(*(sympy.Symbol(f"n{i}") ** 2 for i in range(LONGEST // 20)))
     assert "characters" in mathml(long)
     assert "<math>" not in mathml(long)

@@ -1,4 +1,4 @@
-"""A result in a notebook: a table of what it knows, every text escaped."""
+"""Results in notebooks: a table of the known values, with all text escaped."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_hostile_text_stays_text() -> None:
     assert set(tags) <= {"div", "b", "br", "code", "table", "tr", "th", "td"}
 
 
-def test_a_result_that_knows_nothing() -> None:
+def test_a_result_without_values() -> None:
     assert "failed" in result_html(Result("measure", "mine.py:kernel", status="failed"))
 
 
-def test_what_launches_say_is_said_once_and_without_folders() -> None:
+def test_notes_of_launches_appear_once_without_folders() -> None:
     notes = ("tt.load at /home/me/code/rope.py:7 counts in terms of n@rope.py:3: it is loaded from memory",)
     launches = (
         Launch("rope", notes=notes),

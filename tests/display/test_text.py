@@ -1,4 +1,4 @@
-"""Untrusted text: no character that moves, hides or reorders its neighbours is printed."""
+"""Untrusted text is printed without characters that move, hide or reorder others."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from ioaware.display.text import MAX_LENGTH, clean
 
 
-def test_controls_and_direction_marks_are_spelt_out() -> None:
+def test_controls_and_direction_marks_are_escaped() -> None:
     assert clean("a\x1b[31mb") == "a\\x1b[31mb"
     assert clean("user\u202egnp.exe") == "user\\u202egnp.exe"
     assert clean("one\ntwo\tthree") == "one two three"
 
 
-def test_a_name_of_a_megabyte_is_cut_and_says_so() -> None:
+def test_a_very_long_name_is_cut_with_its_length() -> None:
     text = clean("x" * 10**6)
     assert len(text) < MAX_LENGTH + 40
     assert text.endswith("… (1,000,000 characters)")
@@ -24,7 +24,7 @@ def test_a_name_of_a_megabyte_is_cut_and_says_so() -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.text())
-def test_every_character_left_is_visible(text: str) -> None:
+def test_every_printed_character_is_visible(text: str) -> None:
     categories = {unicodedata.category(character) for character in clean(text)}
     assert not categories & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 

@@ -1,4 +1,4 @@
-"""Work for show ends in time, also where it catches every exception, and leaves no timer behind."""
+"""Optional display work ends at its time limit, even inside handlers of all exceptions."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_bytes(value: float | None, text: str) -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.integers(1, 10**17))
-def test_bytes_read_back_are_what_went_in(value: int) -> None:
+def test_bytes_can_be_parsed_back(value: int) -> None:
     number, unit = bytes_text(value, 6).split()
     assert float(number.replace(",", "")) * FACTORS[unit] == pytest.approx(value, rel=1e-5)
     assert 1 <= float(number.replace(",", "")) < 1000 or unit == "PB"
@@ -63,7 +63,7 @@ def test_significant_digits(value: float, text: str) -> None:
     assert significant(value) == text
 
 
-def test_a_deviation_that_rounds_to_zero_is_not_called_zero() -> None:
+def test_a_deviation_that_rounds_to_zero_is_not_shown_as_zero() -> None:
     assert percent_text(0) == "0 %"
     assert percent_text(1e-9) == "below 0.0001 %"
     assert percent_text(-0.046) == "-4.6 %"

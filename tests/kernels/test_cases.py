@@ -1,6 +1,6 @@
-"""Cases beyond the forward papers: closed form, derived formula and traced bytes agree, and outputs match float64.
+"""All other cases: closed form, derived formula and traced bytes agree, outputs match float64.
 
-Each closed form was written from the theory. Traces check the output, so gradients are held against the float64 reference.
+Each closed form was written from the theory. Traces check the output, gradients included.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ATTENTION = st.fixed_dictionaries(
     {
         "batch": st.sampled_from([1, 1, 2]),
         "heads": st.sampled_from([1, 1, 2]),
-        "seq_len": st.integers(2, 24),  # with one visible key a gradient is zero, and has no relative error
+        "seq_len": st.integers(2, 24),  # with one visible key the gradient is zero and has no relative error
         "kv_len": st.none() | st.integers(2, 24),
         "head_dim": st.integers(16, 40),
         "dtype": st.sampled_from(["float16", "float32"]),
@@ -81,7 +81,7 @@ def moved(result: Result) -> tuple[int | None, int | None, int | None]:
 
 
 def assert_agreement(case: str, params: Mapping[str, ParamValue]) -> None:
-    """The traced bytes, launch by launch, the extra memory and the output are the algorithm's."""
+    """Check that traced bytes of each launch, extra memory and output are those of the algorithm."""
     target = load_target(case)
     traced, predicted = trace(target, target.resolve(params)), predict(case, **params)
     assert moved(traced) == moved(predicted)
@@ -95,16 +95,16 @@ def assert_agreement(case: str, params: Mapping[str, ParamValue]) -> None:
             expected.atomic_bytes,
         ), step.kernel
     assert traced.extra_memory_bytes == predicted.extra_memory_bytes
-    assert traced.assumed is None  # nothing is left to torch
+    assert traced.assumed is None  # no torch operator runs
     assert traced.check is not None
     assert traced.check.passed
 
 
 def assert_derived(case: str, params: Mapping[str, ParamValue], sizes: Mapping[str, range], draws: int = 20) -> None:
-    """One formula, derived once and exact, is the closed form at random sizes, where its conditions admit them."""
+    """Check that one exact formula equals the closed form at random sizes that its conditions admit."""
     target = load_target(case)
     result = derive(target, target.resolve(params), machine_code=False)
-    # Philox's keys wrap around on purpose, which derivation cannot tell from an index that does.
+    # Philox's keys wrap around on purpose. Derivation cannot distinguish them from an index that wraps.
     assert result.exact or case in DECODER, result.notes
     assert moved(result) == moved(predict(case, **params))
     draw = random.Random(0)
@@ -138,7 +138,7 @@ def test_softmax_traced_equals_predicted(case: str, params: dict[str, ParamValue
 
 
 def test_an_empty_split_writes_its_partial_result() -> None:
-    """Splits beyond the column blocks have no key: zeros and -inf, which the combiner weighs with 0."""
+    """Splits beyond the last key write zeros and -inf, which the combiner weights with 0."""
     params = {"heads": 2, "seq_len": 3, "kv_len": 20, "head_dim": 16, "block_n": 16, "splits": 5}
     assert_agreement("split_kv", params)
 

@@ -1,4 +1,4 @@
-"""Heads that share key heads: inputs, and what outputs are held against, attention and its log-sum-exp in float64."""
+"""Grouped-query attention: random inputs, and the float64 reference of output and log-sum-exp."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def grouped_inputs(
     batch: int = 2,
     spread: float = 1,
 ) -> Tensors:
-    """q [batch, heads, seq_len, head_dim]; k and v stored [batch, kv_len, kv_heads, head_dim], as caches are. On the CPU."""
+    """Return q [batch, heads, seq_len, head_dim], and k and v stored as in caches, on the CPU.
+
+    Caches are [batch, kv_len, kv_heads, head_dim].
+    """
     generator = torch.Generator().manual_seed(0)
     q = torch.randn((batch, heads, seq_len, head_dim), generator=generator).to(dtype)
     k, v = (torch.randn((batch, kv_len, kv_heads, head_dim), generator=generator).to(dtype) for _ in range(2))
@@ -29,8 +32,11 @@ def grouped_inputs(
 def grouped_reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O and the natural log-sum-exp, differentiable. q [batch, heads, seq_len, head_dim]; k, v
-    [batch, kv_heads, kv_len, head_dim]. A row that sees no key gives zeros and -inf."""
+    """Return O and the natural log-sum-exp, differentiable.
+
+    Shapes: q [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim]. A row that sees no key gives zeros
+    and -inf.
+    """
     group = q.shape[1] // k.shape[1]
     q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
     s = q @ k.mT * (1 / math.sqrt(q.shape[3]) if scale is None else scale)

@@ -1,4 +1,4 @@
-"""Machine code of kernels compiled for sm_90a without a GPU: what ptxas said, instructions, loops, registers read unwritten."""
+"""Machine code of kernels compiled for sm_90a: ptxas report, instructions, loops, undefined reads."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ URZ = 63
 
 
 _REPORTS: dict[str, str] = {}
-"""What the assembler said of each kernel that this process has compiled, by the kernel's hash."""
+"""ptxas reports of the kernels that this process has compiled, by the kernel's hash."""
 
 
-def compiled_for_hopper(source: Any, **options: Any) -> Any:
-    """The kernel for sm_90; what its assembler says is kept for `ptxas_says`."""
-    said = io.StringIO()
-    with triton.knobs.nvidia.scope(), contextlib.redirect_stdout(said):
+def compile_for_hopper(source: Any, **options: Any) -> Any:
+    """Compile the kernel for sm_90 and keep the ptxas report for `ptxas_report`."""
+    output = io.StringIO()
+    with triton.knobs.nvidia.scope(), contextlib.redirect_stdout(output):
         triton.knobs.nvidia.dump_ptxas_log = True
         kernel: Any = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"enable_fp_fusion": True, **options})
-    _REPORTS[kernel.hash] = said.getvalue()
+    _REPORTS[kernel.hash] = output.getvalue()
     return kernel
 
 
-def ptxas_says(kernel: Any, folder: Path) -> str:
-    """The report of the assembler that this Triton uses for sm_90, asked again for a kernel that Triton's cache had."""
+def ptxas_report(kernel: Any, folder: Path) -> str:
+    """Return the report of Triton's ptxas for sm_90. Run it again if the kernel came from Triton's cache."""
     if report := _REPORTS.get(kernel.hash):
         return report
     from triton.backends.nvidia.compiler import get_ptxas
@@ -46,7 +46,7 @@ def ptxas_says(kernel: Any, folder: Path) -> str:
 
 
 def spilled_bytes(kernel: Any, folder: Path) -> int:
-    """Bytes of stack a thread of the compiled kernel uses: they are spilled registers, there is nothing else to keep there."""
+    """Return the stack bytes a thread. The kernels keep nothing else there than spilled registers."""
     cubin = folder / "kernel.cubin"
     cubin.write_bytes(kernel.asm["cubin"])
     usage = subprocess.run([TOOLS / "cuobjdump", "-res-usage", cubin], capture_output=True, text=True, check=True).stdout
@@ -57,7 +57,7 @@ def spilled_bytes(kernel: Any, folder: Path) -> int:
 
 @dataclass(frozen=True)
 class Code:
-    """Machine code: its instructions, and where each label points."""
+    """Machine code: instructions, and the instruction index of each label."""
 
     instructions: list[str]
     labels: dict[str, int]
@@ -80,12 +80,12 @@ class Code:
         return code
 
     def target(self, i: int) -> int | None:
-        """Where instruction i branches to."""
+        """Return the branch target of instruction i."""
         branch = re.search(r"\bBRA\b.*?(\.L_x_\d+)", self.instructions[i])
         return self.labels[branch[1]] if branch else None
 
-    def next_ones(self, i: int) -> list[int]:
-        """The instructions that can follow instruction i."""
+    def successors(self, i: int) -> list[int]:
+        """Return the instructions that can follow instruction i."""
         instruction, target = self.instructions[i], self.target(i)
         conditional = instruction.startswith("@") or re.search(r"\bBRA\S* U?P\d", instruction)
         ends = bool(re.match(r"EXIT|BRA", instruction)) and not conditional
@@ -93,27 +93,27 @@ class Code:
         return [j for j in (*following, *([target] if target is not None else [])) if j < len(self.instructions)]
 
     def loops(self) -> list[tuple[int, int]]:
-        """Where each loop begins and ends that waits for one of two matmuls."""
+        """Return begin and end of each loop that waits for one of two matmuls."""
         spans = [
             (target, i + 1)
             for i, instruction in enumerate(self.instructions)
-            # without a condition it is the way back from waiting for a barrier, which is laid out behind everything else
+            # an unconditional backward branch returns from a barrier wait, which is laid out after all other code
             if instruction.startswith("@") and (target := self.target(i)) is not None and target <= i
         ]
         return [span for span in spans if any("gsb0, 0x1" in x for x in self.instructions[slice(*span)])]
 
     def matmul_loops(self) -> list[list[str]]:
-        """The instructions of each loop that waits for one of two matmuls and contains no such loop."""
+        """Return the instructions of each innermost loop that waits for one of two matmuls."""
         return [self.instructions[a:b] for a, b in self.inner_loops()]
 
     def inner_loops(self) -> list[tuple[int, int]]:
-        """Where these begin and end."""
+        """Return begin and end of the innermost such loops."""
         spans = self.loops()
         return [(a, b) for a, b in spans if not any(a <= c and d <= b and (c, d) != (a, b) for c, d in spans)]
 
 
 def uniform_registers(instruction: str) -> tuple[set[int], set[int]]:
-    """The uniform registers that an instruction writes and reads."""
+    """Return the uniform registers that an instruction writes and reads."""
     words = re.sub(r"^@\S+ ", "", instruction)
     name, _, rest = words.partition(" ")
     operands = [operand.strip() for operand in rest.split(",")]
@@ -138,14 +138,14 @@ def uniform_registers(instruction: str) -> tuple[set[int], set[int]]:
 
 
 def undefined_reads(code: Code) -> list[tuple[int, str]]:
-    """Instructions that read a uniform register which some path to them has not written."""
+    """Return instructions that read a uniform register which some path to them has not written."""
     accesses = [uniform_registers(instruction) for instruction in code.instructions]
-    known: dict[int, frozenset[int]] = {0: frozenset()}  # written on every path so far found to an instruction
+    known: dict[int, frozenset[int]] = {0: frozenset()}  # written on every path found so far to an instruction
     pending = [0]
     while pending:
         i = pending.pop()
         after = known[i] | accesses[i][0]
-        for j in code.next_ones(i):
+        for j in code.successors(i):
             meet = after if j not in known else known[j] & after
             if known.get(j) != meet:
                 known[j] = frozenset(meet)

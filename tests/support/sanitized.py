@@ -1,6 +1,6 @@
-"""Small attention calls for compute-sanitizer to watch: `compute-sanitizer python sanitized.py BACKEND`.
+"""Small attention calls under compute-sanitizer: `compute-sanitizer python sanitized.py BACKEND`.
 
-Forward and both ways of backward; decode takes the cases of few queries.
+Forward and both backward passes. decode runs the cases with few queries only.
 """
 
 # torch's autograd has no types.
@@ -23,32 +23,32 @@ CASES = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
 ]
 
 
-def drawn(batch: int, heads: int, rows: int, head_dim: int, heads_last: bool) -> torch.Tensor:
-    """[batch, heads, rows, head_dim], in memory in that order or with heads after rows."""
+def random_tensor(batch: int, heads: int, rows: int, head_dim: int, heads_last: bool) -> torch.Tensor:
+    """Return [batch, heads, rows, head_dim], stored in that order or with heads after rows."""
     shape = (batch, rows, heads, head_dim) if heads_last else (batch, heads, rows, head_dim)
     tensor = torch.randn(shape, dtype=torch.float16, device="cuda")
     return (tensor.transpose(1, 2) if heads_last else tensor).requires_grad_()
 
 
 def main(backend: BackendName) -> None:
-    """Forward and backward of every case that the backend takes, contiguous and with heads last, causal and not."""
+    """Run forward and backward of every case that the backend supports, in both layouts, causal and not."""
     torch.manual_seed(0)
     for batch, heads, kv_heads, seq_len, kv_len, head_dim in CASES:
         if backend == "decode" and seq_len > 16:
             continue
         for heads_last in (False, True):
-            q = drawn(batch, heads, seq_len, head_dim, heads_last)
-            k, v = (drawn(batch, kv_heads, kv_len, head_dim, heads_last) for _ in range(2))
+            q = random_tensor(batch, heads, seq_len, head_dim, heads_last)
+            k, v = (random_tensor(batch, kv_heads, kv_len, head_dim, heads_last) for _ in range(2))
             for causal in (False, True):
                 for deterministic in (False, True):
                     output = attention(q, k, v, causal, backend=backend, deterministic=deterministic)
                     output.backward(torch.randn_like(output))
-                with torch.no_grad():  # the launch that goes past Triton
+                with torch.no_grad():  # the cached launch, which bypasses Triton
                     attention(q, k, v, causal, backend=backend)
     torch.cuda.synchronize()
     print("all launched")
 
 
 if __name__ == "__main__":
-    asked: dict[str, BackendName] = {"hopper": "hopper", "triton": "triton", "decode": "decode"}
-    main(asked[sys.argv[1]])
+    backends: dict[str, BackendName] = {"hopper": "hopper", "triton": "triton", "decode": "decode"}
+    main(backends[sys.argv[1]])

@@ -1,4 +1,4 @@
-"""Attention on the CPU: any of the three kernels run in Triton's interpreter, in memory that starts as NaN."""
+"""Fixtures that run the paper kernels in Triton's interpreter, with memory poisoned with NaN."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kernel_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def attention(kernel_name: str) -> Callable[..., torch.Tensor]:
-    """The kernel of that name, interpreted; its output alone."""
+    """Return the kernel of that name, interpreted, with its output alone."""
 
     def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: object) -> torch.Tensor:
         with interpret_kernels(), Poison():

@@ -1,4 +1,4 @@
-"""The three kernels against float64: dtypes, masks, ragged shapes, head dimensions, layouts, kinds of inputs."""
+"""The paper kernels against float64: dtypes, masks, ragged shapes, layouts, hard inputs."""
 
 from __future__ import annotations
 
@@ -63,28 +63,28 @@ def test_heads_and_batch_are_kept_apart(attention: Attention, kernel_name: str) 
 
 
 def token_major(x: torch.Tensor) -> torch.Tensor:
-    """The same values stored [batch, seq_len, heads, head_dim]."""
+    """Return the same values stored as [batch, seq_len, heads, head_dim]."""
     return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def column_major(x: torch.Tensor) -> torch.Tensor:
-    """The same values stored [batch, heads, head_dim, seq_len]."""
+    """Return the same values stored as [batch, heads, head_dim, seq_len]."""
     return x.transpose(2, 3).contiguous().transpose(2, 3)
 
 
-def every_second(x: torch.Tensor) -> torch.Tensor:
-    """The same values with a NaN between any two of them."""
+def strided(x: torch.Tensor) -> torch.Tensor:
+    """Return the same values with a NaN after each of them in memory."""
     wide = torch.full((*x.shape, 2), float("nan"), dtype=x.dtype)
     wide[..., 0] = x
     return wide[..., 0]
 
 
 def broadcast(x: torch.Tensor) -> torch.Tensor:
-    """One head's values for all heads, with stride 0."""
+    """Return the values of one head for all heads, with stride 0."""
     return x[:, :1].expand_as(x)
 
 
-@pytest.mark.parametrize("layout", [token_major, column_major, every_second, broadcast])
+@pytest.mark.parametrize("layout", [token_major, column_major, strided, broadcast])
 def test_reads_any_layout(attention: Attention, kernel_name: str, layout: Callable[[torch.Tensor], torch.Tensor]) -> None:
     q, k, v = (layout(x) for x in attention_inputs(2, 2, 17, 20, 24, dtype=torch.float16))
     check(kernel_name, attention(q, k, v, causal=True, block_m=16, block_n=16), q, k, v, True)
@@ -97,7 +97,7 @@ def test_a_row_that_sees_no_key_is_zero(attention: Attention) -> None:
     assert bool((output[:, :, 32:] != 0).any(dim=-1).all())
 
 
-def test_a_scale_of_ones_own(attention: Attention, kernel_name: str) -> None:
+def test_a_given_scale(attention: Attention, kernel_name: str) -> None:
     q, k, v = attention_inputs(1, 1, 16, 16, 16, dtype=torch.float32)
     output = attention(q, k, v, scale=-0.7, block_m=16, block_n=16)
     assert relative_error(output, attention_reference(q, k, v, scale=-0.7)) <= tolerance(kernel_name, q.dtype)

@@ -1,4 +1,4 @@
-"""What attention refuses: each refusal names the kernel and the value at fault, before anything is allocated or launched."""
+"""Refused attention arguments: the error names kernel and value, before any allocation or launch."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def refused(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float |
     return str(caught.value)
 
 
-def test_accepts_what_can_work() -> None:
+def test_valid_arguments_are_accepted() -> None:
     sizes = check_attention("flash2", *tensors((3, 2, 8, 16), (3, 2, 5, 16)), scale=None, **BLOCKS)
     assert sizes == Shape(batch=3, heads=2, seq_len=8, kv_len=5, head_dim=16, scale=0.25)
 
 
 @pytest.mark.parametrize(
-    ("q", "kv", "says"),
+    ("q", "kv", "message"),
     [
         ((8, 16), (8, 16), "four dimensions, not q [8, 16]"),
         ((1, 2, 8, 16), (1, 1, 8, 16), "q [1, 2, 8, 16], k [1, 1, 8, 16]"),
@@ -46,8 +46,8 @@ def test_accepts_what_can_work() -> None:
         ((65536, 1, 1, 16), (65536, 1, 1, 16), "a CUDA grid takes 65535 each"),
     ],
 )
-def test_refuses_shapes(q: tuple[int, ...], kv: tuple[int, ...], says: str) -> None:
-    assert says in refused(*tensors(q, kv))
+def test_refuses_shapes(q: tuple[int, ...], kv: tuple[int, ...], message: str) -> None:
+    assert message in refused(*tensors(q, kv))
 
 
 def test_refuses_keys_and_values_of_different_shapes() -> None:
@@ -87,12 +87,12 @@ def test_the_host_functions_check(kernel_name: str, attention: Any) -> None:
         attention(*tensors((1, 1, 4, 8), (1, 1, 4, 8)))
 
 
-def test_cpu_tensors_outside_the_interpreter_are_a_matter_of_the_machine() -> None:
+def test_cpu_tensors_outside_the_interpreter_are_a_machine_error() -> None:
     with pytest.raises(MachineError, match=re.escape("flash2: Triton compiles for a GPU and the tensors are on cpu")):
         flash2(*tensors())
 
 
-def test_tiles_too_large_for_the_gpu_are_a_matter_of_usage() -> None:
+def test_tiles_too_large_for_the_gpu_are_a_usage_error() -> None:
     with (
         pytest.raises(UsageError, match=re.escape("(shared memory: 300000 needed, 232448 available)")),
         launching("flash1", torch.device("cpu")),

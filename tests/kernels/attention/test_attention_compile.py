@@ -1,4 +1,4 @@
-"""The kernels compiled for sm_90 without a GPU: no register spilled, shared memory not exceeded, offsets of 64 bits."""
+"""The paper kernels compiled for sm_90: no spills, shared memory within limits, 64-bit offsets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INTEGERS = ("group", "splits")
 def source(
     kernel: Any, dtype: str, *, contiguous: bool = True, float32: tuple[str, ...] = FLOAT32, **constants: Any
 ) -> ASTSource:
-    """The kernel for contiguous tensors whose sizes are multiples of 16, as the study's are, or for any tensors."""
+    """Return the source for contiguous tensors with sizes divisible by 16, or for any tensors."""
     constants = {param.name: param.default for param in kernel.params if param.has_default} | constants
     signature: dict[str, str] = {}
     attributes: dict[tuple[int, ...], list[list[object]]] = {}
@@ -48,14 +48,14 @@ def source(
 
 
 def compiled(kernel: Any, dtype: str, options: dict[str, int], **given: Any) -> Any:
-    """The kernel for contiguous tensors, down to machine code."""
+    """Compile the kernel for contiguous tensors, down to machine code."""
     options = {**options, "enable_fp_fusion": True}
     return triton.compile(source(kernel, dtype, **given), target=GPUTarget("cuda", 90, 32), options=options)
 
 
 @pytest.mark.parametrize(("block_m", "block_n", "head_dim"), [(32, 256, 128), (64, 64, 64)])
 @pytest.mark.parametrize("causal", [False, True])
-def test_flash1_keeps_to_its_registers(tmp_path: Path, causal: bool, block_m: int, block_n: int, head_dim: int) -> None:
+def test_flash1_spills_no_register(tmp_path: Path, causal: bool, block_m: int, block_n: int, head_dim: int) -> None:
     options = flash1_options(block_m, block_n, head_dim, 2, HOPPER_SHARED_BYTES)
     kernel = compiled(flash1_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=head_dim, BLOCK_M=block_m, BLOCK_N=block_n)
     assert spilled_bytes(kernel, tmp_path) == 0
@@ -63,14 +63,14 @@ def test_flash1_keeps_to_its_registers(tmp_path: Path, causal: bool, block_m: in
 
 
 @pytest.mark.parametrize(("block_m", "causal"), [(16, True), (64, False), (256, True)])
-def test_flash2_keeps_to_its_registers(tmp_path: Path, block_m: int, causal: bool) -> None:
+def test_flash2_spills_no_register(tmp_path: Path, block_m: int, causal: bool) -> None:
     options = flash2_options(block_m, 32, 128, 2, HOPPER_SHARED_BYTES)
     kernel = compiled(flash2_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=128, BLOCK_M=block_m, BLOCK_N=32)
     assert spilled_bytes(kernel, tmp_path) == 0
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
 
 
-def test_standard_keeps_to_its_registers(tmp_path: Path) -> None:
+def test_standard_spills_no_register(tmp_path: Path) -> None:
     options = standard_options(128, 128, 128, 2, HOPPER_SHARED_BYTES)
     blocks = {"HEAD_DIM": 128, "BLOCK_M": 128, "BLOCK_N": 128}
     for kernel in (
@@ -103,7 +103,7 @@ def test_matrices_are_addressed_with_64_bits() -> None:
         assert "i64" in bases
 
 
-def test_what_flash1_stores_is_loaded_only_after_a_barrier() -> None:
+def test_stores_of_flash1_are_loaded_only_after_a_barrier() -> None:
     constants = {"CAUSAL": False, "HEAD_DIM": 64, "BLOCK_M": 64, "BLOCK_N": 64}
     kernel = compiled(flash1_kernel, "fp16", flash1_options(64, 64, 64, 2, HOPPER_SHARED_BYTES), **constants)
     ttgir: str = kernel.asm["ttgir"]
@@ -114,7 +114,7 @@ def test_what_flash1_stores_is_loaded_only_after_a_barrier() -> None:
     assert len(stores) == 3  # O, l, m
     assert all(start > inner for start in stores)
     assert barrier
-    # O, l, m are plain loads of the inner loop, K and V plain loads before it; only Q is fetched ahead, and Q never changes
+    # O, l, m are plain loads in the inner loop, K and V before it; only Q, which is constant, is prefetched
     assert len(re.findall(r"tt\.load", ttgir[inner:])) == 3
     assert len(re.findall(r"tt\.load", ttgir[outer:inner])) == 2
 
@@ -131,12 +131,12 @@ def test_what_flash1_stores_is_loaded_only_after_a_barrier() -> None:
         (256, 16, "fp32"),
     ],
 )
-def test_decode_keeps_to_its_registers_and_loads_ahead(tmp_path: Path, head_dim: int, rows: int, dtype: str) -> None:
+def test_decode_spills_little_and_prefetches(tmp_path: Path, head_dim: int, rows: int, dtype: str) -> None:
     element_bytes = 4 if dtype == "fp32" else 2
     plan = plan_splits(8, rows, head_dim, element_bytes, processors=132, shared_bytes=HOPPER_SHARED_BYTES)
     constants = {"CAUSAL": False, "HEAD_DIM": head_dim, "WIDTH": plan.width, "ROWS": plan.rows, "BLOCK_N": plan.block_n}
     options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
     kernel = compiled(decode_kernel, dtype, options, float32=("O", "Lse"), ALIGNMENT=16, **constants)
-    assert spilled_bytes(kernel, tmp_path) <= 16  # once, not in the loop
+    assert spilled_bytes(kernel, tmp_path) <= 16  # spilled once, outside the loop
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
     assert "cp.async.cg.shared.global" in kernel.asm["ptx"]

@@ -1,4 +1,4 @@
-"""`attention` without a GPU: its output and gradients in Triton's interpreter, which backend it takes, and what it refuses."""
+"""`attention` without a GPU: output and gradients interpreted, choice of backend, refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw(heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, dt
 
 
 def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> torch.Tensor:
-    """In float64 by autograd's own operators, with groups."""
+    """Return attention in float64 by autograd's operators, with grouped heads."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     s = q @ k.transpose(-1, -2) * scale
@@ -37,8 +37,8 @@ def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, s
     return torch.softmax(s, -1) @ v
 
 
-def test_the_package_offers_it_under_its_own_name() -> None:
-    """`ioaware.kernels.attention.attention` is the function, whatever was imported before."""
+def test_the_package_exports_the_function() -> None:
+    """`ioaware.kernels.attention.attention` is the function, whatever modules were imported before."""
     assert ioaware.kernels.attention.attention is attention
     with pytest.raises(AttributeError, match="no attribute 'attention2'"):
         _ = ioaware.kernels.attention.attention2
@@ -91,7 +91,7 @@ def test_heads_last_layout_keeps_its_strides() -> None:
     assert relative_error(output, reference(q.double(), k.double(), v.double(), False, 0.25)) < 1e-5
 
 
-def test_the_backend_and_its_reason_are_told() -> None:
+def test_the_backend_is_recorded_with_its_reason() -> None:
     q, k, v = draw(2, 2, 20, 20, 16)
     with interpret_kernels():
         attention(q, k, v)

@@ -1,4 +1,4 @@
-"""The compiled kernels on a real GPU: what the interpreter cannot show of tensor cores, threads, barriers and big offsets."""
+"""The compiled paper kernels on a GPU: tensor cores, threads, barriers and large offsets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_agrees_in_float32(name: str, distribution: Distribution) -> None:
     check(name, q, k, v, causal=True, block_m=32, block_n=32)
 
 
-def test_reads_tokens_stored_together(name: str) -> None:
+def test_reads_tensors_stored_by_token(name: str) -> None:
     q, k, v = (
         x.transpose(1, 2).contiguous().transpose(1, 2) for x in attention_inputs(2, 4, 200, 200, 64, dtype=torch.float16)
     )
@@ -70,7 +70,7 @@ def test_reads_tokens_stored_together(name: str) -> None:
 
 
 def test_many_steps_agree_and_repeat(name: str) -> None:
-    """flash1 rewrites O, l and m in HBM 128 times here: a missing barrier shows as a wrong or a wandering output."""
+    """flash1 rewrites O, l and m in HBM 128 times here. A missing barrier gives wrong or varying output."""
     q, k, v = attention_inputs(4, 16, 512, 2048, 64, dtype=torch.float16, device="cuda")
     check(name, q, k, v, causal=False, block_m=64, block_n=16)
     first = KERNELS[name](q, k, v, block_m=64, block_n=16)
@@ -78,7 +78,7 @@ def test_many_steps_agree_and_repeat(name: str) -> None:
 
 
 def test_offsets_past_31_bits(name: str) -> None:
-    """Q of 2^31 elements and more between its rows, and an S of more than 2^31 elements."""
+    """A Q that spans more than 2^31 elements, and an S of more than 2^31 elements."""
     if torch.cuda.mem_get_info()[0] < 48 * GIB:
         pytest.skip("needs 48 GiB of free GPU memory")
     q, k, v = attention_inputs(1, 1, 3, 128, 16, dtype=torch.float16, device="cuda")

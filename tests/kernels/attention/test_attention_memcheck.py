@@ -1,4 +1,4 @@
-"""compute-sanitizer's memcheck finds no access out of bounds in attention's kernels, on small and ragged shapes."""
+"""compute-sanitizer's memcheck finds no access out of bounds in the attention kernels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_memcheck(backend: str) -> None:
     assert SANITIZER is not None
     command = [SANITIZER, "--tool", "memcheck", "--error-exitcode", str(FOUND), "--target-processes", "application-only"]
     script = SUPPORT / "sanitized.py"
-    # without torch's cache every tensor is an allocation of its own, beyond whose end memcheck sees an access
+    # without torch's caching allocator each tensor is one allocation, so memcheck sees accesses beyond its end
     environment = os.environ | {
         "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
         "PYTHONPATH": str(Path(ioaware.__file__).parents[1]),

@@ -1,4 +1,4 @@
-"""Under Triton's own interpreter, numpy has nothing to warn about: no NaN on the way, no overflow, no division by zero."""
+"""numpy warns of nothing in Triton's interpreter: no NaN, overflow or division by zero."""
 
 from __future__ import annotations
 

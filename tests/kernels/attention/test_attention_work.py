@@ -1,4 +1,4 @@
-"""Inputs, reference and work: the same numbers every time, a reference that is right, and the output alone returned."""
+"""Inputs are deterministic, the reference is right, and a work returns its output alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ioaware.tracing.interpreter import interpret_kernels
 DEFAULTS = {"batch": 1, "heads": 2, "seq_len": 20, "kv_len": None, "head_dim": 16, "dtype": "float16", "causal": False}
 
 
-def test_the_reference_is_attention_written_out() -> None:
+def test_the_reference_equals_attention_by_rows() -> None:
     q, k, v = attention_inputs(1, 1, 5, 4, 16, dtype=torch.float64)
     o = attention_reference(q, k, v, causal=True)
     for row in range(5):
@@ -45,7 +45,7 @@ def test_inputs_are_the_same_every_time(distribution: Distribution) -> None:
     assert not torch.equal(first[0], other[0])
 
 
-def test_inputs_are_as_hard_as_they_say() -> None:
+def test_hard_inputs_have_their_property() -> None:
     def logits(distribution: Distribution) -> torch.Tensor:
         q, k, _ = attention_inputs(1, 1, 64, 64, 64, dtype=torch.float32, distribution=distribution)
         return (q @ k.mT / 8)[0, 0]

@@ -1,4 +1,4 @@
-"""The reference of the gradients against autograd in float64, and works that are checked by several outputs."""
+"""The gradient reference against autograd in float64, and checks of several outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioaware.targets.output_check import worst_error
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("chunk", [2**27, 4 * 7 * 3])
-def test_gradients_are_autograds(causal: bool, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_equal_autograd(causal: bool, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one chunk and in chunks of three rows, with more keys than queries."""
     monkeypatch.setattr(reference, "CHUNK_ELEMENTS", chunk)
     torch.manual_seed(0)
@@ -33,7 +33,7 @@ def test_gradients_are_autograds(causal: bool, chunk: int, monkeypatch: pytest.M
 def test_the_worst_of_several_outputs_counts() -> None:
     one, two = torch.ones(3), torch.ones(4)
     assert worst_error([one, 1.5 * two], [one, two]) == pytest.approx(0.5)
-    assert worst_error([one, two], one) == 0  # a lone reference is the first output's
+    assert worst_error([one, two], one) == 0  # a single reference belongs to the first output
     with pytest.raises(UsageError):
         worst_error([one], [one, two])
     with pytest.raises(UsageError):

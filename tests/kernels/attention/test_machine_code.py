@@ -1,11 +1,11 @@
-"""The reading of machine code, on listings whose faults are known."""
+"""The analysis of machine code, on listings with known faults."""
 
 from __future__ import annotations
 
 from tests.support.machine_code import Code, undefined_reads
 
 
-def test_a_register_written_on_one_path_only_is_seen() -> None:
+def test_a_register_written_on_one_path_only_is_found() -> None:
     lines = ["ULDC UR4, c[0x0][0x210]", "@!P0 BRA `(.L_x_1)", "UIADD3 UR8, UR4, 0x2, URZ", "IMAD.U32 R2, RZ, RZ, UR8", "EXIT"]
     listing = [f"/*{16 * i:04x}*/ {line} ;" for i, line in enumerate(lines)]
     whole = Code.parsed("\n".join([*listing[:4], ".L_x_1:", listing[4]]))

@@ -1,4 +1,4 @@
-"""Tiles that begin above 0 and end anywhere, and a counter that the host reads."""
+"""Tiles with a nonzero start and any end, and a counter that the host reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rows_kernel(x, out, first, last, R: tl.constexpr, C: tl.constexpr):
 
 
 def rows(first: int = 3, last: int = 7, columns: int = 16):
-    """Rows from `first` on of a tile whose rows lie one after the other."""
+    """Rows from `first` on, in a tile of contiguous rows."""
     x = torch.randn(8, columns, device="cuda")
     out = torch.empty_like(x)
     return lambda: rows_kernel[(1,)](x, out, first, last, R=8, C=columns)
@@ -59,7 +59,7 @@ def line_kernel(x, out, n, BLOCK: tl.constexpr):
 
 
 def line(n: int = 100, dtype: torch.dtype = torch.float16):
-    """A mask at any n."""
+    """A mask of length n."""
     x = torch.ones(n, device="cuda", dtype=dtype)
     out = torch.empty_like(x)
     return lambda: line_kernel[(triton.cdiv(n, 256),)](x, out, n, BLOCK=256)
@@ -86,7 +86,7 @@ def count_kernel(x, counter, n, BLOCK: tl.constexpr):
 
 
 def counted(n: int = 100):
-    """The host launches again if a kernel counted something, by an atomic and by nothing else."""
+    """The host launches again if a kernel counted something, which it does by an atomic only."""
     x = torch.ones(n, device="cuda")
     counter = torch.zeros(1, device="cuda", dtype=torch.int32)
     count_kernel[(1,)](x, counter, n, BLOCK=128)

@@ -1,6 +1,6 @@
-"""Decode in Triton's interpreter against float64: any split of the keys, groups, masks, layouts, gradients, and its plans."""
+"""Decode in Triton's interpreter against float64: splits, groups, masks, layouts, gradients, plans."""
 
-# torch's own functions have partial types.
+# torch's functions have partial types.
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-6}
     [
         (4, 2, 1, 300, 64, False, 2, torch.float16),  # 3 column blocks in 2 splits
         (8, 1, 5, 700, 40, True, 4, torch.bfloat16),  # 6 column blocks in 4 splits, 40 rows, head_dim padded
-        (2, 2, 16, 9, 72, True, 5, torch.float32),  # fewer keys than queries and than splits: 7 rows see none
+        (2, 2, 16, 9, 72, True, 5, torch.float32),  # fewer keys than queries and than splits: 7 rows see no key
         (2, 1, 7, 130, 96, True, 2, torch.float16),  # the last keys, masked, in a split of their own
         (2, 2, 1, 500, 256, True, None, torch.float16),
         (6, 1, 13, 200, 128, False, 3, torch.float32),  # 78 rows: five tiles
         (3, 3, 3, 1, 24, False, None, torch.bfloat16),
-        (2, 2, 2, 129, 17, True, 2, torch.float16),  # no stride a multiple of 8
+        (2, 2, 2, 129, 17, True, 2, torch.float16),  # no stride is a multiple of 8
     ],
 )
 def test_agrees_with_float64(
@@ -61,7 +61,7 @@ def test_logits_that_overflow_without_their_maximum() -> None:
 
 
 def test_a_cache_that_grows() -> None:
-    """The launches are remembered while kv_len changes: each length must be read, and no more."""
+    """Launches are cached while kv_len changes. Each length must be read in full, and not beyond."""
     q, k, v = grouped_inputs(2, 1, 1, 300, 16, torch.float32)
     for kv_len in (1, 2, 15, 16, 128, 129, 256, 299, 300, 17):
         with interpret_kernels(), Poison():
@@ -70,7 +70,7 @@ def test_a_cache_that_grows() -> None:
         assert relative_error(o, expected) < 2e-6
     with interpret_kernels():
         attention(q, k[:, :, :1], v[:, :, :1])
-        with pytest.raises(UsageError, match="nothing to attend to"):  # not what was settled for one key
+        with pytest.raises(UsageError, match="nothing to attend to"):  # not the cached decision for one key
             attention(q, k[:, :, :0], v[:, :, :0])
 
 
@@ -89,7 +89,7 @@ def test_gradients_flow_through_it() -> None:
         assert relative_error(leaf.grad, other.grad) < 1e-5
 
 
-def test_it_is_taken_and_refused_openly() -> None:
+def test_the_choice_of_decode_has_a_reason() -> None:
     few, many = grouped_inputs(2, 2, 16, 20, 16, torch.float32), grouped_inputs(2, 2, 17, 20, 16, torch.float32)
     with interpret_kernels():
         attention(*few)
@@ -130,16 +130,16 @@ def test_an_h200_has_one_wave_that_reads_at_full_speed(key_heads: int) -> None:
     assert programs <= places
     assert programs >= 132 / SM_SPEED
     fullest = -(-programs // 132)
-    assert 132 * fullest / programs <= SM_SPEED  # no SM has more than it can read in the time of all
+    assert 132 * fullest / programs <= SM_SPEED  # the fullest SM reads its share in the time of the wave
 
 
-def test_as_many_splits_as_pay() -> None:
-    """Time and splits; those measured on an H200 are in docs/lab-notes/portable-attention.md."""
+def test_the_number_of_splits_minimises_the_time() -> None:
+    """Time and splits. Those measured on an H200 are in docs/lab-notes/portable-attention.md."""
     assert best_splits(8, 132, 1) == (1.0, 16)
     assert best_splits(64, 132, 1) == (1.0, 2)
-    assert best_splits(100, 132, 1) == (1.0, 1)  # 32 SMs have nothing to do, and the others make up for it
-    assert best_splits(70, 132, 1)[0] > 1.05  # 70 or 280: too few for one wave, too many
-    assert (plan(70).block_n, plan(70).splits) == (64, 3)  # of half the size, 210 in one wave
+    assert best_splits(100, 132, 1) == (1.0, 1)  # 32 SMs are idle, and the others suffice
+    assert best_splits(70, 132, 1)[0] > 1.05  # 70 programs are too few for one wave, 280 too many
+    assert (plan(70).block_n, plan(70).splits) == (64, 3)  # blocks of half the size, 210 programs in one wave
     assert plan(140).block_n == 128
     assert best_splits(2000, 132, 1)[1] == 1
     assert plan(1).splits_of(200) == 2  # no split without keys

@@ -1,5 +1,4 @@
-"""Decode compiled for sm_90 without a GPU: nothing spilled, all programs at a time where one wave is planned, no load before
-the wait."""
+"""Decode compiled for sm_90 without a GPU: no spills, one resident wave, no load before the wait."""
 
 # Triton's functions have no Python types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -27,7 +26,7 @@ NOT_OF_16 = ("seq_len", "group", "splits", "scale_log2", "heads")
 
 
 def compiled(kernel: Any, constants: dict[str, Any], **options: Any) -> Any:
-    """The kernel as it is launched for contiguous tensors."""
+    """Compile the kernel as it is launched for contiguous tensors."""
     signature: dict[str, str] = {}
     attributes: dict[tuple[int, ...], list[list[object]]] = {}
     for position, name in enumerate(kernel.arg_names):
@@ -54,12 +53,12 @@ def test_decode(head_dim: int, key_heads: int, tmp_path: Path) -> None:
     kernel = compiled(decode_kernel, constants, num_warps=plan.num_warps, num_stages=plan.num_stages)
     resident = -(-key_heads * plan.tiles * plan.splits // 132)
     assert spilled_bytes(kernel, tmp_path) <= SPILLED
-    assert resident * kernel.metadata.shared <= HOPPER_SHARED_BYTES  # all programs run at a time
+    assert resident * kernel.metadata.shared <= HOPPER_SHARED_BYTES  # all programs are resident
     assert kernel.asm["ptx"].count("griddepcontrol.launch_dependents") == 1
 
 
-def test_combining_waits_before_it_reads(tmp_path: Path) -> None:
-    """It is launched while the splits are still written."""
+def test_the_combine_kernel_waits_before_it_reads(tmp_path: Path) -> None:
+    """It is launched while decode still writes its splits."""
     constants = {"HEAD_DIM": 128, "COLS": 32, "AT_ONCE": 64, "OVERLAP": True}
     kernel = compiled(combine_kernel, constants, num_warps=1, launch_pdl=True)
     code = kernel.asm["ptx"]

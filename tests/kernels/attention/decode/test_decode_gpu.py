@@ -1,6 +1,6 @@
-"""Decode on a real GPU against float64: dtypes, groups, ragged caches stored by token, graphs, the same bits every time."""
+"""Decode on a GPU against float64: dtypes, groups, ragged caches stored by token, CUDA graphs."""
 
-# torch's own functions have partial types.
+# torch's functions have partial types.
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ TOLERANCE = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float32: 2e-6}
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def drawn(batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, dtype: torch.dtype) -> Tensors:
-    """q [batch, heads, seq_len, head_dim]; k and v stored [batch, kv_len, kv_heads, head_dim], as caches are."""
+def random_inputs(
+    batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, dtype: torch.dtype
+) -> Tensors:
+    """Return q [batch, heads, seq_len, head_dim], and k and v stored as in caches.
+
+    Caches are [batch, kv_len, kv_heads, head_dim].
+    """
     torch.manual_seed(0)
     q = torch.randn(batch, heads, seq_len, head_dim, device="cuda", dtype=dtype)
     k, v = (torch.randn(batch, kv_len, kv_heads, head_dim, device="cuda", dtype=dtype).transpose(1, 2) for _ in range(2))
@@ -46,7 +51,7 @@ def drawn(batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head
 def test_agrees_with_float64(
     dtype: torch.dtype, causal: bool, batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int
 ) -> None:
-    q, k, v = drawn(batch, heads, kv_heads, seq_len, kv_len, head_dim, dtype)
+    q, k, v = random_inputs(batch, heads, kv_heads, seq_len, kv_len, head_dim, dtype)
     with Poison():
         o, lse = decode_forward(q, k, v, causal=causal, scale=1 / math.sqrt(head_dim))
     expected, expected_lse = grouped_reference(q, k, v, causal)
@@ -56,8 +61,8 @@ def test_agrees_with_float64(
     assert torch.equal(lse[~sees], torch.full_like(lse[~sees], -math.inf))
 
 
-def test_it_is_what_attention_takes_and_a_graph_repeats() -> None:
-    q, k, v = drawn(2, 16, 4, 4, 30000, 128, torch.bfloat16)
+def test_attention_chooses_decode_and_a_graph_replays_equal_bits() -> None:
+    q, k, v = random_inputs(2, 16, 4, 4, 30000, 128, torch.bfloat16)
     expected = attention(q, k, v, causal=True)
     assert attention.backend is not None
     assert attention.backend.name == "decode"
@@ -71,16 +76,16 @@ def test_it_is_what_attention_takes_and_a_graph_repeats() -> None:
 
 
 def test_a_cache_that_grows() -> None:
-    q, k, v = drawn(2, 8, 2, 1, 3000, 128, torch.bfloat16)
+    q, k, v = random_inputs(2, 8, 2, 1, 3000, 128, torch.bfloat16)
     for kv_len in (1, 2, 16, 127, 128, 129, 1000, 2047, 2048, 2999, 3000, 33):
         o = attention(q, k[:, :, :kv_len], v[:, :, :kv_len])
         expected, _ = grouped_reference(q, k[:, :, :kv_len], v[:, :, :kv_len], False)
         assert relative_error(o, expected) < 8e-3
 
 
-@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # torch's own, at the first float64 matmul of a backward pass
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # torch's, at the first float64 matmul of a backward pass
 def test_gradients() -> None:
-    leaves = [tensor.requires_grad_() for tensor in drawn(2, 8, 2, 5, 2000, 64, torch.bfloat16)]
+    leaves = [tensor.requires_grad_() for tensor in random_inputs(2, 8, 2, 5, 2000, 64, torch.bfloat16)]
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     output = attention(leaves[0], leaves[1], leaves[2], causal=True)
     gradient = torch.randn_like(output)

@@ -1,4 +1,4 @@
-"""How the fused backward kernel works on attention of given sizes: few rows by whole heads, the last heads by length."""
+"""Plans of the fused Hopper backward kernel: work by heads or blocks, pairing, last round, masks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SMS = 132
     [
         (64, 512, 1024, False, True, 0, SMS),
         (64, 512, 1024, True, True, 960, SMS),
-        (128, 512, 512, False, False, 0, SMS),  # the L2 would not keep them
+        (128, 512, 512, False, False, 0, SMS),  # the sums would not stay in the L2
         (128, 512, 512, True, True, 448, SMS),
         (64, 1024, 512, True, False, 480, SMS),
         (64, 512, 32, True, False, 0, 128),  # too few heads
-        (64, 512, 140, True, False, 76, SMS),  # one round and a little
+        (64, 512, 140, True, False, 76, SMS),  # slightly more than one round
         (128, 4096, 64, True, False, 56, SMS),
         (128, 16384, 16, True, False, 14, SMS),
         (128, 16384, 16, False, False, 0, SMS),
-        (128, 4096, 16, True, False, 0, SMS),  # no more than four rounds: all by length
+        (128, 4096, 16, True, False, 0, SMS),  # at most four rounds: longest first (LPT)
     ],
 )
 def test_measured_sizes(
@@ -36,7 +36,7 @@ def test_measured_sizes(
     assert tiling.sums_shape == (heads, seq_len * head_dim)
 
 
-def test_rows_that_the_first_column_block_does_not_meet_have_no_sums_of_their_own() -> None:
+def test_whole_heads_need_rows_that_the_first_column_block_reaches() -> None:
     seen, unseen = (BackwardTiling.of(64, 400, kv_len, 2, 132, SMS, causal=True) for kv_len in (400, 300))
     assert (seen.whole, unseen.whole) == (True, False)
     assert seen.sums_shape == (2 * SMS, 512 * 64)
@@ -44,7 +44,7 @@ def test_rows_that_the_first_column_block_does_not_meet_have_no_sums_of_their_ow
 
 @settings(derandomize=True, deadline=None)
 @given(st.sampled_from([64, 128]), st.integers(1, 20000), st.integers(1, 3000), st.integers(1, 8), st.integers(1, 200))
-def test_every_column_block_is_in_one_hand(width: int, kv_len: int, batch_heads: int, group: int, processors: int) -> None:
+def test_every_column_block_is_in_one_work_item(width: int, kv_len: int, batch_heads: int, group: int, processors: int) -> None:
     tiling = BackwardTiling.of(width, kv_len, kv_len, group, batch_heads, processors, causal=True)
     row_blocks, blocks, pairs, paired, others, _, _, share = tiling.schedule
     assert share == 0
@@ -67,7 +67,7 @@ def test_every_column_block_is_in_one_hand(width: int, kv_len: int, batch_heads:
         (128, 512, 768, 1, True, 2),
     ],
 )
-def test_where_a_mask_is(width: int, seq_len: int, kv_len: int, group: int, causal: bool, masked: int) -> None:
+def test_number_of_masked_row_blocks(width: int, seq_len: int, kv_len: int, group: int, causal: bool, masked: int) -> None:
     assert masked_row_blocks(width, seq_len, kv_len, group, causal=causal) == masked
 
 
@@ -76,14 +76,14 @@ def test_where_a_mask_is(width: int, seq_len: int, kv_len: int, group: int, caus
     [
         (128, 16384, 16, 15, 68, 132),
         (128, 2048, 128, 15, 68, 17),
-        (128, 1024, 256, 0, 0, 0),  # not worth it
+        (128, 1024, 256, 0, 0, 0),  # a split does not pay
         (128, 512, 512, 0, 0, 0),  # too short
         (64, 16384, 32, 31, 4, 4),
         (128, 4096, 1, 0, 32, 16),  # fewer than processors
         (128, 4096, 33, 0, 0, 0),  # eight full rounds
     ],
 )
-def test_what_the_last_round_divides(
+def test_split_of_the_last_round(
     head_dim: int, seq_len: int, batch_heads: int, before: int, left: int, share: int
 ) -> None:  # fmt: skip
     tiling = BackwardTiling.of(head_dim, seq_len, seq_len, 1, batch_heads, SMS, causal=False)
@@ -96,13 +96,13 @@ def test_what_the_last_round_divides(
 
 @settings(derandomize=True, deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 300), st.integers(1, 200))
-def test_the_last_round_has_a_run_for_every_program_it_needs(tiles: int, row_blocks: int, processors: int) -> None:
+def test_runs_of_the_last_round_fit_the_processors(tiles: int, row_blocks: int, processors: int) -> None:
     before, left, share = last_round(tiles, row_blocks, processors)
     if share:
         assert before * processors + left == tiles
         runs = -(-left * row_blocks // share)
         assert runs <= processors
-        assert share < row_blocks  # so that a run has parts of two column blocks at most
+        assert share < row_blocks  # a run spans at most two column blocks
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
-"""The Hopper forward kernel's error against float64 is at most twice that of cuDNN's attention, at every size it is fast at and
-where kernels go wrong: ragged, strided, grouped, one row, large logits, heads of 40, 72 and 96."""
+"""The Hopper forward kernel has at most twice the float64 error of cuDNN's attention.
+
+Sizes: those of the benchmark, and ragged, strided, grouped, one row, large logits, head_dim 40, 72 and 96.
+"""
 
 from __future__ import annotations
 
@@ -24,30 +26,33 @@ pytestmark = [
 ]
 
 
-def of_cudnn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """What SDPA's cuDNN back end makes of the same inputs; skips where it takes none of this kind."""
+def cudnn_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Return the output of SDPA's cuDNN back end, or skip the test where it refuses the inputs."""
     try:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
     except RuntimeError as error:
-        pytest.skip(f"no peer to compare with: cuDNN refuses these inputs ({str(error).splitlines()[0]})")
+        pytest.skip(f"no reference to compare with: cuDNN refuses these inputs ({str(error).splitlines()[0]})")
 
 
 def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, heads: slice = slice(None)) -> None:
-    """Compares the given heads of the last batch; the launch that goes past Triton gives the same as the one before."""
+    """Compare the given heads of the last batch.
+
+    The second launch, which uses the cached launcher, must give the same output as the first.
+    """
     with Poison():
         output, again = (attention(q, k, v, causal, backend="hopper") for _ in range(2))
     assert torch.equal(output, again)
     group = q.shape[1] // k.shape[1]
     last_q, last_k, last_v = q[-1:], k[-1:].repeat_interleave(group, 1), v[-1:].repeat_interleave(group, 1)
     exact = attention_reference(last_q[:, heads], last_k[:, heads], last_v[:, heads], causal=causal)
-    peer = of_cudnn(q, k, v, causal)
-    assert relative_error(output[-1:, heads], exact) <= 2 * relative_error(peer[-1:, heads], exact)
+    cudnn_output = cudnn_attention(q, k, v, causal)
+    assert relative_error(output[-1:, heads], exact) <= 2 * relative_error(cudnn_output[-1:, heads], exact)
 
 
 @pytest.mark.parametrize("seq_len", [512, 1024, 2048, 4096, 8192, 16384])
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_where_it_is_fast(head_dim: int, seq_len: int, dtype: torch.dtype, causal: bool) -> None:
+def test_benchmark_sizes(head_dim: int, seq_len: int, dtype: torch.dtype, causal: bool) -> None:
     q, k, v = attention_inputs(
         TOKENS // seq_len, 2048 // head_dim, seq_len, seq_len, head_dim, dtype=dtype, device="cuda", seed=seq_len + head_dim
     )
@@ -68,7 +73,7 @@ def test_where_it_is_fast(head_dim: int, seq_len: int, dtype: torch.dtype, causa
     ],
 )
 @pytest.mark.parametrize("heads_last", [False, True], ids=["bhsd", "bshd"])
-def test_where_kernels_go_wrong(
+def test_hard_shapes(
     batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, heads_last: bool, dtype: torch.dtype,
     causal: bool,
 ) -> None:  # fmt: skip
@@ -89,8 +94,11 @@ def test_large_logits(head_dim: int, dtype: torch.dtype, causal: bool) -> None:
 
 @pytest.mark.parametrize("reach", [20, 60, 400])
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_scores_that_grow(head_dim: int, reach: int, dtype: torch.dtype, causal: bool) -> None:
-    """From the last key, where the kernel begins, to the first: by less than 2^15 a block of exponentials, and by much more."""
+def test_maxima_that_grow_along_the_keys(head_dim: int, reach: int, dtype: torch.dtype, causal: bool) -> None:
+    """Scores grow from the last key, where the kernel begins, to the first.
+
+    The growth of a block of exponentials is below 2^15, or far above it.
+    """
     q, k, v = attention_inputs(2, 3, 1000, 1000, head_dim, dtype=torch.float32, device="cuda")
     along = functional.normalize(torch.randn(head_dim, device="cuda", generator=torch.Generator("cuda").manual_seed(1)), dim=0)
     k = k + along * torch.linspace(reach, -reach, 1000, device="cuda")[:, None]

@@ -1,4 +1,4 @@
-"""The Hopper backward kernels' bytes and FLOPs: derived from their IR, written down by hand, and counted on an H200."""
+"""Bytes and FLOPs of the Hopper backward kernels: derived, counted by hand, and measured on an H200."""
 
 from __future__ import annotations
 
@@ -21,30 +21,33 @@ SMS = 132
 Bytes = tuple[int, int, int]  # read, written, added to
 
 
-def blocks_met(seq_len: int, block_m: int, block_n: int, causal: bool) -> int:
-    """Pairs of a row block and a column block of which a row sees a key."""
+def visible_block_pairs(seq_len: int, block_m: int, block_n: int, causal: bool) -> int:
+    """Return the number of pairs of a row block and a column block in which a row sees a key."""
     rows, cols = seq_len // block_m, seq_len // block_n
     return sum((i + 1) * block_m > j * block_n for i in range(rows) for j in range(cols)) if causal else rows * cols
 
 
 def in_one_kernel(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
-    """Before it, D and zeros; the kernel; after it, dQ out of its sums."""
+    """Return the bytes of preprocess (D and zeros), the fused kernel, and postprocess (dQ)."""
     block_m = FUSED_ROWS[head_dim]
     numbers = seq_len * head_dim
-    met = blocks_met(seq_len, block_m, 128, causal)
+    visible = visible_block_pairs(seq_len, block_m, 128, causal)
     prepare = (2 * numbers * SIZE + 4 * seq_len, ROW * seq_len + 4 * numbers, 0)
     kernel = (
-        2 * numbers * SIZE + met * block_m * (2 * head_dim * SIZE + ROW),
+        2 * numbers * SIZE + visible * block_m * (2 * head_dim * SIZE + ROW),
         2 * numbers * SIZE,
-        met * block_m * head_dim * 4,
+        visible * block_m * head_dim * 4,
     )
     finish = (4 * numbers, numbers * SIZE, 0)
     return [(heads * read, heads * write, heads * add) for read, write, add in (prepare, kernel, finish)]
 
 
 def with_a_last_round_by_rows(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
-    """As in_one_kernel, but the last round's column blocks are loaded by each program that has some of their rows, which adds
-    its dK and dV to sums in float32. These are zero before it, and dK and dV come out of them in a fourth kernel."""
+    """Return the bytes where the last round's column blocks are split by rows.
+
+    Each program of the last round loads the column blocks of which it has rows, and adds its dK and dV to float32 sums. The
+    preprocess kernel zeroes these sums, and a fourth kernel converts them to dK and dV. Otherwise as in_one_kernel.
+    """
     rows = seq_len // FUSED_ROWS[head_dim]
     _, left, share = last_round(heads * seq_len // 128, rows, SMS)
     parts = len({(row // rows, row // share) for row in range(left * rows)})
@@ -59,7 +62,10 @@ def with_a_last_round_by_rows(heads: int, seq_len: int, head_dim: int, causal: b
 
 
 def by_whole_heads(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
-    """Before it, D; the kernel, which writes the first part of dQ's sums, adds the others and reads them for dQ."""
+    """Return the bytes of preprocess (D) and of the kernel where a program has whole heads.
+
+    The kernel writes the first part of dQ's sums, adds the other parts, and reads the sums for dQ.
+    """
     numbers = seq_len * head_dim
     prepare, (read, written, added), finish = in_one_kernel(1, seq_len, head_dim, causal)
     read, written, added = read + finish[0], written + finish[1] + 4 * numbers, added - 4 * numbers
@@ -68,27 +74,30 @@ def by_whole_heads(heads: int, seq_len: int, head_dim: int, causal: bool) -> lis
 
 
 def in_two_kernels(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
-    """Before them, D; dK and dV; dQ."""
+    """Return the bytes of the preprocess kernel (D), the dK and dV kernel, and the dQ kernel."""
     block_n = 128 if head_dim == 64 else 64
     numbers = seq_len * head_dim
     prepare = (2 * numbers * SIZE + 4 * seq_len, ROW * seq_len, 0)
-    met = blocks_met(seq_len, 64, 64, causal)
-    keys_values = (2 * numbers * SIZE + met * 64 * (2 * head_dim * SIZE + ROW), 2 * numbers * SIZE, 0)
-    met = blocks_met(seq_len, 128, block_n, causal)
-    queries = (2 * numbers * SIZE + ROW * seq_len + met * block_n * 2 * head_dim * SIZE, numbers * SIZE, 0)
+    visible = visible_block_pairs(seq_len, 64, 64, causal)
+    keys_values = (2 * numbers * SIZE + visible * 64 * (2 * head_dim * SIZE + ROW), 2 * numbers * SIZE, 0)
+    visible = visible_block_pairs(seq_len, 128, block_n, causal)
+    queries = (2 * numbers * SIZE + ROW * seq_len + visible * block_n * 2 * head_dim * SIZE, numbers * SIZE, 0)
     return [(heads * read, heads * write, heads * add) for read, write, add in (prepare, keys_values, queries)]
 
 
 def flops(heads: int, seq_len: int, head_dim: int, *, causal: bool, fused: bool) -> int:
-    """Five matmuls a pair of blocks. With rows of 128, one more of dQ for each column block, of which nothing is added; with
-    rows of 64, where causal, half of four is left out for each. Or four matmuls and three."""
+    """Return the FLOPs: five matmuls for each pair of blocks if fused, else four and three.
+
+    With rows of 128, each column block has one more matmul for dQ, whose result is not added. With rows of 64 under a causal
+    mask, half of four matmuls is skipped for each.
+    """
     if fused:
         block_m = FUSED_ROWS[head_dim]
         besides = -2 if (head_dim, causal) == (128, True) else int(head_dim == 64)
-        matmuls = 5 * blocks_met(seq_len, block_m, 128, causal) + besides * seq_len // 128
+        matmuls = 5 * visible_block_pairs(seq_len, block_m, 128, causal) + besides * seq_len // 128
         return heads * matmuls * 2 * block_m * 128 * head_dim
     block_n = 128 if head_dim == 64 else 64
-    keys_values, queries = blocks_met(seq_len, 64, 64, causal), blocks_met(seq_len, 64, block_n, causal)
+    keys_values, queries = visible_block_pairs(seq_len, 64, 64, causal), visible_block_pairs(seq_len, 64, block_n, causal)
     return heads * 2 * head_dim * (4 * keys_values * 64 * 64 + 3 * queries * 64 * block_n)
 
 
@@ -117,31 +126,34 @@ def test_derived_and_by_hand(
     requested = [launch.requested for launch in derived.launches if launch.requested]
     found = [(one.read_bytes, one.write_bytes, one.atomic_bytes) for one in requested]
     assert found == by_hand(heads, seq_len, head_dim, causal)
-    if (heads, seq_len) != (13, 1536) or causal:  # how tiles numbered by rounds lie in sectors is not derived
+    if (heads, seq_len) != (13, 1536) or causal:  # sectors of tiles numbered by rounds are not derived
         assert [(one.read_sector_bytes, one.write_sector_bytes) for one in requested] == [each[:2] for each in found]
     assert derived.exact
     assert sum(launch.flops or 0 for launch in derived.launches) == flops(heads, seq_len, head_dim, causal=causal, fused=fused)
 
 
-def test_sizes_stay_in_the_formulas_where_no_round_is_divided() -> None:
-    """A batch of one is followed as two, of which the last round would be divided, in numbers."""
+def test_sizes_stay_symbolic_where_no_round_is_split() -> None:
+    """Capture follows a batch of 1 as 2. At 2 the last round would be split, and sizes would become numbers."""
     target = load_target(TARGET)
     derived = derive(target, target.resolve({"heads": 16, "seq_len": 4096}), machine_code=False)
     assert derived.formulas is not None
     assert str(derived.formulas.atomic_bytes) == "4*heads*seq_len**2"
 
 
-MORE = [(256, 512, 128), (64, 4096, 128)]
-"""Heads, seq_len and head_dim where the kernel before the fused one was seen to read more than there is."""
+READS_MORE = [(256, 512, 128), (64, 4096, 128)]
+"""Heads, seq_len and head_dim where the measured preprocess kernel reads more bytes than its inputs have."""
 RECORDED = [record for record in recorded_measurements() if record.target == TARGET]
 
 
 @pytest.mark.parametrize(
     "record", RECORDED, ids=lambda r: "-".join(str(r.params[x]) for x in ("heads", "seq_len", "head_dim", "causal"))
 )
-def test_counted_and_by_hand(record: Result) -> None:
-    """Counters see what is added to memory as written. Of the rows' numbers that dK and dV's kernel loads, an L1 has some;
-    at two points the kernel before the fused one reads up to 0.02 % more than there is."""
+def test_measured_and_by_hand(record: Result) -> None:
+    """Counters include additions to memory in the writes.
+
+    An L1 hit serves some of the row statistics that the dK and dV kernel loads. At two points the preprocess kernel reads up to
+    0.02 % more than its inputs.
+    """
     heads, seq_len, head_dim, causal = (int(record.params[name] or 0) for name in ("heads", "seq_len", "head_dim", "causal"))
     if is_fused(head_dim, deterministic=bool(record.params["deterministic"])):
         tiling = BackwardTiling.of(head_dim, seq_len, seq_len, 1, heads, SMS, causal=bool(causal))
@@ -152,7 +164,7 @@ def test_counted_and_by_hand(record: Result) -> None:
     for launch, (read, written, added) in zip(record.launches, expected, strict=True):
         assert launch.requested is not None
         assert launch.local_bytes == 0
-        more = 2e-4 if (heads, seq_len, head_dim) in MORE else 0
+        more = 2e-4 if (heads, seq_len, head_dim) in READS_MORE else 0
         served = {"dkdv_kernel": 2e-3 if causal else 0, "prepare_kernel": more}.get(launch.kernel, 0)
         assert launch.requested.read_bytes == pytest.approx(read, rel=served, abs=0), launch.kernel
         assert launch.requested.write_bytes == written + added, launch.kernel

@@ -1,5 +1,7 @@
-"""The Hopper backward kernels compiled for sm_90a without a GPU, and their machine code read: nothing spilled, no
-wgmma serialised, additions to dQ of four numbers at once, and no uniform register read on a path that never wrote it."""
+"""Machine code of the Hopper backward kernels for sm_90a: no spills, wgmma not serialised.
+
+Additions to dQ are of four numbers each, and no uniform register is read on a path that never wrote it.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,13 @@ from ioaware.kernels.attention.hopper.backward_pass.dkdv_kernel import dkdv_kern
 from ioaware.kernels.attention.hopper.backward_pass.dq_kernel import dq_kernel
 from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9
 from ioaware.kernels.attention.launching.launch import HOPPER_SHARED_BYTES
-from tests.support.machine_code import Code, compiled_for_hopper, ptxas_says, spilled_bytes, undefined_reads
+from tests.support.machine_code import Code, compile_for_hopper, ptxas_report, spilled_bytes, undefined_reads
 
 
 def compiled(
     kernel: Any, boxes: Mapping[str, int | tuple[int, int]], width: int, dtype: str, constants: Mapping[str, Any]
 ) -> Any:
-    """The kernel as `hopper_backward` launches it, with boxes of so many rows, or rows and columns."""
+    """Compile the kernel as `hopper_backward` launches it, with boxes of these rows, or rows and columns."""
     element = {"fp16": gl.float16, "bf16": gl.bfloat16}[dtype]
 
     def descriptor(rows: int, columns: int) -> str:
@@ -44,13 +46,13 @@ def compiled(
     signature = {name: {**tensors, **others}.get(name, "i32") for name in kernel.arg_names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name in ("Rows", "Sums", "Parts")}
     source = GluonASTSource(kernel, signature, dict(constants), aligned)
-    return compiled_for_hopper(source, num_warps=4)
+    return compile_for_hopper(source, num_warps=4)
 
 
-def read(kernel: Any, folder: Path) -> Code:
-    """Its machine code, which keeps the rules of all of them."""
+def checked_code(kernel: Any, folder: Path) -> Code:
+    """Return the kernel's machine code after the checks common to all kernels."""
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
-    report = ptxas_says(kernel, folder)
+    report = ptxas_report(kernel, folder)
     assert not re.search(r"C75\d\d", report), report  # wgmma serialised, setmaxnreg ignored
     assert "Used 168 registers" in report
     code = Code.of(kernel, folder)
@@ -61,7 +63,7 @@ def read(kernel: Any, folder: Path) -> Code:
 
 def matmul_loops(code: Code) -> list[list[str]]:
     loops = code.matmul_loops()
-    assert len(loops) == 2  # one for each consumer
+    assert len(loops) == 2  # one of each consumer
     return loops
 
 
@@ -78,17 +80,15 @@ FUSED_BOXES: Mapping[int, Mapping[str, int | tuple[int, int]]] = {
 @pytest.mark.parametrize(("causal", "masked"), [(False, 0), (False, 2), (True, 1), (True, 2)])
 @pytest.mark.parametrize(
     ("width", "dtype"),
-    [(64, "bf16"), (64, "fp16"), (128, "bf16")],  # for 128 columns the two dtypes' code is the same
+    [(64, "bf16"), (64, "fp16"), (128, "bf16")],  # at 128 columns both dtypes have the same code
 )
-def test_all_gradients_at_once(
-    tmp_path: Path, width: int, dtype: str, causal: bool, masked: int, whole: bool, split: bool
-) -> None:
+def test_fused_kernel(tmp_path: Path, width: int, dtype: str, causal: bool, masked: int, whole: bool, split: bool) -> None:
     if (width, masked) == (64, 1) or (causal and split) or (SINCE_3_9.value and (width, masked, split) == (128, 2, True)):
         return  # no such plan
     block_m = FUSED_ROWS[width]
     hold = not whole and (width == 128 or (dtype == "bf16" and not causal))
     constants = {"CAUSAL": causal, "MASKED": masked, "WHOLE": whole, "SPLIT": split, "HOLD": hold, "BLOCK_M": block_m, **FUSED}
-    code = read(compiled(hopper_backward_kernel, FUSED_BOXES[width], width, dtype, constants), tmp_path)
+    code = checked_code(compiled(hopper_backward_kernel, FUSED_BOXES[width], width, dtype, constants), tmp_path)
     for loop in matmul_loops(code):
         # S and dP in steps of 16 columns, dV and dK in steps of 16 rows, dQ in steps of 16 of the 128 keys
         assert count("HGMMA", loop) == 2 * width // 16 + 2 * block_m // 16 + 128 // 16
@@ -99,27 +99,27 @@ def test_all_gradients_at_once(
 
 
 @pytest.mark.parametrize(("width", "masked"), [(256, 0), (256, 1), (256, 2), (128, 0), (64, 2)])
-def test_each_gradient_by_one_writer(tmp_path: Path, width: int, masked: int) -> None:
+def test_dkdv_and_dq_kernels(tmp_path: Path, width: int, masked: int) -> None:
     constants: dict[str, Any] = {"CAUSAL": masked > 0, "MASKED": masked, **KEYS_VALUES}
     boxes: dict[str, int | tuple[int, int]] = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), 64)
-    code = read(compiled(dkdv_kernel, boxes, width, "bf16", constants), tmp_path)
+    code = checked_code(compiled(dkdv_kernel, boxes, width, "bf16", constants), tmp_path)
     for loop in matmul_loops(code):
         matmuls, waits = ([i for i, x in enumerate(loop) if re.search(p, x)] for p in ("HGMMA", "DEPBAR.LE gsb0"))
         assert len(matmuls) == width // 16 + 64 // 16
-        assert max(matmuls) < min(waits)  # both start before either is waited for
+        assert max(matmuls) < min(waits)  # both start before the first wait
     for_dk, for_dv = sorted(matmul_loops(code), key=lambda loop: count(r"MUFU\.EX2", loop))
-    assert (count("BRA", for_dv) > count("BRA", for_dk)) == (masked == 2)  # around a mask
+    assert (count("BRA", for_dv) > count("BRA", for_dk)) == (masked == 2)  # a branch around the mask
 
     constants = {"CAUSAL": masked > 0, "MASKED": masked, **QUERIES[width]}
     block_n = QUERIES[width]["BLOCK_N"]
     boxes = {"Q": 64, "dO": 64, "dQ": 64, "K": block_n, "V": block_n}
-    for loop in matmul_loops(read(compiled(dq_kernel, boxes, width, "fp16", constants), tmp_path)):
+    for loop in matmul_loops(checked_code(compiled(dq_kernel, boxes, width, "fp16", constants), tmp_path)):
         assert count("HGMMA", loop) == 2 * width // 16 + block_n // 16
         assert count(r"MUFU\.EX2", loop) == block_n // 2
-        assert count("BRA", loop) == (4 if masked == 2 else 3)  # two waits and back, and around a mask
+        assert count("BRA", loop) == (4 if masked == 2 else 3)  # two waits, the loop, and a branch around the mask
 
 
-def test_a_kernel_with_too_few_registers_is_seen(tmp_path: Path) -> None:
+def test_spills_of_a_kernel_with_too_few_registers_are_detected(tmp_path: Path) -> None:
     constants = {
         "CAUSAL": False,
         "MASKED": 0,

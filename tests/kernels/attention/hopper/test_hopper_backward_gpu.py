@@ -1,4 +1,4 @@
-"""Gradients of `attention` on a real GPU against float64: both backends, every layout and shape, races, graph capture."""
+"""Gradients of `attention` on a GPU against float64: backends, layouts, shapes, races, CUDA graphs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ on_hopper = pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not AVAILABLE, reason="torch sees no CUDA GPU"),
-    pytest.mark.filterwarnings(
-        "ignore:Attempting to run cuBLAS"
-    ),  # torch's own, at the first float64 matmul of a backward pass
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),  # from torch, at the first float64 matmul of a backward pass
 ]
 Tensors = tuple[torch.Tensor, ...]
 SHAPES = [
@@ -39,11 +37,11 @@ SHAPES = [
     (4, 8, 2, 300, 450, 128, False),
     (9, 16, 4, 300, 450, 64, True),  # more tiles than processors
     (3, 20, 20, 500, 500, 136, False),
-    (6, 30, 30, 512, 512, 128, False),  # causal: most heads' column blocks in pairs, the last heads' by length
-    (22, 6, 6, 512, 512, 128, True),  # causal: one program for a head
-    (33, 8, 4, 200, 333, 64, False),  # one program for a key head
-    (9, 16, 4, 1200, 450, 64, False),  # without a mask: the last round's column blocks by rows, of groups of heads
-    (1, 16, 16, 1280, 1280, 128, True),  # ... of parts of two column blocks
+    (6, 30, 30, 512, 512, 128, False),  # causal: column blocks of most heads in pairs, of the last heads longest first
+    (22, 6, 6, 512, 512, 128, True),  # causal: one program a head
+    (33, 8, 4, 200, 333, 64, False),  # one program a key head
+    (9, 16, 4, 1200, 450, 64, False),  # full: the last round's column blocks split by rows, of groups of heads
+    (1, 16, 16, 1280, 1280, 128, True),  # ... with parts of two column blocks
 ]
 OTHERS = [
     (2, 4, 4, 1024, 1024),
@@ -53,7 +51,7 @@ OTHERS = [
     (3, 20, 20, 900, 900),
     (3, 20, 20, 500, 500),
 ]
-"""Of the tests that draw their own tensors: compiled for head_dims of 64, 128 and 256."""
+"""Shapes of the other tests, compiled for head_dim 64, 128 and 256."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,15 +66,15 @@ def _compiled() -> None:
     )
 
 
-def drawn(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Tensor:
+def random_tensor(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Tensor:
     batch, heads, rows, head_dim = shape
     if heads_last:
         return torch.randn(batch, rows, heads, head_dim, device="cuda", dtype=dtype).transpose(1, 2)
     return torch.randn(shape, device="cuda", dtype=dtype)
 
 
-def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> Tensors:
-    """dQ, dK and dV in float64, with groups."""
+def reference_gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> Tensors:
+    """Return dQ, dK and dV in float64, with grouped heads."""
     leaves = [x.detach().double().requires_grad_() for x in (q, k, v)]
     group = q.shape[1] // k.shape[1]
     keys, values = (x.repeat_interleave(group, 1) for x in leaves[1:])
@@ -100,7 +98,7 @@ def gradients(
 
 
 def errors(found: Tensors, expected: Tensors) -> list[float]:
-    """Relative errors; absolute ones where the gradient is zero but for rounding."""
+    """Return relative errors, or absolute ones where the gradient is zero up to rounding."""
     small = 1e-3
     return [
         relative_error(one, other) if other.norm() > small * math.sqrt(other.numel()) else float((one - other).abs().max())
@@ -123,12 +121,12 @@ def test_agrees_with_float64(
     seq_len: int, kv_len: int, head_dim: int, heads_last: bool,
 ) -> None:  # fmt: skip
     torch.manual_seed(0)
-    q, do = (drawn(batch, heads, seq_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
-    k, v = (drawn(batch, kv_heads, kv_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
+    q, do = (random_tensor(batch, heads, seq_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
+    k, v = (random_tensor(batch, kv_heads, kv_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
     with Poison():
         found = gradients(q, k, v, do, causal, backend, deterministic)
     assert [x.stride() for x in found] == [x.stride() for x in (q, k, v)]
-    assert max(errors(found, exact(q, k, v, do, causal))) < TOLERANCE[dtype]
+    assert max(errors(found, reference_gradients(q, k, v, do, causal))) < TOLERANCE[dtype]
     if deterministic:
         again = gradients(q, k, v, do, causal, backend, deterministic)
         assert all(torch.equal(one, other) for one, other in zip(found, again, strict=True))
@@ -137,31 +135,34 @@ def test_agrees_with_float64(
 @on_hopper
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("size", [1.0, 8.0], ids=["normal", "large"])  # scores of some hundreds: one weight is nearly all
+@pytest.mark.parametrize("size", [1.0, 8.0], ids=["normal", "large"])  # scores of some hundreds: one weight is nearly 1
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_at_most_twice_the_error_of_cudnn(head_dim: int, size: float, causal: bool, deterministic: bool) -> None:
     torch.manual_seed(0)
-    q, k, v, do = (drawn(2, 4, 1024, head_dim, dtype=torch.bfloat16) for _ in range(4))
+    q, k, v, do = (random_tensor(2, 4, 1024, head_dim, dtype=torch.bfloat16) for _ in range(4))
     q, k = q * size, k * size
     leaves = [x.detach().requires_grad_() for x in (q, k, v)]
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-        theirs = torch.autograd.grad(scaled_dot_product_attention(*leaves, is_causal=causal), leaves, do)
-    expected = exact(q, k, v, do, causal)
-    ours = errors(gradients(q, k, v, do, causal, "hopper", deterministic), expected)
-    for one, other in zip(ours, errors(theirs, expected), strict=True):
+        cudnn = torch.autograd.grad(scaled_dot_product_attention(*leaves, is_causal=causal), leaves, do)
+    expected = reference_gradients(q, k, v, do, causal)
+    hopper_errors = errors(gradients(q, k, v, do, causal, "hopper", deterministic), expected)
+    for one, other in zip(hopper_errors, errors(cudnn, expected), strict=True):
         assert one < 2 * other + 1e-6
 
 
 @on_hopper
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_a_gradient_of_any_layout(head_dim: int) -> None:
-    q, k, v = (drawn(2, 3, 300, head_dim, dtype=torch.float16) for _ in range(3))
+    q, k, v = (random_tensor(2, 3, 300, head_dim, dtype=torch.float16) for _ in range(3))
     for do in (
-        torch.ones((), device="cuda", dtype=torch.float16).expand(q.shape),  # what a sum gives
-        drawn(2, 3, head_dim, 300, dtype=torch.float16).transpose(2, 3),
+        torch.ones((), device="cuda", dtype=torch.float16).expand(q.shape),  # the gradient of a sum
+        random_tensor(2, 3, head_dim, 300, dtype=torch.float16).transpose(2, 3),
         torch.randn(q.numel() + 1, device="cuda", dtype=torch.float16)[1:].view(q.shape),
     ):
-        assert max(errors(gradients(q, k, v, do, True, "hopper"), exact(q, k, v, do, True))) < TOLERANCE[torch.float16]
+        assert (
+            max(errors(gradients(q, k, v, do, True, "hopper"), reference_gradients(q, k, v, do, True)))
+            < TOLERANCE[torch.float16]
+        )
 
 
 @on_hopper
@@ -170,10 +171,10 @@ def test_a_gradient_of_any_layout(head_dim: int) -> None:
 )
 def test_many_launches_without_a_race(head_dim: int, seq_len: int, by_rows: bool) -> None:
     for causal in (False, True):
-        orders = 2e-3 if by_rows and not causal else 0  # of what several programs add to a column block
+        orders = 2e-3 if by_rows and not causal else 0  # several programs add to a column block in any order
         wrong = torch.zeros((), dtype=torch.int64, device="cuda")
         for _ in range(10):
-            q, k, v, do = (drawn(3, 20, seq_len, head_dim, dtype=torch.float16) for _ in range(4))
+            q, k, v, do = (random_tensor(3, 20, seq_len, head_dim, dtype=torch.float16) for _ in range(4))
             dq, dk, dv = gradients(q, k, v, do, causal, "hopper")
             for _ in range(20):
                 dq_again, dk_again, dv_again = gradients(q, k, v, do, causal, "hopper")
@@ -185,7 +186,7 @@ def test_many_launches_without_a_race(head_dim: int, seq_len: int, by_rows: bool
 @on_hopper
 @pytest.mark.parametrize("head_dim", [128, 256])
 def test_a_cuda_graph_captures_it(head_dim: int) -> None:
-    q, k, v, do = (drawn(2, 3, 512, head_dim, dtype=torch.float16) for _ in range(4))
+    q, k, v, do = (random_tensor(2, 3, 512, head_dim, dtype=torch.float16) for _ in range(4))
     expected = gradients(q, k, v, do, True, "hopper", deterministic=True)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -1,5 +1,7 @@
-"""The Hopper kernel compiled for sm_90a without a GPU, and its machine code read: nothing spilled, no wgmma serialised, both
-matmuls in flight together, no maxima on the usual way, and no uniform register read on a path that never wrote it."""
+"""Machine code of the Hopper forward kernel for sm_90a: no spills, both matmuls in flight together.
+
+wgmma is not serialised, the common path has no maxima, and no uniform register is read on a path that never wrote it.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from ioaware.kernels.attention.hopper.forward_config import FEW, LONG, MEDIUM, SHORT, WIDE, Plan
 from ioaware.kernels.attention.hopper.forward_kernel import hopper_forward_kernel
 from ioaware.kernels.attention.launching.launch import HOPPER_SHARED_BYTES
-from tests.support.machine_code import Code, compiled_for_hopper, ptxas_says, undefined_reads
+from tests.support.machine_code import Code, compile_for_hopper, ptxas_report, undefined_reads
 
 
 def compiled(plan: Plan, width: int, dtype: str, *, causal: bool, kv_len: int = 4096) -> Any:
-    """The kernel as `hopper_forward` launches it for 4096 rows."""
+    """Compile the kernel as `hopper_forward` launches it for 4096 rows."""
     constants = plan.constants(4096, kv_len, causal=causal)
     element = {"fp16": gl.float16, "bf16": gl.bfloat16}[dtype]
 
@@ -31,11 +33,11 @@ def compiled(plan: Plan, width: int, dtype: str, *, causal: bool, kv_len: int = 
     others = {"Lse": "*fp32", "scale_log2": "fp32", **dict.fromkeys(constants, "constexpr")}
     signature = {name: {**tensors, **others}.get(name, "i32") for name in hopper_forward_kernel.arg_names}
     source = GluonASTSource(hopper_forward_kernel, signature, constants)
-    return compiled_for_hopper(source, num_warps=4)
+    return compile_for_hopper(source, num_warps=4)
 
 
 REGISTERS = {2: 168, 3: 128, 4: 96}
-"""A thread's before the consumers take more: what 64 K registers are to the warps of so many consumers and the producer."""
+"""Registers of a thread before setmaxnreg, by number of consumers: an equal share of 64 K with the producer."""
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
     kernel = compiled(plan, width, dtype, causal=causal, kv_len=kv_len)
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
 
-    report = ptxas_says(kernel, tmp_path)
+    report = ptxas_report(kernel, tmp_path)
     assert not re.search(r"C75\d\d", report), report  # wgmma serialised, setmaxnreg ignored
     assert f"Used {REGISTERS[plan.consumers]} registers" in report
 
@@ -70,7 +72,7 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
     assert any(f"USETMAXREG.TRY_ALLOC.CTAPOOL UP0, {plan.registers:#x}" in x for x in code.instructions)
     assert undefined_reads(code) == []
 
-    if width == 128:  # the first of two consumers' Q K_0^T of half a block; everything else is 128 wide
+    if width == 128:  # Q K_0^T of half a block by the first of two consumers; all else is 128 wide
         assert sum("HGMMA.64x64x16" in x for x in code.instructions) == (width // 16 if kv_len == 4096 else 0)
 
     spans = code.inner_loops()
@@ -80,28 +82,29 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
         matmuls, waits, exponentials = (
             [i for i, x in enumerate(loop) if re.search(pattern, x)] for pattern in ("HGMMA", "DEPBAR.LE gsb0", r"MUFU\.EX2")
         )
-        # Q K^T in steps of 16 columns of Q, P V in steps of 16 rows of V; both start before either is waited for
+        # Q K^T in steps of 16 columns of Q, P V in steps of 16 rows of V; both start before the first wait
         assert len(matmuls) == width // 16 + plan.block_n // 16
         assert len(waits) == 2
         assert max(matmuls) < min(waits)
         assert min(exponentials) > min(waits)
-        # for K, for V, around what repairs each half of P, and back: another one, for a mask, holds the exponentials up
+        # five branches: waits for K and V, around the rescaling of each half of P, and the loop
+        # a sixth, for a mask, delays the exponentials
         assert (sum("BRA" in x for x in loop) > 5) == (causal and kv_len != 4096)
 
-        usual = Counter(x.split()[0].split(".")[0] for x in without_repairs(code, begin, end) if not x.startswith("@"))
-        assert usual["VOTE"] == 2
-        assert usual["MUFU"] == plan.block_n // 2  # a thread has half a row of S, and no decay
-        assert usual["SHFL"] == 0
-        assert usual["FMUL"] == 2  # two rows' m by the scale: O is scaled only where P is repaired
+        common_path = Counter(x.split()[0].split(".")[0] for x in common_path_of(code, begin, end) if not x.startswith("@"))
+        assert common_path["VOTE"] == 2
+        assert common_path["MUFU"] == plan.block_n // 2  # a thread has half a row of S, and no rescaling factor
+        assert common_path["SHFL"] == 0
+        assert common_path["FMUL"] == 2  # m of two rows times the scale; O is rescaled only with P
         if kv_len == 4096:
-            assert usual["FMNMX"] == 0
-        repaired = Counter(x.split()[0].split(".")[0] for x in loop)
-        assert repaired["FMUL"] >= 2 + 2 * width // 2  # O in either half's repair
-        assert repaired["FMNMX"] >= plan.block_n // 2
+            assert common_path["FMNMX"] == 0
+        whole_loop = Counter(x.split()[0].split(".")[0] for x in loop)
+        assert whole_loop["FMUL"] >= 2 + 2 * width // 2  # O in the rescaling of either half
+        assert whole_loop["FMNMX"] >= plan.block_n // 2
 
 
-def without_repairs(code: Code, begin: int, end: int) -> list[str]:
-    """The instructions of a loop when no vote is for doing P again."""
+def common_path_of(code: Code, begin: int, end: int) -> list[str]:
+    """Return the instructions of a loop when no vote asks for a rescaling."""
     taken: list[str] = []
     voted, i = False, begin
     while i < end:
@@ -116,16 +119,18 @@ def without_repairs(code: Code, begin: int, end: int) -> list[str]:
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-def test_turns(tmp_path: Path, causal: bool) -> None:
-    """Consumer C waits at a barrier of its own before its two matmuls, and arrives at the next one's after them."""
+def test_warp_scheduler_barriers(tmp_path: Path, causal: bool) -> None:
+    """Consumer C waits at its own barrier before its matmuls, then arrives at the next consumer's."""
     code = Code.of(compiled(LONG, 64, "bf16", causal=causal), tmp_path)
     barrier = re.compile(r"\bBAR\.(SYNC|ARV)\S* (0x\w+)(, 0x100)?")
     found = [(one[1], int(one[2], 0), bool(one[3])) for x in code.instructions if (one := barrier.search(x))]
-    assert max(number for _, number, turn in found if not turn) < 8  # Triton's own
-    waits, arrivals = (Counter(number for kind, number, turn in found if turn and kind == which) for which in ("SYNC", "ARV"))
-    unused = {8, 9} if causal else set[int]()  # turns of blocks that only later consumers see
+    assert max(number for _, number, is_scheduler in found if not is_scheduler) < 8  # Triton's own barriers
+    waits, arrivals = (
+        Counter(number for kind, number, is_scheduler in found if is_scheduler and kind == which) for which in ("SYNC", "ARV")
+    )
+    unused = {8, 9} if causal else set[int]()  # syncs for blocks that only later consumers see
     assert waits == Counter([8, 9, 10, *unused])
-    assert arrivals == Counter([9, 10, 8, *(number + 1 for number in unused), 8])  # and the first turn
+    assert arrivals == Counter([9, 10, 8, *(number + 1 for number in unused), 8])  # and the initial arrival
     order: list[list[str]] = []
     for loop in code.matmul_loops():
         names = [one[1] + one[2] if (one := barrier.search(x)) and one[3] else x.split()[0] for x in loop]
@@ -135,8 +140,8 @@ def test_turns(tmp_path: Path, causal: bool) -> None:
     assert sorted(order) == sorted([f"SYNC{8 + c:#x}", *matmuls, f"ARV{8 + (c + 1) % 3:#x}", *waited] for c in range(3))
 
 
-def test_a_plan_with_too_few_registers_is_seen(tmp_path: Path) -> None:
+def test_spills_of_a_plan_with_too_few_registers_are_detected(tmp_path: Path) -> None:
     starved = Plan(block_n=256, stages=2, consumers=2, registers=240, q_slots=2, separate_o_smem=False)
     kernel = compiled(starved, 64, "fp16", causal=False)
-    assert "C7512" in ptxas_says(kernel, tmp_path)
+    assert "C7512" in ptxas_report(kernel, tmp_path)
     assert [x for x in Code.of(kernel, tmp_path).instructions if re.search(r"\b(STL|LDL)\b", x)]

@@ -1,4 +1,4 @@
-"""`attention` on a real GPU against float64: both backends, every layout and shape, gradients, races, graph capture."""
+"""`attention` on a GPU against float64: backends, layouts, shapes, gradients, races, CUDA graphs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ backends = pytest.mark.parametrize(
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not AVAILABLE, reason="torch sees no CUDA GPU")]
 
 
-def drawn(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Tensor:
+def random_tensor(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Tensor:
     batch, heads, rows, head_dim = shape
     if heads_last:
         return torch.randn(batch, rows, heads, head_dim, device="cuda", dtype=dtype).transpose(1, 2)
@@ -52,8 +52,8 @@ def drawn(*shape: int, dtype: torch.dtype, heads_last: bool = False) -> torch.Te
         (4, 48, 2, 700, 900, 64, False),  # four consumers of several tiles each
         (3, 50, 50, 1030, 1000, 56, True),
         (1, 40, 8, 5000, 5100, 64, True),  # three consumers
-        (1, 40, 8, 4300, 900, 64, False),  # three consumers; causal: most rows see no key, and most turns are not used
-        (1, 20, 4, 3000, 2900, 128, False),  # by length, several rounds
+        (1, 40, 8, 4300, 900, 64, False),  # three consumers; causal: most rows see no key, and most barrier arrivals are unused
+        (1, 20, 4, 3000, 2900, 128, False),  # longest first, several rounds
         (1, 24, 8, 2500, 2600, 200, True),
         (6, 20, 20, 500, 500, 136, False),
     ],
@@ -63,8 +63,8 @@ def test_agrees_with_float64(
     head_dim: int, heads_last: bool,
 ) -> None:  # fmt: skip
     torch.manual_seed(0)
-    q = drawn(batch, heads, seq_len, head_dim, dtype=dtype, heads_last=heads_last)
-    k, v = (drawn(batch, kv_heads, kv_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
+    q = random_tensor(batch, heads, seq_len, head_dim, dtype=dtype, heads_last=heads_last)
+    k, v = (random_tensor(batch, kv_heads, kv_len, head_dim, dtype=dtype, heads_last=heads_last) for _ in range(2))
     with Poison():
         output = attention(q, k, v, causal, backend=backend)
     assert attention.backend == (backend, "requested")
@@ -91,11 +91,11 @@ def test_log_sum_exp() -> None:
 
 @pytest.mark.skipif(not HOPPER, reason="torch sees no GPU of compute capability 9.0")
 @pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 640), (64, 1300), (64, 4200), (128, 900), (256, 500)])
-def test_a_thousand_launches_without_a_difference(head_dim: int, seq_len: int) -> None:
+def test_a_thousand_launches_give_equal_bits(head_dim: int, seq_len: int) -> None:
     for causal in (False, True):
         differences = torch.zeros((), dtype=torch.int64, device="cuda")
         for _ in range(1000):
-            q, k, v = (drawn(3, 20, seq_len, head_dim, dtype=torch.float16) for _ in range(3))
+            q, k, v = (random_tensor(3, 20, seq_len, head_dim, dtype=torch.float16) for _ in range(3))
             first, second = (attention(q, k, v, causal, backend="hopper") for _ in range(2))
             differences += (first.view(torch.int16) != second.view(torch.int16)).sum()
         assert differences.item() == 0
@@ -103,7 +103,7 @@ def test_a_thousand_launches_without_a_difference(head_dim: int, seq_len: int) -
 
 @backends
 def test_a_cuda_graph_captures_it(backend: BackendName) -> None:
-    """Also the launch that goes past Triton: the one captured is the second with these shapes."""
+    """The captured launch is the second with these shapes, so it is a cached one."""
     q, k, v = attention_inputs(2, 3, 512, 512, 128, dtype=torch.float16, device="cuda")
     expected = attention(q, k, v, backend=backend)
     graph = torch.cuda.CUDAGraph()

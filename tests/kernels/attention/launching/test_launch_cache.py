@@ -1,4 +1,7 @@
-"""`Launch` without a GPU: the first launch goes through Triton, the next past it, unless a hook observes launches."""
+"""`Launch` without a GPU: the first launch goes through Triton, later ones use the cached launcher.
+
+A hook that observes launches turns the cache off.
+"""
 
 # Triton's runtime has no Python types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -29,30 +32,30 @@ def kernel(X, n, BLOCK: tl.constexpr, FLAG: tl.constexpr):
 
 
 class Compiled(CompiledKernel):
-    """A compiled kernel that writes down what its launcher is given."""
+    """A compiled kernel that records the arguments of its launcher."""
 
     function: Any = "function"
     packed_metadata: Any = "metadata"
 
     def __init__(self) -> None:
         self.module = None
-        self.given: list[tuple[Any, ...]] = []
+        self.received: list[tuple[Any, ...]] = []
 
     @property
     def run(self) -> Any:
-        return lambda *arguments: self.given.append(arguments)
+        return lambda *arguments: self.received.append(arguments)
 
 
-class Way:
-    """How launches went: `through` Triton, or straight to the compiled kernel's launcher."""
+class LaunchRecorder:
+    """Launches through Triton (`via_triton`), and those with the cached launcher."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.compiled = Compiled()
-        self.through: list[tuple[Any, ...]] = []
+        self.via_triton: list[tuple[Any, ...]] = []
         self.launch = Launch("test", kernel, (7,), GPU, {"BLOCK": 64, "FLAG": False}, num_warps=4)
 
         def first(launch: Launch, arguments: tuple[Any, ...]) -> None:
-            self.through.append(arguments)
+            self.via_triton.append(arguments)
             launch._compiled = self.compiled
 
         monkeypatch.setattr(Launch, "_first", first)
@@ -61,27 +64,27 @@ class Way:
             launch_cache, "driver", SimpleNamespace(active=SimpleNamespace(get_current_stream=lambda d: f"stream {d}"))
         )
 
-    def straight(self) -> bool:
-        """Whether the next launch goes past Triton."""
-        before = len(self.through)
+    def next_is_cached(self) -> bool:
+        """Launch once, and return whether the launch bypasses Triton."""
+        before = len(self.via_triton)
         self.launch("x", 5)
-        return len(self.through) == before
+        return len(self.via_triton) == before
 
 
 @pytest.fixture
-def way(monkeypatch: pytest.MonkeyPatch) -> Way:
-    found = Way(monkeypatch)
-    assert not found.straight()
+def recorder(monkeypatch: pytest.MonkeyPatch) -> LaunchRecorder:
+    found = LaunchRecorder(monkeypatch)
+    assert not found.next_is_cached()
     return found
 
 
-def test_the_second_launch_gives_the_launcher_what_triton_would(way: Way) -> None:
-    assert way.straight()
+def test_the_cached_launch_passes_the_same_arguments_as_triton(recorder: LaunchRecorder) -> None:
+    assert recorder.next_is_cached()
     hooks = (None, None, None)
-    assert way.compiled.given == [(7, 1, 1, "stream 0", "function", "metadata", *hooks, "x", 5, 64, False)]
+    assert recorder.compiled.received == [(7, 1, 1, "stream 0", "function", "metadata", *hooks, "x", 5, 64, False)]
 
 
-def test_the_tensors_device_is_made_the_current_one(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tensors_device_is_made_the_current_one(recorder: LaunchRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[torch.device] = []
 
     class Device:
@@ -89,45 +92,45 @@ def test_the_tensors_device_is_made_the_current_one(way: Way, monkeypatch: pytes
             entered.append(device)
 
         def __enter__(self) -> None:
-            assert way.compiled.given == []
+            assert recorder.compiled.received == []
 
         def __exit__(self, *error: object) -> None:
-            assert len(way.compiled.given) == 1
+            assert len(recorder.compiled.received) == 1
 
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     monkeypatch.setattr(torch.cuda, "device", Device)
-    assert way.straight()
+    assert recorder.next_is_cached()
     assert entered == [GPU]
 
 
-def test_who_watches_launches_sees_them(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_and_launch_logs_see_every_launch(recorder: LaunchRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     with watch_launches():
-        assert not way.straight()
-    assert way.straight()
+        assert not recorder.next_is_cached()
+    assert recorder.next_is_cached()
 
     hooks: Any = triton.knobs.runtime
     for chain in (hooks.launch_enter_hook, hooks.launch_exit_hook):
         chain.add(print)
-        assert not way.straight()
+        assert not recorder.next_is_cached()
         chain.remove(print)
     with monkeypatch.context() as patch:
         patch.setattr(kernel, "pre_run_hooks", [print])
-        assert not way.straight()
+        assert not recorder.next_is_cached()
     with monkeypatch.context() as patch:
         patch.setattr(triton.knobs.compilation, "instrumentation_mode", "proton")
-        assert not way.straight()
-    assert way.straight()
+        assert not recorder.next_is_cached()
+    assert recorder.next_is_cached()
 
 
 @pytest.mark.parametrize(("version", "known"), [("3.5.1", False), ("3.6.0", True), ("3.9.0", True), ("3.10.0", False)])
-def test_launchers_of_other_tritons_are_not_guessed(monkeypatch: pytest.MonkeyPatch, version: str, known: bool) -> None:
+def test_launchers_of_other_triton_versions_are_unknown(monkeypatch: pytest.MonkeyPatch, version: str, known: bool) -> None:
     monkeypatch.setattr(triton, "__version__", version)
     assert launch_cache._launcher_is_known() is known
 
 
 @pytest.mark.parametrize(("returned", "known"), [(None, True), (Compiled(), False)])
-def test_what_cannot_be_launched_again_is_not_kept(monkeypatch: pytest.MonkeyPatch, returned: Any, known: bool) -> None:
-    """An interceptor returns no compiled kernel; a launcher that is not known must not be given one."""
+def test_other_results_of_a_launch_are_not_cached(monkeypatch: pytest.MonkeyPatch, returned: Any, known: bool) -> None:
+    """An interceptor returns no compiled kernel, and an unknown launcher must not be called directly."""
     monkeypatch.setattr(launch_cache, "LAUNCHER_IS_KNOWN", known)
     calls: list[dict[str, Any]] = []
 
@@ -146,7 +149,7 @@ def test_what_cannot_be_launched_again_is_not_kept(monkeypatch: pytest.MonkeyPat
     assert calls == [{"grid": (7, 1, 1), "arguments": ("x", 5), "BLOCK": 64, "FLAG": False, **options}] * 2
 
 
-def test_a_view_of_another_tensor_keeps_neither() -> None:
+def test_a_view_of_another_tensor_holds_no_reference_to_the_first() -> None:
     first, second = (torch.zeros(2, 3, 40, 64, dtype=torch.float16) for _ in range(2))
     template = tma_view(first, 64, 64)
     view = same_view(template, second)
@@ -155,14 +158,14 @@ def test_a_view_of_another_tensor_keeps_neither() -> None:
     assert (type(view), view.shape, view.strides) == (type(template), [2, 3, 40, 64], [7680, 2560, 64, 1])
 
 
-def test_an_option_given_is_the_one_that_counts() -> None:
-    asked: dict[str, Any] = {}
+def test_a_given_option_overrides_the_default() -> None:
+    passed: dict[str, Any] = {}
 
     class Kernel:
         arg_names = ("X", "BLOCK")
 
         def __getitem__(self, grid: tuple[int, ...]) -> Any:
-            return lambda *_arguments, **options: asked.update(options)
+            return lambda *_arguments, **options: passed.update(options)
 
     Launch("test", Kernel(), (1,), torch.device("cpu"), {"BLOCK": 64}, enable_fp_fusion=False)._first((None,))
-    assert asked == {"BLOCK": 64, "enable_fp_fusion": False}
+    assert passed == {"BLOCK": 64, "enable_fp_fusion": False}

@@ -1,6 +1,6 @@
-"""The portable kernels in Triton's interpreter against float64: by pointers and by TMA, in any blocks, forward and backward."""
+"""The portable kernels interpreted against float64: pointers and TMA, any blocks, both passes."""
 
-# torch's own functions have partial types.
+# torch's functions have partial types.
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def test_forward(
     assert torch.equal(o[~sees], torch.zeros_like(o[~sees]))
 
 
-@pytest.mark.parametrize(("tma", "apart"), [(False, False), (True, True)], ids=["pointers-together", "tma-apart"])
+@pytest.mark.parametrize(("tma", "separate"), [(False, False), (True, True)], ids=["pointers-together", "tma-apart"])
 @pytest.mark.parametrize(("heads", "kv_heads", "seq_len", "kv_len", "head_dim", "causal"), SHAPES)
 def test_backward(
-    tma: bool, apart: bool, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool
+    tma: bool, separate: bool, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, causal: bool
 ) -> None:
     inputs = grouped_inputs(heads, kv_heads, seq_len, kv_len, head_dim)
     exact = [tensor.double().requires_grad_() for tensor in inputs]
     o, lse = grouped_reference(exact[0], exact[1], exact[2], causal, 0.3)
     do = torch.randn(o.shape, generator=torch.Generator().manual_seed(1))
     o.backward(do.double())
-    blocks = BackwardBlocks(WIDE, TALL, dk=WIDE) if apart else BackwardBlocks(TALL, WIDE)
+    blocks = BackwardBlocks(WIDE, TALL, dk=WIDE) if separate else BackwardBlocks(TALL, WIDE)
     with interpret_kernels(), Poison():
         found = attention_backward(
             *inputs, o.detach().float(), lse.detach().float(), do, causal=causal, scale=0.3, tma=tma, blocks=blocks
@@ -83,7 +83,7 @@ def test_any_scale(dtype: torch.dtype, scale: float) -> None:
 
 def test_gradients_of_logits_that_overflow() -> None:
     q, k, v = grouped_inputs(1, 1, 30, 41, 16)
-    q, k = q * 12, k * 12  # logits of hundreds; a key that is not there has S = 0, hence exp(-L) beyond float32
+    q, k = q * 12, k * 12  # logits of hundreds; a key beyond the last has S = 0, so exp(S - L) overflows float32
     exact = [tensor.double().requires_grad_() for tensor in (q, k, v)]
     expected, lse = grouped_reference(exact[0], exact[1], exact[2], False, 1.0)
     expected.backward(torch.ones_like(expected))
@@ -111,5 +111,5 @@ def test_blocks_are_tiles(head_dim: int, seq_len: int, causal: bool) -> None:
         assert min(plan.block_m, plan.block_n) >= 16
 
 
-def test_tma_is_for_gpus_that_have_it() -> None:
+def test_tma_is_not_used_on_the_cpu() -> None:
     assert not use_tma(*grouped_inputs(2, 2, 32, 32, 64, torch.float16))

@@ -1,4 +1,4 @@
-"""The portable kernels' bytes: derived from their IR, counted in the interpreter and written down by hand, all the same."""
+"""The portable kernels' bytes: derived from their IR, traced and counted by hand, all equal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POINTS = [
 
 
 def row_blocks(blocks: Blocks, seq_len: int, kv_len: int, causal: bool) -> list[tuple[int, int]]:
-    """Of each row block, its rows and the keys that are loaded for it."""
+    """Return the rows of each row block, and the number of keys loaded for it."""
     found: list[tuple[int, int]] = []
     for row in range(0, seq_len, blocks.block_m):
         end = min(row + blocks.block_m, seq_len)

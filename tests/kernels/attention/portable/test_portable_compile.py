@@ -1,5 +1,4 @@
-"""The portable kernels compiled for sm_90 without a GPU: nothing spilled forward and little backward, shared memory not
-exceeded, TMA and wgmma in use, and for any strides every offset of 64 bits."""
+"""The portable kernels compiled for sm_90: few spills, TMA and wgmma in use, 64-bit offsets."""
 
 # Triton's functions have no Python types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -28,7 +27,7 @@ BLOCK_ROWS = {"Q": "BLOCK_M", "O": "BLOCK_M", "dO": "BLOCK_M", "K": "BLOCK_N", "
 
 
 def source(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: bool, **constants: Any) -> ASTSource:
-    """The kernel as it is launched for heads of their own keys; with pointers, for tensors of any strides."""
+    """Return the source for heads with their own keys. With pointers, strides are arbitrary."""
     width = 1 << (head_dim - 1).bit_length()
     given = {"BLOCK_M": blocks.block_m, "BLOCK_N": blocks.block_n, "HEAD_DIM": head_dim, "WIDTH": width, "TMA": tma, "group": 1}
     constants = {**given, **constants}
@@ -53,7 +52,7 @@ def source(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: bool,
 
 
 def compiled(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, **constants: Any) -> Any:
-    """The kernel as it is launched with tensor descriptors, down to machine code."""
+    """Compile the kernel as it is launched with tensor descriptors, down to machine code."""
     options = {"num_warps": blocks.num_warps, "num_stages": blocks.num_stages, "enable_fp_fusion": True}
     given = source(kernel, dtype, head_dim, blocks, tma=True, **constants)
     return triton.compile(given, target=GPUTarget("cuda", 90, 32), options=options)
@@ -100,7 +99,7 @@ def test_backward(tmp_path: Path, head_dim: int, seq_len: int, spilled: int) -> 
         )
 
 
-def test_pointers_are_of_64_bits() -> None:
+def test_pointer_offsets_have_64_bits() -> None:
     blocks = forward_blocks(40, 2, 512, causal=True, tma=False, shared_bytes=HOPPER_SHARED_BYTES)
     backward = backward_blocks(40, 2, 512, tma=False)
     for kernel, tiles, constants in (
