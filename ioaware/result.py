@@ -108,7 +108,8 @@ class Launch:
 
     `local_bytes` is the local memory of a thread. Spilled registers move through L1 and L2: counters see them, formulas do
     not. `conditions` are relations between parameters under which the formulas hold. `counters` are other GPU counters,
-    measured or predicted, by Nsight Compute's names.
+    measured or predicted, by Nsight Compute's names. `tma_loads` and `tma_stores` count the kernel's instructions that move
+    tiles by TMA. `ir_hash` identifies its IR, arguments and grid.
     """
 
     kernel: str
@@ -125,9 +126,12 @@ class Launch:
     notes: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     counters: Mapping[str, int] | None = None
+    tma_loads: int | None = None
+    tma_stores: int | None = None
+    ir_hash: str | None = None
 
     def __post_init__(self) -> None:
-        _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes")
+        _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes", "tma_loads", "tma_stores")
         _check_times(self, "time_ns")
         if any(count < 0 for count in (*self.grid, *(self.counters or {}).values())):
             raise ValueError("grid and counters must be non-negative")

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 
 from ioaware.result import BYTES_HOLD, Result
 
-OK, FAILS, USAGE, INCONCLUSIVE, ENVIRONMENT, CORRUPT, INTERNAL = 0, 1, 2, 3, 5, 6, 70
+OK, FAILS, USAGE, INCONCLUSIVE, BASELINE, ENVIRONMENT, CORRUPT, INTERNAL = 0, 1, 2, 3, 4, 5, 6, 70
 HUNG_UP, INTERRUPTED, BROKEN_PIPE, TERMINATED = 129, 130, 141, 143  # 128 + the signal's number, as shells have it
 
 MEANINGS: Mapping[int, str] = {
     OK: "ok",
-    FAILS: "a claim fails, or an output is wrong",
+    FAILS: "a regression: bytes grow, a claim fails, or an output is wrong",
     USAGE: "usage: a name, value or path that cannot work",
     INCONCLUSIVE: "inconclusive: the numbers do not decide",
+    BASELINE: "what a gate compares with is missing or stale",
     ENVIRONMENT: "environment: this machine lacks something, or cannot write the output",
     CORRUPT: "data corrupt or not to be trusted",
     INTERNAL: "a bug of ioaware",

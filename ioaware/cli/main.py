@@ -57,6 +57,8 @@ VERBS: Mapping[str, Verb] = {
     "sweep": Verb("ioaware.cli.commands.sweep", "Run a study into a store; an interrupted sweep continues."),
     "verify": Verb("ioaware.cli.commands.verify", "Theorems as executable checks: verdict and evidence."),
     "fuse": Verb("ioaware.cli.commands.fuse", "Reductions that use each other's results in one pass, or why there is none."),
+    "check": Verb("ioaware.cli.commands.budget_check", "Budgets on the bytes of a target, for scripts; needs no GPU."),
+    "diff": Verb("ioaware.cli.commands.diff", "Two versions of a kernel side by side; exits with 1 where bytes grow."),
     "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
     "export": Verb("ioaware.cli.commands.export", "A store as CSV, JSONL or Parquet."),
 }

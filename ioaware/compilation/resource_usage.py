@@ -27,10 +27,12 @@ from ioaware.fakegpu.cubin import resources
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Shared memory per program in bytes, and registers per thread (None where the GPU is not NVIDIA's)."""
+    """Shared memory per program in bytes; registers and local memory per thread (None where they are not known)."""
 
     shared_bytes: int
     registers: int | None
+    local_bytes: int | None
+    """Local memory of a thread: where registers spill to."""
 
 
 class MachineCode:
@@ -82,12 +84,12 @@ class MachineCode:
     def _cached_or_compiled(self, work: _Lowering, text: str) -> Resources:
         if work.key not in self._pending:
             match disk_cache.load(work.name(text)):
-                case [int(shared_bytes), int() | None as registers]:
-                    return Resources(shared_bytes, registers)
+                case [int(shared_bytes), int() | None as registers, int() | None as local_bytes]:
+                    return Resources(shared_bytes, registers, local_bytes)
                 case _:
                     self._pending[work.key] = self._threads.submit(work.prepared())
         made = self._pending.pop(work.key).result()
-        disk_cache.store(work.name(text), [made.shared_bytes, made.registers])
+        disk_cache.store(work.name(text), [made.shared_bytes, made.registers, made.local_bytes])
         disk_cache.store(work.name(), True)
         return made
 
@@ -124,7 +126,7 @@ class _Lowering:
         def lowered() -> Resources:
             made, alive = code, context
             metadata: dict[str, Any] = {"target": self._gpu, **self._options.__dict__}
-            registers = None
+            registers = local_bytes = None
             for name, stage in stages.items():
                 made = stage(made, metadata)
                 if name == self._source.ext:
@@ -132,9 +134,9 @@ class _Lowering:
                 if name == "ptx" and (registers := registers_declared(made)):
                     break
             else:
-                registers = resources(made)[0] if self._gpu.backend == "cuda" else None
+                registers, local_bytes = resources(made) if self._gpu.backend == "cuda" else (None, None)
             del alive
-            return Resources(int(metadata["shared"]), registers)
+            return Resources(int(metadata["shared"]), registers, local_bytes)
 
         return lowered
 
@@ -151,5 +153,5 @@ def registers_declared(ptx: str) -> int | None:
 def resources_by_triton(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Resources:
     """Return the resources of a launch at the given values, compiled by `triton.compile` itself."""
     kernel = compiled(launch, values, gpu)
-    registers = resources(kernel.asm["cubin"])[0] if gpu.backend == "cuda" else None
-    return Resources(int(kernel.metadata.shared), registers)
+    registers, local_bytes = resources(kernel.asm["cubin"]) if gpu.backend == "cuda" else (None, None)
+    return Resources(int(kernel.metadata.shared), registers, local_bytes)

@@ -16,6 +16,7 @@ from ioaware.analysis.ir import Count, KernelTraffic, Limit
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.capture.validity import Validity
 from ioaware.compilation.ir_execution import Moved
+from ioaware.compilation.launch_hash import launch_hash, tma_instructions
 from ioaware.compilation.launch_limits import launch_failure
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event, launch_configuration
@@ -289,6 +290,9 @@ def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamF
         exact=kernel.exact and not wrapped,
         notes=(*event.notes, *(_wrap_note(limit, values) for limit in wrapped), *kernel.notes),
         conditions=tuple(map(str, holds)),
+        tma_loads=tma_instructions(kernel.accesses, "read", gpu),
+        tma_stores=tma_instructions(kernel.accesses, "write", gpu),
+        ir_hash=launch_hash(event, captured.values, gpu),
     )
     return _Part(launch, formulas, kernel, holds=holds)
 
@@ -339,7 +343,8 @@ def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode
     for part, event in zip(parts, captured.events, strict=True):
         if isinstance(event, CapturedLaunch):
             used = code.of(next(launches)[0], first_ir(event, captured.values, gpu).text)
-            launch = replace(part.launch, shared_bytes=used.shared_bytes, registers=used.registers)
+            taken = {"shared_bytes": used.shared_bytes, "registers": used.registers, "local_bytes": used.local_bytes}
+            launch = replace(part.launch, **taken)
             with_them.append(replace(part, launch=launch))
         else:
             with_them.append(part)

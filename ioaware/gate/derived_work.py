@@ -1,0 +1,55 @@
+"""What a derivation gives the gate: formulas and sizes for budgets, and the admission of other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ioaware.gate.budgets import Work
+from ioaware.gate.formula_order import Point
+
+if TYPE_CHECKING:
+    from ioaware.derivation.derive import Derived
+
+
+def work_of(derived: Derived) -> Work:
+    """Return what budgets judge. Launches of torch's own operators are no part of it."""
+    launches = [launch for launch in derived.launches if launch.origin == "triton"]
+    spills = [launch.local_bytes for launch in launches]
+    loads = [launch.tma_loads for launch in launches]
+    return Work(
+        formulas=formulas_of(derived),
+        point=dict(derived.values),
+        admits=admission_of(derived),
+        exact=derived.exact,
+        compulsory=derived.compulsory.total_bytes if derived.compulsory else None,
+        spills=None if not spills or None in spills else max(filter(None, spills), default=0),
+        tma_loads=None if not loads or None in loads else sum(filter(None, loads)),
+    )
+
+
+def formulas_of(derived: Derived) -> dict[str, Any]:
+    """Return the totals of the kernels as expressions, by the names that a gate gives them."""
+    totals = derived.formulas
+    if totals is None:
+        return {}
+    return {"reads": totals.read_bytes.expr, "writes": totals.write_bytes.expr, "atomics": totals.atomic_bytes.expr}
+
+
+def admission_of(derived: Derived) -> Callable[[Point], bool]:
+    """Return whether the formulas of a derivation hold at given sizes: its conditions, and no integer that wraps around."""
+    from ioaware.symints.guard_evaluation import UnknownFunctionError
+
+    conditions = derived.validity.conditions if derived.validity else ()
+    limits = [limit for kernel in derived.kernels if kernel for limit in kernel.limits]
+
+    def admits(point: Point) -> bool:
+        full = {**derived.values, **point}
+        try:
+            return all(condition.met(full) for condition in conditions) and not any(
+                limit.value.symbols <= full.keys() and limit.broken(full) for limit in limits
+            )
+        except (UnknownFunctionError, ZeroDivisionError, OverflowError, KeyError, ValueError):
+            return False
+
+    return admits

@@ -1,0 +1,142 @@
+"""Compare two versions of a target side by side: bytes by their formulas, sectors, and the resources of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ioaware.gate.formula_names import admission, read_pair
+from ioaware.gate.formula_order import Comparison, Point, at_text, compare
+from ioaware.gate.row import FIELDS, RESOURCES, Row
+from ioaware.gate.verdict import Verdict, worst
+
+SCHEMA = 1
+MORE_IS_WORSE = {"local_bytes": True, "tma_loads": False, "tma_stores": False}
+"""Resources that are gated: what a gate refuses to gain, or to lose. The others are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a difference: a fact, its old and new value, formulas where it has them, and the verdict."""
+
+    name: str
+    old: int | None
+    new: int | None
+    verdict: Verdict
+    reason: str
+    old_formula: str | None = None
+    new_formula: str | None = None
+    gated: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stable JSON form, without unknown keys."""
+        known = {name: getattr(self, name) for name in ("name", "old", "new", "old_formula", "new_formula")}
+        known |= {"verdict": str(self.verdict), "reason": self.reason, "gated": self.gated}
+        return {name: value for name, value in known.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The verdict on a new version, its reason, and every line."""
+
+    verdict: Verdict
+    reason: str
+    rows: tuple[Entry, ...]
+    old: Row
+    new: Row
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stable JSON form."""
+        sides = {
+            name: {"target": row.target, "header": str(row.header)} for name, row in (("old", self.old), ("new", self.new))
+        }
+        return {
+            "schema": SCHEMA,
+            "verdict": str(self.verdict),
+            "reason": self.reason,
+            **sides,
+            "rows": [entry.to_dict() for entry in self.rows],
+        }
+
+
+def difference(old: Row, new: Row) -> Difference:
+    """Return how `new` differs from `old`, which are two versions of one target at the same parameters."""
+    entries = tuple(_entries(old, new))
+    verdict, reason = _verdict(old, new, entries)
+    return Difference(verdict, reason, entries, old, new)
+
+
+def _verdict(old: Row, new: Row, entries: tuple[Entry, ...]) -> tuple[Verdict, str]:
+    if differing := [name for name in sorted({*old.sizes, *new.sizes}) if old.sizes.get(name) != new.sizes.get(name)]:
+        name = differing[0]
+        return Verdict.INCOMPARABLE, f"{name} is {old.sizes.get(name)} and {new.sizes.get(name)}: give both the same with -p"
+    if not (old.exact and new.exact):
+        side = "both sides are" if not old.exact and not new.exact else "the old is" if not old.exact else "the new is"
+        return Verdict.INCOMPARABLE, f"{side} not exact"
+    gated = [entry for entry in entries if entry.gated]
+    verdict = worst(entry.verdict for entry in gated)
+    if old.header.toolchain != new.header.toolchain and verdict is not Verdict.SAME:
+        return Verdict.INCOMPARABLE, f"the toolchain moved: {_moved(old, new)}"
+    if old.header == new.header and verdict is not Verdict.SAME:
+        return Verdict.INCOMPARABLE, "the same IR, arguments and grids: ioaware derives them differently now"
+    if verdict is Verdict.SAME:
+        return verdict, "nothing that is gated differs"
+    return verdict, next((f"{entry.name}: {entry.reason}" for entry in gated if entry.verdict is verdict), "")
+
+
+def _moved(old: Row, new: Row) -> str:
+    pairs = (("Triton", old.header.triton, new.header.triton), ("GPU", old.header.gpu, new.header.gpu))
+    return ", ".join(f"{name} {before} -> {after}" for name, before, after in pairs if before != after)
+
+
+def _entries(old: Row, new: Row) -> Iterator[Entry]:
+    names = old.sizes | new.sizes
+    conditions = dict.fromkeys((*old.conditions, *new.conditions))
+    for kind in FIELDS:
+        before, after = old.bytes[kind], new.bytes[kind]
+        formulas = old.formulas.get(kind), new.formulas.get(kind)
+        if formulas[0] is not None and formulas[1] is not None:
+            found = compare_texts(formulas[0], formulas[1], names, [old.sizes], conditions)
+            yield Entry(kind, before, after, found.verdict, found.reason, *formulas)
+        else:
+            verdict, reason = _of_numbers(before, after, more_is_worse=True)
+            yield Entry(kind, before, after, verdict, reason, gated=kind == "atomics" or (before, after) != (None, None))
+    for name in RESOURCES:
+        if name in MORE_IS_WORSE:
+            verdict, reason = _of_numbers(old.resources[name], new.resources[name], more_is_worse=MORE_IS_WORSE[name])
+            known = old.resources[name] is not None or new.resources[name] is not None
+            yield Entry(RESOURCES[name], old.resources[name], new.resources[name], verdict, reason, gated=known)
+        else:
+            verdict, reason = _of_numbers(old.resources[name], new.resources[name], more_is_worse=True)
+            yield Entry(RESOURCES[name], old.resources[name], new.resources[name], verdict, reason, gated=False)
+
+
+def compare_texts(
+    old: str, new: str, names: Mapping[str, Any], points: Sequence[Point], conditions: Iterable[str] = ()
+) -> Comparison:
+    """Compare two formulas as text, which hold under conditions; one that cannot be read is INCOMPARABLE.
+
+    The same text twice is the same formula.
+    """
+    pair = read_pair(old, new, names)
+    if isinstance(pair, str):
+        if old == new:
+            return Comparison(Verdict.SAME, "the same formula")
+        return Comparison(Verdict.INCOMPARABLE, pair)
+    return compare(*pair, points, admission(conditions, names))
+
+
+def _of_numbers(old: int | None, new: int | None, *, more_is_worse: bool) -> tuple[Verdict, str]:
+    """Return the verdict on two numbers at one point; an unknown one is never SAME as a known one."""
+    if old is None or new is None:
+        return Verdict.INCOMPARABLE, "unknown" if old is None and new is None else "unknown on one side"
+    if old == new:
+        return Verdict.SAME, "equal"
+    worse = (new > old) == more_is_worse
+    return (Verdict.WORSE if worse else Verdict.BETTER), f"{new - old:+,}"
+
+
+def point_text(row: Row) -> str:
+    """Return the sizes of a row as text."""
+    return at_text(row.sizes)

@@ -1,0 +1,67 @@
+"""Formulas in text on both sides of a gate: read over the same names, with the reason where one cannot be."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ioaware.errors import UsageError
+from ioaware.gate.formula_reader import read_conditions, read_formula
+
+UNKNOWN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*@[A-Za-z0-9_./<>-]+:[0-9]+'*")
+"""A value that a kernel loads from memory, as formulas name it: `Lock@layer_norm.py:179`."""
+
+SIGNS: Mapping[str, Callable[[int, int], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+
+
+def symbols(names: Iterable[str]) -> dict[str, Any]:
+    """Return a positive integer symbol for each name, as the formulas of a derivation have them."""
+    import sympy
+
+    made: Any = sympy.Symbol
+    return {name: made(name, integer=True, positive="@" not in name or None) for name in names}
+
+
+def read_pair(old: str, new: str, names: Iterable[str]) -> tuple[Any, Any] | str:
+    """Return both formulas, or the reason why one cannot be read."""
+    known = symbols({*names, *UNKNOWN.findall(old), *UNKNOWN.findall(new)})
+    found: list[Any] = []
+    for side, text in (("old", old), ("new", new)):
+        try:
+            found.append(read_formula(text, known))
+        except UsageError as error:
+            return f"the {side} formula cannot be read: {error.what}"
+        except RecursionError:
+            return f"the {side} formula is nested too deep"
+    return found[0], found[1]
+
+
+def admission(conditions: Iterable[str], names: Iterable[str]) -> Callable[[Mapping[str, int]], bool]:
+    """Return whether formulas hold at given sizes, by their conditions; never, where a condition cannot be read."""
+    from ioaware.gate.formula_order import value_at
+
+    relations: list[tuple[Any, str, Any]] = []
+    known = symbols(names)
+    try:
+        for text in conditions:
+            relations += read_conditions(text, known)
+    except (UsageError, RecursionError):
+        return lambda _: False
+
+    def admits(point: Mapping[str, int]) -> bool:
+        for left, sign, right in relations:
+            one, other = value_at(left, point), value_at(right, point)
+            if one is None or other is None or not SIGNS[sign](one, other):
+                return False
+        return True
+
+    return admits

@@ -1,0 +1,98 @@
+"""Budgets: limits as numbers and as formulas; what is not known is never within one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ioaware.errors import UsageError
+from ioaware.gate.budgets import Work, check_budgets, judge
+from ioaware.gate.formula_names import symbols
+from ioaware.gate.formula_reader import read_formula
+from ioaware.gate.verdict import Verdict
+
+NAMES = symbols(("n", "m"))
+ADD = Work(
+    formulas={kind: read_formula(text, NAMES) for kind, text in (("reads", "8*n"), ("writes", "4*n"), ("atomics", "0"))},
+    point={"n": 1000},
+    admits=lambda _: True,
+    exact=True,
+    compulsory=12_000,
+    spills=0,
+    tma_loads=2,
+)
+
+
+def verdict(work: Work = ADD, **budgets: Any) -> Verdict:
+    (judgement,) = judge(work, budgets)
+    return judgement.verdict
+
+
+@pytest.mark.parametrize(
+    ("budgets", "expected"),
+    [
+        ({"max_bytes": "12*n"}, Verdict.SAME),
+        ({"max_bytes": "12*n - 1"}, Verdict.WORSE),
+        ({"max_bytes": 12_000}, Verdict.SAME),
+        ({"max_bytes": "12000"}, Verdict.SAME),
+        ({"max_bytes": 11_999}, Verdict.WORSE),
+        ({"max_bytes": "11*n + 1000"}, Verdict.GROWTH),  # within it here, and not at larger sizes
+        ({"max_bytes": "13*n - 1000"}, Verdict.SAME),  # from the given sizes on
+        ({"max_reads": "8*n"}, Verdict.SAME),
+        ({"max_reads": "7*n"}, Verdict.WORSE),
+        ({"max_writes": "4*n"}, Verdict.SAME),
+        ({"max_writes": "n"}, Verdict.WORSE),
+        ({"vs_compulsory": 1}, Verdict.SAME),
+        ({"vs_compulsory": 0.999}, Verdict.WORSE),
+        ({"max_spills": 0}, Verdict.SAME),
+        ({"min_tma_loads": 2}, Verdict.SAME),
+        ({"min_tma_loads": 3}, Verdict.WORSE),
+    ],
+)
+def test_verdicts(budgets: dict[str, Any], expected: Verdict) -> None:
+    assert verdict(**budgets) is expected
+
+
+def test_a_spill_is_over_the_budget() -> None:
+    assert verdict(replace(ADD, spills=8), max_spills=0) is Verdict.WORSE
+
+
+@pytest.mark.parametrize(
+    ("change", "budgets"),
+    [
+        ({"exact": False}, {"max_bytes": 10**9}),
+        ({"exact": False}, {"vs_compulsory": 100}),
+        ({"compulsory": None}, {"vs_compulsory": 100}),
+        ({"compulsory": 0}, {"vs_compulsory": 100}),
+        ({"spills": None}, {"max_spills": 10**9}),
+        ({"tma_loads": None}, {"min_tma_loads": 0}),
+        ({"point": {}}, {"max_bytes": 10**9}),
+    ],
+)
+def test_what_is_not_known_is_not_within_a_budget(change: dict[str, Any], budgets: dict[str, Any]) -> None:
+    assert verdict(replace(ADD, **change), **budgets) is Verdict.INCOMPARABLE
+
+
+def test_what_is_not_proven_is_unsure() -> None:
+    """Equal at every size, which the algebra does not prove."""
+    halves = replace(ADD, formulas={**ADD.formulas, "reads": read_formula("n//2 + (n + 1)//2", NAMES)})
+    assert verdict(halves, max_reads="n") is Verdict.UNSURE
+
+
+BAD = [float("nan"), float("inf"), float("-inf"), None, -1, True, "", "q", [], 1.5]
+
+
+@pytest.mark.parametrize("name", ["max_bytes", "max_reads", "max_writes", "max_spills", "min_tma_loads", "vs_compulsory"])
+@pytest.mark.parametrize("limit", BAD, ids=repr)
+def test_a_limit_of_the_wrong_type_is_refused(name: str, limit: Any) -> None:
+    if name == "vs_compulsory" and limit == 1.5:
+        return
+    with pytest.raises(UsageError):
+        judge(ADD, {name: limit})
+
+
+def test_a_budget_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no budget 'max_byte'"):
+        check_budgets({"max_byte": 3})

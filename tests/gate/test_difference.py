@@ -1,0 +1,96 @@
+"""Two rows side by side: growth is WORSE, a moved toolchain INCOMPARABLE, a lost TMA load and a spill are growth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ioaware.errors import IoawareError
+from ioaware.gate.difference import difference
+from ioaware.gate.differences import differences
+from ioaware.gate.row import Row, row_of
+from ioaware.gate.verdict import Verdict
+from tests.support.gate_rows import document
+
+
+def row(*args: Any, **kwargs: Any) -> Row:
+    return row_of(document(*args, **kwargs), "row")
+
+
+def changed(*args: Any, **kwargs: Any) -> Row:
+    return row(*args, **{"ir_hash": "ba9876543210", **kwargs})
+
+
+@pytest.mark.parametrize(
+    ("new", "verdict"),
+    [
+        (row(), Verdict.SAME),
+        (changed(), Verdict.SAME),  # another kernel, the same bytes
+        (changed("12*n", 12_000), Verdict.WORSE),
+        (changed("4*n", 4_000), Verdict.BETTER),
+        (changed("8*n + n*n - 1000*n"), Verdict.GROWTH),
+        (changed(local_bytes=8), Verdict.WORSE),
+        (changed(registers=255, shared_bytes=9), Verdict.SAME),  # shown, and no growth of bytes
+        (changed("nonsense("), Verdict.INCOMPARABLE),
+        (changed("12*n", 12_000, triton="3.9.0"), Verdict.INCOMPARABLE),
+        (changed(triton="3.9.0"), Verdict.SAME),  # proven equal whatever compiled it
+        (row("12*n", 12_000), Verdict.INCOMPARABLE),  # the same IR: ioaware derives it differently
+    ],
+)
+def test_verdicts(new: Row, verdict: Verdict) -> None:
+    assert difference(row(), new).verdict is verdict
+
+
+def row_without_spills() -> Row:
+    found = document(ir_hash="ba9876543210")
+    del found["launches"][0]["local_bytes"]
+    return row_of(found, "row")
+
+
+def test_a_resource_that_is_unknown_on_one_side_is_incomparable() -> None:
+    assert difference(row(), row_without_spills()).verdict is Verdict.INCOMPARABLE
+    assert difference(row_without_spills(), row_without_spills()).verdict is Verdict.SAME
+
+
+def test_a_lost_tma_load_is_worse_and_a_gained_one_better() -> None:
+    with_tma, without = changed(tma_loads=2), row(tma_loads=1)
+    assert difference(with_tma, without).verdict is Verdict.WORSE
+    assert difference(without, with_tma).verdict is Verdict.BETTER
+
+
+def test_more_sectors_of_the_same_bytes_are_worse() -> None:
+    scattered = changed()
+    scattered = replace(scattered, bytes={**scattered.bytes, "read_sectors": 32_000})
+    found = difference(row(), scattered)
+    assert (found.verdict, found.reason) == (Verdict.WORSE, "read_sectors: +24,000")
+
+
+def test_other_sizes_and_inexact_sides_are_incomparable() -> None:
+    other = replace(row(), params={"n": 2000})
+    assert difference(row(), other).reason == "n is 1000 and 2000: give both the same with -p"
+    for old, new in ((False, True), (True, False), (False, False)):
+        found = difference(replace(row(), exact=old), replace(row(), exact=new))
+        assert found.verdict is Verdict.INCOMPARABLE
+
+
+def test_the_json_is_stable() -> None:
+    found = difference(row(), changed("12*n", 12_000)).to_dict()
+    assert list(found) == ["schema", "verdict", "reason", "old", "new", "rows"]
+    assert found["rows"][0] == {
+        "name": "reads", "old": 8_000, "new": 12_000, "old_formula": "8*n", "new_formula": "12*n",
+        "verdict": "WORSE", "reason": "+4,000 at n=1000", "gated": True,
+    }  # fmt: skip
+
+
+def test_rows_are_paired_and_none_is_left_out() -> None:
+    others = [row(), replace(changed("12*n", 12_000), target="other.py:f")]
+    before = [replace(one, formulas=row().formulas, bytes=row().bytes, header=row().header) for one in others]
+    found = differences(before, others)
+    assert found.verdict is Verdict.WORSE
+    assert [part.new.target for part in found.parts] == ["other.py:f", "add.py:add"]
+    for olds, news in ((before, others[:1]), (before[:1], others), (before, [others[0], others[0]])):
+        with pytest.raises(IoawareError) as raised:
+            differences(olds, news)
+        assert raised.value.exit_code == 4
