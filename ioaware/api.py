@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.derive import Derived
     from ioaware.simulation.simulation_result import Simulated
+    from ioaware.walkthrough.walk import Walk
 
 
 SIMPLE = (int, float, bool, str)
@@ -105,6 +106,31 @@ def trace(
         return run_traced(called, given, autotune=config)
     loaded = load_target(target)
     return run_traced(loaded, loaded.resolve(params), autotune=config)
+
+
+def walk(
+    target: str | Callable[..., object],
+    *args: Any,
+    source: str | None = None,
+    values: bool = False,
+    config: Mapping[str, ParamValue] | None = None,
+    **params: Any,
+) -> Walk:
+    """Return which tiles the kernels of `target` move between HBM and on-chip memory, step by step. Needs no GPU.
+
+    Arguments and errors are those of `trace`, whose run it is. `source` chooses a case's inputs: `seed`, a toy example's Q, K
+    and V, or an .npz file. `values` keeps the variables on chip and what is written.
+    """
+    from ioaware.targets.target import load_target
+    from ioaware.walkthrough.walk import walk as run_walked
+
+    if callable(target) and _is_call(target, args, params):
+        from ioaware.targets.call_target import call_target
+
+        called, given = call_target(target, args, params, with_data=True)
+        return run_walked(called, given, source=source, keep_values=values, autotune=config)
+    loaded = load_target(target)
+    return run_walked(loaded, loaded.resolve(params), source=source, keep_values=values, autotune=config)
 
 
 def _is_call(target: object, args: tuple[Any, ...], params: Mapping[str, Any]) -> bool:

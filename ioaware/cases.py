@@ -6,6 +6,7 @@ import difflib
 import importlib
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ioaware.case import Case, Work
@@ -29,7 +30,10 @@ SPARSE_PARAMS = (
 UNMASKED_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "causal")
 SQUARE_PARAMS = tuple(param for param in UNMASKED_PARAMS if param.name != "block_n")
 DECODER_PARAMS = (
-    *UNMASKED_PARAMS,
+    *(
+        replace(param, minimum=16) if param.name == "head_dim" else param  # LayerNorm of a few elements has no gradient left
+        for param in UNMASKED_PARAMS
+    ),
     Param("dropout_percent", "int", 10, "weights that dropout zeroes, in percent", minimum=0, maximum=99),
 )
 ROWWISE_PARAMS = tuple(param for param in UNMASKED_PARAMS if param.name not in ("block_m", "sram_elements"))

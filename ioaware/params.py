@@ -76,7 +76,7 @@ STANDARD_PARAMS: Mapping[str, Param] = {
         Param("heads", "int", 1, "query heads", maximum=2**16),
         Param("seq_len", "int", 1024, "queries N"),
         Param("kv_len", "int", None, "keys and values; seq_len unless given"),
-        Param("head_dim", "int", 64, "d", minimum=16, maximum=256),
+        Param("head_dim", "int", 64, "d", maximum=256),
         Param("dtype", "dtype", "float16", "element type of Q, K, V and O"),
         Param("causal", "bool", False, "mask keys after the query, aligned bottom-right"),
         Param("block_m", "int", 64, "rows of Q in a tile, B_r", maximum=1024),

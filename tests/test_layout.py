@@ -26,6 +26,7 @@ SAME_MEANING = {
         "export",
         "simulate",
         "fuse",
+        "walk",
     ),  # a verb and the command of that name
     *("standard", "flash1", "flash2", "backward"),  # an algorithm's kernel and its counts
     *("forward", "backward", "kernels"),  # the parts of each implementation of attention

@@ -48,6 +48,7 @@ VERBS: Mapping[str, Verb] = {
         "ioaware.cli.commands.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."
     ),
     "trace": Verb("ioaware.cli.commands.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
+    "walk": Verb("ioaware.cli.commands.walk", "The kernels step by step: tiles between HBM and chip; needs no GPU."),
     "simulate": Verb(
         "ioaware.cli.commands.simulate", "Bytes at HBM by a model of the L2 and the order of programs; needs no GPU."
     ),

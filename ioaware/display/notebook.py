@@ -90,3 +90,10 @@ def _source_row(row: tuple[str, int, str, str]) -> str:
     share, number, text, formula = row
     source = f"<td style='text-align:left'><code style='white-space:pre'>{escape(clean(text, MAX_FORMULA))}</code></td>"
     return f"<tr><td>{escape(share)}</td><td>{number}</td>{source}<td>{escape(clean(formula, MAX_FORMULA))}</td></tr>"
+
+
+def table_html(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a titled table. All escaped."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(clean(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<div><b>{escape(clean(title))}</b><table><tr>{head}</tr>{body}</table></div>"

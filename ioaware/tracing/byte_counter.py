@@ -20,6 +20,7 @@ from ioaware.machine.model import SECTOR_BYTES
 from ioaware.result import Traffic
 from ioaware.sectors import count_sectors
 from ioaware.tracing.address_space import as_mask, element_bytes
+from ioaware.tracing.observer import Observer
 
 
 @dataclass(slots=True)
@@ -73,28 +74,32 @@ def _extent(pointers: Any, mask: Any) -> tuple[int, int, int]:
 
 
 @contextmanager
-def count_accesses(counter: ByteCounter) -> Generator[None]:
-    """Count every access of the interpreter inside the block; values are unchanged."""
+def count_accesses(counter: ByteCounter, observer: Observer | None = None) -> Generator[None]:
+    """Count every access of the interpreter inside the block; values are unchanged. `observer` sees each access."""
     from triton.runtime import interpreter
 
     builder: Any = interpreter.interpreter_builder
     with Patches() as patches:
-        _count_memory(builder, counter, patches)
+        _count_memory(builder, counter, patches, observer)
         _count_dots(builder, counter, patches)
         yield
 
 
-def _count_memory(builder: Any, counter: ByteCounter, patches: Patches) -> None:
+def _count_memory(builder: Any, counter: ByteCounter, patches: Patches, observer: Observer | None) -> None:
     inside_atomic = False
 
     def load(pointers: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         if not inside_atomic:
             counter.load(pointers, mask)
+            if observer:
+                observer.access("read", pointers, mask)
         return plain_load(pointers, mask, *rest, **options)
 
     def store(pointers: Any, value: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         if not inside_atomic:
             counter.store(pointers, mask)
+            if observer:
+                observer.access("write", pointers, mask, value)
         return plain_store(pointers, value, mask, *rest, **options)
 
     def atomic(name: str, pointers_at: int, mask_at: int | None) -> None:
@@ -105,7 +110,10 @@ def _count_memory(builder: Any, counter: ByteCounter, patches: Patches) -> None:
 
         def counted(*operands: Any, **options: Any) -> Any:
             nonlocal inside_atomic
-            counter.atomic(operands[pointers_at], None if mask_at is None else operands[mask_at])
+            pointers, mask = operands[pointers_at], None if mask_at is None else operands[mask_at]
+            counter.atomic(pointers, mask)
+            if observer:
+                observer.access("atomic", pointers, mask)
             inside_atomic = True
             try:
                 return plain(*operands, **options)

@@ -36,6 +36,7 @@ from ioaware.tracing.address_space import install as install_translation
 from ioaware.tracing.interpreter_fixes import install_fixes
 from ioaware.tracing.libdevice import install as install_libdevice
 from ioaware.tracing.loop_index import loop_range
+from ioaware.tracing.observer import Observer, observed
 from ioaware.tracing.reductions import install as install_reductions
 from ioaware.tracing.source_rewrite import rewrite
 from ioaware.tracing.spin_locks import EndlessLoopError, LoopGuard
@@ -61,14 +62,17 @@ def _no_context(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> A
 
 @contextmanager
 def interpret_kernels(
-    around: LaunchContext = _no_context, autotune: Mapping[str, Any] | None = None, progress: Progress | None = None
+    around: LaunchContext = _no_context,
+    autotune: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    observer: Observer | None = None,
 ) -> Generator[None]:
     """Run kernels launched inside the block in the interpreter, each launch inside `around`.
 
     An autotuned kernel runs once, with its first configuration after pruning whose values include those of `autotune`.
-    Nothing is timed. `progress` learns of launches and programs.
+    Nothing is timed. `progress` learns of launches and programs; `observer` also of loops and assignments.
     """
-    session = _Session(around, dict(autotune or {}), progress)
+    session = _Session(around, dict(autotune or {}), progress, observer)
     with Patches() as patches:
         for kind in (jit.JITFunction, interpreter.InterpretedFunction):
             patches.set(kind, "run", session.run(kind.run))
@@ -86,7 +90,9 @@ def interpret_kernels(
 class _Session:
     """The launches of one `interpret_kernels()` block and the rewritten functions they use."""
 
-    def __init__(self, around: LaunchContext, required: Mapping[str, Any], progress: Progress | None) -> None:
+    def __init__(
+        self, around: LaunchContext, required: Mapping[str, Any], progress: Progress | None, observer: Observer | None
+    ) -> None:
         self.around = around
         self.required = required
         self.notes: tuple[str, ...] = ()
@@ -94,6 +100,7 @@ class _Session:
         self.space = AddressSpace()
         self.guard = LoopGuard()
         self.progress = progress
+        self.observer = observer
 
     def add_note(self, note: str) -> None:
         """Add a note to the next launch."""
@@ -142,7 +149,15 @@ class _Session:
                 name: _constant(value) if _is_constexpr(signature.parameters[name]) else self._argument(kernel, name, value)
                 for name, value in bound.arguments.items()
             }
+            if self.observer:
+                self.observer.launch(kernel.fn.__name__, shape, self._tensors(bound.arguments))
             self._programs(kernel, values, shape)
+
+    def _tensors(self, arguments: Mapping[str, Any]) -> dict[str, tuple[int, torch.Tensor]]:
+        """Return the tensors among a launch's arguments, with the addresses that the kernel sees."""
+        found = {name: getattr(value, "base", value) for name, value in arguments.items()}
+        tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+        return {name: (self.space.address_of(tensor, name), tensor) for name, tensor in tensors.items()}
 
     def _programs(self, kernel: Any, values: dict[str, Any], shape: tuple[int, ...]) -> None:
         builder, function = interpreter.interpreter_builder, self.function(kernel.fn)
@@ -152,6 +167,8 @@ class _Session:
             self.progress.begin(kernel.fn.__name__, width * height * depth)
         for program in itertools.product(range(width), range(height), range(depth)):
             builder.set_grid_idx(*program)
+            if self.observer:
+                self.observer.program(program)
             try:
                 function(**values)
             except OutsideStorageError as error:
@@ -217,7 +234,8 @@ class _Session:
     def function(self, source: Any) -> Callable[..., Any]:
         """Return the rewritten form of a kernel or device function, built once per block."""
         if source not in self.functions:
-            self.functions[source] = rewrite(source, self.guard.new_loop)
+            function = rewrite(source, self.guard.new_loop, self.observer)
+            self.functions[source] = observed(function, self.observer) if self.observer else function
         return self.functions[source]
 
 

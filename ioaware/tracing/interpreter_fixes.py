@@ -8,6 +8,7 @@
 - Matrix products with scales are missing.
 - Programmatic dependent launch (`gdc_wait`) is missing; with kernels in sequence it does nothing.
 - A float argument stays a Python float, which takes a tensor's type; compiled, it is a float32.
+- A tensor's `T` bypasses the builder, where operations are observed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def install_fixes(patches: Patches) -> None:
     """Install every fix; call this after the interpreter has patched Triton's language."""
     builder = interpreter.interpreter_builder
     patches.set(tl.tensor, "__index__", _index)
+    patches.set(tl.tensor, "T", property(_transposed))
     _fix_casts(builder, patches)
     _fix_arithmetic(builder, patches)
     _fix_float_arguments(patches)
@@ -47,6 +49,13 @@ def install_fixes(patches: Patches) -> None:
 
 def _index(tensor: Any) -> int:
     return int(tensor.handle.data.squeeze())
+
+
+def _transposed(tensor: Any) -> Any:
+    handle = tensor.handle
+    axes = list(reversed(range(handle.data.ndim)))
+    transposed = interpreter.interpreter_builder.create_trans(handle, axes)
+    return tl.tensor(transposed, tl.block_type(tensor.dtype.scalar, list(transposed.data.shape)))
 
 
 def widen(bits: Bits) -> NDArray[np.float32]:

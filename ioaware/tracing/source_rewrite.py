@@ -16,28 +16,36 @@ from triton.runtime import interpreter as _interpreter
 from ioaware.tracing.boolean_operators import logical_and, logical_not, logical_or
 from ioaware.tracing.libdevice import interpreted_function
 from ioaware.tracing.loop_index import loop_range
+from ioaware.tracing.observer import Observer
 
 interpreter: Any = _interpreter
 tl: Any = _tl
 
 
-def rewrite(source: Any, new_loop: Callable[[], Any]) -> Callable[..., Any]:
+def rewrite(source: Any, new_loop: Callable[[], Any], observer: Observer | None = None) -> Callable[..., Any]:
     """Return the function as Triton's interpreter runs it, with its names and line numbers.
 
     `new_loop` returns what is called with the local variables at the start of each iteration of a `while` loop.
+    `observer` is called for each assignment and iteration.
     Its globals are a copy: the module's, the closure's and `HELPERS`.
     """
     names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
     names = {name: _interpreter_form(value) for name, value in names.items()} | HELPERS
     names["ioaware new_loop"] = new_loop
     names.setdefault("range", loop_range)
-    function = types.FunctionType(_rewrite_code(source), names, source.__name__, source.__defaults__)
+    if observer:
+        names |= {
+            "ioaware iterations": observer.iterations,
+            "ioaware while": observer.while_loop,
+            "ioaware observed": observer.assigned,
+        }
+    function = types.FunctionType(_rewrite_code(source, observer is not None), names, source.__name__, source.__defaults__)
     function.__kwdefaults__ = source.__kwdefaults__
     return function
 
 
 @lru_cache(maxsize=1024)
-def _rewrite_code(source: Any) -> types.CodeType:
+def _rewrite_code(source: Any, observed: bool) -> types.CodeType:
     """Return the rewritten code at the original's lines; a function without source keeps its code."""
     try:
         lines, first = inspect.getsourcelines(source)
@@ -46,6 +54,8 @@ def _rewrite_code(source: Any) -> types.CodeType:
     module = ast.parse(textwrap.dedent("".join(lines)))
     _strip_definition(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
     _Rewriter().visit(module)
+    if observed:
+        _ObservedRewriter().visit(module)
     ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
     compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
     return next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
@@ -84,6 +94,36 @@ class _Rewriter(ast.NodeTransformer):
         iteration = ast.Expr(ast.Call(ast.Name(guard, ast.Load()), [_call("locals")], []))
         node.body.insert(0, ast.fix_missing_locations(ast.copy_location(iteration, node)))
         return [begin, node]
+
+
+class _ObservedRewriter(ast.NodeTransformer):
+    """Adds calls of the observer to assignments and loops."""
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        return [node, *(self._report(node, target) for target in node.targets)]
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        return [node, self._report(node, node.target)]
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        self.generic_visit(node)
+        node.iter = ast.copy_location(_call("iterations", ast.Constant(ast.unparse(node.target)), node.iter), node.iter)
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.With:
+        self.generic_visit(node)
+        iteration = ast.Expr(ast.Call(ast.Name("ioaware iteration", ast.Load()), [], []))
+        node.body.insert(0, iteration)
+        context = ast.withitem(_call("while"), ast.Name("ioaware iteration", ast.Store()))
+        return ast.copy_location(ast.With([context], [node]), node)
+
+    @staticmethod
+    def _report(node: ast.stmt, target: ast.expr) -> ast.stmt:
+        """Return a statement that reports the names of an assignment with their values."""
+        stored = [each.id for each in ast.walk(target) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+        named = [name for name in stored if name.isidentifier()]  # the others are this module's own
+        pairs = ast.Dict([ast.Constant(name) for name in named], [ast.Name(name, ast.Load()) for name in named])
+        return ast.copy_location(ast.Expr(_call("observed", pairs)), node)
 
 
 def _call(helper: str, *arguments: ast.expr) -> ast.expr:

@@ -25,6 +25,7 @@ from ioaware.targets.output_check import tensors, worst_error
 from ioaware.targets.target import Target, compulsory_bytes, work_of
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
 from ioaware.tracing.interpreter import interpret_kernels
+from ioaware.tracing.observer import Observer
 from ioaware.tracing.poison import Poison
 from ioaware.tracing.trace_progress import Progress
 
@@ -47,17 +48,18 @@ def trace(
     *,
     autotune: Mapping[str, ParamValue] | None = None,
     report: Callable[[str], None] | None = None,
+    observer: Observer | None = None,
 ) -> Result:
     """Count what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
 
     Inputs and work run on the CPU with a fixed random seed; the host code sees a fake GPU. `autotune` picks the configuration
     of autotuned kernels by value, as in `{"BLOCK": 64}`; the default is their first. `report` is called with a sentence on
-    the progress every 5 s.
+    the progress every 5 s. `observer` sees every launch, program, loop, assignment and access.
     Raises `UsageError` when the target launches no kernel, or raises: the message names the exception and its line.
     """
     values = target.resolve(params)
     progress = Progress(report) if report else None
-    tracer = _Tracer(autotune or {}, progress)
+    tracer = _Tracer(autotune or {}, progress, observer)
     with progress or nullcontext(), module_state_restored(), tracer.environment() as stand_in, _user_errors(target):
         building = tracer.record(lambda: target.call(device="cuda", **values))
         work = work_of(building.output)
@@ -73,9 +75,10 @@ def trace(
 class _Tracer:
     """Runs functions under the fake GPU, the interpreter and the recorders."""
 
-    def __init__(self, autotune: Mapping[str, ParamValue], progress: Progress | None) -> None:
+    def __init__(self, autotune: Mapping[str, ParamValue], progress: Progress | None, observer: Observer | None) -> None:
         self._autotune = autotune
         self._progress = progress
+        self._observer = observer
         self._launches: list[Launch] = []
 
     @contextmanager
@@ -86,7 +89,7 @@ class _Tracer:
             _random.fork_rng(devices=[]),
             cuda_on_cpu() as stand_in,
             torch_settings_restored(),
-            interpret_kernels(self._launch, self._autotune, self._progress),
+            interpret_kernels(self._launch, self._autotune, self._progress, self._observer),
         ):
             _random.manual_seed(SEED)
             yield stand_in
@@ -94,6 +97,8 @@ class _Tracer:
     def record(self, function: Callable[[], object]) -> Recording:
         """Run `function` and record it, without garbage collection so that lifetimes are deterministic."""
         self._launches = []
+        if self._observer:
+            self._observer.begin()
         memory = AllocationTracker()
         with _no_garbage_collection(), Poison(), memory, OperatorRecorder(self._launches):
             output = function()
@@ -102,7 +107,7 @@ class _Tracer:
     @contextmanager
     def _launch(self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Generator[None]:
         counter = ByteCounter()
-        with count_accesses(counter):
+        with count_accesses(counter, self._observer):
             yield
         self._launches.append(Launch(kernel, grid, requested=counter.traffic(), flops=counter.flops, notes=notes))
 

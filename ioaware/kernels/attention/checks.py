@@ -10,7 +10,7 @@ import torch
 from ioaware.errors import UsageError
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-HEAD_DIMS = range(16, 257)
+HEAD_DIMS = range(1, 257)
 GRID_AXIS = 65535
 """The longest second and third axis of a CUDA grid: heads and batch are laid along them."""
 

@@ -27,8 +27,12 @@ def grouped_work(
     block_m: int,
     block_n: int,
     splits: int = 1,
+    scale: float | None = None,
 ) -> Work:
-    """Return the work of the grouped kernel of that name; names that end in packed pack the rows of a group."""
+    """Return the work of the grouped kernel of that name; names that end in packed pack the rows of a group.
+
+    scale is 1/sqrt(head_dim) unless given, which a backward pass is not.
+    """
     element = getattr(torch, dtype)
     q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=element, device=device)
     _, k, v = attention_inputs(batch, kv_heads, 1, kv_len, head_dim, dtype=element, device=device, seed=1)
@@ -53,8 +57,8 @@ def grouped_work(
             tolerance=2 * TOLERANCES[q.dtype],
         )
     return Work(
-        lambda: grouped_attention(q, k, v, **blocks, packed=name.endswith("packed"), splits=splits)[0],
+        lambda: grouped_attention(q, k, v, **blocks, scale=scale, packed=name.endswith("packed"), splits=splits)[0],
         inputs=(q, k, v),
-        reference=lambda: attention_reference(q, expand(k), expand(v), causal=causal),
+        reference=lambda: attention_reference(q, expand(k), expand(v), causal=causal, scale=scale),
         tolerance=TOLERANCES[q.dtype],
     )

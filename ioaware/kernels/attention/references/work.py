@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -54,30 +55,35 @@ def attention_work(
     head_dim: int,
     dtype: str,
     sram_elements: int | None = None,
+    scale: float | None = None,
     **options: int,
 ) -> Work:
     """Return the work of the kernel of that name on random inputs; `options` are the kernel's own.
 
-    kv_len is seq_len unless given; sram_elements has set the blocks among the options.
+    kv_len is seq_len unless given, scale 1/sqrt(head_dim); sram_elements has set the blocks among the options.
     """
     del sram_elements
     sizes = (batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim)
     q, k, v = attention_inputs(*sizes, dtype=getattr(torch, dtype), device=device)
 
     def run() -> torch.Tensor:
-        output = FORWARDS[name](q, k, v, **options)
+        output = FORWARDS[name](q, k, v, scale=scale, **options)
         return output[0] if isinstance(output, tuple) else output
 
     return Work(
         run,
         inputs=(q, k, v),
-        reference=lambda: _reference(name, q, k, v, options),
+        reference=lambda: _reference(name, q, k, v, scale, options),
         tolerance=tolerance(name, q.dtype),
     )
 
 
-def _reference(name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: Mapping[str, int]) -> torch.Tensor:
+def _reference(
+    name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, options: Mapping[str, int]
+) -> torch.Tensor:
     """Return what the kernel of that name computes, in float64."""
+    if scale is not None:  # the references scale by 1/sqrt(head_dim)
+        q = q.double() * (scale * math.sqrt(q.shape[3]))
     if name.startswith("logsoftmax"):
         return logsoftmax_reference(q, k, v)
     if name == "block_sparse":
