@@ -1,6 +1,6 @@
 """The seed notebook's printed numbers, out of the kernels: `--input seed` at its sizes, M = 20, N = 6, d = 2.
 
-Every expected number is one that the notebook prints (seed 001, "Ground Truth 2", "Flash Attention 1" and "2"), to its two
+Every expected number is one that the notebook prints (seed 001: its direct computation in numpy, "Flash Attention 1" and "2"), to its two
 decimals. Its cells are right in what is used here: the errors that it has are in dropout, mask and backward.
 """
 
