@@ -1,7 +1,7 @@
 """The seed notebook's printed numbers, out of the kernels: `--input seed` at its sizes, M = 20, N = 6, d = 2.
 
-Every expected number is one that the notebook prints (seed 001: its direct computation in numpy, "Flash Attention 1" and "2"), to its two
-decimals. Its cells are right in what is used here: the errors that it has are in dropout, mask and backward.
+Every expected number is one that the notebook prints, to its two decimals (seed 001: its direct computation in numpy, "Flash
+Attention 1" and "2"). Its cells are right in what is used here: the errors that it has are in dropout, mask and backward.
 """
 
 from __future__ import annotations
