@@ -1,4 +1,4 @@
-"""`doctor`: every finding, good and bad, with its remedy, and fast where there is nothing to find."""
+"""`doctor`: each finding with its remedy, for good and bad machines."""
 
 import time
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_a_gpu_without_ncu(params: Path) -> None:
     assert "not tried without ncu" in found["counters"].detail
 
 
-def test_what_makes_points_unstable_is_told_beforehand(params: Path) -> None:
+def test_causes_of_unstable_points_are_findings(params: Path) -> None:
     found = findings(
         FakeNvml(mig=1, processes=lambda: (7, 8), gpm=None, missing=("nvmlDeviceGetTotalEnergyConsumption",)), None, params
     )
@@ -99,7 +99,7 @@ def test_doctor_on_this_machine_never_raises() -> None:
     ("line", "version"),
     [("cuda: Optional[str] = '13.0'", "13.0"), ("cuda = '12.8'", "12.8"), ("cuda: Optional[str] = None", None), ("", None)],
 )
-def test_torchs_cuda_is_read_without_importing_it(tmp_path: Path, line: str, version: str | None) -> None:
+def test_torchs_cuda_version_is_read_without_import(tmp_path: Path, line: str, version: str | None) -> None:
     (tmp_path / "version.py").write_text(f"__version__ = '2.11.0'\n{line}\nhip: Optional[str] = None\n")
     assert torch_cuda_version(tmp_path) == version
     assert torch_cuda_version(tmp_path / "absent") is None

@@ -1,4 +1,4 @@
-"""A forked child that is watched: every way to die is one sentence, and a regular end keeps its exit code."""
+"""Calls in a forked child: every abnormal end is one error sentence, and exit codes are passed on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_exit_code_is_passed_on(code: int) -> None:
         ("os.kill(os.getpid(), 9)", "mine.py:f was killed by SIGKILL"),
     ],
 )
-def test_a_death_is_a_sentence(child: str, sentence: str) -> None:
+def test_an_abnormal_end_is_one_sentence(child: str, sentence: str) -> None:
     code, printed = run(child)
     assert (code, printed.startswith(sentence)) == (2, True)
 
@@ -58,7 +58,7 @@ def test_limits_of_time_and_memory() -> None:
     assert "used more than 0.5 GiB of memory and was stopped" in printed
 
 
-def test_nothing_the_child_started_stays() -> None:
+def test_processes_of_the_child_are_killed() -> None:
     code, printed = run("import subprocess; print(subprocess.Popen(['sleep', '60']).pid, flush=True); os._exit(1)")
     pid = int(printed.split()[0])
     assert code == 2

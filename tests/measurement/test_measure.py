@@ -1,4 +1,4 @@
-"""`measure` end to end with fakes of ncu, the worker and NVML: numbers, statuses, and every way a point fails."""
+"""`measure` with fakes of ncu, worker and NVML: numbers, statuses, and every failure of a point."""
 
 import time
 from collections.abc import Callable
@@ -34,8 +34,8 @@ PROFILED = Report(target="own", params={"rows": 4}, launches=(COPY, COPY), outpu
 REAL_LOG = FIXTURES / "h200_two_launches.csv"
 
 
-class Bench:
-    """A machine with a fake GPU, ncu and Python, and `measure` on it."""
+class FakeMachine:
+    """A fake GPU, ncu and Python, and `measure` on them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -55,13 +55,13 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return Bench(tmp_path)
+    return FakeMachine(tmp_path)
 
 
-def test_counters_time_and_telemetry_come_together(bench: Bench) -> None:
-    result = bench.measure()
+def test_counters_time_and_telemetry_come_together(machine: FakeMachine) -> None:
+    result = machine.measure()
     assert (result.source, result.target, result.status, dict(result.params)) == ("measure", "own", "ok", {"rows": 4})
     assert result.requested is not None
     assert result.hbm is not None
@@ -80,44 +80,44 @@ def test_counters_time_and_telemetry_come_together(bench: Bench) -> None:
     assert decode(encode(result)) == result
 
 
-def test_the_environment_names_neither_host_nor_paths(bench: Bench) -> None:
+def test_the_environment_names_neither_host_nor_paths(machine: FakeMachine) -> None:
     import socket
 
-    text = encode(bench.measure())
-    for secret in (str(Path.home()), str(Path.cwd()), str(bench.directory), socket.gethostname()):
+    text = encode(machine.measure())
+    for secret in (str(Path.home()), str(Path.cwd()), str(machine.directory), socket.gethostname()):
         assert secret not in text
 
 
-def test_without_a_gpu_it_says_so_at_once(bench: Bench) -> None:
-    bench.nvml = FakeNvml(count=0)
+def test_without_a_gpu_measure_fails_at_once(machine: FakeMachine) -> None:
+    machine.nvml = FakeNvml(count=0)
     start = time.monotonic()
     with pytest.raises(MachineError, match="no NVIDIA GPU") as error:
-        bench.measure()
+        machine.measure()
     assert time.monotonic() - start < 0.5
     assert "ioaware predict" in error.value.remedy
 
 
-def test_forbidden_counters_stop_a_measurement_that_requires_them(bench: Bench) -> None:
-    bench.ncu(log=FIXTURES / "permission.log")
+def test_forbidden_counters_stop_a_measurement_that_requires_them(machine: FakeMachine) -> None:
+    machine.ncu(log=FIXTURES / "permission.log")
     start = time.monotonic()
     with pytest.raises(MachineError, match="ERR_NVGPUCTRPERM") as error:
-        bench.measure()
+        machine.measure()
     assert time.monotonic() - start < 5
     assert error.value.exit_code == 5
     assert "--cap-add=SYS_ADMIN" in error.value.remedy
     assert "still work" in error.value.remedy
 
 
-def test_forbidden_counters_are_told_even_if_the_worker_fails_for_it(bench: Bench) -> None:
-    bench.python(profiled=Report(error={"kind": "RuntimeError", "what": "CUDA error", "remedy": ""}))
-    bench.ncu(log=FIXTURES / "permission.log")
+def test_forbidden_counters_are_the_error_even_if_the_worker_fails(machine: FakeMachine) -> None:
+    machine.python(profiled=Report(error={"kind": "RuntimeError", "what": "CUDA error", "remedy": ""}))
+    machine.ncu(log=FIXTURES / "permission.log")
     with pytest.raises(MachineError, match="ERR_NVGPUCTRPERM"):
-        bench.measure()
+        machine.measure()
 
 
-def test_optional_counters_leave_time_and_a_label(bench: Bench) -> None:
-    bench.ncu(log=FIXTURES / "permission.log")
-    result = bench.measure(counters="optional")
+def test_optional_counters_leave_time_and_a_label(machine: FakeMachine) -> None:
+    machine.ncu(log=FIXTURES / "permission.log")
+    result = machine.measure(counters="optional")
     assert (result.requested, result.hbm) == (None, None)
     assert result.time_ns == 62_000.0
     assert result.status == "ok"
@@ -125,9 +125,9 @@ def test_optional_counters_leave_time_and_a_label(bench: Bench) -> None:
     assert any(note.startswith("no counters: this user may not read") for note in result.notes)
 
 
-def test_counters_off_never_starts_ncu(bench: Bench) -> None:
-    bench.ncu(before="sys.exit(99)")
-    result = bench.measure(counters="off")
+def test_counters_off_never_starts_ncu(machine: FakeMachine) -> None:
+    machine.ncu(before="sys.exit(99)")
+    result = machine.measure(counters="off")
     assert result.time_ns == 62_000.0
     assert "no counters: switched off" in result.notes
 
@@ -142,21 +142,21 @@ def test_counters_off_never_starts_ncu(bench: Bench) -> None:
         ({"log": REAL_LOG, "runs": False}, "did not start the worker"),
     ],
 )
-def test_an_ncu_that_fails_is_the_machines_fault(
-    bench: Bench, changes: dict[str, Any], what: str, monkeypatch: pytest.MonkeyPatch
+def test_a_failing_ncu_is_a_machine_error(
+    machine: FakeMachine, changes: dict[str, Any], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ioaware.measurement.measure.KILL_MARGIN_S", 0.2)
-    bench.ncu(**changes)
+    machine.ncu(**changes)
     with pytest.raises(MachineError, match=what):
-        bench.measure(timeout_s=0.8)
+        machine.measure(timeout_s=0.8)
 
 
 @pytest.mark.parametrize("log", ["", "h200_unknown_metric.csv", "truncated"])
-def test_an_unreadable_table_fails_the_point(bench: Bench, log: str, tmp_path: Path) -> None:
+def test_an_unreadable_table_fails_the_point(machine: FakeMachine, log: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text({"": "", "truncated": REAL_LOG.read_text()[:5000]}.get(log) or (FIXTURES / log).read_text() if log else "")
-    bench.ncu(log=path)
-    result = bench.measure()
+    machine.ncu(log=path)
+    result = machine.measure()
     assert result.status == "failed"
     assert "cannot be trusted" in result.notes[0]
     assert result.requested is None
@@ -168,53 +168,55 @@ def test_an_unreadable_table_fails_the_point(bench: Bench, log: str, tmp_path: P
         ("os._exit(0)", "the worker ended with exit code 0, without a report"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "the worker was killed by SIGSEGV, without a report"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "the worker was killed by SIGKILL, without a report"),
-        ("print('what it said last', file=sys.stderr); os._exit(7)", "what it said last"),
+        ("print('the last line', file=sys.stderr); os._exit(7)", "the last line"),
         ("time.sleep(60)", "the worker did not end within its time and was killed, without a report"),
         ("open(out, 'w').write('{'); os._exit(0)", "the worker's report is not readable"),
     ],
 )
-def test_a_worker_that_dies_is_a_failed_point(bench: Bench, before: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_a_report_is_a_failed_point(
+    machine: FakeMachine, before: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ioaware.measurement.measure.KILL_MARGIN_S", 0.2)
-    bench.python(before=before)
-    result = bench.measure(counters="off", timeout_s=0.8)
+    machine.python(before=before)
+    result = machine.measure(counters="off", timeout_s=0.8)
     assert result.status == "failed"
     assert why in result.notes[0]
     assert (result.requested, result.hbm, result.time_ns) == (None, None, None)
     assert decode(encode(result)) == result
 
 
-def test_a_flooding_worker_is_a_failed_point(bench: Bench) -> None:
-    bench.python(before="for _ in range(200): os.write(2, b'x' * 2**20)\nos._exit(3)")
-    result = bench.measure(counters="off")
+def test_a_flooding_worker_is_a_failed_point(machine: FakeMachine) -> None:
+    machine.python(before="for _ in range(200): os.write(2, b'x' * 2**20)\nos._exit(3)")
+    result = machine.measure(counters="off")
     assert result.status == "failed"
     assert len(result.notes[0]) < 3000
 
 
-def test_out_of_memory_is_a_failed_point_and_a_users_error_is_raised(bench: Bench) -> None:
-    bench.python(profiled=Report(error={"kind": "OutOfMemoryError", "what": "CUDA out of memory", "remedy": ""}))
-    result = bench.measure()
+def test_out_of_memory_is_a_failed_point_and_a_users_error_is_raised(machine: FakeMachine) -> None:
+    machine.python(profiled=Report(error={"kind": "OutOfMemoryError", "what": "CUDA out of memory", "remedy": ""}))
+    result = machine.measure()
     assert result.status == "failed"
     assert result.notes[0].startswith("profile: OutOfMemoryError: CUDA out of memory")
-    bench.python(profiled=Report(error={"kind": "UsageError", "what": "there is no case 'flash9'", "remedy": "Cases: ..."}))
+    machine.python(profiled=Report(error={"kind": "UsageError", "what": "there is no case 'flash9'", "remedy": "Cases: ..."}))
     with pytest.raises(UsageError, match="flash9"):
-        bench.measure()
+        machine.measure()
 
 
-def test_the_worker_gets_a_clean_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worker_gets_a_clean_environment(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    bench.python(before="assert 'TRITON_INTERPRET' not in os.environ and os.environ['LC_ALL'] == 'C.UTF-8'")
-    assert bench.measure().status == "ok"
+    machine.python(before="assert 'TRITON_INTERPRET' not in os.environ and os.environ['LC_ALL'] == 'C.UTF-8'")
+    assert machine.measure().status == "ok"
 
 
-def test_no_files_are_left(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    place = tmp_path / "tmp"
-    place.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(place))
-    bench.measure()
-    assert list(place.iterdir()) == []
+def test_no_files_are_left(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    machine.measure()
+    assert list(temporary.iterdir()) == []
 
 
-FLOOR = Traffic(1000, 400)
+COMPULSORY = Traffic(1000, 400)
 
 
 def launch(reads: int, hbm: int, origin: Any = "triton") -> Launch:
@@ -223,10 +225,10 @@ def launch(reads: int, hbm: int, origin: Any = "triton") -> Launch:
 
 def merged(timed: Report = TIMED, *launches: Launch, profiled: Report = PROFILED) -> Result:
     counted = Profiled(profiled, launches or (launch(5000, 1200),), 64)
-    return assemble_result(timed, counted, compulsory=FLOOR, environment={}, notes=())
+    return assemble_result(timed, counted, compulsory=COMPULSORY, environment={}, notes=())
 
 
-def shows_numbers(result: Result) -> bool:
+def has_numbers(result: Result) -> bool:
     return any(value is not None for value in (result.requested, result.hbm, result.time_ns, result.timing))
 
 
@@ -241,14 +243,14 @@ def shows_numbers(result: Result) -> bool:
 def test_no_number_of_a_wrong_output_is_shown(change: Callable[[Report], Report]) -> None:
     result = merged(change(TIMED))
     assert result.status == "failed"
-    assert not shows_numbers(result)
+    assert not has_numbers(result)
     assert all(item.requested is None and item.hbm is None and item.time_ns is None for item in result.launches)
     assert result.notes[0].startswith("no bytes and no time are shown")
 
 
 @pytest.mark.parametrize(("norm", "status"), [(10.05, "ok"), (10.2, "failed"), (9.8, "failed"), (20.0, "failed")])
 def test_norms_of_an_unchecked_output_agree_to_a_percent(norm: float, status: str) -> None:
-    """A target without a reference has no tolerance of its own."""
+    """A target without a reference has no tolerance."""
     assert merged(replace(TIMED, check=None, output_norm=norm)).status == status
 
 
@@ -256,24 +258,24 @@ def test_norms_within_the_tolerance_agree() -> None:
     assert merged(replace(TIMED, output_norm=10.01)).status == "ok"
 
 
-def test_an_unstable_point_keeps_its_numbers_and_says_why() -> None:
+def test_an_unstable_point_keeps_its_numbers_with_a_reason() -> None:
     result = merged(replace(TIMED, unstable=("1 other process computing on this GPU",), throttled=("software power cap",)))
     assert result.status == "unstable"
     assert result.notes[0] == "unstable: 1 other process computing on this GPU"
-    assert shows_numbers(result)
+    assert has_numbers(result)
 
 
-def test_a_throttled_point_keeps_its_bytes_and_says_that_its_time_compares_with_nothing() -> None:
+def test_a_throttled_point_keeps_its_bytes_and_a_note_on_its_time() -> None:
     result = merged(replace(TIMED, throttled=("software power cap",)))
     assert result.status == "throttled"
     assert result.notes[0] == "throttled, so the time compares with nothing: software power cap"
-    assert shows_numbers(result)
+    assert has_numbers(result)
 
 
-def test_an_impossible_point_says_so_first() -> None:
-    result = merged(replace(TIMED, unstable=("company",)), launch(5000, 900))
+def test_impossible_numbers_are_the_first_note() -> None:
+    result = merged(replace(TIMED, unstable=("other process",)), launch(5000, 900))
     assert result.status == "impossible"
-    assert result.notes[:2] == ("impossible: hbm read_bytes 900 below the compulsory 1000", "unstable: company")
+    assert result.notes[:2] == ("impossible: hbm read_bytes 900 below the compulsory 1000", "unstable: other process")
 
 
 def test_torch_alone_has_no_totals() -> None:

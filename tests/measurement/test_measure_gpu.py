@@ -1,4 +1,4 @@
-"""`measure` on a real GPU: known bytes are exact, and failures have the right status."""
+"""`measure` on a GPU: known bytes are exact, and failures have the right status."""
 
 import os
 import time
@@ -21,8 +21,8 @@ TARGETS = SUPPORT / "targets/measured_targets.py"
 CASES = ("standard", "flash1", "flash2")
 
 
-def why_not() -> str:
-    """Why nothing can be measured here; empty where it can."""
+def reason_to_skip() -> str:
+    """Return why this machine cannot measure, or "" if it can."""
     try:
         open_gpu(load_nvml())
     except MachineError as error:
@@ -30,11 +30,11 @@ def why_not() -> str:
     return ""
 
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(why_not()), reason=why_not() or "a GPU is here")]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "a GPU is here")]
 
 
 def measured(target: str, *, options: Options | None = None, **params: Any) -> Result:
-    """A case, or one of the targets beside this file; the record is printed for `pytest -s`."""
+    """Measure a case, or one of the targets in measured_targets.py. The record is printed for `pytest -s`."""
     result = measure(target if target in CASES else f"{TARGETS}:{target}", params, options=options)
     print(encode(result))
     return result
@@ -57,7 +57,7 @@ def test_the_bytes_of_a_copy_are_exact() -> None:
     assert (result.requested.read_bytes, result.requested.write_bytes) == (4 * n, 4 * n)
     assert result.hbm is not None
     assert result.hbm.read_bytes == pytest.approx(4 * n, rel=0.01)
-    assert result.extra_memory_bytes == 2 * n  # the copy in between; torch's softmax is gone before the output comes
+    assert result.extra_memory_bytes == 2 * n  # the intermediate copy; torch's softmax is freed before the output is allocated
     assert result.check is not None
     assert result.check.relative_error == 0.0
 
@@ -79,7 +79,7 @@ def test_time_energy_and_gpm_agree_with_the_bytes() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_cases_match_their_theory(case: str) -> None:
-    """Requested reads exactly as predicted where the L1 holds nothing of the inner loop; L1 hits only lower them."""
+    """Requested reads equal the prediction where nothing is reused in the L1. L1 hits only lower them."""
     params = {"batch": 1, "heads": 16, "seq_len": 2048, "head_dim": 64, "block_m": 64, "block_n": 64}
     result, theory = measured(case, **params), predict(case, **params)
     assert result.status == "ok", result.notes
@@ -102,7 +102,7 @@ def test_an_autotuned_kernel_is_one_launch() -> None:
 
 
 @pytest.mark.parametrize(("target", "why"), [("unwritten", "the output is wrong"), ("in_place", "changes its input 0")])
-def test_wrong_works_show_no_number(target: str, why: str) -> None:
+def test_wrong_outputs_have_no_numbers(target: str, why: str) -> None:
     result = measured(target)
     assert result.status == "failed"
     assert why in result.notes[0]
@@ -117,14 +117,14 @@ def test_wrong_works_show_no_number(target: str, why: str) -> None:
         ("exits", "without a report"),
     ],
 )
-def test_works_that_die_are_failed_points(target: str, why: str) -> None:
+def test_works_that_crash_are_failed_points(target: str, why: str) -> None:
     result = measured(target, options=Options(timeout_s=60))
     assert result.status == "failed"
     assert why in result.notes[0]
-    assert measured("tuned", n=2**20).status in ("ok", "throttled")  # the next point is none the worse
+    assert measured("tuned", n=2**20).status in ("ok", "throttled")  # the next point is not affected
 
 
-def test_a_hang_ends_in_time_and_says_where() -> None:
+def test_a_hang_ends_in_time_with_its_place() -> None:
     start = time.monotonic()
     result = measured("hangs", options=Options(timeout_s=5, counters="off"))
     assert time.monotonic() - start < 60
@@ -132,7 +132,7 @@ def test_a_hang_ends_in_time_and_says_where() -> None:
     assert "measured_targets.py" in result.notes[0] or "killed" in result.notes[0]
 
 
-def test_two_at_a_time_do_not_disturb_each_other() -> None:
+def test_concurrent_measurements_do_not_overlap() -> None:
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda _: measured("copies", options=Options(counters="off")), range(2)))
     for result in results:
@@ -146,12 +146,12 @@ def test_without_counters_time_is_still_measured() -> None:
     assert result.launches[0].registers is not None
 
 
-def test_a_record_tells_nothing_of_its_maker() -> None:
+def test_a_record_names_no_user_host_or_gpu() -> None:
     text = encode(measured("flash2", seq_len=512, options=Options(counters="off")))
     for secret in (str(Path.home()), os.uname().nodename, "GPU-"):
         assert len(secret) < 4 or secret not in text
 
 
-def test_a_typo_is_the_users() -> None:
+def test_a_misspelt_parameter_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="seq_length"):
         measured("flash2", seq_length=512)

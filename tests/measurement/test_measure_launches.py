@@ -1,4 +1,4 @@
-"""Launches as Triton makes them: each logged once, in its own range, autotuned and Gluon kernels included."""
+"""The launch log: each Triton launch once, in its own profiler range, autotuned and Gluon ones too."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -28,12 +28,12 @@ def tuned(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 
 @gluon.jit
-def by_gluon(x):
+def gluon_kernel(x):
     pass
 
 
 class Recorder(list[str]):
-    """Ranges as a profiler would see them open and close."""
+    """A log of profiler ranges that open and close."""
 
     def push(self, name: str) -> None:
         self.append(name)
@@ -44,7 +44,7 @@ class Recorder(list[str]):
 
 @pytest.fixture(autouse=True)
 def gpu_stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """A launcher without a GPU: evaluates the grid as Triton does and returns what a compiled kernel looks like."""
+    """A launcher without a GPU: evaluates the grid like Triton and returns a compiled kernel's metadata."""
     launched: list[Any] = []
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -60,7 +60,7 @@ def gpu_stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     return launched
 
 
-def test_a_launch_is_described_and_ranged() -> None:
+def test_a_launch_has_its_data_and_a_range() -> None:
     ranges = Recorder()
     with watch_launches(ranges.push, ranges.pop) as launches:
         add_one[(4,)](None, 256, BLOCK=64)
@@ -72,8 +72,8 @@ def test_a_launch_is_described_and_ranged() -> None:
     assert ranges == ["ioaware:0", "end", "ioaware:1", "end"]
 
 
-def test_what_a_warm_up_returned_is_seen_when_it_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a persistent kernel does it, whose grid comes of the registers that its compilation took."""
+def test_launches_of_a_compiled_kernel_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a persistent kernel whose grid depends on the registers that a warm-up reports."""
     launched: list[Any] = []
     monkeypatch.setattr(CompiledKernel, "__getitem__", lambda self, grid: lambda *args: launched.append((grid, args)))
     compiled: Any = object.__new__(CompiledKernel)
@@ -91,11 +91,11 @@ def test_what_a_warm_up_returned_is_seen_when_it_is_launched(monkeypatch: pytest
     assert ranges == ["ioaware:0", "end"]
 
 
-def test_wrapped_and_gluon_kernels_are_seen_once() -> None:
+def test_wrapped_and_gluon_kernels_are_logged_once() -> None:
     with watch_launches() as launches:
         tuned.fn[(1,)](None, 1, BLOCK=64)
-        by_gluon[(3,)](None)
-    assert [launch.kernel for launch in launches] == ["tuned", "by_gluon"]
+        gluon_kernel[(3,)](None)
+    assert [launch.kernel for launch in launches] == ["tuned", "gluon_kernel"]
 
 
 def test_compiling_is_no_launch() -> None:
@@ -107,17 +107,17 @@ def test_compiling_is_no_launch() -> None:
 def test_a_hook_that_launches_gets_a_range_of_its_own() -> None:
     ranges = Recorder()
     hook = lambda *args, **kwargs: add_one[(1,)](None, 1, BLOCK=64)  # noqa: E731
-    by_gluon.add_pre_run_hook(hook)
+    gluon_kernel.add_pre_run_hook(hook)
     try:
         with watch_launches(ranges.push, ranges.pop) as launches:
-            by_gluon[(1,)](None)
+            gluon_kernel[(1,)](None)
     finally:
-        by_gluon.pre_run_hooks.remove(hook)
-    assert [launch.kernel for launch in launches] == ["by_gluon", "add_one"]
+        gluon_kernel.pre_run_hooks.remove(hook)
+    assert [launch.kernel for launch in launches] == ["gluon_kernel", "add_one"]
     assert ranges == ["ioaware:0", "ioaware:1", "end", "end"]
 
 
-def test_everything_is_put_back_even_after_an_error() -> None:
+def test_patches_are_undone_even_after_an_error() -> None:
     ranges, before = Recorder(), JITFunction.run
     with pytest.raises(RuntimeError, match="out of resources"), watch_launches(ranges.push, ranges.pop):
         add_one[(1,)](None, n="fails", BLOCK=64)

@@ -1,4 +1,4 @@
-"""Worker processes: deadlines, floods and deaths; the lease of the GPU; no process outlives its parent."""
+"""Worker processes: deadlines, output floods, crashes, the GPU lock, and the parent watchdog."""
 
 import resource
 import signal
@@ -19,7 +19,7 @@ PYTHON = [sys.executable, "-SE", "-c"]
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process still runs; a zombie waiting to be reaped does not."""
+    """Return whether a process runs. A zombie does not."""
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -58,7 +58,7 @@ def test_a_hang_ends_with_its_children() -> None:
     assert all(gone_within(int(pid), 2) for pid in finished.stdout.split())
 
 
-def test_one_that_ignores_sigterm_ends_too() -> None:
+def test_a_process_that_ignores_sigterm_is_killed() -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
     start = time.monotonic()
     finished = run_process([*PYTHON, code], timeout_s=0.5)
@@ -66,7 +66,7 @@ def test_one_that_ignores_sigterm_ends_too() -> None:
     assert time.monotonic() - start < 5
 
 
-def test_a_child_that_outlives_its_parent_is_ended_and_not_waited_for() -> None:
+def test_a_child_that_outlives_its_parent_is_killed_at_once() -> None:
     start = time.monotonic()
     code = "import os, time\npid = os.fork()\nif pid: print(pid, flush=True)\nelse: time.sleep(60)"
     finished = run_process([*PYTHON, code], timeout_s=20)
@@ -75,7 +75,7 @@ def test_a_child_that_outlives_its_parent_is_ended_and_not_waited_for() -> None:
     assert gone_within(int(finished.stdout), 2)
 
 
-def test_a_flood_is_drained_and_forgotten() -> None:
+def test_a_flood_of_output_is_drained_without_memory() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     code = "import os\nblock = b'x' * 2**20\nfor _ in range(500): os.write(1, block)\nos.write(1, b'end')"
     finished = run_process([*PYTHON, code], timeout_s=60)
@@ -85,13 +85,13 @@ def test_a_flood_is_drained_and_forgotten() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024  # KiB
 
 
-def test_waiting_does_not_count() -> None:
+def test_paused_time_does_not_count() -> None:
     start = time.monotonic()
     finished = run_process([*PYTHON, "import time; time.sleep(1)"], timeout_s=0.4, paused=lambda: time.monotonic() - start < 2)
     assert not finished.timed_out
 
 
-def test_what_cannot_be_started_is_an_os_error(tmp_path: Path) -> None:
+def test_a_missing_program_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run_process([str(tmp_path / "absent")], timeout_s=1)
 
@@ -104,7 +104,7 @@ time.sleep(60)
 """
 
 
-def test_the_lease_is_exclusive_and_says_so_when_time_is_up(tmp_path: Path) -> None:
+def test_the_gpu_lock_is_exclusive_and_times_out(tmp_path: Path) -> None:
     waiting = tmp_path / "waiting"
     now, seen = [0.0], []
 
@@ -127,12 +127,12 @@ def test_the_lease_is_exclusive_and_says_so_when_time_is_up(tmp_path: Path) -> N
         pass
 
 
-def test_another_gpu_has_another_lease(tmp_path: Path) -> None:
+def test_another_gpu_has_another_lock(tmp_path: Path) -> None:
     with gpu_lease("GPU-1", timeout_s=0, directory=tmp_path), gpu_lease("GPU-2/../x", timeout_s=0, directory=tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == ["ioaware-GPU-1.lock", "ioaware-GPU-2____x.lock"]
 
 
-def test_a_killed_holder_gives_the_lease_back(tmp_path: Path) -> None:
+def test_a_killed_process_releases_the_lock(tmp_path: Path) -> None:
     with gpu_lease("GPU-1", timeout_s=0, directory=tmp_path):
         pass
     with subprocess.Popen([*PYTHON, HOLD, str(tmp_path / "ioaware-GPU-1.lock")], stdout=subprocess.PIPE) as holder:
@@ -150,7 +150,7 @@ def test_a_killed_holder_gives_the_lease_back(tmp_path: Path) -> None:
             assert waits > 0
 
 
-def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "ioaware-GPU-1.lock").symlink_to(tmp_path / "victim")
     with pytest.raises(MachineError, match="cannot be opened"), gpu_lease("GPU-1", timeout_s=0, directory=tmp_path):
         pass
@@ -168,7 +168,7 @@ time.sleep(60)
 """
 
 
-def test_a_worker_dies_with_whoever_waits_for_it(tmp_path: Path) -> None:
+def test_a_worker_is_killed_when_its_parent_ends(tmp_path: Path) -> None:
     with hold_parent_lock(tmp_path / "parent_lock"):
         worker = subprocess.Popen(
             [sys.executable, "-c", FOLLOW, tmp_path / "parent_lock"], stdout=subprocess.PIPE, start_new_session=True

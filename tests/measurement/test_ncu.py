@@ -1,4 +1,4 @@
-"""Find ncu, build its command line, and explain each way it gives no counters."""
+"""ncu: found in its usual places, called with the right options, and each failure explained."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def test_too_old(tmp_path: Path) -> None:
         find_ncu({"PATH": str(tmp_path)}, root=tmp_path)
 
 
-def test_an_old_one_on_path_does_not_hide_a_good_one(tmp_path: Path) -> None:
+def test_an_old_ncu_on_path_does_not_hide_a_newer_one(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "usr/local/cuda/bin"
     old.mkdir()
     new.mkdir(parents=True)
@@ -60,7 +60,7 @@ def test_an_old_one_on_path_does_not_hide_a_good_one(tmp_path: Path) -> None:
     assert find_ncu({"PATH": str(old)}, root=tmp_path).path.parent == new.resolve()
 
 
-def test_one_that_hangs_or_fails_to_start(tmp_path: Path) -> None:
+def test_an_ncu_that_hangs_or_fails_to_start(tmp_path: Path) -> None:
     script(tmp_path / "ncu", "import time; time.sleep(60)")
     with pytest.raises(MachineError, match="does not say its version"):
         find_ncu({"PATH": str(tmp_path)}, root=tmp_path, timeout_s=0.3)
@@ -87,7 +87,7 @@ def test_command_profiles_one_call_without_touching_clocks() -> None:
 
 
 @pytest.mark.parametrize("name", ["--import", "; rm", "$(x)", "-o/etc/x", "a b", "a\nb", ""])
-def test_a_metric_that_is_no_name_is_refused(name: str) -> None:
+def test_an_invalid_metric_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="not the name of a metric"):
         command(NCU, [name], Path("x"), [])
 
@@ -102,7 +102,7 @@ def test_permission_denied_names_three_remedies_and_the_risk() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "what"),
+    ("message", "what"),
     [
         ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded", "cannot profile on this machine"),
         ("==ERROR== Profiling failed because a driver resource was unavailable.", "another profiler"),
@@ -110,8 +110,8 @@ def test_permission_denied_names_three_remedies_and_the_risk() -> None:
         ("==ERROR== Failed to find metric nonexistent__metric.sum", "does not know one of the counters"),
     ],
 )
-def test_other_refusals(said: str, what: str) -> None:
-    for finished, log in ((ended(err=said), ""), (ended(out=said), ""), (ended(), said)):
+def test_other_refusals(message: str, what: str) -> None:
+    for finished, log in ((ended(err=message), ""), (ended(out=message), ""), (ended(), message)):
         error = counters_refused(finished, log)
         assert error is not None
         assert what in error.what
@@ -143,7 +143,7 @@ def test_failed_runs(finished: Finished, log: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("text", "restricted"), [("RmProfilingAdminOnly: 1\n", True), ("A: 2\nRmProfilingAdminOnly: 0\n", False), ("", None)]
 )
-def test_what_the_driver_says_of_counters(tmp_path: Path, text: str, restricted: bool | None) -> None:
+def test_counter_restriction_of_the_driver(tmp_path: Path, text: str, restricted: bool | None) -> None:
     (tmp_path / "params").write_text(text)
     assert counters_restricted(tmp_path / "params") is restricted
     assert counters_restricted(tmp_path / "absent") is None

@@ -1,4 +1,4 @@
-"""ncu's CSV: real output of an H200 is read exactly, and every way to misread a number is refused."""
+"""ncu's CSV: real H200 output is read exactly, and every ambiguous number is refused."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ Table = list[list[str]]
 
 
 def edited(change: Callable[[Table], object], text: str = REAL) -> str:
-    """The real CSV with its table (header, units, kernels) changed."""
+    """Return the real CSV with its table (header, units, kernels) changed."""
     start = text.index('"ID",')
     table = list(csv.reader(io.StringIO(text[start:], newline="")))
     change(table)
@@ -43,7 +43,7 @@ def edited(change: Callable[[Table], object], text: str = REAL) -> str:
 
 
 def cell(row: int, column: str, value: str) -> Callable[[Table], object]:
-    """Sets one cell: row 0 is the header, 1 the units, 2 the first kernel."""
+    """Return an edit of one cell: row 0 is the header, 1 the units, 2 the first kernel."""
 
     def change(table: Table) -> None:
         table[row][table[0].index(column)] = value
@@ -71,7 +71,7 @@ def test_real_output_is_read_exactly(name: str) -> None:
     assert [row.launch_index for row in table.rows] == [0, None, 1, None]
     first = table.rows[0]
     assert (first.kernel, first.grid) == ("copy_kernel", (65536, 1, 1))
-    assert first.values[REQUESTED_READS] == 134_217_728  # 2**26 elements of two bytes, as the kernel says
+    assert first.values[REQUESTED_READS] == 134_217_728  # 2**26 elements of two bytes, as the kernel reads
     assert first.values[TIME] in (61_952, 62_784)
     assert SOFTMAX in table.rows[1].kernel
 
@@ -113,7 +113,7 @@ def test_prefixed_units_are_decimal(metric: str, unit: str, text: str, value: in
 
 
 def test_messages_around_the_table_are_skipped() -> None:
-    assert len(read_table(f"{REAL}==WARNING== something, said late\n", METRICS).rows) == 4
+    assert len(read_table(f"{REAL}==WARNING== something, printed late\n", METRICS).rows) == 4
 
 
 REFUSED = {
@@ -149,7 +149,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "why"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_could_be_misread_is_refused(text: str, why: str) -> None:
+def test_ambiguous_output_is_refused(text: str, why: str) -> None:
     with pytest.raises(DataError) as refusal:
         read_table(text, METRICS)
     assert why in refusal.value.what
@@ -158,14 +158,14 @@ def test_what_could_be_misread_is_refused(text: str, why: str) -> None:
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(st.integers(0, len(REAL)), st.text(max_size=8))
 def test_damage_is_refused_or_harmless(at: int, junk: str) -> None:
-    """Anything overwritten anywhere: a clear refusal or a table, never another error."""
+    """Any text overwritten at any place gives a DataError or a table, never another error."""
     with suppress(DataError):
         attribute(read_table(REAL[:at] + junk + REAL[at + len(junk) :], METRICS), [COPY, COPY])
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(st.integers(0, len(REAL) - 2))
-def test_truncation_is_always_noticed(length: int) -> None:
+def test_truncation_is_always_detected(length: int) -> None:
     with pytest.raises(DataError):
         attribute(read_table(REAL[:length], METRICS), [COPY, COPY, TritonLaunch("last", "last")])
 
@@ -181,7 +181,7 @@ def test_a_kernel_of_an_unknown_launch_is_refused() -> None:
         attribute(read_table(REAL, METRICS), [COPY])
 
 
-def test_a_hooks_torch_kernel_in_a_launchs_range_stays_torchs() -> None:
+def test_a_hooks_torch_kernel_in_a_launchs_range_is_torchs() -> None:
     inside = edited(cell(3, RANGES, '470  "<default domain>:ioaware:1:none:none:none:none:none:none" '))
     origins = [launch.origin for launch in attribute(read_table(inside, METRICS), [COPY, COPY])]
     assert origins == ["triton", "torch", "triton", "torch"]
@@ -192,8 +192,8 @@ def test_an_empty_grid_runs_no_kernel() -> None:
     assert len(launches) == 4
 
 
-def test_two_kernels_of_one_name_are_told_apart_by_their_ranges() -> None:
-    """The first launch is reported under its own Python name though both bear one name on the GPU."""
+def test_kernels_of_one_name_are_separated_by_their_ranges() -> None:
+    """Each launch is reported under its Python name, though both kernels have one name on the GPU."""
     launches = attribute(
         read_table(REAL, METRICS), [TritonLaunch("first", "copy_kernel"), TritonLaunch("second", "copy_kernel")]
     )
@@ -210,7 +210,7 @@ def test_without_ranges_the_order_decides_where_it_is_certain() -> None:
         attribute(unranged, [COPY, TritonLaunch("other", "other")])
 
 
-def test_the_fixtures_know_every_metric_asked_for() -> None:
+def test_the_fixtures_have_every_requested_metric() -> None:
     assert {metric.name for metric in METRICS} >= {
         HBM_READS,
         HBM_WRITES,
@@ -222,8 +222,8 @@ def test_the_fixtures_know_every_metric_asked_for() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 3), (3, 0), (0, 1, 3)])
-def test_a_kernel_in_nested_ranges_is_of_the_innermost(order: tuple[int, ...]) -> None:
-    """A launch in a launch's pre-run hook: indices grow as ranges open, whatever the order of ncu's columns."""
+def test_a_kernel_in_nested_ranges_belongs_to_the_innermost(order: tuple[int, ...]) -> None:
+    """A launch in another launch's pre-run hook. Indices grow as ranges open, whatever ncu's column order."""
     text = " ".join(f'"{index}:ioaware:{launch}:none:none:none:none"' for index, launch in enumerate(order))
     table = read_table(edited(cell(2, RANGES, text)), METRICS)
     assert table.rows[0].launch_index == max(order)

@@ -1,4 +1,4 @@
-"""NVML: identities, snapshots, GPM, and every reason to call a point unstable or impossible."""
+"""NVML: GPU identity, snapshots, GPM, and every reason for an unstable or impossible point."""
 
 import itertools
 from dataclasses import replace
@@ -16,7 +16,7 @@ TORCH_UUID = UUID.removeprefix("GPU-")
 PEAK = 4_814_304_000_000
 
 
-def judged(nvml: FakeNvml, *, snapshots: int = 3, torch_uuid: str | None = TORCH_UUID) -> list[str]:
+def disturbances(nvml: FakeNvml, *, snapshots: int = 3, torch_uuid: str | None = TORCH_UUID) -> list[str]:
     gpu = open_gpu(nvml, {})
     loaded = [gpu.snapshot() for _ in range(snapshots)]
     return throttled_reasons(gpu.limits, loaded) + unstable_reasons(gpu.limits, loaded, [7], torch_uuid)
@@ -46,7 +46,7 @@ def test_no_gpu_at_all() -> None:
     assert error.value.exit_code == 5
 
 
-def test_an_old_driver_without_half_of_it_is_not_an_error() -> None:
+def test_an_old_driver_without_some_functions_is_no_error() -> None:
     old = FakeNvml(
         missing=(
             "nvmlDeviceGetCurrentClocksEventReasons",
@@ -75,8 +75,8 @@ def test_a_snapshot_for_the_record_names_neither_gpu_nor_processes() -> None:
 
 
 def test_a_quiet_gpu_is_stable() -> None:
-    assert judged(FakeNvml(processes=lambda: (7,))) == []
-    assert judged(FakeNvml(reasons=0x1 | 0x2 | 0x10 | 0x100)) == []  # idle, application clocks, sync boost, display
+    assert disturbances(FakeNvml(processes=lambda: (7,))) == []
+    assert disturbances(FakeNvml(reasons=0x1 | 0x2 | 0x10 | 0x100)) == []  # idle, application clocks, sync boost, display
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_quiet_gpu_is_stable() -> None:
     ],
 )
 def test_each_throttle_bit_is_named(bit: int, name: str) -> None:
-    assert judged(FakeNvml(reasons=bit | 0x1)) == [f"{name} (clocks-event reason {bit:#x})"]
+    assert disturbances(FakeNvml(reasons=bit | 0x1)) == [f"{name} (clocks-event reason {bit:#x})"]
 
 
 @pytest.mark.parametrize(
@@ -106,18 +106,18 @@ def test_each_throttle_bit_is_named(bit: int, name: str) -> None:
     ],
 )
 def test_each_disturbance_is_named(nvml: FakeNvml, expected: str) -> None:
-    (reason,) = judged(nvml)
+    (reason,) = disturbances(nvml)
     assert expected in reason
 
 
-def test_torch_on_another_gpu_is_noticed() -> None:
-    (reason,) = judged(FakeNvml(), torch_uuid="fedcba98-0000-0000-0000-000000000000")
+def test_torch_on_another_gpu_is_unstable() -> None:
+    (reason,) = disturbances(FakeNvml(), torch_uuid="fedcba98-0000-0000-0000-000000000000")
     assert "another GPU" in reason
-    assert judged(FakeNvml(), torch_uuid=None) == []
+    assert disturbances(FakeNvml(), torch_uuid=None) == []
 
 
-def test_a_small_wobble_of_the_clock_is_not_a_step() -> None:
-    assert judged(FakeNvml(clocks=iter([1980, 1965, 1950]))) == []
+def test_a_small_change_of_the_clock_is_not_a_step() -> None:
+    assert disturbances(FakeNvml(clocks=iter([1980, 1965, 1950]))) == []
 
 
 def test_gpm_is_corrected_by_sm_activity_as_measured_on_a_copy() -> None:
@@ -158,7 +158,7 @@ FAIR = Launch("k", requested=Traffic(5000, 400), hbm=Traffic(1200, 0), time_ns=1
         ([], []),
     ],
 )
-def test_what_physics_forbids(launches: list[Launch], expected: list[str]) -> None:
+def test_impossible_numbers_have_a_reason(launches: list[Launch], expected: list[str]) -> None:
     assert impossible_reasons(launches, COMPULSORY, PEAK) == expected
 
 
@@ -169,7 +169,7 @@ def test_torchs_kernels_may_read_the_inputs_for_tritons() -> None:
     assert impossible_reasons([triton], COMPULSORY, None)
 
 
-def test_without_a_floor_or_a_peak_nothing_is_impossible() -> None:
+def test_without_compulsory_bytes_and_peak_nothing_is_impossible() -> None:
     assert impossible_reasons([replace(FAIR, hbm=Traffic(0, 10**12))], None, None) == []
 
 

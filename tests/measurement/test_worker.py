@@ -1,4 +1,4 @@
-"""The two modes of the worker on a fake GPU: what they report, and what they refuse to report."""
+"""The worker's two modes on a fake GPU: its reports, and outputs that it refuses."""
 
 import json
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def timed(work: Work, tmp_path: Path, nvml: FakeNvml | None = None, device: Fake
     return time_work("t", {}, work, context_of(nvml or FakeNvml(), device or FakeDevice()), spec_for(tmp_path))
 
 
-def test_timing_reports_everything_it_saw(tmp_path: Path) -> None:
+def test_the_report_of_a_timing_is_complete(tmp_path: Path) -> None:
     report = timed(doubling(), tmp_path, device=FakeDevice(extra_bytes=512))
     assert report.refused is None
     assert report.check is not None
@@ -62,11 +62,11 @@ def test_timing_reports_everything_it_saw(tmp_path: Path) -> None:
         (FakeNvml(missing=("nvmlDeviceGetTotalEnergyConsumption",)), "no energy"),
     ],
 )
-def test_what_nvml_does_not_have_is_noted(tmp_path: Path, nvml: FakeNvml, note: str) -> None:
+def test_missing_nvml_functions_get_a_note(tmp_path: Path, nvml: FakeNvml, note: str) -> None:
     assert any(note in item for item in timed(doubling(), tmp_path, nvml).notes)
 
 
-def test_a_short_window_says_nothing_of_energy(tmp_path: Path) -> None:
+def test_a_short_window_has_no_energy(tmp_path: Path) -> None:
     spec = replace(spec_for(tmp_path), window_s=0.05)
     report = time_work("t", {}, doubling(), context_of(FakeNvml(), FakeDevice()), spec)
     assert "energy_per_call_mj" not in report.telemetry
@@ -88,7 +88,7 @@ def test_a_wrong_output_is_refused_before_any_number(tmp_path: Path) -> None:
 
 
 def test_an_unwritten_tile_is_refused(tmp_path: Path) -> None:
-    """A kernel that leaves a row unwritten: on poisoned memory the previous run's result is not there to help it."""
+    """A kernel leaves a row unwritten. Poisoned memory holds no result of the previous run."""
     x = torch.ones(4, 4)
     memory = x * 2
 
@@ -96,10 +96,10 @@ def test_an_unwritten_tile_is_refused(tmp_path: Path) -> None:
         memory[:3] = x[:3] * 2
         return memory
 
-    lazy = Work(run, inputs=(x,), reference=lambda: x.double() * 2, tolerance=1e-3)
-    assert check_work(lazy, FakeDevice(), 1)[2] is None  # type: ignore[arg-type]
+    incomplete = Work(run, inputs=(x,), reference=lambda: x.double() * 2, tolerance=1e-3)
+    assert check_work(incomplete, FakeDevice(), 1)[2] is None  # type: ignore[arg-type]
     device = FakeDevice(on_poison=lambda: memory.view(torch.uint8).fill_(255))
-    report = timed(lazy, tmp_path, device=device)
+    report = timed(incomplete, tmp_path, device=device)
     assert report.check is not None
     assert report.check.relative_error == output_check.NOT_FINITE_ERROR
     assert not report.check.passed
@@ -138,7 +138,7 @@ def test_output_memory_is_counted_once_per_storage() -> None:
     assert output_check.output_bytes((x, x[2:], {"y": torch.ones(2, dtype=torch.float16)}, "text", None)) == 36
 
 
-def test_profiling_ranges_each_launch_and_says_when_calls_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiling_gives_each_launch_a_range_and_notes_differing_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 
     from triton.runtime.jit import JITFunction
@@ -175,8 +175,8 @@ def triple(rows: int = 4, device: str = "cpu"):
 
 
 @pytest.fixture
-def pretend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[FakeNvml], str]:
-    """A machine with that NVML and a pretended GPU; returns the spec of a target to measure there."""
+def fake_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[FakeNvml], str]:
+    """Return a function that sets up a machine with this NVML and a fake GPU, and returns a target for it."""
 
     def install(nvml: FakeNvml) -> str:
         monkeypatch.setattr(worker, "load_nvml", lambda: nvml)
@@ -189,8 +189,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[FakeNv
     return install
 
 
-def test_a_target_is_loaded_and_measured_under_the_lease(pretend: Callable[[FakeNvml], str], tmp_path: Path) -> None:
-    target = pretend(FakeNvml())
+def test_a_target_is_loaded_and_measured_under_the_gpu_lock(fake_machine: Callable[[FakeNvml], str], tmp_path: Path) -> None:
+    target = fake_machine(FakeNvml())
     report = measure_point(time_work, spec_for(tmp_path, target, rows=6))
     assert report.error is None
     assert dict(report.params) == {"rows": 6}
@@ -198,24 +198,27 @@ def test_a_target_is_loaded_and_measured_under_the_lease(pretend: Callable[[Fake
     assert list(tmp_path.glob("ioaware-GPU-*.lock"))
 
 
-def test_who_was_there_before_is_foreign_and_our_own_context_is_not(
-    pretend: Callable[[FakeNvml], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_only_processes_from_before_the_worker_make_a_point_unstable(
+    fake_machine: Callable[[FakeNvml], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a container NVML numbers processes differently, so ours is known by having appeared, not by its number."""
+    """NVML numbers processes differently in a container.
+
+    The worker's context is therefore recognised by its appearance, not by its number.
+    """
     contexts = iter([()] + [(4711,)] * 1000)
-    assert measure_point(time_work, spec_for(tmp_path, pretend(FakeNvml(processes=lambda: next(contexts))))).unstable == ()
+    assert measure_point(time_work, spec_for(tmp_path, fake_machine(FakeNvml(processes=lambda: next(contexts))))).unstable == ()
     monkeypatch.setattr(worker, "PROCESS_EXIT_WAIT_S", 0.1)
-    stranger = FakeNvml(processes=lambda: (99,))
-    report = measure_point(time_work, spec_for(tmp_path, pretend(stranger)))
+    other_process = FakeNvml(processes=lambda: (99,))
+    report = measure_point(time_work, spec_for(tmp_path, fake_machine(other_process)))
     assert report.unstable == ("1 other process computing on this GPU",)
 
 
-def test_a_parameter_that_does_not_exist_is_the_users_error(pretend: Callable[[FakeNvml], str], tmp_path: Path) -> None:
+def test_a_parameter_that_does_not_exist_is_the_users_error(fake_machine: Callable[[FakeNvml], str], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="columns"):
-        measure_point(time_work, spec_for(tmp_path, pretend(FakeNvml()), columns=6))
+        measure_point(time_work, spec_for(tmp_path, fake_machine(FakeNvml()), columns=6))
 
 
-def test_reports_survive_their_journey(tmp_path: Path) -> None:
+def test_reports_survive_a_round_trip(tmp_path: Path) -> None:
     report = timed(doubling(), tmp_path)
     report.write(tmp_path / "report.json")
     assert Report.read(tmp_path / "report.json") == report
@@ -232,7 +235,7 @@ def test_a_forged_report_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="checks the message of a machine without a GPU")
-def test_the_real_worker_says_that_there_is_no_gpu(tmp_path: Path) -> None:
+def test_the_real_worker_reports_a_missing_gpu(tmp_path: Path) -> None:
     import sys
 
     spec_for(tmp_path, "flash2").write(tmp_path / "spec.json")
@@ -247,7 +250,7 @@ def test_the_real_worker_says_that_there_is_no_gpu(tmp_path: Path) -> None:
         report.raise_user_error()
 
 
-def test_throttling_under_sustained_load_is_noted_but_does_not_condemn_the_timed_calls(tmp_path: Path) -> None:
+def test_throttling_under_sustained_load_is_only_a_note(tmp_path: Path) -> None:
     class Hot(FakeDevice):
         def run_back_to_back(self, run: Callable[[], object], seconds: float, one_ns: float) -> tuple[int, float]:
             nvml.reasons = 0x4
@@ -270,7 +273,7 @@ def test_throttling_under_sustained_load_is_noted_but_does_not_condemn_the_timed
     ],
     ids=["size", "key twice", "infinite", "empty", "nothing"],
 )
-def test_a_report_that_no_worker_writes_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
+def test_an_invalid_report_is_refused(content: bytes, reason: str, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_bytes(content)
     with pytest.raises(DataError, match=reason):
         Report.read(tmp_path / "report.json")

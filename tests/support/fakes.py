@@ -1,4 +1,4 @@
-"""Stand-ins for what measuring touches: NVML, the GPU, ncu and the worker's Python, each with the faults of the real ones."""
+"""Fakes of NVML, the GPU, ncu and the worker's Python, with the failures of the real ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def constantly(value: Any) -> Iterator[Any]:
 
 @dataclass
 class FakeNvml:
-    """An H200 at rest; every answer can be changed, and `clocks` or `uuids` may step while they are asked."""
+    """An idle H200. Every value can be changed, and `clocks` or `uuids` may step between queries."""
 
     count: int = 1
     uuids: Iterator[str] = field(default_factory=lambda: constantly(UUID))
@@ -127,7 +127,7 @@ class FakeNvml:
 
 @dataclass
 class FakeDevice:
-    """The CPU in a GPU's clothes: runs the work, takes a microsecond by its own clock, and remembers its ranges."""
+    """A device on the CPU: runs the work, reports a microsecond each, and records profiler ranges."""
 
     uuid: str = UUID.removeprefix("GPU-")
     extra_bytes: int = 0
@@ -182,7 +182,7 @@ class FakeDevice:
 
 
 def script(path: Path, body: str) -> Path:
-    """An executable Python script that starts fast."""
+    """Write an executable Python script that starts fast."""
     path.write_text(f"#!{sys.executable} -SE\n{body}")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
@@ -197,8 +197,10 @@ def fake_ncu(
     version: str = "2025.3.1.0",
     runs: bool = True,
 ) -> Path:
-    """An ncu that runs the program it is given, then writes `log`. `before` is Python run first; `code` its exit code; with
-    `runs` false it does not start the program."""
+    """Write an ncu that runs its program, then writes `log`.
+
+    `before` is Python code run first and `code` the exit code. With `runs` false it does not start the program.
+    """
     return script(
         directory / "ncu",
         f"""
@@ -216,7 +218,7 @@ sys.exit({"rc" if code is None else code})
 
 
 def fake_python(directory: Path, reports: Mapping[str, Mapping[str, Any]], *, before: str = "") -> Path:
-    """A Python whose worker writes the report of its mode; `before` is run first and may do anything instead."""
+    """Write a Python whose worker writes the report of its mode. `before` is code run first."""
     return script(
         directory / "python",
         f"""

@@ -1,4 +1,4 @@
-"""Targets for measuring on a real GPU: kernels whose bytes are known, and every way a work can be wrong or die."""
+"""Targets for measurements on a GPU: kernels with known bytes, and works that are wrong or crash."""
 
 import os
 import time
@@ -25,19 +25,19 @@ def tuned_kernel(source, target, n, BLOCK: tl.constexpr):
     tl.store(target + offsets, tl.load(source + offsets, mask=offsets < n), mask=offsets < n)
 
 
-def _copied(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+def _copy(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     copy_kernel[(triton.cdiv(x.numel(), BLOCK),)](x, out, x.numel(), BLOCK=BLOCK)
     return out
 
 
 def copies(n: int = 2**26, device: str = "cuda") -> Work:
-    """Two copies by Triton with torch's own softmax between them, and a buffer of n elements beside input and output."""
+    """Two copies by Triton with torch's softmax between them, and an intermediate buffer of n elements."""
     x = torch.randn(n, device=device, dtype=torch.float16)
 
     def run() -> torch.Tensor:
-        between = _copied(x, torch.empty_like(x))
+        between = _copy(x, torch.empty_like(x))
         torch.softmax(between.view(1024, -1), 1)
-        return _copied(between, torch.empty_like(x))
+        return _copy(between, torch.empty_like(x))
 
     return Work(run, inputs=(x,), reference=lambda: x.double(), tolerance=0.0)
 
@@ -54,7 +54,7 @@ def tuned(n: int = 2**24, device: str = "cuda") -> Work:
 
 
 def unwritten(n: int = 2**20, device: str = "cuda") -> Work:
-    """Its first block is never written."""
+    """The first block is never written."""
     x = torch.randn(n, device=device, dtype=torch.float16)
 
     def run() -> torch.Tensor:
@@ -75,7 +75,7 @@ def out_of_memory(device: str = "cuda") -> Work:
 
 
 def illegal_address(n: int = 2**20, device: str = "cuda") -> Work:
-    """Reads and writes 2 TB beyond its tensor."""
+    """Accesses reach 2 TB beyond the tensor."""
     x = torch.randn(n, device=device, dtype=torch.float16)
 
     def run() -> torch.Tensor:
