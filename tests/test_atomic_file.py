@@ -21,7 +21,7 @@ def test_the_file_appears_when_the_block_is_done(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_failure_leaves_the_old_file_and_no_half_one(tmp_path: Path) -> None:
+def test_a_failure_leaves_the_old_file_and_no_partial_one(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
     with pytest.raises(UnicodeEncodeError), atomic_write(path) as place:

@@ -29,8 +29,8 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/derivation/test_derive_hopper.py::test_backward_is_closed", None),
     (r"tests/derivation/test_l1_requests.py::test_gluon_tma_copies_are_boxes", None),
     (r"tests/derivation/test_derive_hopper.py::test_the_whole_result_is_shown_at_any_size", None),
-    (r"tests/sweep/test_recorded.py::test_its_sectors_are_derived_where_heads_are_dealt_in_pairs", None),
-    (r"tests/sweep/test_recorded.py::test_the_hopper_kernel_moved", r"\[128\]"),
+    (r"tests/sweep/test_recorded.py::test_sectors_of_the_hopper_kernel_are_derived_for_paired_heads", None),
+    (r"tests/sweep/test_recorded.py::test_measured_bytes_of_the_hopper_kernel_equal", r"\[128\]"),
     # Three-way agreement: flash2 stays in the derivation's tests, the others run in everything.
     (r"tests/analysis/ir/test_attention.py::test_derived_equals_predicted_and_traced", None),
     (r"tests/tracing/test_trace_cases.py::test_traced_equals_predicted", None),

@@ -1,4 +1,4 @@
-"""Fixtures of the report's tests: invented results and claims, made anew for every test."""
+"""Fixtures of the report tests: invented results and claims."""
 
 from __future__ import annotations
 

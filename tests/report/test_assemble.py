@@ -1,4 +1,4 @@
-"""Complete results with theory: every figure gets its curve, every point its prediction."""
+"""Results completed with theory: every figure has its curve and every point its prediction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_block_study_gets_a_curve_and_a_bound_over_m(result_of: Make) -> None:
     assert list(forms["bound"].y) == sorted(forms["bound"].y, reverse=True)
 
 
-def test_predictions_are_those_of_predict_and_nothing_is_invented(result_of: Make) -> None:
+def test_added_results_are_those_of_predict(result_of: Make) -> None:
     seen = [result_of("standard", 128, source="trace"), result_of("standard", 96, source="trace")]
     everything = complete(seen)
     assert everything[: len(seen)] == seen
@@ -50,5 +50,5 @@ def test_progress_counts_to_the_end(result_of: Make) -> None:
     assert calls[-1][0] == calls[-1][1] == len(calls)
 
 
-def test_nothing_seen_nothing_predicted() -> None:
+def test_no_results_give_no_predictions() -> None:
     assert complete([]) == []

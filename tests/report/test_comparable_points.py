@@ -1,4 +1,4 @@
-"""Points: per head, matched with their prediction, and shown only when they may be."""
+"""Comparable points: values per head, the matching prediction, and the conditions for drawing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_without_a_prediction_there_is_no_ratio(result_of: Make) -> None:
         ({"status": "failed"}, "listed"),
     ],
 )
-def test_what_may_not_be_trusted_is_listed_and_not_drawn(result_of: Make, changes: dict[str, object], standing: str) -> None:
+def test_unreliable_points_are_listed_and_not_drawn(result_of: Make, changes: dict[str, object], standing: str) -> None:
     result = result_of("flash2", 512, source="measure", **changes)
     points = Points([result])
     assert points.all[0].standing == standing
@@ -58,7 +58,7 @@ def test_what_may_not_be_trusted_is_listed_and_not_drawn(result_of: Make, change
     assert bool(listed) == (standing != "shown")
 
 
-def test_m_sets_both_blocks_as_the_case_does(result_of: Make) -> None:
+def test_m_sets_both_blocks_as_in_the_case(result_of: Make) -> None:
     result = result_of("flash1", 512)
     sized = Result("predict", "flash1", {**result.params, "sram_elements": 4 * 64 * 48})
     point = point_of(sized)
@@ -83,7 +83,7 @@ def test_other_targets_and_unusable_parameters_are_no_points() -> None:
     assert points.others == [mine, broken]
 
 
-def test_one_prediction_a_length_is_drawn_and_it_is_the_one_for_fewest_heads(result_of: Make) -> None:
+def test_the_prediction_with_fewest_heads_is_drawn_at_each_length(result_of: Make) -> None:
     points = Points([result_of("flash2", 512, heads=heads) for heads in (8, 1, 4)])
     config = points.all[0].config
     assert [point.num_heads for point in points.along(config, "predict")] == [1]

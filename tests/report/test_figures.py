@@ -1,4 +1,4 @@
-"""The figures as data: axes with units, one form per source, and what plotly accepts."""
+"""Figures as data: axes with units, one mark for each source, and properties that plotly knows."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_without_a_known_machine_there_is_no_roof_and_the_caption_says_so(points
     assert "not known" in figure.caption
 
 
-def test_exponents_show_what_is_judged_less_theory(claim_of: Callable[..., Any]) -> None:
+def test_exponents_are_shown_as_difference_from_theory(claim_of: Callable[..., Any]) -> None:
     figure = exponents([claim_of()])
     dots = series(figure, "interval")
     assert sum(len(one.x) for one in dots) == 5
@@ -173,7 +173,7 @@ def test_no_points_no_figures() -> None:
 
 
 def test_plotly_accepts_every_graph(figures: list[Figure]) -> None:
-    """plotly's Python package refuses a property or value that plotly.js does not know."""
+    """plotly's Python package refuses properties and values that plotly.js does not know."""
     graph_objects = pytest.importorskip("plotly.graph_objects")
     for figure in figures:
         for cell in figure.cells:
@@ -182,7 +182,7 @@ def test_plotly_accepts_every_graph(figures: list[Figure]) -> None:
 
 
 def _plain_colors(value: Any) -> Any:
-    """Colour tokens as a colour: the page's script puts the theme's there."""
+    """Replace colour tokens by a colour, as the page's script does with those of the theme."""
     if isinstance(value, dict):
         return {
             key: "#123456" if key.endswith("color") and isinstance(item, str) else _plain_colors(item)

@@ -1,4 +1,4 @@
-"""Fifty payloads through every text of the report: the page's structure is that of harmless text, and none is found raw."""
+"""Fifty HTML payloads in every text of the report change neither its structure nor its scripts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ RAW_NEVER = [payload for payload in PAYLOADS if set(payload) & set("<>\"'\x1b\u2
 
 
 class Structure(HTMLParser):
-    """The tags and attribute names of a page, and the strings of its data block."""
+    """The tags and attribute names of a page, and its links."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -87,8 +87,8 @@ class Structure(HTMLParser):
         self.links += [value or "" for name, value in attrs if name in ("src", "href")]
 
 
-def everywhere(texts: Sequence[str], make: Callable[..., Result]) -> tuple[list[Result], list[Claim], dict[str, Any]]:
-    """Each text in every field that holds text, of results, claims and of what the caller says."""
+def payloads_everywhere(texts: Sequence[str], make: Callable[..., Result]) -> tuple[list[Result], list[Claim], dict[str, Any]]:
+    """Return results and claims with each text in every text field, and the arguments of the report."""
     results = [make("flash2", n, source=source) for n in (256, 512) for source in ("predict", "measure")]
     for number, text in enumerate(texts):
         facts = {f"{number} {text}": {f"{number}": text, "list": [text]}}
@@ -106,14 +106,14 @@ def everywhere(texts: Sequence[str], make: Callable[..., Result]) -> tuple[list[
     evidence = {"parts": part, "exponents": exponents, "points": compared, "notes": list(texts)}
     claims = [Claim("theorem2", "statement", "source", "holds", evidence)]
     claims += [Claim(f"{number} {text}", text, text, "fails", {}) for number, text in enumerate(texts)]
-    said = {"missing": list(texts), "environment": {f"{number} {text}": text for number, text in enumerate(texts)}}
-    return results, claims, said
+    arguments = {"missing": list(texts), "environment": {f"{number} {text}": text for number, text in enumerate(texts)}}
+    return results, claims, arguments
 
 
 def build(folder: Path, texts: Sequence[str], make: Callable[..., Result]) -> str:
-    results, claims, said = everywhere(texts, make)
+    results, claims, arguments = payloads_everywhere(texts, make)
     roofs = Roofs(texts[0], 1e12, 1e14, texts[1])
-    path = build_report(folder, results, claims, live=False, roofs=roofs, now=NOW, **said)
+    path = build_report(folder, results, claims, live=False, roofs=roofs, now=NOW, **arguments)
     return path.read_text(encoding="utf-8").replace(plotly_bundle(), "")
 
 
@@ -131,11 +131,11 @@ def test_the_structure_is_that_of_harmless_text(hostile: str, tmp_path: Path, ma
     assert Structure(hostile).tags == Structure(harmless).tags
 
 
-def test_no_payload_is_found_raw(hostile: str) -> None:
+def test_no_payload_is_unescaped(hostile: str) -> None:
     assert [payload for payload in RAW_NEVER if payload in hostile] == []
 
 
-def test_the_fields_are_shown_all_the_same(hostile: str) -> None:
+def test_the_fields_are_shown_escaped(hostile: str) -> None:
     for text in ("{{7*7}}", "&lt;svg onload=alert(1)&gt;", "\\x1b[31mred", "user\\u202egnp.exe", "(1,000,000 characters)"):
         assert text in hostile, text
 
@@ -146,7 +146,7 @@ def test_no_link_leaves_the_report(hostile: str) -> None:
 
 
 def test_no_text_of_a_graph_is_markup(hostile: str) -> None:
-    """plotly renders a subset of HTML, links among it: only its own line breaks and bold may be left."""
+    """plotly renders some HTML, links included. Only its line breaks and bold may remain."""
     block = hostile.split('id="graphs">', 1)[1].split("</script>", 1)[0]
     for text in _strings(json.loads(block)):
         rest = text.replace("<br>", "").replace("<b>", "").replace("</b>", "")

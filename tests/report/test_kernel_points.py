@@ -1,4 +1,4 @@
-"""Third-party kernels: derived with measured bytes, and the figure of their ceilings, from invented numbers."""
+"""Third-party kernels: derived against measured bytes, and the figure of their ceilings."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ HERE = {"gpu": "NVIDIA H200", "sm_count": 132}
 
 
 def both(n: int = 4096, d: int = 128, *, causal: bool = False, clock: int = 2000, **changes: Any) -> list[Result]:
-    """A derived point and a measured one, at 2048 FLOP a clock and SM where the clock is 2000 MHz."""
+    """Return a derived and a measured point, at 2048 FLOP a clock and SM if the clock is 2000 MHz."""
     params = {"batch": 1, "heads": 16, "seq_len": n, "head_dim": d, "causal": causal}
     flops = 4 * n * n * d * 16
-    floor, said = Traffic(60_000, 20_000), Traffic(1_000_000, 100_000)
-    derived = Result("derive", TARGET, params, requested=said, compulsory=floor, flops=flops, exact=True)
+    compulsory, total = Traffic(60_000, 20_000), Traffic(1_000_000, 100_000)
+    derived = Result("derive", TARGET, params, requested=total, compulsory=compulsory, flops=flops, exact=True)
     kernel = Launch("hopper_forward_kernel", (132, 1, 1), origin="triton", requested=Traffic(1_002_000, 100_000))
     kernel = replace(kernel, hbm=Traffic(90_000, 10_000))
     fill = Launch("fill", (1, 1, 1), origin="torch", requested=Traffic(7, 7), hbm=Traffic(7, 7))
@@ -46,7 +46,7 @@ def both(n: int = 4096, d: int = 128, *, causal: bool = False, clock: int = 2000
     return [derived, replace(measured, **changes)]
 
 
-def test_a_pair_compares_the_kernels_that_derivation_speaks_of() -> None:
+def test_a_pair_compares_the_triton_kernels() -> None:
     (pair,) = pairs(both())
     assert pair.name == "hopper"
     assert (pair.read_ratio, pair.write_ratio) == (pytest.approx(1.002), 1.0)
@@ -56,13 +56,13 @@ def test_a_pair_compares_the_kernels_that_derivation_speaks_of() -> None:
     assert worst_ratio([pair]) == pytest.approx(0.002)
 
 
-def test_the_unit_takes_the_clock_out() -> None:
-    """The same time at half the clock is twice the work a clock."""
+def test_flops_per_clock_do_not_depend_on_the_clock() -> None:
+    """The same time at half the clock gives twice the FLOP a clock."""
     (pair,) = pairs(both(clock=1000))
     assert pair.flops_per_clock_and_sm == pytest.approx(4096)
 
 
-def test_what_is_wrong_failed_or_was_never_derived_is_no_pair() -> None:
+def test_wrong_failed_or_underived_points_are_no_pairs() -> None:
     derived, measured = both()
     assert pairs([measured]) == []
     assert pairs([derived]) == []
@@ -100,7 +100,7 @@ def test_ceilings_are_those_of_the_units() -> None:
     assert low.y[0] / low.x[0] == pytest.approx(2 * 3201e6 * 6016 / 8 / 2e9 / 132)
 
 
-def test_throttled_points_stand_apart_and_the_ends_are_named() -> None:
+def test_throttled_points_have_their_own_series_and_ends_are_labelled() -> None:
     figure = figure_of(*both(512), *both(4096), *both(16384, status="throttled"))
     series = {one.name: one for one in figure.cells[0].panels[0].series}
     assert len(series["hopper measure"].x) == 2
@@ -126,20 +126,20 @@ def test_rows_have_every_column_and_no_rate_where_the_clock_moved() -> None:
     assert moved[11] == "throttled"
 
 
-def test_the_summary_says_how_close_they_are() -> None:
-    said = " ".join(summarise(Points([]), [], pairs(both())))
-    assert "Of the kernels without a closed form (hopper), measured" in said
-    assert "are within 0.2 % of what derivation reads from their IR at all 1 points." in said
+def test_the_summary_has_the_largest_difference() -> None:
+    summary = " ".join(summarise(Points([]), [], pairs(both())))
+    assert "Of the kernels without a closed form (hopper), measured" in summary
+    assert "are within 0.2 % of what derivation reads from their IR at all 1 points." in summary
 
 
-def test_what_is_spilled_is_not_laid_to_derivation() -> None:
+def test_spilled_points_are_reported_separately() -> None:
     derived, measured = both(512)
     kernel = replace(measured.launches[0], local_bytes=8, requested=Traffic(1_000_000, 230_000))
     spilling = sorted(pairs([*both(), derived, replace(measured, launches=(kernel,))]), key=lambda pair: pair.spills)
     assert [pair.spills for pair in spilling] == [False, True]
-    said = " ".join(summarise(Points([]), [], spilling))
-    assert "are within 0.2 % of what derivation reads from their IR at 1 of 2 points" in said
-    assert "at the others registers are spilled, which is in no IR, and up to 130 % more." in said
+    summary = " ".join(summarise(Points([]), [], spilling))
+    assert "are within 0.2 % of what derivation reads from their IR at 1 of 2 points" in summary
+    assert "at the others registers are spilled, which is in no IR, and up to 130 % more." in summary
 
 
 def test_the_report_shows_them(tmp_path: Path, result_of: Callable[..., Any]) -> None:
@@ -165,8 +165,8 @@ def test_a_pair_without_counters_has_no_ratio() -> None:
     assert bare.hbm_bytes is None
 
 
-def test_counters_see_sectors_and_what_is_added_goes_with_the_writes() -> None:
+def test_ratios_are_of_sectors_with_atomics_among_the_writes() -> None:
     derived, measured = both()
-    said = Traffic(900_000, 40_000, atomic_bytes=50_000, read_sector_bytes=1_002_000, write_sector_bytes=50_000)
-    pair = Pair(measured, replace(derived, requested=said))
+    total = Traffic(900_000, 40_000, atomic_bytes=50_000, read_sector_bytes=1_002_000, write_sector_bytes=50_000)
+    pair = Pair(measured, replace(derived, requested=total))
     assert (pair.read_ratio, pair.write_ratio) == (1.0, 1.0)

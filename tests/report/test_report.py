@@ -27,7 +27,7 @@ FIGURES = ("traffic", "traffic_causal", "blocks", "memory", "roofline", "exponen
 
 
 class Page(HTMLParser):
-    """Tags, attributes, visible text and inline scripts of a page, as a browser would find them."""
+    """Tags, attributes, visible text and inline scripts of a page, as a browser parses them."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_the_structure_of_the_page(page: Page) -> None:
 
 
 def test_the_order_of_the_three_counts_is_stated_with_its_exception(built: Path) -> None:
-    """A measured point may lie below the floor by what was not yet written back; the page must not deny it."""
+    """A measured point may lie below the compulsory bytes by what is not yet written back."""
     page = built.read_text(encoding="utf-8")
     stated = [line for line in page.splitlines() if "compulsory ≤ HBM ≤ requested" in line]
     assert len(stated) == 1
@@ -116,7 +116,7 @@ def test_failed_and_unstable_points_are_listed_with_their_reasons(page: Page) ->
     assert re.search(r"flash2 measure failed .*head_dim=256", page.text)
 
 
-def test_live_and_recorded_are_told_apart(tmp_path: Path, result_of: Callable[..., Result]) -> None:
+def test_live_and_recorded_reports_are_labelled(tmp_path: Path, result_of: Callable[..., Result]) -> None:
     results = [result_of("flash2", 512, source="measure")]
     live = Page(build_report(tmp_path, results, [], live=True, now=NOW).read_text("utf-8")).text
     assert "Live." in live
@@ -164,7 +164,7 @@ def test_equal_input_gives_equal_files(tmp_path: Path, result_of: Callable[..., 
         assert path.read_bytes() == (second / path.name).read_bytes(), path.name
 
 
-def test_a_report_of_nothing_says_what_is_missing(tmp_path: Path) -> None:
+def test_an_empty_report_lists_what_is_missing(tmp_path: Path) -> None:
     path = build_report(tmp_path, [], [], live=False, now=NOW)
     text = Page(path.read_text("utf-8")).text
     for sentence in ("No measurement", "No claim was checked", "There is no traced or measured point", "no GPU to describe"):
@@ -186,7 +186,7 @@ def test_a_failed_write_leaves_the_last_report(tmp_path: Path, monkeypatch: pyte
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_file_is_replaced_only_by_its_finished_successor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_replaced_only_when_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = build_report(tmp_path, [], [], live=False, now=NOW)
     before = path.read_bytes()
 

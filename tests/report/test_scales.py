@@ -1,4 +1,4 @@
-"""Limits, ticks and label places: data inside, sensible labels, no text on another."""
+"""Axis limits, ticks and label positions: data inside, readable ticks, no overlapping labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATIO = Axis("ratio", "ratio", log=False)
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.floats(1e-3, 1e15), max_size=20), st.sampled_from([SIZE, BYTES, Axis("n", "number", log=False), RATIO]))
-def test_the_data_lies_inside_and_at_least_two_ticks_label_it(values: list[float], axis: Axis) -> None:
+def test_limits_contain_the_data_and_at_least_two_ticks(values: list[float], axis: Axis) -> None:
     low, high = limits(axis, values)
     assert low < high
     assert all(low <= value <= high for value in values)
@@ -42,13 +42,13 @@ def test_bytes_are_labelled_at_decades_with_their_unit() -> None:
     assert [label for _, label in ticks(BYTES, low, high)] == ["100 kB", "1 MB", "10 MB", "100 MB", "1 GB", "10 GB"]
 
 
-def test_a_ratio_is_never_zoomed_into_its_noise() -> None:
+def test_limits_of_a_ratio_are_never_narrower_than_noise() -> None:
     low, high = limits(RATIO, [1.000001, 0.999999])
     assert low <= 0.999
     assert high >= 1.001
 
 
-def test_texts_at_curve_ends_do_not_touch_and_stay_near() -> None:
+def test_labels_at_curve_ends_do_not_overlap() -> None:
     series = tuple(
         Series(name, name, "predict", (1.0, 2.0), (1.0, end), label=name)
         for name, end in (("a", 10.0), ("b", 10.1), ("c", 10.2))
@@ -60,8 +60,8 @@ def test_texts_at_curve_ends_do_not_touch_and_stay_near() -> None:
     assert places[1] / places[0] > 1.05
 
 
-def test_a_name_stands_beside_points_that_would_lie_under_it() -> None:
-    """A curve that turns back: the name is at its end unless points follow at that height."""
+def test_a_label_does_not_cover_points_of_its_curve() -> None:
+    """A curve that turns back has its label at its end, unless points follow at that height."""
     for turn, place in ((12.0, 20.0), (1e3, 10.0)):
         seen = Series("a", "a", "measure", (1.0, 1e4, 20.0, 10.0), (1e6, 1e6, turn, 11.0))
         panel = Panel(BYTES, (seen, Series("a", "a", "path", seen.x, seen.y, label="a")))

@@ -1,4 +1,4 @@
-"""The figure of speeds from invented records: a line per back end, the ceiling, decode in bytes."""
+"""The speed figures from invented records: a line for each back end, the ceiling, decode in bytes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from ioaware.sweep.claim_evidence import recorded_race
 
 
 def record(point: Point) -> Record:
-    """Ours at 600 TFLOP/s or 4 TB/s, the tutorial at half of it, the ceiling a quarter above."""
+    """Return a record with ioaware at 600 TFLOP/s or 4 TB/s, and the tutorial at half of it.
+
+    The ceiling is a quarter above.
+    """
     amount, rate = (point.compulsory_bytes, 4e12) if point.bound_by_bytes else (point.flops, 6e14)
-    ours = amount / rate * 1e9
+    time_ns = amount / rate * 1e9
     entries = (
-        Entry("ioaware", "ok", "hopper: requested", "", (ours,) * 3, 23.0, True, 1e-3),
-        Entry("tutorial", "ok", "", "", (2 * ours,) * 3, 50.0, True, 1e-3),
+        Entry("ioaware", "ok", "hopper: requested", "", (time_ns,) * 3, 23.0, True, 1e-3),
+        Entry("tutorial", "ok", "", "", (2 * time_ns,) * 3, 50.0, True, 1e-3),
         Entry("flex", "failed", reason="no"),
     )
     return Record(point, entries, (7.5e14,) * 3, (5e12,) * 3)
@@ -60,13 +63,13 @@ def test_decode_is_in_bytes_over_the_length_of_the_cache() -> None:
     assert panel.series[1].x == (8192.0, 65536.0)
 
 
-def test_the_caption_has_the_merits_and_the_rounds() -> None:
+def test_the_caption_has_the_goals_and_the_rounds() -> None:
     caption = speeds(RECORDS)[0].caption
     assert "forward, against the best other: geometric mean: 2.000" in caption
     assert "Median of 3 rounds; bfloat16" in caption
 
 
-def test_nothing_raced_nothing_drawn() -> None:
+def test_no_records_give_no_figures() -> None:
     assert speeds([]) == []
     assert speeds([Record(RECORDS[0].point, (Entry("ioaware", "failed", reason="no"),))]) == []
 
@@ -78,7 +81,7 @@ def test_the_report_shows_them(tmp_path: Path, result_of: Callable[..., Any]) ->
     assert draw_png(speeds(RECORDS)[1]) == (tmp_path / "speed_decode.png").read_bytes()
 
 
-def test_the_recorded_race_is_one_clean_run_and_every_output_of_ours_was_right() -> None:
+def test_the_recorded_race_is_one_clean_run_with_right_outputs() -> None:
     race = recorded_race()
     assert race
     assert (

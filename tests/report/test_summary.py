@@ -1,4 +1,4 @@
-"""The sentences of the summary: every number follows from the data, and missing data are named."""
+"""The sentences of the summary follow from the data, and missing data are named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def summary(results: Sequence[Result], claims: Sequence[Any] = ()) -> str:
     return " ".join(summarise(Points(results), claims))
 
 
-def test_nothing_known_says_so() -> None:
+def test_an_empty_summary_names_what_is_missing() -> None:
     text = summary([])
     assert "No theorem was checked" in text
     assert "No measurement" in text
@@ -30,7 +30,7 @@ def test_verdicts_with_their_checks(claim_of: Callable[..., Any]) -> None:
     assert text.startswith("Theorem 1 holds (1 of 1 checks hold). Theorem 2 is inconclusive.")
 
 
-def test_traces_equal_or_by_how_much_not(result_of: Make) -> None:
+def test_traces_are_equal_or_the_difference_is_given(result_of: Make) -> None:
     predicted = [result_of("flash2", n) for n in (128, 256)]
     traced = [result_of("flash2", n, source="trace") for n in (128, 256)]
     assert "equal the closed form at all 2 traced points." in summary([*predicted, *traced])
@@ -41,7 +41,7 @@ def test_traces_equal_or_by_how_much_not(result_of: Make) -> None:
 
 
 def test_counters_are_compared_apart_where_an_l1_may_serve_reads(result_of: Make) -> None:
-    """flash1 reads rows of O again that its L1 holds; flash2 reads nothing again."""
+    """flash1 reads rows of O again, which its L1 may hold. flash2 reads nothing twice."""
     results = [result_of(name, 1024, source=source) for name in ("flash1", "flash2") for source in ("predict", "measure")]
     text = summary(results)
     assert "At 1 of 2 measured points no read can hit in an L1 and no register is spilled." in text
@@ -89,10 +89,10 @@ def test_ratios_at_the_largest_common_length(result_of: Make) -> None:
     assert "allocates 25.17 MB beyond inputs and output per head, FlashAttention-2 8.192 kB" in text
 
 
-def test_hbm_traffic_over_the_floor_and_of_what_was_requested(result_of: Make) -> None:
-    floor = Traffic(3, 1)
+def test_hbm_traffic_over_compulsory_and_requested_bytes(result_of: Make) -> None:
+    compulsory = Traffic(3, 1)
     measured = [
-        result_of("flash2", n, source="measure", requested=Traffic(90, 10), hbm=Traffic(hbm, 0), compulsory=floor)
+        result_of("flash2", n, source="measure", requested=Traffic(90, 10), hbm=Traffic(hbm, 0), compulsory=compulsory)
         for n, hbm in ((1024, 4), (2048, 25))
     ]
     text = summary(measured)
@@ -100,7 +100,7 @@ def test_hbm_traffic_over_the_floor_and_of_what_was_requested(result_of: Make) -
     assert "where 25 % of the requested bytes reached HBM" in text
 
 
-def test_a_point_with_a_wrong_output_supports_no_sentence(result_of: Make) -> None:
+def test_a_point_with_a_wrong_output_is_not_in_the_summary(result_of: Make) -> None:
     measured = [result_of(name, 1024, source="measure", check=None) for name in ("standard", "flash2")]
     text = summary([*measured, result_of("standard", 1024), result_of("flash2", 1024)])
     assert "No measurement" in text

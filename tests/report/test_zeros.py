@@ -1,4 +1,4 @@
-"""A number that no figure can show costs the figure its point, and not the report."""
+"""A number that no figure can show removes its point, and the report is still written."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ CHANGES: dict[str, Change] = {
 
 @pytest.fixture(scope="module")
 def few(results: Sequence[Result]) -> list[Result]:
-    """Enough of the invented results for every figure."""
+    """Return enough of the invented results for every figure."""
     return [r for r in results if r.params["head_dim"] == 64 and (r.source != "predict" or r.params["seq_len"] % 512 == 0)]
 
 
-def drawn(figures: Sequence[Figure]) -> Iterator[tuple[bool, float]]:
-    """Every coordinate that is drawn, and whether its axis is logarithmic."""
+def coordinates(figures: Sequence[Figure]) -> Iterator[tuple[bool, float]]:
+    """Yield every coordinate of the figures, and whether its axis is logarithmic."""
     for figure in figures:
         for cell in figure.cells:
             for panel in cell.panels:
@@ -67,15 +67,15 @@ def drawn(figures: Sequence[Figure]) -> Iterator[tuple[bool, float]]:
 
 @pytest.mark.parametrize("source", ["predict", "trace", "measure"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_one_number_does_not_cost_the_report(
+def test_impossible_numbers_do_not_break_the_figures(
     change: Change, source: str, few: Sequence[Result], full_claims: Sequence[Claim], full_roofs: Roofs
 ) -> None:
-    """For one point of a source, and for all of them."""
+    """In one point of a source, and in all of them."""
     one = next(result for result in reversed(few) if result.source == source and result.target == "flash2")
     for wrong in ([one], [result for result in few if result.source == source]):
         changed = [change(result) if any(result is other for other in wrong) else result for result in few]
         figures = draw_figures(Points(changed), full_claims, full_roofs)
-        assert all(math.isfinite(value) and (value > 0 or not log) for log, value in drawn(figures))
+        assert all(math.isfinite(value) and (value > 0 or not log) for log, value in coordinates(figures))
         cells = [draw_html(cell) for figure in figures for cell in figure.cells]
         json.dumps(cells, allow_nan=False)
 
@@ -84,7 +84,7 @@ def test_the_other_points_are_still_drawn(few: Sequence[Result], full_claims: Se
     one = next(result for result in few if result.source == "measure" and result.target == "flash2" and result.hbm)
     changed = [CHANGES["hbm"](result) if result is one else result for result in few]
     before, after = (
-        {figure.name: sum(1 for _ in drawn([figure])) for figure in draw_figures(Points(each), full_claims, full_roofs)}
+        {figure.name: sum(1 for _ in coordinates([figure])) for figure in draw_figures(Points(each), full_claims, full_roofs)}
         for each in (few, changed)
     )
     assert before.keys() == after.keys()

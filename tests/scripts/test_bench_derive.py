@@ -1,4 +1,4 @@
-"""The script that measures how long derivations take: its numbers are there, and what is over its limit is marked."""
+"""The script that times derivations: its numbers are there, and those over their limit are marked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def script() -> ModuleType:
 def test_what_a_process_measures(script: ModuleType, tmp_path: Path) -> None:
     target = f"{TARGETS}:plain n=50"
     first = script.child("first", target, str(tmp_path))
-    points, parts = (script.once(stage, target) for stage in ("points", "parts"))  # as a process of their own would
+    points, parts = (script.once(stage, target) for stage in ("points", "parts"))  # as in separate processes
     assert set(first) == {"first", "cpu", "again"}, first
     assert set(points) == {"points", "at"}, points
     assert points["at"] == "any"
@@ -33,26 +33,26 @@ def test_what_a_process_measures(script: ModuleType, tmp_path: Path) -> None:
 def test_a_target_is_measured_in_four_processes_one_of_them_without_caches(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: dict[str, str] = {}
+    caches_of: dict[str, str] = {}
 
     def child(stage: str, target: str, caches: str, timeout_s: float = 0) -> dict[str, float]:
-        asked[stage] = caches
+        caches_of[stage] = caches
         return {stage: 1.0}
 
     monkeypatch.setattr(script, "child", child)
     monkeypatch.setattr(script, "_rounds", int)
-    assert set(script.measured("file.py:function")) == {"target", "yard", *asked}
-    assert set(asked) == {"first", "fresh", "points", "parts"}
-    assert asked["first"] == asked["fresh"] == asked["points"] != asked["parts"]
+    assert set(script.measured("file.py:function")) == {"target", "yard", *caches_of}
+    assert set(caches_of) == {"first", "fresh", "points", "parts"}
+    assert caches_of["first"] == caches_of["fresh"] == caches_of["points"] != caches_of["parts"]
 
 
-def test_one_that_cannot_be_derived_says_why(script: ModuleType) -> None:
+def test_a_target_that_cannot_be_derived_has_a_reason(script: ModuleType) -> None:
     found = script.measured(f"{TARGETS.with_name('nonsense.py')}:plain n=50")
     assert "nonsense" in found["failed"]
     assert "nonsense" in script.line(found)
 
 
-def test_what_is_over_its_limit_is_marked(script: ModuleType) -> None:
+def test_times_over_their_limit_are_marked(script: ModuleType) -> None:
     times = {"first": 1.9, "again": 0.2, "fresh": 0.05, "points": 1.5}
     parts = {"cpu": 1.1, "imports": 0.6, "formulas": 0.3, "compile": 0.2}
     text = script.line({"target": "x", **times, **parts, "yard": 0.1})

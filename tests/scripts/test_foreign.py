@@ -1,4 +1,4 @@
-"""The coverage script's own logic: cutting a file down to what is wanted, and the table. No library is needed."""
+"""The coverage script: cutting definitions out of a library, examining kernels, and the table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if SIZE > 2:
     LIMIT = SIZE * 10
 else:
     LIMIT = 0
-x = a_package_nobody_has.now()
+x = an_absent_package.now()
 raise RuntimeError("a benchmark that runs on import")
 
 
@@ -52,7 +52,7 @@ def wanted(x, by=SIZE):
 
 
 def other():
-    return a_package_nobody_has.then()
+    return an_absent_package.then()
 """,
     "kernels/helpers.py": "import another_missing_one as unused\n\n\ndef scale(x):\n    return FACTOR * x\n\n\nFACTOR = 100\n",
     "kernels/more/__init__.py": "offset = 1000\nassert False, 'not wanted'\n",
@@ -67,7 +67,7 @@ def library(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_definition_comes_with_what_it_needs_and_nothing_else(
+def test_a_definition_includes_its_dependencies_alone(
     checkout: ModuleType, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOREIGN_EXAMPLE", str(library))
@@ -79,31 +79,31 @@ def test_a_definition_comes_with_what_it_needs_and_nothing_else(
     assert sys.modules[module.__name__] is module
 
 
-def test_given_names_stand_in_for_the_library_s(checkout: ModuleType, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_names_replace_those_of_the_library(checkout: ModuleType, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREIGN_EXAMPLE", str(library))
     module = checkout.Library("example").definitions("kernels/ops.py", "wanted", given={"scale": lambda x: x, "LIMIT": 7})
     assert module.wanted(1) == 4 + 1000 + 7
 
 
-def test_a_name_that_is_not_there(checkout: ModuleType, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_name_is_an_attribute_error(checkout: ModuleType, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREIGN_EXAMPLE", str(library))
     with pytest.raises(AttributeError, match="does not define missing"):
         checkout.Library("example").definitions("kernels/ops.py", "missing")
 
 
-@pytest.mark.parametrize(("value", "said"), [(None, "is not set"), ("/nowhere/at/all", "no folder")])
-def test_a_checkout_that_is_not_there(
-    checkout: ModuleType, monkeypatch: pytest.MonkeyPatch, value: str | None, said: str
+@pytest.mark.parametrize(("value", "message"), [(None, "is not set"), ("/nowhere/at/all", "no folder")])
+def test_a_missing_checkout_is_an_error(
+    checkout: ModuleType, monkeypatch: pytest.MonkeyPatch, value: str | None, message: str
 ) -> None:
     monkeypatch.delenv("FOREIGN_EXAMPLE", raising=False)
     if value:
         monkeypatch.setenv("FOREIGN_EXAMPLE", value)
-    with pytest.raises(FileNotFoundError, match=said):
+    with pytest.raises(FileNotFoundError, match=message):
         checkout.Library("example").definitions("ops.py", "wanted")
 
 
 class _Count:
-    """A count as the examination sees it: a number, or one that data decide."""
+    """A fake count: a number, or one that depends on data."""
 
     def __init__(self, value: int | None) -> None:
         self.symbols = frozenset() if value is not None else frozenset({"labels"})
@@ -134,7 +134,7 @@ def test_compared(examine: ModuleType) -> None:
 VALIDITY = SUPPORT / "targets/validity_targets.py"
 
 
-def test_a_target_is_examined_here_and_where_its_formulas_hold(examine: ModuleType) -> None:
+def test_a_target_is_examined_at_two_points(examine: ModuleType) -> None:
     (row,) = examine.examined(f"{VALIDITY}:frozen_share")
     assert (row.kernel, row.exact, row.traced, row.elsewhere) == ("share_kernel", True, "equal", "equal")
     assert row.conditions == "ceil(rows/132) == 2"
@@ -144,8 +144,8 @@ def test_a_target_is_examined_here_and_where_its_formulas_hold(examine: ModuleTy
     assert "does not compile" in refused.reason
 
 
-def test_a_formula_that_is_wrong_elsewhere_is_found(examine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As derived before conditions were: right at the given size, and wrong without a word at any other."""
+def test_a_formula_wrong_at_other_sizes_is_found(examine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check of conditions the formula is right at the given size and wrong at others."""
     from ioaware.capture.validity import Validity
 
     monkeypatch.setattr(Validity, "check", lambda *_: None)
@@ -168,10 +168,10 @@ def test_the_table_counts_and_shows_every_outcome(coverage: ModuleType) -> None:
         row("t.py:four", "k4", "`n`", "`n`", "", True, "no trace: nothing interprets it"),
         row("t.py:five", reason="does not compile"),
     ]
-    said = coverage.summary(rows)
-    assert said.startswith("6 kernels: 5 exact, 1 depend on data")
-    assert "1 equal their trace, 1 of them with the same formula at other sizes too; 1 differ with a known reason" in said
-    assert "1 cannot be traced, 2 differ without one. 1 targets were refused." in said
+    summary = coverage.summary(rows)
+    assert summary.startswith("6 kernels: 5 exact, 1 depend on data")
+    assert "1 equal their trace, 1 of them with the same formula at other sizes too; 1 differ with a known reason" in summary
+    assert "1 cannot be traced, 2 differ without one. 1 targets were refused." in summary
     text = coverage.document({"liger": rows}, {"liger": "abc"})
     assert "- [Liger-Kernel](https://github.com/linkedin/Liger-Kernel), commit `abc`" in text
     assert "| one | `k1` | `4*n` | `2*n` | `n < 9` | yes | equal | equal (n=3) |" in text

@@ -1,4 +1,4 @@
-"""The recorded counters of third-party kernels and what derive says of them: every term, and the document made of both."""
+"""Recorded counters of third-party kernels against derived terms, and the document made of both."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def recorded(name: str) -> list[Result]:
 
 
 def edited(change: Callable[[Launch], Launch]) -> list[Result]:
-    """The measurements, the first launch of the first one changed."""
+    """Return the measurements with the first launch of the first one changed."""
     first, *others = recorded("measured")
     return [replace(first, launches=(change(first.launches[0]), *first.launches[1:])), *others]
 
 
 def counting(**more: int) -> Callable[[Launch], Launch]:
-    """A change of counters, by the last words of their names."""
+    """Return a change of counters, named by the last words of their names."""
 
     def change(launch: Launch) -> Launch:
         counters = dict(launch.counters or {})
@@ -50,21 +50,21 @@ def counting(**more: int) -> Callable[[Launch], Launch]:
     return change
 
 
-def test_the_document_is_of_the_records(hold: ModuleType) -> None:
+def test_the_committed_document_follows_from_the_records(hold: ModuleType) -> None:
     measured = recorded("measured")
     found = hold.rows(measured, recorded("derived"))
     text = (ROOT / "docs" / "results" / "derive-against-counters.md").read_text(encoding="utf-8")
     assert hold.document(found, measured[0].environment) == text
 
 
-def test_enough_kernels_at_two_sizes_each(hold: ModuleType) -> None:
+def test_there_are_20_kernels_at_two_sizes_each(hold: ModuleType) -> None:
     points = {(row.target, row.kernel, str(row.params)) for row in hold.rows(recorded("measured"), recorded("derived"))}
     sizes = Counter((target, kernel) for target, kernel, _ in points)
     assert len(sizes) >= 20
     assert set(sizes.values()) == {2}
 
 
-def test_every_launch_closes_and_every_sector_is_accounted_for(hold: ModuleType) -> None:
+def test_the_terms_of_every_launch_sum_to_its_counters(hold: ModuleType) -> None:
     found = hold.rows(recorded("measured"), recorded("derived"))
     assert [row.kernel for row in found if not row.closed] == []
     sides = [side for row in found for side in (row.reads, row.writes)]
@@ -75,8 +75,8 @@ def test_every_launch_closes_and_every_sector_is_accounted_for(hold: ModuleType)
 
 
 @pytest.mark.parametrize("more", [{"global_op_ld": 1}, {"global_op_st": 1}, {"op_tma_ld": 32}, {"op_tma_st": 32}])
-def test_one_sector_more_is_noticed(hold: ModuleType, more: dict[str, int]) -> None:
-    if "global_op_ld" in more:  # the SASS counter's name ends alike
+def test_one_more_sector_is_detected(hold: ModuleType, more: dict[str, int]) -> None:
+    if "global_op_ld" in more:  # another counter's name has the same ending
         more = {"lsu_mem_global_op_ld": 1}
     if "global_op_st" in more:
         more = {"lsu_mem_global_op_st": 1}
@@ -85,8 +85,8 @@ def test_one_sector_more_is_noticed(hold: ModuleType, more: dict[str, int]) -> N
     assert all(row.closed for row in found[1:])
 
 
-def test_hits_that_nobody_counted_are_noticed(hold: ModuleType) -> None:
-    """1 % fewer bytes passed than the terms say; for writes, fewer than make each access whole."""
+def test_uncounted_hits_are_detected(hold: ModuleType) -> None:
+    """1 % fewer bytes than the terms give. For writes, fewer than whole accesses need."""
 
     def less(name: str) -> Callable[[Launch], Launch]:
         def change(launch: Launch) -> Launch:
@@ -108,7 +108,7 @@ def test_another_grid_or_kernel_is_not_compared(hold: ModuleType) -> None:
         hold.rows([replace(recorded("measured")[0], status="failed")], recorded("derived"))
 
 
-def test_terms_are_shares_of_what_is_derived(hold: ModuleType) -> None:
+def test_terms_are_shares_of_the_derived_bytes(hold: ModuleType) -> None:
     side: Any = hold.Side(
         elements=1000, sectors=1100, asked=1600, asked_counted=1600, hits=700, spills=50, atomics=0, passed=950
     )
@@ -124,15 +124,15 @@ def test_terms_are_shares_of_what_is_derived(hold: ModuleType) -> None:
     assert replace(side, sectors=1000, asked=1000, hits=0, spills=0, passed=1000).why("merged", False) == ""
 
 
-def test_measured_records_hold_bytes_alone() -> None:
+def test_measured_records_have_bytes_and_no_times() -> None:
     for result in recorded("measured"):
         assert result.status == "ok"
         assert result.time_ns is None
         assert result.requested == total(launch.requested for launch in result.launches)
 
 
-def test_what_is_merged_follows_from_no_number_of_a_store(hold: ModuleType) -> None:
-    """Told from the records: the shares of launches that store alike, the least and the most first and last."""
+def test_merged_stores_are_described_from_the_records(hold: ModuleType) -> None:
+    """For launches with equal stores: the least and the largest share of bytes saved."""
     found = hold.rows(recorded("measured"), recorded("derived"))
     text = " ".join(hold.merging(found).split())
     assert "`_seeded_dropout` 56 %, `_dropout` 70 %, `add_kernel` 83 %" in text

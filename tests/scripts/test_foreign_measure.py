@@ -1,4 +1,4 @@
-"""The script that measures third-party kernels: whose counters are whose, where several points share a profiled process."""
+"""The script that measures third-party kernels: counters are attributed to the point of their launch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def script() -> ModuleType:
 
 
 def log(kernels: Sequence[str]) -> str:
-    """ncu's table: of kernel number k the counter number c is 100 k + c."""
+    """Return ncu's table, where counter c of kernel k is 100 k + c."""
     metrics = (*METRICS, *L1_COUNTERS)
     ranges = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
     rows = [["ID", "Kernel Name", "Grid Size", ranges, *(metric.name for metric in metrics)]]
@@ -76,7 +76,7 @@ def test_a_missing_launch_or_report_is_no_record(script: ModuleType) -> None:
         script.records(POINTS[:2], reports, log(["first", "second"]), {})
 
 
-def test_kernels_of_torch_are_left_out_when_asked() -> None:
+def test_kernels_of_torch_can_be_left_out() -> None:
     plain = command(Ncu(Path("ncu"), (2025, 3, 1)), ["a.sum"], Path("log"), ["program"])
     chosen = command(Ncu(Path("ncu"), (2025, 3, 1)), ["a.sum"], Path("log"), ["program"], launches_only=True)
     assert [word for word in chosen if word not in plain] == ["--nvtx-include", "regex:ioaware.*/"]

@@ -1,4 +1,4 @@
-"""What the comparison of two checkouts reports and what it lets pass, and that its questions do not lose their names."""
+"""The comparison of two checkouts: differences that it reports, changes that it allows, and its keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 @pytest.fixture(scope="module", autouse=True)
 def _path() -> Iterator[None]:
-    """The script's files import one another by their names."""
+    """Put the script's folder on the path, since its files import one another by name."""
     sys.path.insert(0, str(SCRIPTS / "unchanged"))
     yield
     sys.path.remove(str(SCRIPTS / "unchanged"))
@@ -51,17 +51,17 @@ def unchanged() -> ModuleType:
 
 
 def answer(kernel: str = "a_kernel", **values: Any) -> dict[str, Any]:
-    """The answer about a target that launches one kernel."""
+    """Return the answer about a target that launches one kernel."""
     launch = {"kernel": kernel, "requested": {"read_bytes": 64, "read_formula": "2*n"}, "exact": True}
     return {"launches": [launch], "conditions": ["n <= 65535"], **values}
 
 
-def found(differences: ModuleType, one: Any, other: Any, section: str = "formulas") -> Any:
+def compared(differences: ModuleType, one: Any, other: Any, section: str = "formulas") -> Any:
     return differences.compare({section: {"target {}": one}}, {section: {"target {}": other}})
 
 
 def test_equal_answers_are_no_difference(differences: ModuleType) -> None:
-    comparison = found(differences, answer(), answer())
+    comparison = compared(differences, answer(), answer())
     assert comparison.differences == []
     assert comparison.compared == {"formulas": 1}
     assert comparison.values == {"formulas": 5}
@@ -81,37 +81,37 @@ def test_equal_answers_are_no_difference(differences: ModuleType) -> None:
 def test_a_changed_missing_or_added_value_is_reported(
     differences: ModuleType, changed: dict[str, Any], path: str, old: str, new: str
 ) -> None:
-    (line,) = found(differences, answer(), answer(**changed)).differences
+    (line,) = compared(differences, answer(), answer(**changed)).differences
     assert line.startswith(f"formulas: target {{}}: {path}: {old}")
     assert f"-> {new}" in line
 
 
 def test_true_is_not_one_and_an_integer_no_float(differences: ModuleType) -> None:
-    assert len(found(differences, answer(flag=True, count=2), answer(flag=1, count=2.0)).differences) == 2
+    assert len(compared(differences, answer(flag=True, count=2), answer(flag=1, count=2.0)).differences) == 2
 
 
-def test_an_answer_or_a_section_that_one_dump_lacks_is_reported(differences: ModuleType) -> None:
+def test_a_missing_answer_or_section_is_reported(differences: ModuleType) -> None:
     assert differences.compare({"code": {"a": 1, "b": 2}}, {"code": {"a": 1}}).differences == ["code: b: : 2 -> absent"]
     assert differences.compare({"code": {}}, {"code": {}, "json": {}}).differences == ["json: only in the second dump"]
 
 
-def test_a_renamed_kernel_is_listed_and_is_no_difference(differences: ModuleType) -> None:
-    comparison = found(differences, answer("prepare"), answer("preprocess"))
+def test_a_renamed_kernel_is_listed_but_no_difference(differences: ModuleType) -> None:
+    comparison = compared(differences, answer("prepare"), answer("preprocess"))
     assert comparison.differences == []
     assert "renamed: prepare is preprocess (1 times)" in comparison.report()
 
 
 def test_a_third_party_kernel_keeps_its_name(differences: ModuleType) -> None:
-    (line,) = found(differences, answer("prepare"), answer("preprocess"), "foreign").differences
+    (line,) = compared(differences, answer("prepare"), answer("preprocess"), "foreign").differences
     assert line.endswith("launches[0].kernel: 'prepare' -> 'preprocess'")
 
 
-def test_kernels_that_change_places_or_become_one_are_reported(differences: ModuleType) -> None:
+def test_swapped_or_merged_kernels_are_reported(differences: ModuleType) -> None:
     pair = [{"kernel": "one"}, {"kernel": "other"}, {"kernel": "one"}]
     swapped = [{"kernel": "other"}, {"kernel": "one"}, {"kernel": "one"}]
     merged = [{"kernel": "one"}, {"kernel": "one"}, {"kernel": "one"}]
-    assert any("not one to one" in line for line in found(differences, {"l": pair}, {"l": swapped}).differences)
-    assert any("not one to one" in line for line in found(differences, {"l": pair}, {"l": merged}).differences)
+    assert any("not one to one" in line for line in compared(differences, {"l": pair}, {"l": swapped}).differences)
+    assert any("not one to one" in line for line in compared(differences, {"l": pair}, {"l": merged}).differences)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +123,14 @@ def test_kernels_that_change_places_or_become_one_are_reported(differences: Modu
     ],
 )
 def test_prose_may_be_reworded_but_keeps_its_numbers(differences: ModuleType, new: str, passes: bool) -> None:
-    comparison = found(differences, answer(notes=["no counters: row 7 (tiles.py:65)"]), answer(notes=[new]))
+    comparison = compared(differences, answer(notes=["no counters: row 7 (tiles.py:65)"]), answer(notes=[new]))
     assert (comparison.differences == []) is passes
     assert len(comparison.reworded) == passes
     assert any(new in line for line in comparison.report(words=True))
 
 
 def test_many_differences_of_an_answer_are_counted_not_listed(differences: ModuleType) -> None:
-    comparison = found(differences, list(range(50)), list(range(1, 51)))
+    comparison = compared(differences, list(range(50)), list(range(1, 51)))
     assert len(comparison.differences) == differences.SHOWN + 1
     assert comparison.differences[-1].endswith(f"and {50 - differences.SHOWN} more")
     assert comparison.differing == {"formulas": 1}
@@ -142,9 +142,7 @@ def written(folder: Path, name: str, sections: dict[str, Any], triton: str = "3.
     return str(path)
 
 
-def test_the_exit_code_says_whether_anything_changed(
-    unchanged: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_exit_code_is_1_after_a_change(unchanged: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = written(tmp_path, "one", {"code": {"plan": {"code_sha256": "aa"}}})
     same = written(tmp_path, "same", {"code": {"plan": {"code_sha256": "aa"}}})
     other = written(tmp_path, "other", {"code": {"plan": {"code_sha256": "bb"}}})
@@ -159,7 +157,7 @@ def test_dumps_of_two_tritons_are_not_compared(unchanged: ModuleType, tmp_path: 
 
 
 def elf(sections: dict[str, bytes]) -> bytes:
-    """A 64-bit little-endian ELF file with these sections."""
+    """Return a 64-bit little-endian ELF file with these sections."""
     names = b"\0" + b"".join(name.encode() + b"\0" for name in sections) + b".shstrtab\0"
     contents = [*sections.values(), names]
     offsets = [64 + sum(map(len, contents[:i])) for i in range(len(contents))]
@@ -173,7 +171,7 @@ def elf(sections: dict[str, bytes]) -> bytes:
     return start + b"".join(contents) + headers
 
 
-def test_machine_code_is_its_instructions_whatever_the_kernel_is_called(cubins: ModuleType) -> None:
+def test_machine_code_does_not_depend_on_the_kernels_name(cubins: ModuleType) -> None:
     code = bytes(range(64))
     one = cubins.machine_code(elf({".text.old": code, ".debug_line": b"1", ".nv.constant0.old": b"00"}))
     same = cubins.machine_code(elf({".debug_line": b"22", ".text.new": code, ".nv.constant0.new": b"00"}))
@@ -188,7 +186,7 @@ def test_machine_code_is_its_instructions_whatever_the_kernel_is_called(cubins: 
         cubins.machine_code(b"PTX")
 
 
-def test_questions_have_names_of_their_own_and_none_of_a_folder(questions: ModuleType) -> None:
+def test_questions_have_unique_keys_without_folders(questions: ModuleType) -> None:
     studied = [{"target": "flash2", "params": {"seq_len": 512}}, {"target": "flash2", "params": {"seq_len": 512}}]
     asked = [*questions.formulas(studied), *questions.foreign(SCRIPTS.parent, questions.LIBRARIES)]
     for derivations in (asked, questions.code()):
@@ -199,7 +197,7 @@ def test_questions_have_names_of_their_own_and_none_of_a_folder(questions: Modul
     assert "attention_gym.py:mask_inactive_rows" in [one.key for one in asked]
 
 
-def test_points_of_one_formula_are_asked_at_both_ends(questions: ModuleType) -> None:
+def test_points_of_one_formula_are_reduced_to_both_ends(questions: ModuleType) -> None:
     lengths = [{"seq_len": n, "head_dim": 64} for n in (1024, 512, 65536)]
     points = [{"target": "flash2", "params": params} for params in (*lengths, {"seq_len": 2048, "head_dim": 128})]
     points += [{"target": "a.module:kernel", "params": params} for params in lengths]
@@ -208,22 +206,22 @@ def test_points_of_one_formula_are_asked_at_both_ends(questions: ModuleType) -> 
     assert {one[1] for one in asked if one[0] != "flash2"} == {512, 1024, 65536}
 
 
-def test_recorded_files_are_read_by_the_packages_readers_and_a_broken_one_is_told_apart(tmp_path: Path) -> None:
+def test_recorded_files_are_read_by_the_package_and_broken_ones_are_marked(tmp_path: Path) -> None:
     worker = load_file(SCRIPTS / "unchanged" / "package_worker.py")
     folder = tmp_path / "ioaware" / "recorded"
     folder.mkdir(parents=True)
     record = {"schema": 1, "source": "trace", "target": "flash2", "launches": [{"kernel": "flash2_kernel"}]}
     (folder / "whole.jsonl").write_text(json.dumps(record) + "\n")
     (folder / "broken.jsonl").write_text(json.dumps({**record, "source": "rumour"}) + "\n")
-    found = worker.records(tmp_path)
-    assert found["whole.jsonl"]["records"] == found["broken.jsonl"]["records"] == 1
-    assert found["whole.jsonl"]["launches"] == [[{"kernel": "flash2_kernel"}]]
-    assert "unread" not in found["whole.jsonl"]
-    assert found["broken.jsonl"]["unread"]
-    assert found["whole.jsonl"]["sha256"] != found["broken.jsonl"]["sha256"]
+    records = worker.records(tmp_path)
+    assert records["whole.jsonl"]["records"] == records["broken.jsonl"]["records"] == 1
+    assert records["whole.jsonl"]["launches"] == [[{"kernel": "flash2_kernel"}]]
+    assert "unread" not in records["whole.jsonl"]
+    assert records["broken.jsonl"]["unread"]
+    assert records["whole.jsonl"]["sha256"] != records["broken.jsonl"]["sha256"]
 
 
-def test_what_varies_from_run_to_run_is_masked(dumping: ModuleType) -> None:
+def test_values_that_vary_between_runs_are_masked(dumping: ModuleType) -> None:
     line = {"line": 7, "source": "tl.load(x)", "path": "/a/kernel.py", "bytes": 64}
     row = {"environment.commit": "17d321c", "source": "trace", "time_ns": 1.5, "requested.read_bytes": 64}
     assert dumping.masked({"lines": [line], "rows": [row], "commit": "17d321c"}) == {

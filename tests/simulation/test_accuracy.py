@@ -1,4 +1,4 @@
-"""Predictions against counters: errors, ranges, explanations, files."""
+"""Accuracy of predictions against counters: errors, ranges, explanations, files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_errors_by_family_and_place() -> None:
     assert [(one.place, one.explanation) for one in found.outliers] == [("HBM reads", "not explained")]
 
 
-def test_what_lies_in_the_range_is_explained_by_it() -> None:
+def test_an_error_within_the_range_is_explained_by_it() -> None:
     (outlier,) = compare([measured(100 * MB)], [predicted(90 * MB, 80 * MB, 120 * MB)]).outliers
     assert outlier.inside
     assert "inside the predicted range" in outlier.explanation
@@ -56,21 +56,21 @@ def test_small_counters_are_compared_in_bytes_alone() -> None:
     assert (row.count, row.small, row.worst_small_bytes) == (0, 1, 400_000)
 
 
-def test_what_the_profiler_leaves_dirty_is_counted_where_the_l2_is_filled() -> None:
+def test_dirty_lines_of_the_profiler_count_where_the_l2_is_filled() -> None:
     found = compare([measured(90 * MB, 40 * MB + PROFILER_DIRTY_BYTES)], [predicted(90 * MB, fills=True)])
     assert next(row for row in found.rows if row.place == "HBM writes").worst == 0
 
 
-def test_points_without_prediction_say_why() -> None:
+def test_points_without_prediction_have_a_reason() -> None:
     other = Prediction("flash2", {"seq_len": 1}, (PredictedLaunch("renamed", 1, 1, 1, 1, (0, 1), (0, 1), False),))
-    for given, said in (
+    for given, reason in (
         ([], "no prediction"),
         ([other], "the kernels changed"),
         ([Prediction("flash2", {"seq_len": 1}, failed="no checkout")], "no checkout"),
     ):
         found = compare([measured(90 * MB)], given)
         assert not found.comparisons
-        assert said in found.unpredicted[0][1]
+        assert reason in found.unpredicted[0][1]
 
 
 def test_families() -> None:
@@ -95,7 +95,7 @@ def test_every_recorded_point_has_hbm_bytes() -> None:
 
 
 def test_the_record_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """The recorded predictions: the medians that the documentation states."""
+    """The medians of the recorded predictions are those in the documentation."""
     assert run(["accuracy", "--json"], Settings()) == 0
     data = json.loads(capsys.readouterr().out)
     rows = {(row["family"], row["place"]): row for row in data["rows"]}

@@ -1,4 +1,4 @@
-"""Addresses as blocks: tiles that share no byte share no block, and every byte has one."""
+"""Addresses as blocks: disjoint tiles have disjoint blocks, and each byte has one block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache model against a brute-force one, and the laws that any cache obeys."""
+"""The cache model against a brute-force LRU cache, and the laws that any cache obeys."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_infinite_cache_reads_each_block_once(events: list[Event], partitions
 
 @given(READS)
 @settings(max_examples=100, deadline=None)
-def test_a_cache_of_nothing_reads_all_that_is_requested(events: list[Event]) -> None:
+def test_a_cache_of_size_0_reads_all_that_is_requested(events: list[Event]) -> None:
     traffic = replay(events, 0).traffic[0]
     assert traffic.read_bytes == sum((one.left | one.right).bit_count() for one in events)
 
@@ -99,7 +99,7 @@ def test_a_larger_lru_cache_never_reads_more(events: list[Event], capacity: int)
     assert replay(events, capacity + 1).traffic[0].read_bytes <= replay(events, capacity).traffic[0].read_bytes
 
 
-def test_what_both_sides_read_is_held_twice() -> None:
+def test_lines_read_by_both_partitions_are_held_twice() -> None:
     """10 units of 1 byte, read over and over: 15 bytes hold them for one side, 20 for both."""
     sweep = [event(line) for line in range(10)] * 3
     assert replay(sweep, 15, 2).traffic[0].read_bytes == 10
@@ -119,8 +119,8 @@ def test_writes_are_held_once_and_written_when_too_many_are_dirty() -> None:
     assert sum(cache.dirty_bytes) == 4
 
 
-def test_a_write_takes_the_copies_away() -> None:
-    """The other side reads the new value from its home, so that a copy has to be made again, without HBM."""
+def test_a_write_invalidates_the_copies() -> None:
+    """The other partition copies the new value from its home partition again, without HBM."""
     cache = replay([event(0, partitions=3), event(0, WRITE), event(0, partitions=3)], 8, 2)
     assert cache.traffic[0].read_bytes == 1
 
@@ -136,7 +136,7 @@ def test_reasons() -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_dirty_lines_go_into_the_next_launch_unless_the_cache_is_emptied(kept: bool) -> None:
+def test_dirty_lines_stay_for_the_next_launch_unless_flushed(kept: bool) -> None:
     cache = replay([event(0, WRITE)], 4)
     if not kept:
         cache.flush(write_back=False)

@@ -1,4 +1,4 @@
-"""Touches of single programs become events: what is merged, and what must stay apart."""
+"""Merging of touches into events: equal lines within a quantum are merged, others are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The closed forms of section 7 against the cache model, and the names of regimes."""
+"""Closed forms of cache regimes against the cache model, and the names of regimes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs in launch order on slots, and how many slots there are."""
+"""Programs scheduled on slots in launch order, and the number of slots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_delays_hold_back_the_first_programs() -> None:
 @pytest.mark.parametrize(
     ("warps", "registers", "shared", "per_sm", "limit"),
     [
-        (4, 167, 114688, 2, "shared memory"),  # flash2 at d 128, as an H200 ran it
+        (4, 167, 114688, 2, "shared memory"),  # flash2 at d 128, as measured on an H200
         (4, 126, 57344, 4, "shared memory"),  # flash2 at d 64: 4 x (57,344 + 1,024) is all of 228 KiB
         (4, 28, 0, 16, "warps"),  # flash1_init
         (4, 64, 0, 8, "registers"),
@@ -45,5 +45,5 @@ def test_occupancy_of_an_h200(warps: int, registers: int, shared: int, per_sm: i
     assert (found.per_sm, found.programs, found.limit) == (per_sm, 132 * per_sm, limit)
 
 
-def test_occupancy_goes_by_the_machine() -> None:
+def test_occupancy_depends_on_the_machine() -> None:
     assert occupancy(A100, warps=4, registers=64, shared_bytes=80_000).programs == 2 * 108

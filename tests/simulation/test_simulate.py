@@ -1,4 +1,4 @@
-"""`simulate` end to end: real kernels through the model, against the laws of caches and what counters said."""
+"""`simulate` end to end: real kernels against the laws of caches and hardware counters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TINY_L2, HUGE_L2 = 1 << 16, 1 << 40
 
 
 def machine(tmp_path: Path, capacity: int) -> str:
-    """One SM of an H200 with another L2, of one partition, whose dirty lines are not limited."""
+    """Write one SM of an H200 with another L2: one partition, dirty lines without limit."""
     path = tmp_path / f"l2-{capacity}.toml"
     model = 'partitions = 1\ndirty_share = 1.0\ncapacity_spread = 0.0\nskew_spread = 0.0\nsource = "test"'
     hbm = f"[levels.hbm]\ncapacity_bytes = {1 << 50}\n"
@@ -29,8 +29,8 @@ def machine(tmp_path: Path, capacity: int) -> str:
 
 @pytest.mark.parametrize("case", ["flash1", "flash2", "standard"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_an_endless_l2_leaves_the_compulsory_bytes(case: str, causal: bool, tmp_path: Path) -> None:
-    """What kernels hand each other is never read from HBM, each input is once, all that is written is in the end."""
+def test_an_infinite_l2_leaves_the_compulsory_bytes(case: str, causal: bool, tmp_path: Path) -> None:
+    """Each input is read once, intermediate results never, and all outputs are written."""
     found = ioaware.simulate(case, machine=machine(tmp_path, HUGE_L2), causal=causal, **SMALL)
     assert found.hbm
     assert found.compulsory
@@ -83,14 +83,14 @@ def test_fa1_beyond_the_l2_reads_what_it_requests() -> None:
     assert kernel.hbm.write_bytes == pytest.approx(2_263.1e6, rel=0.01)
 
 
-def test_launches_find_what_the_ones_before_left() -> None:
+def test_launches_start_with_the_l2_of_the_launch_before() -> None:
     warm = ioaware.simulate("standard", **SMALL)
     cold = ioaware.simulate("standard", cold=True, **SMALL)
     assert warm.hbm.read_bytes < cold.hbm.read_bytes
     assert warm.launches[1].hbm.read_bytes == 0  # the scores of 4 heads are still in the L2
 
 
-def test_what_data_decide_is_a_range(tmp_path: Path) -> None:
+def test_data_dependent_reads_are_a_range(tmp_path: Path) -> None:
     path = tmp_path / "gather.py"
     path.write_text(GATHER)
     found = ioaware.simulate(f"{path}:gather", rows=256)

@@ -1,4 +1,4 @@
-"""From loops and tiles to events: numbers of a kernel that can be counted by hand, and sweeps that must stay apart."""
+"""Loops and tiles as streams of events: kernels counted by hand, and sweeps that stay separate."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_sweeps_that_fit_are_read_once(file: Path, tmp_path: Path) -> None:
 
 
 def test_sweeps_that_do_not_fit_are_read_each_time(file: Path, tmp_path: Path) -> None:
-    """Three sweeps of a loop around a loop, and one of a loop of its own: four reads, by the same program."""
+    """Three sweeps of nested loops and one of a single loop: the same program reads four times."""
     found = ioaware.simulate(f"{file}:own", machine=of_l2(tmp_path, 10_000_000))
     assert found.hbm is not None
     assert found.hbm.read_bytes == 4 * BYTES
@@ -82,7 +82,7 @@ def test_tiles_of_columns_cover_the_matrix_once(file: Path, tmp_path: Path) -> N
 
 
 def test_one_partition_holds_what_two_do_not(file: Path, tmp_path: Path) -> None:
-    """34.6 MB of slices of single SMs, swept three times, and then as much written: two partitions keep part of it twice."""
+    """34.6 MB are swept three times and as much is written. Two partitions hold part of it twice."""
     path = Path(of_l2(tmp_path, 38_000_000))
     one = ioaware.simulate(f"{file}:own", machine=str(path)).hbm
     path.write_text(path.read_text().replace("partitions = 1", "partitions = 2"))

@@ -1,4 +1,4 @@
-"""Synthetic results: invented numbers with the shape of real ones, for the report's tests and for nothing else."""
+"""Invented results with the form of real ones, for the report's tests only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOFS = Roofs("an invented GPU", 4.8e12, 989e12, "invented for a test")
 
 
 def requested(algorithm: str, n: int, d: int, block: int) -> tuple[int, int]:
-    """Elements read and written per head, roughly as the papers have them: close enough to look at."""
+    """Return elements read and written per head, close to those of the papers."""
     passes = math.ceil(n / block)
     if algorithm == "standard":
         return 2 * n * n + 2 * n * d * passes + n * d, 3 * n * n + n * d
@@ -33,7 +33,7 @@ def make(
     heads: int = 1,
     **changes: Any,
 ) -> Result:
-    """One invented result. `changes` replace fields."""
+    """Return one invented result. `changes` replace fields."""
     outer = {"block_n": block, "block_m": 64} if algorithm == "flash1" else {"block_m": block, "block_n": 64}
     params = {
         "batch": 1,
@@ -68,7 +68,10 @@ def make(
 
 
 def measured(algorithm: str, n: int, heads: int, reads: int, writes: int, floor: Traffic, flops: int) -> dict[str, Any]:
-    """Fields of an invented measurement: L1 hits for small FA1, an L2 that leaks for long sequences, a plausible time."""
+    """Return the fields of an invented measurement.
+
+    It has L1 hits for small FA1, L2 misses for long sequences, and a plausible time.
+    """
     hit = 0.93 if algorithm == "flash1" and n <= 1024 else 1.00001
     leak = 1.0 if algorithm == "standard" else min(1.0, (n / 40_000) ** 2) * 0.02
     base = floor.total_bytes or 0
@@ -86,7 +89,7 @@ def measured(algorithm: str, n: int, heads: int, reads: int, writes: int, floor:
 
 
 def everything() -> list[Result]:
-    """A whole report's worth: predictions, traces and measurements against N and against block size."""
+    """Return the results of a whole report: predictions, traces and measurements over N and block size."""
     lengths = [2**power for power in range(9, 17)]
     dense = sorted({round(2 ** (7 + step / 4)) for step in range(37)} | {2**power for power in range(7, 17)})
     results: list[Result] = []
@@ -119,7 +122,7 @@ def everything() -> list[Result]:
 
 
 def claim(name: str = "theorem2", verdict: Any = "holds", **evidence: Any) -> Claim:
-    """An invented claim."""
+    """Return an invented claim."""
     powers = (("flash1", "N", 2), ("flash1", "d", 2), ("flash1", "M", -1), ("flash2", "N", 2), ("standard", "N", 2))
     exponents = [
         {

@@ -1,4 +1,4 @@
-"""Run one point of each source without a GPU: the worker's record equals the source's result."""
+"""One point of each source through the worker: its record equals the source's result."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def test_three_sources_agree_on_a_point_through_their_records(source: str) -> No
     assert found.requested.write_bytes == 2 * (2 * 128 * 32 + 4 * 128)
 
 
-def test_an_error_is_an_answer_with_its_code() -> None:
+def test_an_error_is_returned_with_its_exit_code() -> None:
     job = {"source": "derive", "target": "no.such.module:work", "params": {}, "timeout_s": 60.0}
     assert json.loads(execute(job))["exit_code"] == 2

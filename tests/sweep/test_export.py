@@ -1,4 +1,4 @@
-"""Export: every record, one order, and nothing that a spreadsheet would run."""
+"""Export: all records in one order, and no cell that a spreadsheet would execute."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESULTS = [
 ]
 
 
-def test_jsonl_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_jsonl_survives_a_round_trip(tmp_path: Path) -> None:
     export(RESULTS, tmp_path / "r.jsonl")
     export(reversed(RESULTS), tmp_path / "again.jsonl")
     assert list(read_jsonl(tmp_path / "r.jsonl")) == [RESULTS[1], RESULTS[0], RESULTS[2]]
@@ -58,7 +58,7 @@ def test_parquet_holds_the_same_cells(tmp_path: Path) -> None:
     assert read["notes"][0] == "=cmd()\ntwo"
 
 
-def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 
@@ -76,7 +76,7 @@ def test_formats_and_places_that_cannot_work(tmp_path: Path) -> None:
         export(RESULTS, tmp_path / "missing" / "r.csv")
 
 
-def test_a_failure_leaves_the_old_file_and_no_half_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_old_file_and_no_partial_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "r.csv"
     export(RESULTS[:1], path)
     before = path.read_bytes()
@@ -93,7 +93,7 @@ def test_a_failure_leaves_the_old_file_and_no_half_one(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n=", " =", "\n\n@", "\u00a0=", "\x0b="])
 def test_no_cell_begins_a_formula(start: str) -> None:
-    """A spreadsheet skips blanks and line breaks before it looks for the sign."""
+    """Spreadsheets skip blanks and line breaks before the sign."""
     buffer = io.StringIO()
     write_csv([Result("trace", f"{start}cmd()", {"a": f"{start}1"})], buffer)
     header, row = csv.reader(io.StringIO(buffer.getvalue(), newline=""))

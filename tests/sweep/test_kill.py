@@ -1,4 +1,4 @@
-"""kill -9 at any moment: the store stays readable, no acknowledged point is lost, and the sweep goes on where it was."""
+"""kill -9 at random moments: the store is readable, keeps acknowledged points, and the sweep resumes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def start(study: Path, store: Path) -> subprocess.Popen[bytes]:
         [sys.executable, HERE / "sweeping.py", study, store, str(WORKERS)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        bufsize=0,  # what is read line by line and what is read at last come from the same place
+        bufsize=0,  # unbuffered, so that lines and the rest come from the same stream
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), MARK: str(os.getpid())},
     )
 
 
 def descendants() -> int:
-    """Processes that any sweep of this test started and that still live."""
+    """Count living processes that any sweep of this test started."""
     count = 0
     for entry in Path("/proc").iterdir():
         try:
@@ -42,8 +42,10 @@ def descendants() -> int:
 
 
 def killed_again_and_again(study: Path, folder: Path, seed: int) -> int:
-    """A sweep into `0.db`, killed and started again, and when it is complete the same into the next; the last one is left to
-    complete. How many of the kills came in the middle of one."""
+    """Kill and restart sweeps, and return how many kills came in the middle of one.
+
+    The first sweep fills `0.db`. When a store is complete, the next sweep fills the next one. The last one is left to complete.
+    """
     points = find_study(str(study)).points
     rng = random.Random(seed)
     number, in_time, acknowledged, stored = 0, 0, set[str](), 0
@@ -51,14 +53,14 @@ def killed_again_and_again(study: Path, folder: Path, seed: int) -> int:
         path = folder / f"{number}.db"
         sweep = start(study, path)
         assert sweep.stdout is not None
-        # at any moment from its start, or, however slow this machine is, after some points and while others are at work
+        # alternate: at a random time, or after some points, whatever the machine's speed
         first = [sweep.stdout.readline() for _ in range(rng.randint(1, POINTS // 4))] if kill % 2 else []
         time.sleep(rng.uniform(0, 0.05) if first else rng.uniform(0.1, 1.0))
         sweep.send_signal(signal.SIGKILL)
         out, _ = sweep.communicate(timeout=10)
-        said = (b"".join(first) + out).decode().split()
-        assert not acknowledged & set(said), "a stored point was asked again"
-        acknowledged |= set(said)
+        printed = (b"".join(first) + out).decode().split()
+        assert not acknowledged & set(printed), "a stored point was run again"
+        acknowledged |= set(printed)
         if path.exists():
             with Store(path, readonly=True) as store:
                 kept = {point.key for point in points if store.status(point) == "ok"}
@@ -84,9 +86,9 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     folders = [tmp_path / str(seed) for seed in range(SERIES)]
     for folder in folders:
         folder.mkdir()
-    with ThreadPoolExecutor(SERIES) as pool:  # they sleep most of the time
+    with ThreadPoolExecutor(SERIES) as pool:  # these threads sleep most of the time
         in_time = sum(pool.map(killed_again_and_again, [study] * SERIES, folders, range(SERIES)))
-    assert in_time >= SERIES, "too few kills came in the middle of a sweep"
+    assert in_time >= SERIES, "too few kills during a sweep"
 
     undisturbed = start(study, tmp_path / "undisturbed.db")
     assert len(undisturbed.communicate(timeout=30)[0].split()) == POINTS

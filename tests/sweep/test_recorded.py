@@ -1,4 +1,4 @@
-"""The shipped records: complete, from named hardware and software, checked against the reference."""
+"""The shipped records: complete, with provenance, and equal to predictions or derived bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_studies_are_whole() -> None:
 
 
 @pytest.mark.parametrize("record", EVERYTHING, ids=lambda r: f"{r.target}-{r.params['seq_len']}-{r.params['head_dim']}")
-def test_every_record_says_where_it_is_from_and_was_checked(record: Result) -> None:
+def test_every_record_has_provenance_and_a_passed_check(record: Result) -> None:
     assert record.environment is not None
     assert record.environment.keys() >= PROVENANCE
     assert "dirty" not in record.environment["commit"]
@@ -46,7 +46,7 @@ def test_every_record_says_where_it_is_from_and_was_checked(record: Result) -> N
 
 
 def test_counters_differ_from_the_closed_forms_by_less_than_a_thousandth_of_a_percent() -> None:
-    """What the README says of the points where nothing that the L1 holds is read again."""
+    """As the README states, at points where the kernel reads nothing twice that the L1 holds."""
     clear = [seen for seen in map(observe, RECORDED) if matches_algorithm(seen)]
     assert len(clear) == 65
     for seen in clear:
@@ -58,9 +58,11 @@ def test_counters_differ_from_the_closed_forms_by_less_than_a_thousandth_of_a_pe
 
 
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_the_hopper_kernel_moved_what_is_derived_from_its_ir(head_dim: int) -> None:
-    """Persistent, specialised by warps, fed by TMA: no closed form was written for it. At d = 64 its tiles of 192 rows end
-    beyond N, and TMA fetches a little for rows that are not there."""
+def test_measured_bytes_of_the_hopper_kernel_equal_derived_ones(head_dim: int) -> None:
+    """Persistent, warp-specialised, with TMA. It has no closed form.
+
+    At d = 64 its tiles of 192 rows extend beyond N, and TMA loads some rows outside.
+    """
     target = load_target(HOPPER)
     record = next(
         r
@@ -75,8 +77,8 @@ def test_the_hopper_kernel_moved_what_is_derived_from_its_ir(head_dim: int) -> N
     assert record.requested.write_bytes == pytest.approx(derived.requested.write_bytes, rel=1e-3)
 
 
-def test_its_sectors_are_derived_where_heads_are_dealt_in_pairs() -> None:
-    """Rows of whole sectors: what the counters see is what is requested."""
+def test_sectors_of_the_hopper_kernel_are_derived_for_paired_heads() -> None:
+    """Rows are whole sectors, so sector bytes equal requested bytes."""
     target = load_target(HOPPER)
     derived = derive(target, target.resolve({"seq_len": 2048, "heads": 64, "causal": True}), machine_code=False)
     assert derived.requested is not None
@@ -97,8 +99,8 @@ def test_the_readme_beside_the_records_lists_every_point_that_the_l1_can_serve()
         assert (row in text) == (l1_savings_bytes(seen) > 0), row
 
 
-def test_the_hopper_kernels_moved_what_is_on_record_as_derived() -> None:
-    """An L1 has some of the rows' numbers that the causal backward kernels of d 256 read again."""
+def test_measured_bytes_of_the_hopper_kernels_equal_recorded_derived_ones() -> None:
+    """An L1 holds some row statistics that the causal backward kernels of d 256 read again."""
     seen = [
         pair for pair in pairs(recorded()) if pair.derived is not None and pair.name in ("hopper", "decode", "hopper_backward")
     ]
@@ -112,8 +114,8 @@ def test_the_hopper_kernels_moved_what_is_on_record_as_derived() -> None:
         assert abs(pair.write_ratio - 1) < (1e-4 if pair.name == "hopper" else 1e-5), pair.params
 
 
-def test_the_portable_kernels_moved_what_is_derived_where_nothing_is_spilled() -> None:
-    """Spilled registers are written and are not in the IR; rows of L and D are found in the L1."""
+def test_measured_bytes_of_the_portable_kernels_equal_derived_ones() -> None:
+    """Spilled registers are written and are not in the IR. An L1 holds rows of L and D."""
     seen = [pair for pair in pairs(recorded()) if pair.name in ("portable", "portable_backward")]
     assert Counter(pair.name for pair in seen) == {"portable": 6, "portable_backward": 6}
     spilling = 0
@@ -123,9 +125,9 @@ def test_the_portable_kernels_moved_what_is_derived_where_nothing_is_spilled() -
             assert launch.requested is not None
             assert derived.requested is not None
             assert launch.requested.read_bytes == pytest.approx(derived.requested.read_sector_bytes, rel=0.01)
-            written, said = launch.requested.write_bytes, derived.requested.write_sector_bytes
+            written, expected = launch.requested.write_bytes, derived.requested.write_sector_bytes
             assert written is not None
-            assert said is not None
-            assert written > said if launch.local_bytes else written == said
+            assert expected is not None
+            assert written > expected if launch.local_bytes else written == expected
             spilling += bool(launch.local_bytes)
     assert spilling == 3

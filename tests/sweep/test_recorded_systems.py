@@ -1,4 +1,4 @@
-"""The records of the systems beyond the three forward papers: named, checked, and as their page says."""
+"""Records of the systems beyond the forward papers: provenance, checks, and agreement with their page."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "results" / "systems.md"
 PROVENANCE = {"gpu", "driver", "cuda", "torch", "triton", "ncu", "python", "ioaware", "commit", "max_sm_clock_mhz"}
 SPILLING = {"decoder_bwd", "decoder_notebook_bwd", "logsoftmax_linear"}
 SPLITS = {"split_kv": 28, "split_kv_packed": 16}
-"""The rest of a sector of 32 bytes beside the statistics of one program: of 1 row, of 4 rows packed."""
+"""Unused bytes of a 32-byte sector beside the statistics of one program, of 1 row or of 4 packed rows."""
 STATISTICS = {"softmax_eager": 2, "softmax_lse": 1}
-"""How many numbers of 4 bytes are stored for each row, each by a program of its own."""
+"""Numbers of 4 bytes stored for each row, each by another program."""
 
 
 def label(record: Result) -> str:
@@ -29,7 +29,7 @@ def label(record: Result) -> str:
 
 
 def moved(record: Result) -> tuple[int, int, int, int]:
-    """Return the bytes read and written, atomics among them: measured, then predicted."""
+    """Return measured then predicted bytes, read and written, with atomics among the written."""
     out: list[int] = []
     for traffic in (record.requested, predict(record.target, **dict(record.params)).requested):  # pyright: ignore[reportArgumentType]
         assert traffic is not None
@@ -40,7 +40,7 @@ def moved(record: Result) -> tuple[int, int, int, int]:
 
 
 def unused_sector_bytes(record: Result) -> int:
-    """Return what whole sectors add to the statistics that programs store one or four at a time."""
+    """Return the bytes that whole sectors add to statistics stored one or four at a time."""
     params = {name: int(value) for name, value in record.params.items() if isinstance(value, int)}
     if record.target in STATISTICS:
         return 28 * STATISTICS[record.target] * params["rows"]
@@ -52,7 +52,7 @@ def unused_sector_bytes(record: Result) -> int:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=label)
-def test_every_record_says_where_it_is_from_and_was_checked(record: Result) -> None:
+def test_every_record_has_provenance_and_a_passed_check(record: Result) -> None:
     assert record.environment is not None
     assert record.environment.keys() >= PROVENANCE
     assert "dirty" not in record.environment["commit"]
@@ -62,8 +62,8 @@ def test_every_record_says_where_it_is_from_and_was_checked(record: Result) -> N
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=label)
-def test_what_was_moved_is_predicted_but_for_spills_and_whole_sectors(record: Result) -> None:
-    """Reads may be below: an L1 can serve them."""
+def test_measured_bytes_are_predicted_except_spills_and_partial_sectors(record: Result) -> None:
+    """Reads may be below the prediction, since an L1 can serve them."""
     spills = any(launch.local_bytes for launch in record.launches)
     assert spills == (record.target in SPILLING)
     if spills:

@@ -1,4 +1,4 @@
-"""Sweeps: which points run, which run again, and every crash becomes one failed record."""
+"""Sweeps: which points run, which run again, and one failed record for every crash."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAMILY = "IOAWARE_TEST_FAMILY"
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr(sys, "path", [str(HERE), *sys.path])  # a worker finds `targets` where this process would
+    monkeypatch.setattr(sys, "path", [str(HERE), *sys.path])  # workers import `targets` from the path of this process
     monkeypatch.setenv(FAMILY, str(tmp_path))
     return Store(tmp_path / "s.db")
 
@@ -44,7 +44,7 @@ def study_of(*names: str, source: str = "trace", sizes: int = 1) -> Study:
 
 
 def survivors() -> list[int]:
-    """Processes that this test's points started and that still live."""
+    """Return the living processes that this test's points started."""
     wanted = {f"{FAMILY}={os.environ[FAMILY]}".encode(), MARK.encode()}
     found: list[int] = []
     for entry in Path("/proc").iterdir():
@@ -57,13 +57,13 @@ def survivors() -> list[int]:
     return found
 
 
-MISFORTUNES: Mapping[str, tuple[str, str]] = {
+FAILURES: Mapping[str, tuple[str, str]] = {
     "crash": ("exit code 1", "RuntimeError: planted"),
     "leave": ("exit code 0 and no result", ""),
     "system_exit": ("exit code 1", "SystemExit: 0"),
     "segfault": ("killed by SIGSEGV", ""),
     "hang": ("ran into the time limit", ""),
-    "deaf_hang": ("ran into the time limit", ""),
+    "hang_ignoring_sigterm": ("ran into the time limit", ""),
     "flood": ("exit code 3", "the last line"),
     "eat_memory": ("exit code 1", "MemoryError"),
     "out_of_memory": ("killed by SIGKILL (out of memory?)", ""),
@@ -71,24 +71,24 @@ MISFORTUNES: Mapping[str, tuple[str, str]] = {
 }
 
 
-def test_every_misfortune_is_one_failed_record_and_the_rest_complete(store: Store) -> None:
-    study = study_of("ok", *MISFORTUNES, "nap")
+def test_every_failure_is_one_record_and_the_rest_complete(store: Store) -> None:
+    study = study_of("ok", *FAILURES, "nap")
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.monotonic()
     outcome = run_study(study, store, workers=4, timeout_s=3.0, memory_bytes=2**28, entry=STUB)
     took_s = time.monotonic() - start
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
 
-    assert outcome.statuses == {"ok": 2, "failed": len(MISFORTUNES)}
+    assert outcome.statuses == {"ok": 2, "failed": len(FAILURES)}
     results = store.results(study.points)
     assert len(results) == len(study.points)
     for result in results:
         name = result.target.rpartition(":")[2]
-        if name in MISFORTUNES:
-            problem, said = MISFORTUNES[name]
+        if name in FAILURES:
+            problem, text = FAILURES[name]
             assert result.status == "failed"
             assert problem in result.notes[0]
-            assert said in "".join(result.notes[1:])
+            assert text in "".join(result.notes[1:])
             assert sum(map(len, result.notes)) < 5000
         else:
             assert result.status == "ok"
@@ -102,7 +102,7 @@ def test_every_misfortune_is_one_failed_record_and_the_rest_complete(store: Stor
 
 @pytest.mark.parametrize(("status", "again"), [("failed", 1), ("unstable", 1), ("impossible", 1), ("throttled", 0), ("ok", 0)])
 def test_a_retry_runs_points_whose_bytes_do_not_hold(store: Store, status: Status, again: int) -> None:
-    """The bytes of a throttled point do."""
+    """The bytes of a throttled point hold."""
     (point,) = study_of("ok").points
     store.add(point, Result(point.source, point.target, point.params, status=status))
     assert run_study(study_of("ok"), store, entry=STUB).statuses == {}
@@ -112,7 +112,7 @@ def test_a_retry_runs_points_whose_bytes_do_not_hold(store: Store, status: Statu
 
 @pytest.mark.parametrize("name", ["leave_child", "leave_child_apart"])
 def test_a_good_point_leaves_no_process(store: Store, name: str) -> None:
-    """While the sweep goes on, not only at its end."""
+    """While the sweep runs, not only at its end."""
     alive: list[list[int]] = []
 
     def progress(done: int, total: int, point: Point, status: str) -> None:
@@ -128,11 +128,11 @@ def test_a_good_point_leaves_no_process(store: Store, name: str) -> None:
 
 
 def sleepers() -> list[int]:
-    """The `sleep` processes among them."""
+    """Return the surviving `sleep` processes."""
     return [pid for pid in survivors() if Path(f"/proc/{pid}/comm").read_text() == "sleep\n"]
 
 
-def test_a_second_run_asks_nothing_and_a_retry_only_what_failed(store: Store) -> None:
+def test_a_second_run_runs_nothing_and_a_retry_only_failed_points(store: Store) -> None:
     study = study_of("ok", "leave", sizes=2)
     assert run_study(study, store, entry=STUB).statuses == {"ok": 2, "failed": 2}
     assert run_study(study, store, entry=STUB) == Outcome(total=4, already=4, failed_before=2)
@@ -140,7 +140,7 @@ def test_a_second_run_asks_nothing_and_a_retry_only_what_failed(store: Store) ->
     assert (retried.already, retried.statuses) == (2, {"failed": 2})
 
 
-def test_a_point_is_stored_before_another_takes_its_place(store: Store) -> None:
+def test_a_point_is_stored_before_the_next_one_starts(store: Store) -> None:
     study = study_of("ok", sizes=6)
     seen: list[tuple[int, int, str]] = []
 
@@ -157,11 +157,11 @@ def test_a_machine_that_cannot_measure_leaves_those_points_open(store: Store) ->
     study = Study("s", "s", (*study_of("ok", source="measure", sizes=5).points, *study_of("ok", sizes=2).points))
     outcome = run_study(study, store, workers=1, entry="targets:stub_errors")
     assert outcome.unavailable == {"measure": "no counters here\n  Ask for them."}
-    assert outcome.statuses == {"failed": 2}, "a usage error is the point's own; it does not stop its source"
+    assert outcome.statuses == {"failed": 2}, "a usage error fails its point and does not stop the source"
     assert [result.source for result in store.results()] == ["trace", "trace"]
 
 
-def test_predictions_run_here(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_run_in_this_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def run_source(source: Source, target: str, params: Params) -> Result:
         if params["seq_len"] == 2:
             raise ZeroDivisionError("planted")
@@ -189,7 +189,7 @@ def test_ctrl_c_keeps_what_is_finished(store: Store) -> None:
     assert run_study(study, store, entry=STUB).already == 3
 
 
-def test_what_cannot_be_asked(store: Store) -> None:
+def test_impossible_options_are_refused(store: Store) -> None:
     with pytest.raises(UsageError, match=r"has no source 'measure'\n  Its sources: trace"):
         run_study(study_of("ok"), store, sources=["measure"])
     for workers, timeout_s in ((0, 1.0), (1, 0.0), (1, float("nan"))):
@@ -198,7 +198,7 @@ def test_what_cannot_be_asked(store: Store) -> None:
 
 
 def test_two_sweeps_on_one_store_run_every_point_once(tmp_path: Path) -> None:
-    """Both begin at the first point; what the other one works at is waited for, not run again."""
+    """Both begin at the first point. Each waits for points that the other is running."""
     study, log = tmp_path / "s.toml", tmp_path / "log"
     sizes = list(range(1, 31))
     study.write_text(
@@ -214,9 +214,9 @@ def test_two_sweeps_on_one_store_run_every_point_once(tmp_path: Path) -> None:
         )
         for _ in range(2)
     ]
-    said = [sweep.communicate(timeout=60) for sweep in sweeps]
-    assert [(sweep.returncode, error) for sweep, (_, error) in zip(sweeps, said, strict=True)] == [(0, b"")] * 2
-    assert [len(out.splitlines()) for out, _ in said] == [30, 30], "each sees every point end"
+    outputs = [sweep.communicate(timeout=60) for sweep in sweeps]
+    assert [(sweep.returncode, error) for sweep, (_, error) in zip(sweeps, outputs, strict=True)] == [(0, b"")] * 2
+    assert [len(out.splitlines()) for out, _ in outputs] == [30, 30], "each reports the end of every point"
     assert len(log.read_text().splitlines()) == 30
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["log", "s.db", "s.toml"]
 
@@ -235,7 +235,7 @@ def test_a_point_whose_sweep_was_killed_is_run_by_the_other(store: Store, tmp_pa
         began = time.monotonic()
         outcome = run_study(study, store, workers=1, entry=STUB)
     assert outcome.statuses == {"ok": 3}
-    assert time.monotonic() - began >= 0.9, "else it did not wait"
+    assert time.monotonic() - began >= 0.9, "the sweep did not wait"
 
 
 def test_rows_changed_behind_the_store_stop_the_sweep(store: Store) -> None:

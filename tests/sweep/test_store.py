@@ -33,7 +33,7 @@ def a_result(point: Point, status: Status = "ok", read_bytes: int = 64) -> Resul
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """A store of fifty points."""
+    """Return a store of fifty points."""
     path = tmp_path / "filled.db"
     with Store(path) as store:
         for seq_len in range(1, 51):
@@ -41,7 +41,7 @@ def filled(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_saved_is_there(tmp_path: Path) -> None:
+def test_saved_records_are_found(tmp_path: Path) -> None:
     point, other = a_point(), a_point(1024, "trace")
     with Store(tmp_path / "s.db") as store:
         assert store.status(point) is None
@@ -87,7 +87,7 @@ def test_a_better_record_replaces_a_worse_one_only(tmp_path: Path, first: Status
         assert result.requested == Traffic(1, 32)
 
 
-def test_it_is_durable_when_save_returns(tmp_path: Path) -> None:
+def test_records_are_durable_when_save_returns(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         connection = store._connection  # pyright: ignore[reportPrivateUsage]
         modes = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
@@ -95,7 +95,7 @@ def test_it_is_durable_when_save_returns(tmp_path: Path) -> None:
 
 
 def test_eight_writers_lose_nothing(tmp_path: Path) -> None:
-    """They race for the creation too."""
+    """The writers create the store concurrently, too."""
     path = tmp_path / "s.db"
     writers = [
         subprocess.Popen(
@@ -126,7 +126,7 @@ def test_places_where_no_store_can_be(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "pipe"]
 
 
-def test_foreign_files_are_refused_and_left_alone(tmp_path: Path, filled: Path) -> None:
+def test_other_files_are_refused_and_unchanged(tmp_path: Path, filled: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("no database\n" * 50)
     connection = sqlite3.connect(tmp_path / "foreign")
@@ -147,7 +147,7 @@ def test_foreign_files_are_refused_and_left_alone(tmp_path: Path, filled: Path) 
         assert (tmp_path / name).read_bytes() == before
 
 
-def test_a_store_with_more_in_it_is_not_ours(filled: Path) -> None:
+def test_a_store_with_other_objects_is_refused(filled: Path) -> None:
     connection = sqlite3.connect(filled)
     connection.execute("CREATE TRIGGER t AFTER INSERT ON points BEGIN DELETE FROM points; END")
     connection.close()
@@ -177,7 +177,7 @@ def test_damaged_stores_are_refused_or_give_what_was_saved(tmp_path: Path, fille
     assert refused > 100
 
 
-def test_a_flipped_digit_does_not_pass_for_a_number(filled: Path) -> None:
+def test_a_flipped_digit_is_detected(filled: Path) -> None:
     sound = filled.read_bytes()
     filled.write_bytes(sound.replace(b'"read_bytes":64', b'"read_bytes":65', 1))
     with Store(filled) as store, pytest.raises(DataError, match="is not what was saved"):
@@ -188,20 +188,20 @@ def test_a_flipped_digit_does_not_pass_for_a_number(filled: Path) -> None:
     "change", ["status = 'ok'", "record = replace(record, ':64', ':65')", "source = 'trace'", "digest = 'x'"]
 )
 def test_a_row_that_was_changed_has_no_status(tmp_path: Path, change: str) -> None:
-    """By another SQLite client: a sweep that counts points must not take it for done."""
+    """Changed by another SQLite client. A sweep must not count it as done."""
     point = a_point()
     with Store(tmp_path / "s.db") as store:
         store.add(point, a_result(point, "unstable"))
         assert store.status(point) == "unstable"
         with sqlite3.connect(tmp_path / "s.db") as connection:
             connection.execute(f"UPDATE points SET {change}")  # noqa: S608 - of this file
-        for question in (lambda: store.status(point), store.results):
+        for read in (lambda: store.status(point), store.results):
             with pytest.raises(DataError, match="is not what was saved"):
-                question()
+                read()
 
 
-def test_a_record_of_another_point_does_not_pass_for_this_one(tmp_path: Path) -> None:
-    """Also where its digest is right."""
+def test_a_record_of_another_point_is_refused(tmp_path: Path) -> None:
+    """Even with the right digest."""
     point, other = a_point(512), a_point(1024)
     with Store(tmp_path / "s.db") as store:
         store.save(point, encode(a_result(other)))
@@ -209,7 +209,7 @@ def test_a_record_of_another_point_does_not_pass_for_this_one(tmp_path: Path) ->
             store.results()
 
 
-def test_no_space_is_said_and_nothing_saved_is_lost(filled: Path) -> None:
+def test_a_full_disk_is_an_error_and_loses_nothing(filled: Path) -> None:
     point = a_point(9999)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Store(filled) as store:

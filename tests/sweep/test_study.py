@@ -1,4 +1,4 @@
-"""Studies: the points of a TOML file, their order, and the error of an invalid one."""
+"""Studies: the points of a TOML file, their order, and the errors of invalid files."""
 
 from __future__ import annotations
 
@@ -29,21 +29,23 @@ def test_grids_are_cartesian_ordered_and_distinct() -> None:
         params = { seq_len = 512, heads = 4, head_dim = 64, batch = 1 }
     """
     study = parse_study(text, name="s", where="s.toml")
-    asked = [(p.source, p.params["seq_len"], p.params["heads"], p.params["head_dim"], p.params["causal"]) for p in study.points]
+    points = [
+        (p.source, p.params["seq_len"], p.params["heads"], p.params["head_dim"], p.params["causal"]) for p in study.points
+    ]
     grid = [(n, h, d, causal) for n, h in ((512, 4), (1024, 2)) for d in (64, 128) for causal in (False, True)]
-    assert asked == [(source, *values) for source in ("trace", "predict") for values in grid]
+    assert points == [(source, *values) for source in ("trace", "predict") for values in grid]
     assert study.title == "two by two"
     assert study.sources == ("predict", "trace")
 
 
-def test_a_point_is_the_same_however_it_is_written() -> None:
+def test_a_point_has_one_key_however_it_is_written() -> None:
     spelled = make_point("predict", "flash2", {"dtype": "fp16", "seq_len": 1024, "kv_len": None})
     assert spelled.key == make_point("predict", "flash2", {}).key
     assert spelled.key != make_point("trace", "flash2", {}).key
     assert make_point("trace", "flash2", {"heads": 2}).label == "trace flash2 heads=2"
 
 
-def test_an_edited_file_is_a_new_question(tmp_path: Path) -> None:
+def test_a_point_of_an_edited_file_has_another_key(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text("def work(): ...\n")
     before = make_point("trace", f"{kernel}:work", {"n": 3}).key
@@ -59,7 +61,7 @@ def test_shipped_studies_parse(name: str) -> None:
     assert study.title != name
 
 
-def test_the_measured_studies_are_what_the_report_draws() -> None:
+def test_the_measured_studies_cover_the_figures_of_the_report() -> None:
     lengths, blocks = find_study("h200-length").points, find_study("h200-blocks").points
     assert {p.params["seq_len"] for p in lengths} == {2**k for k in range(9, 17)}
     assert {(p.target, p.params["causal"], p.params["head_dim"]) for p in lengths} == {
@@ -126,14 +128,14 @@ def test_every_measured_point_is_predicted_by_the_default_study() -> None:
         ),
     ],
 )
-def test_what_cannot_work_is_named(text: str, said: str) -> None:
+def test_invalid_values_are_named(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_study(text, name="s", where="s.toml")
     assert str(caught.value).startswith(said)
     assert len(str(caught.value)) < 2_000
 
 
-def test_no_such_study(tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_study_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no study 'foward'\n  Did you mean forward\? Studies: forward, h200"):
         find_study("foward")
     with pytest.raises(UsageError, match="cannot be read"):
@@ -148,7 +150,7 @@ def test_no_such_study(tmp_path: Path) -> None:
         find_study(str(tmp_path / "large.toml"))
 
 
-def test_mutilated_studies_raise_only_what_a_user_understands() -> None:
+def test_corrupted_studies_raise_only_ioaware_errors() -> None:
     text = (resources.files("ioaware") / "studies" / "h200-blocks.toml").read_text()
     rng = random.Random(0)
     refused = 0

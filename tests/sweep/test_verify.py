@@ -1,4 +1,4 @@
-"""`verify` end to end: the real kernels satisfy both theorems, and a kernel with one fault planted turns the verdict."""
+"""`verify` end to end: the real kernels satisfy both theorems, and a planted fault fails its part."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ PLANTED = SUPPORT / "sweep/planted.py"
 
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
-    """Everything traced, once for this file."""
-    said: list[tuple[int, int]] = []
-    gathered = gather(every_need(), measurements=(), progress=lambda done, total, _: said.append((done, total)))
+    """Return the traced evidence for all claims, made once for this file."""
+    calls: list[tuple[int, int]] = []
+    gathered = gather(every_need(), measurements=(), progress=lambda done, total, _: calls.append((done, total)))
     total = len(every_need())
-    assert said == [(done, total) for done in range(1, total + 1)]
+    assert calls == [(done, total) for done in range(1, total + 1)]
     return gathered
 
 
 def planted(evidence: Evidence, function: str) -> Evidence:
-    """The evidence with flash2's series in N answered by another kernel."""
+    """Return the evidence with flash2's series in N traced from another kernel."""
     answers = dict(evidence.answers)
     target = load_target(f"{PLANTED}:{function}")
     for need in series("flash2")["N"]:
@@ -42,7 +42,7 @@ def planted(evidence: Evidence, function: str) -> Evidence:
 
 
 def failing(claim: Claim) -> set[str]:
-    """Part and case of everything that fails."""
+    """Return part and case of every failed row."""
     rows = [(row["part"], row["says"]) for row in claim.evidence["parts"] if row["verdict"] == "fails"]
     return {f"{part} {says.split(':')[0]}" for part, says in rows}
 
@@ -69,7 +69,7 @@ def test_another_sound_kernel_changes_nothing(evidence: Evidence):
         ("divides_by_zero", {"a flash2"}, set[str]()),
     ],
 )
-def test_a_planted_fault_is_found_where_it_is(evidence: Evidence, fault: str, in_theorem1: set[str], in_theorem2: set[str]):
+def test_a_planted_fault_fails_exactly_its_part(evidence: Evidence, fault: str, in_theorem1: set[str], in_theorem2: set[str]):
     replaced = planted(evidence, fault)
     for claim, expected in ((theorem1.judge(replaced), in_theorem1), (theorem2.judge(replaced), in_theorem2)):
         assert failing(claim) == expected

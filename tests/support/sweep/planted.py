@@ -1,4 +1,4 @@
-"""FlashAttention-2 on one square head, sound or with one fault planted: what each claim must notice."""
+"""FlashAttention-2 on one square head, sound or with one planted fault that a claim must detect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK = 16
 
 @triton.jit
 def planted_kernel(Q, K, V, O, LSE, S, seq_len, scale, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, FAULT: tl.constexpr):  # noqa: E741
-    """One row block; seq_len is a multiple of the block."""
+    """One row block. seq_len is a multiple of the block."""
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     dims = tl.arange(0, HEAD_DIM)
     q = tl.load(Q + rows[:, None] * HEAD_DIM + dims[None, :])  # [B_r, d]

@@ -1,4 +1,4 @@
-"""A sweep to be killed: `python sweeping.py STUDY STORE WORKERS` prints each point's key when it is durable."""
+"""A sweep to be killed: `python sweeping.py STUDY STORE WORKERS` prints each durable point's key."""
 
 from __future__ import annotations
 

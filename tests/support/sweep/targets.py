@@ -1,4 +1,4 @@
-"""What the sweep tests let worker processes run: well-behaved points and every way of not coming back."""
+"""Points that the sweep tests run in workers: successes, and every way to end without a result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HANG_S = 600
 
 
 def stub(job: dict[str, Any]) -> str:
-    """An entry like `ioaware.sweep.execute:execute`, cheap and deterministic; the target's name chooses a misfortune."""
+    """Fake entry for `ioaware.sweep.execute:execute`, in which the target's name chooses a failure."""
     _, _, name = job["target"].rpartition(":")
     if log := os.environ.get("IOAWARE_TEST_LOG"):
         with Path(log).open("a") as file:
@@ -31,7 +31,7 @@ def stub(job: dict[str, Any]) -> str:
 
 
 def stub_errors(job: dict[str, Any]) -> str:
-    """An entry through the real `execute`, whose source is replaced: errors take the way they take in earnest."""
+    """Run the real `execute` with a replaced source, so that errors take their real path."""
     import ioaware.sweep.execute as module
 
     def refuse(source: str, target: str, params: Any, **options: Any) -> Result:
@@ -42,7 +42,7 @@ def stub_errors(job: dict[str, Any]) -> str:
 
 
 def ok() -> None:
-    """The good point."""
+    """A point that succeeds."""
 
 
 def nap() -> None:
@@ -50,22 +50,22 @@ def nap() -> None:
 
 
 def leave_child() -> None:
-    """A good point that forgets a process of its own."""
+    """A point that succeeds and leaves a child process."""
     subprocess.Popen(["sleep", str(HANG_S)])
 
 
 def leave_child_apart() -> None:
-    """The same, in a session of its own."""
+    """As leave_child, with the child in its own session."""
     subprocess.Popen(["sleep", str(HANG_S)], start_new_session=True)
 
 
 def crash() -> None:
-    print("before the fall")
+    print("before the error")
     raise RuntimeError("planted")
 
 
 def leave() -> None:
-    """Ends well, without a result."""
+    """End with exit code 0 and no result."""
     os._exit(0)
 
 
@@ -82,15 +82,15 @@ def hang() -> None:
         time.sleep(HANG_S)
 
 
-def deaf_hang() -> None:
-    """Ignores SIGTERM, and so does its child in a session of its own."""
+def hang_ignoring_sigterm() -> None:
+    """Ignore SIGTERM, with a child in its own session that hangs too."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     subprocess.Popen(["sleep", str(HANG_S)], start_new_session=True)
     hang()
 
 
 def flood() -> None:
-    """More output than any disk should keep."""
+    """Print more than any disk should store."""
     block = b"x" * 2**20
     for _ in range(64):
         os.write(1, block)
@@ -105,11 +105,11 @@ def eat_memory() -> None:
 
 
 def out_of_memory() -> None:
-    """What the kernel does when memory runs out."""
+    """End as the kernel's OOM killer ends a process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def kill_server() -> None:
-    """Takes the fork server along."""
+    """Kill the fork server."""
     os.kill(os.getppid(), signal.SIGKILL)
     hang()

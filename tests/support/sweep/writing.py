@@ -1,4 +1,4 @@
-"""One of many writers: `python writing.py STORE WRITER SECONDS` prints how many points it saved."""
+"""One of several writers: `python writing.py STORE WRITER SECONDS` prints the number of saved points."""
 
 from __future__ import annotations
 
