@@ -1,0 +1,180 @@
+"""Derive one third-party target at two sizes, each launch counted again by plain interpretation, with the time it takes."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from examine import SCALES, line, told
+
+CHECK = "check: "
+CONFIRMED, WRONG, UNCHECKED = "agrees", "WRONG", "not checked"
+FORMULA, DATA, BOUND, RANDOM, REFUSED, CRASH = "formula", "own data", "no", "random data", "refused", "crash"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRow:
+    """One kernel of one target. Without a kernel the target was refused or crashed: `reason` says why."""
+
+    target: str
+    kernel: str = ""
+    reads: str = ""
+    writes: str = ""
+    conditions: str = ""
+    exact: str = REFUSED
+    """`formula`, `own data` (bytes at the index tensors that the target builds), `random data`, `no`, `refused` or `crash`."""
+    reason: str = ""
+    here: str = ""
+    """What plain interpretation says of the numbers at the target's sizes."""
+    elsewhere: str = ""
+    """The same at other sizes, where the first formulas must give the numbers that a derivation there gives."""
+    sizes: str = ""
+    seconds: float = 0.0
+    """CPU time of deriving the whole target, compilers included and checks left out."""
+
+
+def examined(spec: str) -> list[CheckedRow]:
+    """Derive and check one target, in this process."""
+    from ioaware.errors import IoawareError
+
+    name = Path(spec).name
+    try:
+        first, seconds = _derived(spec, {}, machine_code=True)
+    except IoawareError as error:
+        return [CheckedRow(name, reason=line(str(error)))]
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {line(str(error))}"
+        return [CheckedRow(name, exact=CRASH, reason=text)]
+    sizes, there = _elsewhere(spec, first)
+    rows: dict[str, CheckedRow] = {}
+    for at, (launch, kernel) in enumerate(_kernels(first)):
+        exact, reason = _exactness(launch)
+        row = CheckedRow(
+            name,
+            launch.kernel,
+            told(kernel.read_bytes),
+            told(kernel.write_bytes),
+            " and ".join(launch.conditions),
+            exact,
+            reason,
+            _check(launch),
+            there[at] if at < len(there) else "",
+            sizes,
+            round(seconds, 2),
+        )
+        known = rows.get(launch.kernel)
+        if known is None or _badness(row) > _badness(known):  # of several launches the worst
+            rows[launch.kernel] = row
+    return list(rows.values())
+
+
+def _derived(spec: str, values: Mapping[str, Any], *, machine_code: bool) -> tuple[Any, float]:
+    """Return a checked derivation, and its CPU seconds without the checks."""
+    from ioaware.derivation import check
+    from ioaware.derivation.derive import derive
+    from ioaware.targets.target import load_target
+
+    plain, spent = check.check_launch, [0.0]
+
+    def timed(*args: Any) -> Any:
+        start = _cpu_seconds()
+        try:
+            return plain(*args)
+        finally:
+            spent[0] += _cpu_seconds() - start
+
+    target = load_target(spec)
+    check.check_launch = timed
+    start = _cpu_seconds()
+    try:
+        found = derive(target, target.resolve(values), machine_code=machine_code, check=True)
+    finally:
+        check.check_launch = plain
+    return found, _cpu_seconds() - start - spent[0]
+
+
+def _cpu_seconds() -> float:
+    return sum(os.times()[:4])
+
+
+def _kernels(derived: Any) -> list[tuple[Any, Any]]:
+    return [(launch, kernel) for launch, kernel in zip(derived.launches, derived.kernels, strict=True) if kernel]
+
+
+def _exactness(launch: Any) -> tuple[str, str]:
+    own = next((note for note in launch.notes if note.startswith("bytes for the contents of")), None)
+    notes = [note for note in launch.notes if not note.startswith((CHECK, "autotuned over"))]
+    if launch.exact:
+        return (DATA, line(own)) if own else (FORMULA, "")
+    return (RANDOM if own else BOUND), line(own or (notes[0] if notes else ""))
+
+
+def _check(launch: Any) -> str:
+    note = next((note for note in launch.notes if note.startswith(CHECK)), "").removeprefix(CHECK)
+    if note.startswith("counted again"):
+        return CONFIRMED
+    return line(note)
+
+
+def _badness(row: CheckedRow) -> int:
+    order = (FORMULA, DATA, RANDOM, BOUND)
+    return 10 * (WRONG in row.here + row.elsewhere) + 2 * order.index(row.exact) + (row.here != CONFIRMED)
+
+
+def _elsewhere(spec: str, first: Any) -> tuple[str, list[str]]:
+    """Return other sizes at which the target runs, and for each launch what a derivation there and the formulas say."""
+    from ioaware.errors import IoawareError
+
+    for values in _other_sizes(first):
+        sizes = ", ".join(f"{name}={value}" for name, value in values.items())
+        try:
+            there, _ = _derived(spec, {**first.params, **values}, machine_code=False)
+        except IoawareError:
+            continue
+        names = [launch.kernel for launch, _ in _kernels(first)]
+        if [launch.kernel for launch, _ in _kernels(there)] != names:
+            continue
+        point = {**first.symbols, **values}
+        pairs = zip(_kernels(first), _kernels(there), strict=True)
+        return sizes, [_compared(*one, other, point) for one, (other, _) in pairs]
+    return "", []
+
+
+def _other_sizes(derived: Any) -> Iterator[dict[str, int]]:
+    """Yield sizes at which the formulas hold; where no parameter is symbolic, other sizes of any parameter."""
+    from ioaware.errors import UsageError
+
+    symbols = dict(derived.symbols) or {name: value for name, value in derived.params.items() if type(value) is int}
+    moved = [{name: max(1, value * a // b + c) for name, value in symbols.items()} for a, b, c in SCALES]
+    single = [{name: values[name]} for values in moved for name in symbols]
+    for values in (*moved, *single):
+        changed = {name: value for name, value in values.items() if value != symbols[name]}
+        if not changed:
+            continue
+        if derived.symbols:
+            try:
+                derived.validity.check({**derived.symbols, **changed})
+            except UsageError:
+                continue
+        yield changed
+
+
+def _compared(launch: Any, kernel: Any, other: Any, point: Mapping[str, int]) -> str:
+    """Return what the check at other sizes says, and where the first formulas give other numbers there."""
+    found: list[str] = []
+    if launch.exact and other.exact and other.requested:
+        for name in ("read_bytes", "write_bytes", "atomic_bytes"):
+            count, number = getattr(kernel, name), getattr(other.requested, name)
+            if count.symbols <= point.keys() and number is not None and int(count.evaluate(point)) != number:
+                found.append(f"{name} by the formula {int(count.evaluate(point))}, derived there {number}")
+    return f"{WRONG}: {'; '.join(found)}" if found else _check(other)
+
+
+def counted(rows: Sequence[CheckedRow], *kinds: str) -> int:
+    """Return how many rows are of these kinds."""
+    return sum(row.exact in kinds for row in rows)
