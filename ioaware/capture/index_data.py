@@ -135,6 +135,7 @@ class IndexData(OperatorMode):
         data = {name: self._elements(tensor) for name, tensor in known.items()}
         parameters = [(name, _parameter(name, value)) for name, value in ir.parameters]
         moved = execute(ir.text, parameters, [integer_at(extent, {}) for extent in launch.grid], data)
+        moved.contents = {name: data[name] for name in moved.read_names}
         moved.is_random = any(self._key(known[name]) in self._random for name in moved.read_names)
         return moved
 

@@ -68,6 +68,7 @@ class Moved:
     atomic_bytes: int = 0
     read_sector_bytes: int = 0
     write_sector_bytes: int = 0
+    flops: int = 0
     is_random: bool = False
     """Whether contents that were read were drawn at random."""
     lanes: int = 0
@@ -77,6 +78,8 @@ class Moved:
     """Tensors whose contents were read."""
     written_names: set[str] = field(default_factory=set[str])
     """Tensors that the launch wrote."""
+    contents: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Elements of the storages whose contents were read, by tensor."""
 
 
 def execute(
@@ -226,12 +229,23 @@ class _Run:
             return []
         if rule is not None and len(operation.results) == 1:
             return [rule(self, operation)]
+        if operation.name in ("tt.dot", "tt.dot_scaled"):
+            self._product(operation)
         prefix, _, name = operation.name.partition(".")
         kind = result_types(operation.types)[0]
         values = [self.value(operand) for operand in operation.operands]
         if prefix == "arith" and kind.is_integer and len(values) == 2 and all(is_array(v) for v in values):
             return [binary(name, values[0], values[1], kind.element)]
         return [None] * len(operation.results)
+
+    def _product(self, operation: Operation) -> None:
+        """Count 2 m n k FLOPs for each program; 4-bit operands pack two of k into a byte."""
+        left = re.search(r"tensor<((?:\d+x)+)", operation.types)
+        if left is None:
+            raise UndeterminedError(f"{operation.name} is not understood")
+        packed = 2 if "lhs = e2m1" in operation.text and "lhs_k_pack = false" not in operation.text else 1
+        inner = int(left[1].rstrip("x").rpartition("x")[2]) * packed
+        self.moved.flops += 2 * prod(result_types(operation.types)[0].shape) * inner * int(np.count_nonzero(self.active))
 
     def region(self, operation: Operation, at: int, arguments: Sequence[Value]) -> list[Value]:
         """Run a region of one block; return the values that it passes on."""
@@ -341,7 +355,24 @@ def _for(run: _Run, operation: Operation) -> list[Value]:
     return carried
 
 
+def _is_free(run: _Run, blocks: Sequence[Block]) -> bool:
+    """Return whether nothing in these blocks is counted, so that it does not matter whether they run."""
+    for inner in _operations(blocks):
+        if (
+            inner.name in MEMORY
+            or inner.name.startswith((*UNSUPPORTED, "tt.dot", "scf.while"))
+            or _ASM_MEMORY.search(inner.text)
+        ):
+            return False
+        callee = _CALLEE.match(inner.text.strip()) if inner.name == "tt.call" else None
+        if callee and not all(_is_free(run, region) for region in run.module.functions[callee[1]].regions):
+            return False
+    return True
+
+
 def _if(run: _Run, operation: Operation) -> list[Value]:
+    if not is_array(run.value(operation.operands[0])) and all(_is_free(run, region) for region in operation.regions):
+        return [None] * len(operation.results)
     condition = run.condition(run.value(operation.operands[0]), "a branch")
     results: list[list[Value]] = []
     for at, taken in enumerate((condition, ~condition)):
@@ -353,6 +384,7 @@ def _if(run: _Run, operation: Operation) -> list[Value]:
     return [_merge(condition, then, other) for then, other in zip(*results, strict=True)]
 
 
+_CALLEE = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
 _WHILE = re.compile(r"\((.*?)\) : ", re.DOTALL)
 
 
@@ -376,7 +408,7 @@ def _while(run: _Run, operation: Operation) -> list[Value]:
 
 
 def _call(run: _Run, operation: Operation) -> list[Value]:
-    found = re.match(r"@([\w.$-]+|\"[^\"]*\")", operation.text.strip())
+    found = _CALLEE.match(operation.text.strip())
     if not found or found[1] not in run.module.functions:
         return [None] * len(operation.results)
     arguments = [run.value(name) for name in operation.operands]

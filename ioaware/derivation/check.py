@@ -9,27 +9,21 @@ import numpy as np
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
-from ioaware.analysis.ir import KernelTraffic
-from ioaware.analysis.ir.concrete.interpret import (
-    MAX_STEPS,
-    Descriptor,
-    Opaque,
-    integer_type,
-    interpret,
-    parameters,
-    public_function,
-)
-from ioaware.analysis.ir.concrete.interpret import Value as Plain
+from ioaware.analysis.ir import Count, KernelTraffic
+from ioaware.analysis.ir.concrete.interpret import MAX_STEPS, interpret, public_function
+from ioaware.analysis.ir.concrete.interpreter_state import Descriptor, Opaque, integer_type, parameters
+from ioaware.analysis.ir.concrete.interpreter_state import Value as Plain
 from ioaware.analysis.ir.concrete.tally import Memory, Tally, TooLongError, UndecidedError, UnsupportedOperationError
 from ioaware.analysis.ir.mlir.parser import parse
 from ioaware.analysis.ir.mlir.types import Type
+from ioaware.compilation.ir_execution import Moved
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value
 from ioaware.compilation.triton_ir import first_ir, integer_at
 
 BYTES = ("read_bytes", "write_bytes", "atomic_bytes", "flops")
 SECTORS = ("read_sector_bytes", "write_sector_bytes")
-Contents = Mapping[int, Any]
-"""Known contents of storages, as bytes, by storage number."""
+Contents = Mapping[str, Any]
+"""Elements of the storages whose contents are known, by parameter of the IR."""
 
 
 def interpret_launch(
@@ -45,12 +39,14 @@ def interpret_launch(
     kinds = [kind for _, kind in parameters(function)]
     memory, places = Memory([], []), dict[int, int]()
     given: list[Plain] = []
-    for _, value in ir.parameters:
+    for name, value in ir.parameters:
         tensor = value.base if isinstance(value, DescriptorValue) else value
         if isinstance(tensor, TensorValue) and tensor.storage not in places:
             places[tensor.storage] = len(memory.sizes)
             memory.sizes.append(integer_at(tensor.storage_bytes, values))
-            memory.contents.append((contents or {}).get(tensor.storage))
+            memory.contents.append(None)
+        if isinstance(tensor, TensorValue) and contents and name in contents:
+            memory.contents[places[tensor.storage]] = contents[name].copy().view(np.uint8)
         given += _given(value, kinds[len(given) :], places, values)
     return interpret(ir.text, given, [integer_at(size, values) for size in launch.grid], memory, max_steps)
 
@@ -70,33 +66,47 @@ def _given(value: Value, kinds: list[Type], places: Mapping[int, int], values: M
             *(np.asarray(size).astype(integer_type(kind) or np.int64) for kind, size in behind),
         ]
     if isinstance(value, TensorValue):
-        return [np.asarray(Memory.start(places[value.storage]) + number(value.offset) * value.itemsize, np.int64)]
+        is_empty = any(number(size) == 0 for size in value.shape)  # whose address is null
+        start = Memory.start(places[value.storage]) + number(value.offset) * value.itemsize
+        return [np.asarray(0 if is_empty else start, np.int64)]
     kind = integer_type(kinds[0])
     return [Opaque(()) if kind is None else np.asarray(number(value)).astype(kind)]
 
 
-def difference(kernel: KernelTraffic, tally: Tally, values: Mapping[str, int]) -> str:
-    """Return how formulas that are exact differ from a plain interpretation at these values; empty for not at all."""
+def difference(counted: KernelTraffic | Moved, tally: Tally, values: Mapping[str, int]) -> str:
+    """Return how exact numbers differ from a plain interpretation at these values; empty for not at all."""
+    with_sectors = counted.has_sectors if isinstance(counted, Moved) else counted.sectors_exact
     found: list[str] = []
-    for name in (*BYTES, *(SECTORS if kernel.sectors_exact else ())):
-        count = getattr(kernel, name)
-        if count is not None and count.symbols <= values.keys() and int(count.evaluate(values)) != getattr(tally, name):
-            found.append(f"{name} is {int(count.evaluate(values))}, and {getattr(tally, name)} by plain interpretation")
+    for name in (*BYTES, *(SECTORS if with_sectors and tally.sectors_known else ())):
+        count: Count | int | None = getattr(counted, name)
+        if isinstance(count, Count):
+            count = int(count.evaluate(values)) if count.symbols <= values.keys() else None
+        if count is not None and count != getattr(tally, name):
+            found.append(f"{name} is {count}, and {getattr(tally, name)} by plain interpretation")
     return "; ".join(found)
 
 
 def check_launch(
-    launch: CapturedLaunch, kernel: KernelTraffic, values: Mapping[str, int], gpu: GPUTarget
+    launch: CapturedLaunch,
+    counted: KernelTraffic | Moved,
+    values: Mapping[str, int],
+    gpu: GPUTarget,
+    contents: Contents | None = None,
 ) -> tuple[bool | None, str]:
-    """Return whether a launch's numbers are confirmed, None where they cannot be checked, and why not."""
+    """Return whether a launch's numbers are confirmed, None where they cannot be checked, and why not.
+
+    They are those of formulas, or those at the `contents` of index tensors that host code built.
+    """
     try:
-        tally = interpret_launch(launch, values, gpu)
+        tally = interpret_launch(launch, values, gpu, contents)
     except UndecidedError as error:
         return None, f"data decide {error}"
     except TooLongError:
         return None, "it has too many programs to go through"
     except UnsupportedOperationError as error:
         return None, f"plain interpretation has no rule for {error}"
-    wrong = difference(kernel, tally, values)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        return None, f"plain interpretation does not understand its IR ({type(error).__name__})"
+    wrong = difference(counted, tally, values)
     beyond = [f"{line} reaches beyond its tensor with {lanes} elements" for line, lanes in tally.beyond.items()]
     return not wrong, "; ".join((*([wrong] if wrong else []), *beyond))

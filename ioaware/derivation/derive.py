@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -172,7 +173,10 @@ def derive(
         captured, parts = _derive_launches(target, values, gpu, autotune or {}, refused, machine_code, data or {})
     if check:
         point = {**captured.values, **(data or {})}
-        parts = [_checked(part, event, point, gpu) for part, event in zip(parts, captured.events, strict=True)]
+        numbers = itertools.count()
+        moved = [captured.moved.get(next(numbers)) if isinstance(event, CapturedLaunch) else None for event in captured.events]
+        triples = zip(parts, captured.events, moved, strict=True)
+        parts = [_checked(part, event, at_data, point, gpu) for part, event, at_data in triples]
     if counters:
         parts = [_with_counters(part, event, captured, gpu) for part, event in zip(parts, captured.events, strict=True)]
     return _assemble(target, values, gpu, data, captured, parts)
@@ -273,6 +277,8 @@ class _Part:
     failure: str | None = None
     """Why the GPU cannot launch it."""
     holds: tuple[Condition, ...] = ()
+    moved: Moved | None = None
+    """Bytes at the index tensors that host code built, where the formulas depend on data."""
 
 
 def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamFacts, values: Mapping[str, int]) -> _Part:
@@ -333,7 +339,9 @@ def _at_index_data(part: _Part, moved: Moved | str | None) -> _Part:
     )
     note = f"bytes for the contents of {', '.join(sorted(moved.read_names)) or 'the tensors'} that the function built"
     note += ", drawn at random here and differently elsewhere" if moved.is_random else ""
-    return replace(part, launch=replace(launch, requested=requested, exact=not moved.is_random, notes=(*launch.notes, note)))
+    notes, exact = (*launch.notes, note), not moved.is_random
+    at_data = replace(launch, requested=requested, flops=moved.flops, exact=exact, notes=notes)
+    return replace(part, launch=at_data, moved=moved)
 
 
 def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode, gpu: GPUTarget) -> list[_Part]:
@@ -351,13 +359,14 @@ def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode
     return with_them
 
 
-def _checked(part: _Part, event: Event, values: Mapping[str, int], gpu: GPUTarget) -> _Part:
+def _checked(part: _Part, event: Event, moved: Moved | str | None, values: Mapping[str, int], gpu: GPUTarget) -> _Part:
     """Return the launch with what a plain interpretation says of it; where that counts otherwise it is not exact."""
     from ioaware.derivation.check import check_launch
 
     if isinstance(event, CapturedOperator) or part.traffic is None or not part.launch.exact:
         return part
-    confirmed, why = check_launch(event, part.traffic, values, gpu)
+    contents = moved.contents if isinstance(moved, Moved) else None
+    confirmed, why = check_launch(event, part.moved or part.traffic, values, gpu, contents)
     said = {True: "counted again by plain interpretation", False: "WRONG", None: "not checked"}[confirmed]
     note = f"check: {said}{': ' + why if why else ''}"
     return replace(part, launch=replace(part.launch, exact=confirmed is not False, notes=(note, *part.launch.notes)))

@@ -171,16 +171,17 @@ class _Generator(torch.Generator):
 class _DefaultGenerator(_Generator):
     """The GPU's default generator, whose state is that of Philox: seed and offset, two 64-bit integers as 16 bytes."""
 
-    _philox = (0, 0)
+    _state: torch.Tensor | None = None
 
     def get_state(self) -> torch.Tensor:
         """Return the 16 bytes of seed and offset."""
-        return torch.tensor(self._philox, dtype=torch.int64, device=CPU).view(torch.uint8)
+        if self._state is None:
+            return torch.tensor((0, 0), dtype=torch.int64, device=CPU).view(torch.uint8)
+        return self._state.clone()
 
     def set_state(self, new_state: torch.Tensor) -> torch.Generator:
-        """Set seed and offset."""
-        values: Any = new_state.view(torch.int64)
-        self._philox = (int(values[0]), int(values[1]))
+        """Set seed and offset; their values are not read, since a derivation has none."""
+        self._state = new_state.clone()
         return self
 
 

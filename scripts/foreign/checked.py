@@ -139,7 +139,7 @@ def _elsewhere(spec: str, first: Any) -> tuple[str, list[str]]:
         names = [launch.kernel for launch, _ in _kernels(first)]
         if [launch.kernel for launch, _ in _kernels(there)] != names:
             continue
-        point = {**first.symbols, **values}
+        point = {**first.symbols, **values} if first.symbols else {}  # formulas of specialised sizes hold at them alone
         pairs = zip(_kernels(first), _kernels(there), strict=True)
         return sizes, [_compared(*one, other, point) for one, (other, _) in pairs]
     return "", []
@@ -167,7 +167,7 @@ def _other_sizes(derived: Any) -> Iterator[dict[str, int]]:
 def _compared(launch: Any, kernel: Any, other: Any, point: Mapping[str, int]) -> str:
     """Return what the check at other sizes says, and where the first formulas give other numbers there."""
     found: list[str] = []
-    if launch.exact and other.exact and other.requested:
+    if launch.exact and other.exact and other.requested and point:
         for name in ("read_bytes", "write_bytes", "atomic_bytes"):
             count, number = getattr(kernel, name), getattr(other.requested, name)
             if count.symbols <= point.keys() and number is not None and int(count.evaluate(point)) != number:

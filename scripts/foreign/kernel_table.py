@@ -2,8 +2,9 @@
 
     python scripts/foreign/kernel_table.py --keep FILE -o docs/results/kernel-coverage.md
 
-`FOREIGN_<NAME>` names the checkout of a library; one without is left out. What was found is kept in FILE, target by target, and
-a second call does only what is missing in it. `--only WORD` takes the targets whose name contains the word, anew, and no others.
+`FOREIGN_<NAME>` names the checkout of a library; one without is left out. What was found is kept in FILE, target by target,
+and a second call does only what is missing in it. `--only WORD` takes the targets whose name contains the word, anew, and no
+others.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Kept = dict[str, list[CheckedRow]]
 
 def _child(spec: str, answer: str) -> None:
     """Derive and check in a new process; its output goes to a file beside the answer."""
-    with open(f"{answer}.log", "w", encoding="utf-8") as log:
+    with Path(f"{answer}.log").open("w", encoding="utf-8") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
         Path(answer).write_text(json.dumps([asdict(row) for row in examined(spec)]), encoding="utf-8")
@@ -127,9 +128,9 @@ def summary(rows: Iterable[CheckedRow], libraries: int) -> str:
     return "\n".join(
         [
             f"- {len(kernels)} kernels of {len(targets)} targets of {libraries} libraries.",
-            f"- Exact: {exact} ({exact / len(kernels):.1%}): {counted(kernels, FORMULA)} by a formula, {counted(kernels, DATA)} "
-            f"at the target's own data. {counted(kernels, RANDOM)} more have numbers for data drawn at random, and "
-            f"{counted(kernels, BOUND)} depend on data that a kernel computes or on an operation without a rule.",
+            f"- Exact: {exact} ({exact / len(kernels):.1%}): {counted(kernels, FORMULA)} by a formula, "
+            f"{counted(kernels, DATA)} at the target's own data. {counted(kernels, RANDOM)} more have numbers for random data, "
+            f"and {counted(kernels, BOUND)} depend on data that a kernel computes or on an operation without a rule.",
             f"- Plain interpretation agrees at the target's sizes for {len(confirmed)}, at both sizes for {len(both)}. "
             f"It differs for {len(wrong)}: each is reported as not exact.",
             f"- Refused: {counted(rows, REFUSED)} targets. Crashes and targets over {TIMEOUT_S} s: {counted(rows, CRASH)}.",

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
 
 from ioaware.analysis.ir import Count
+from ioaware.capture.capture import DEFAULT_GPU, capture
 from ioaware.derivation import derive as module
+from ioaware.derivation.check import interpret_launch
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
 
@@ -43,6 +46,57 @@ def gathered(n: int = 100, device: str = "cuda") -> torch.Tensor:
     return out
 
 
+@triton.jit
+def paged(x, table, lengths, out, B: tl.constexpr):
+    request = tl.program_id(0)
+    total = tl.zeros((B,), tl.float32)
+    for page in range(tl.load(lengths + request)):
+        total += tl.load(x + tl.load(table + 8 * request + page) * B + tl.arange(0, B))
+    tl.store(out + request * B + tl.arange(0, B), total)
+
+
+@triton.jit
+def rows_of_descriptor(x, index, out, rows, R: tl.constexpr, C: tl.constexpr):
+    matrix = tl.make_tensor_descriptor(x, [rows, 40], [40, 1], [1, C])
+    taken = matrix.gather(tl.load(index + tl.arange(0, R)), 16)
+    tl.store(out + tl.arange(0, R)[:, None] * C + tl.arange(0, C)[None, :], taken)
+
+
+@triton.jit
+def products_by_flag(x, flags, out, B: tl.constexpr):
+    lanes = tl.arange(0, B)[:, None] * B + tl.arange(0, B)[None, :]
+    matrix = tl.load(x + lanes)
+    if tl.load(flags + tl.program_id(0)) > 0:
+        matrix = tl.dot(matrix, matrix)
+    if tl.sum(matrix) > 0:
+        matrix = matrix * 2
+    tl.store(out + tl.program_id(0) * B * B + lanes, matrix)
+
+
+def pages(requests: int = 4, device: str = "cuda") -> torch.Tensor:
+    """Reads 1, 2, ... pages of 32 numbers."""
+    table = torch.arange(8 * requests, dtype=torch.int32, device=device)
+    lengths = torch.arange(requests, dtype=torch.int32, device=device) + 1
+    x, out = torch.empty(64, 32, device=device), torch.empty(requests, 32, device=device)
+    paged[(requests,)](x, table, lengths, out, B=32)
+    return out
+
+
+def some_rows(rows: int = 20, device: str = "cuda") -> torch.Tensor:
+    """Gathers 32 rows, 20 of which exist, of columns 16 to 47, of which 24 exist."""
+    x, out = torch.empty(rows, 40, device=device), torch.empty(32, 32, device=device)
+    rows_of_descriptor[(1,)](x, torch.arange(32, dtype=torch.int32, device=device), out, rows, R=32, C=32)
+    return out
+
+
+def flagged(known: bool = True, device: str = "cuda") -> torch.Tensor:
+    """Multiplies in two of four programs; what follows from floating-point numbers is not counted."""
+    x, out = torch.empty(32, 32, device=device), torch.empty(4, 32, 32, device=device)
+    flags = torch.arange(4, dtype=torch.int32, device=device) % 2
+    products_by_flag[(4,)](x, flags if known else torch.empty_like(flags), out, B=32)
+    return out
+
+
 def notes(host: object, **params: int) -> tuple[bool, list[str]]:
     result = derive(load_target(host), params, machine_code=False, check=True)  # type: ignore[arg-type]
     (launch,) = (launch for launch in result.launches if launch.origin == "triton")
@@ -53,10 +107,48 @@ def test_a_right_formula_is_confirmed() -> None:
     assert notes(double, n=77) == (True, ["check: counted again by plain interpretation"])
 
 
-def test_data_dependent_kernels_are_not_checked() -> None:
-    exact, (note,) = notes(gathered)
+def test_bytes_at_unknown_addresses_are_counted() -> None:
+    assert notes(gathered) == (True, ["check: counted again by plain interpretation"])
+
+
+def test_what_data_decide_is_not_checked() -> None:
+    exact, (note,) = notes(flagged, known=False)
     assert exact
-    assert note.startswith("check: not checked: data decide tt.load at")
+    assert note.startswith("check: not checked: data decide scf.if at")
+
+
+@pytest.mark.parametrize("host", [pages, flagged])
+def test_the_data_of_the_target_are_used(host: object) -> None:
+    assert notes(host) == (True, ["check: counted again by plain interpretation"])
+
+
+def test_bytes_at_the_data_of_the_target_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = module._at_index_data
+
+    def wrong(part: Any, moved: Any) -> Any:
+        return right(part, replace(moved, read_bytes=moved.read_bytes + 4))
+
+    monkeypatch.setattr(module, "_at_index_data", wrong)
+    exact, (note,) = notes(pages)
+    assert not exact
+    assert note.startswith("check: WRONG: read_bytes is ")
+
+
+def test_gathered_rows_inside_the_tensor_are_counted() -> None:
+    target = load_target(some_rows)
+    (launch,) = capture(target, {"rows": 20}).launches
+    contents = {"index": np.arange(32, dtype=np.int32)}
+    tally = interpret_launch(launch, {"rows": 20}, DEFAULT_GPU, contents)
+    assert tally.read_bytes == 4 * 32 + 4 * 20 * 24
+    assert tally.write_bytes == 4 * 32 * 32
+
+
+def test_gluon_kernels_are_counted_again() -> None:
+    pytest.importorskip("triton.experimental.gluon", reason="the kernels are written in Gluon")
+    target = load_target("ioaware.kernels.attention.targets:hopper")
+    result = derive(target, target.resolve({"heads": 2, "seq_len": 129, "causal": True}), machine_code=False, check=True)
+    (launch,) = (launch for launch in result.launches if launch.origin == "triton")
+    assert launch.notes[0] == "check: counted again by plain interpretation"
 
 
 def test_a_wrong_formula_is_found_and_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:

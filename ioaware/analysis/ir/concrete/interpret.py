@@ -9,40 +9,20 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from ioaware.analysis.ir.concrete import gluon_ops
+from ioaware.analysis.ir.concrete.descriptor_ops import counting, descriptor_block, descriptor_rows, make_descriptor
 from ioaware.analysis.ir.concrete.integers import BINARY, COMPARISONS, cast
-from ioaware.analysis.ir.concrete.tally import Array, Memory, Tally, TooLongError, UndecidedError, UnsupportedOperationError
-from ioaware.analysis.ir.mlir.locations import frames
-from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, arguments, parse, split_top
+from ioaware.analysis.ir.concrete.interpreter_state import Handler, Opaque, Run, Value, integer_type
+from ioaware.analysis.ir.concrete.tally import Array, Memory, Tally, UndecidedError, UnsupportedOperationError
+from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, parse, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 
 MAX_STEPS = 400_000
 """Operations of one launch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opaque:
-    """A value that is not computed: a float, or an integer made of one."""
-
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Descriptor:
-    """A tensor descriptor: base address, shape and strides in elements, and its block."""
-
-    base: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    block: Type
-
-
-Value: TypeAlias = "Array | Opaque | Descriptor"
 
 
 def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Memory, max_steps: int = MAX_STEPS) -> Tally:
@@ -53,7 +33,7 @@ def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Me
     module = parse(text)
     name, _ = public_function(module)
     sizes = (*grid, 1, 1, 1)[:3]
-    run = _Run(module, memory, sizes, max_steps)
+    run = Run(module, memory, sizes, max_steps, HANDLERS)
     with np.errstate(all="ignore"):
         for program in itertools.product(*map(range, sizes)):
             run.program = program
@@ -66,121 +46,7 @@ def public_function(module: Module) -> tuple[str, Operation]:
     return next((n, f) for n, f in module.functions.items() if "private" not in f.text.split("@")[0])
 
 
-def integer_type(kind: Type) -> np.dtype[Any] | None:
-    """Return numpy's type of an integer or pointer; None for floats."""
-    if kind.is_pointer or kind.element == "index":
-        return np.dtype(np.int64)
-    if kind.element == "i1":
-        return np.dtype(bool)
-    return np.dtype(f"i{kind.element_bytes}") if kind.is_integer else None
-
-
-@dataclass
-class _Run:
-    module: Module
-    memory: Memory
-    grid: Sequence[int]
-    left: int
-    program: tuple[int, ...] = (0, 0, 0)
-    tally: Tally = field(default_factory=Tally)
-    values: dict[str, Value] = field(default_factory=dict[str, Value])
-
-    def call(self, name: str, given: Sequence[Value]) -> list[Value]:
-        function = self.module.functions[name]
-        outer, self.values = self.values, dict(zip((name for name, _ in parameters(function)), given, strict=True))
-        try:
-            return self.blocks(function.regions[0])
-        finally:
-            self.values = outer
-
-    def blocks(self, blocks: Sequence[Block]) -> list[Value]:
-        labels = {block.label: block for block in blocks}
-        block = blocks[0]
-        while True:
-            jump = None
-            for operation in block.operations:
-                self.left -= 1
-                if self.left < 0:
-                    raise TooLongError
-                if operation.name in ("cf.br", "cf.cond_br"):
-                    jump = self.jump(operation)
-                    break
-                if operation.name in TERMINATORS:
-                    return [self.value(name) for name in operation.operands]
-                self.step(operation)
-            if jump is None:
-                return []
-            label, passed = jump
-            block = labels[label]
-            self.values.update(zip((name for name, _ in block.arguments), passed, strict=True))
-
-    def jump(self, operation: Operation) -> tuple[str, list[Value]]:
-        edges = [operation.head]
-        if operation.name == "cf.cond_br":
-            truth, *edges = split_top(operation.text)
-            edges = [edges[0] if self.integer(truth, operation) else edges[1]]
-        label, _, rest = edges[0].strip().lstrip("^").partition("(")
-        names = [part.strip() for part in rest.split(":")[0].split(",") if part.strip().startswith("%")]
-        return label.strip(), [self.value(name) for name in names]
-
-    def step(self, operation: Operation) -> None:
-        handler = HANDLERS.get(operation.name) or HANDLERS.get(operation.name.partition(".")[0] + ".")
-        if handler is None:
-            raise UnsupportedOperationError(operation.name)
-        handler(self, operation)
-
-    def value(self, name: str) -> Value:
-        return self.values[name] if name in self.values else self.values[f"{name}#0"]
-
-    def operands(self, operation: Operation) -> list[Value]:
-        return [self.value(name) for name in operation.operands]
-
-    def array(self, value: Value, operation: Operation) -> Array:
-        if not isinstance(value, np.ndarray):
-            raise UndecidedError(self.line(operation))
-        return value
-
-    def integer(self, name: str, operation: Operation) -> int:
-        return int(self.array(self.value(name), operation))
-
-    def line(self, operation: Operation) -> str:
-        found = frames(operation.location, self.module.aliases)
-        return f"{operation.name} at {found[0] if found else 'an unnamed line'}"
-
-    def set(self, operation: Operation, *values: Value) -> None:
-        whole = (np.asarray(value) if isinstance(value, np.generic) else value for value in values)
-        self.values.update(zip(operation.results, whole, strict=True))
-
-    def opaque(self, operation: Operation) -> None:
-        kinds = result_types(operation.types)
-        self.set(operation, *(Opaque(kind.shape) for kind in kinds[: len(operation.results)]))
-
-    def access(self, kind: str, addresses: Array, mask: Array, width: int, operation: Operation) -> None:
-        self.tally.add(kind, addresses, mask, width)
-        outside = self.memory.outside(addresses[mask], width)
-        if outside:
-            line = self.line(operation)
-            self.tally.beyond[line] = self.tally.beyond.get(line, 0) + outside
-
-
-TERMINATORS = ("scf.yield", "scf.condition", "tt.return", "tt.reduce.return", "tt.scan.return")
-Handler: TypeAlias = Callable[[_Run, Operation], None]
-
-
-def parameters(function: Operation) -> list[tuple[str, Type]]:
-    """Return names and types of a function's parameters."""
-    text = function.text
-    found = re.search(r"@([\w.$-]+|\"[^\"]*\")", text)
-    start = text.index("(", found.end() if found else 0)
-    depth = 0
-    for end in range(start, len(text)):
-        depth += (text[end] == "(") - (text[end] == ")")
-        if depth == 0:
-            return [(name, parse_type(kind)) for name, kind in arguments(text[start + 1 : end])]
-    return []
-
-
-def _constant(run: _Run, operation: Operation) -> None:
+def _constant(run: Run, operation: Operation) -> None:
     text = operation.head.split("{")[0].strip() if not operation.types else operation.head
     kind = parse_type(operation.types) if operation.types else Type((), "i1")
     number = integer_type(kind)
@@ -192,7 +58,7 @@ def _constant(run: _Run, operation: Operation) -> None:
     run.set(operation, np.full(kind.shape, int(literal[1]) if value is None else value).astype(number))
 
 
-def _arith(run: _Run, operation: Operation) -> None:
+def _arith(run: Run, operation: Operation) -> None:
     kind = result_types(operation.types)[0]
     number, operands, name = integer_type(kind), run.operands(operation), operation.name.split(".")[1]
     known = [value for value in operands if isinstance(value, np.ndarray)]
@@ -208,18 +74,18 @@ def _arith(run: _Run, operation: Operation) -> None:
         raise UnsupportedOperationError(operation.name)
 
 
-def _compare(run: _Run, operation: Operation) -> None:
+def _compare(run: Run, operation: Operation) -> None:
     a, b = run.operands(operation)
     known = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
     rule = COMPARISONS[operation.head.split(",")[0].strip()]
     run.set(operation, rule(a, b) if known else Opaque(getattr(a, "shape", ())))  # type: ignore[arg-type]
 
 
-def _compare_floats(run: _Run, operation: Operation) -> None:
+def _compare_floats(run: Run, operation: Operation) -> None:
     run.set(operation, Opaque(getattr(run.operands(operation)[0], "shape", ())))
 
 
-def _select(run: _Run, operation: Operation) -> None:
+def _select(run: Run, operation: Operation) -> None:
     condition, then, other = run.operands(operation)
     if isinstance(condition, np.ndarray) and condition.ndim == 0:
         run.set(operation, then if condition else other)
@@ -235,7 +101,7 @@ def _attribute(operation: Operation, name: str) -> int:
 
 
 def _reshaped(change: Callable[[Array, Operation, Type], Array]) -> Handler:
-    def run_it(run: _Run, operation: Operation) -> None:
+    def run_it(run: Run, operation: Operation) -> None:
         (value,), kind = run.operands(operation), result_types(operation.types)[0]
         run.set(operation, change(value, operation, kind) if isinstance(value, np.ndarray) else Opaque(kind.shape))
 
@@ -247,33 +113,33 @@ def _order(operation: Operation) -> list[int]:
     return [int(text) for text in found[1].split(",")] if found else []
 
 
-def _join(run: _Run, operation: Operation) -> None:
+def _join(run: Run, operation: Operation) -> None:
     a, b = run.operands(operation)
     known = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
     run.set(operation, np.stack((a, b), -1) if known else Opaque(result_types(operation.types)[0].shape))  # type: ignore[arg-type]
 
 
-def _split(run: _Run, operation: Operation) -> None:
+def _split(run: Run, operation: Operation) -> None:
     (value,) = run.operands(operation)
     shape = getattr(value, "shape", ())[:-1]
     halves = (value[..., 0], value[..., 1]) if isinstance(value, np.ndarray) else (Opaque(shape), Opaque(shape))
     run.set(operation, *halves)
 
 
-def _cat(run: _Run, operation: Operation) -> None:
+def _cat(run: Run, operation: Operation) -> None:
     a, b = run.operands(operation)
     known = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
     run.set(operation, np.concatenate((a, b)) if known else Opaque(result_types(operation.types)[0].shape))  # type: ignore[arg-type]
 
 
-def _addptr(run: _Run, operation: Operation) -> None:
+def _addptr(run: Run, operation: Operation) -> None:
     pointer, offset = run.operands(operation)
     kind = result_types(split_top(operation.types)[0])[0]
     known = isinstance(pointer, np.ndarray) and isinstance(offset, np.ndarray)
     run.set(operation, pointer + offset.astype(np.int64) * kind.element_bytes if known else Opaque(kind.shape))  # type: ignore[operator, union-attr]
 
 
-def _high_product(run: _Run, operation: Operation) -> None:
+def _high_product(run: Run, operation: Operation) -> None:
     a, b = (run.array(value, operation) for value in run.operands(operation))
     if a.dtype.itemsize != 4:
         raise UnsupportedOperationError(operation.name)
@@ -281,21 +147,28 @@ def _high_product(run: _Run, operation: Operation) -> None:
     run.set(operation, (wide >> np.uint64(32)).astype(np.uint32).view(np.int32))
 
 
-def _load(run: _Run, operation: Operation) -> None:
+def _load(run: Run, operation: Operation) -> None:
     pointer, *rest = run.operands(operation)
-    addresses = run.array(pointer, operation)
-    mask = np.broadcast_to(run.array(rest[0], operation) if rest else np.array(True), addresses.shape)
-    kind = _pointee(operation)
-    run.access("read", addresses, mask, kind.element_bytes, operation)
+    mask, kind = _mask(run, operation, rest[:1]), _pointee(operation)
+    if not isinstance(pointer, np.ndarray):
+        run.access_somewhere("read", mask, kind.element_bytes)
+        run.opaque(operation)
+        return
+    run.access("read", pointer, mask, kind.element_bytes, operation)
     number = integer_type(kind)
-    found = None if number is None else run.memory.load(addresses, mask, number)
+    found = None if number is None else run.memory.load(pointer, mask, number)
     if found is None:
-        run.set(operation, Opaque(addresses.shape))
+        run.set(operation, Opaque(pointer.shape))
     elif len(rest) > 1:
         other = rest[1]
-        run.set(operation, np.where(mask, found, other) if isinstance(other, np.ndarray) else Opaque(addresses.shape))
+        run.set(operation, np.where(mask, found, other) if isinstance(other, np.ndarray) else Opaque(pointer.shape))
     else:
         run.set(operation, found)
+
+
+def _mask(run: Run, operation: Operation, given: Sequence[Value]) -> Array:
+    """Return the active lanes of an access through pointers."""
+    return np.broadcast_to(run.array(given[0], operation) if given else np.array(True), _pointee(operation).shape)
 
 
 def _pointee(operation: Operation) -> Type:
@@ -303,15 +176,16 @@ def _pointee(operation: Operation) -> Type:
     return Type(kind.shape, kind.pointee)
 
 
-def _store(run: _Run, operation: Operation) -> None:
+def _store(run: Run, operation: Operation) -> None:
     pointer, value, *rest = run.operands(operation)
-    addresses = run.array(pointer, operation)
-    mask = np.broadcast_to(run.array(rest[0], operation) if rest else np.array(True), addresses.shape)
-    kind = _pointee(operation)
-    run.access("write", addresses, mask, kind.element_bytes, operation)
+    mask, kind = _mask(run, operation, rest[:1]), _pointee(operation)
+    if not isinstance(pointer, np.ndarray):
+        run.access_somewhere("write", mask, kind.element_bytes)
+        return
+    run.access("write", pointer, mask, kind.element_bytes, operation)
     number = integer_type(kind)
-    if number is not None:
-        run.memory.store(addresses, mask, value.astype(number) if isinstance(value, np.ndarray) else None, number)
+    known = number is not None and isinstance(value, np.ndarray)
+    run.memory.store(pointer, mask, value.astype(number) if known else None, number)  # type: ignore[union-attr]
 
 
 UPDATES: Mapping[str, Callable[[int, int], int]] = {
@@ -320,16 +194,19 @@ UPDATES: Mapping[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-def _atomic(run: _Run, operation: Operation) -> None:
+def _atomic(run: Run, operation: Operation) -> None:
     pointer, *rest = run.operands(operation)
-    addresses = run.array(pointer, operation)
     masked = [value for value in rest[1:] if isinstance(value, np.ndarray) and value.dtype == bool]
-    undecided = len(rest) > 1 and not masked
-    if undecided:
+    if len(rest) > 1 and not masked:
         raise UndecidedError(run.line(operation))
-    mask = np.broadcast_to(masked[-1] if masked else np.array(True), addresses.shape)
-    kinds = re.findall(r"!tt\.ptr<(\w+)", operation.types)
-    kind = Type(addresses.shape, kinds[0])
+    shape: tuple[int, ...] = getattr(pointer, "shape", ())
+    mask = np.broadcast_to(masked[-1] if masked else np.array(True), shape)
+    kind = Type(shape, re.findall(r"!tt\.ptr<(\w+)", operation.types)[0])
+    if not isinstance(pointer, np.ndarray):
+        run.access_somewhere("atomic", mask, kind.element_bytes)
+        run.set(operation, *[Opaque(shape)][: len(operation.results)])
+        return
+    addresses = pointer
     run.access("atomic", addresses, mask, kind.element_bytes, operation)
     number, how = integer_type(kind), re.match(r"\s*(\w+)", operation.text)
     update = UPDATES.get(how[1]) if how else None
@@ -338,7 +215,7 @@ def _atomic(run: _Run, operation: Operation) -> None:
     for place in map(tuple, np.argwhere(mask)):
         before = None if number is None else run.memory.load(addresses[place][None], np.array([True]), number)
         if number is None or old is None or before is None or update is None or not isinstance(value, np.ndarray):
-            run.memory.forget(int(addresses[place]))
+            run.memory.forget(addresses[mask])
             old = None
             break
         old[place] = before[0]
@@ -348,7 +225,7 @@ def _atomic(run: _Run, operation: Operation) -> None:
         run.set(operation, Opaque(addresses.shape) if old is None else old)
 
 
-def _compare_and_swap(run: _Run, operation: Operation) -> None:
+def _compare_and_swap(run: Run, operation: Operation) -> None:
     pointer, expected, new = run.operands(operation)
     addresses = run.array(pointer, operation)
     kind = Type(addresses.shape, re.findall(r"!tt\.ptr<(\w+)", operation.types)[0])
@@ -363,36 +240,7 @@ def _compare_and_swap(run: _Run, operation: Operation) -> None:
     run.set(operation, found)
 
 
-def _make_descriptor(run: _Run, operation: Operation) -> None:
-    pointer, shape, strides = split_top(operation.head)[:3]
-    sizes, steps = (
-        tuple(run.integer(name, operation) for name in re.findall(r"%[\w.$#-]+", text)) for text in (shape, strides)
-    )
-    block = parse_type(split_top(operation.types)[-1].removeprefix("!tt.tensordesc"))
-    run.set(operation, Descriptor(run.integer(pointer, operation), sizes, steps, block))
-
-
-def _descriptor(kind: str) -> Handler:
-    def run_it(run: _Run, operation: Operation) -> None:
-        found = re.search(r"(%[\w.$#-]+)\[(.*?)\]", operation.head)
-        descriptor = run.value(found[1]) if found else None
-        if found is None or not isinstance(descriptor, Descriptor):
-            raise UnsupportedOperationError(operation.name)
-        starts = [run.integer(name, operation) for name in re.findall(r"%[\w.$#-]+", found[2])]
-        places = np.indices(descriptor.block.shape, dtype=np.int64)
-        inside, offset = np.ones(descriptor.block.shape, bool), np.zeros(descriptor.block.shape, np.int64)
-        for start, place, size, stride in zip(starts, places, descriptor.shape, descriptor.strides, strict=True):
-            inside &= (start + place >= 0) & (start + place < size)
-            offset += (start + place) * stride
-        width = descriptor.block.element_bytes
-        run.access(kind, descriptor.base + offset * width, inside, width, operation)
-        if operation.results:
-            run.opaque(operation)
-
-    return run_it
-
-
-def _dot(run: _Run, operation: Operation) -> None:
+def _dot(run: Run, operation: Operation) -> None:
     result = result_types(operation.types)[0]
     shape: tuple[int, ...] = getattr(run.operands(operation)[0], "shape", ())
     inner = shape[-1] if shape else 1
@@ -401,7 +249,7 @@ def _dot(run: _Run, operation: Operation) -> None:
     run.opaque(operation)
 
 
-def _fold(run: _Run, operation: Operation) -> None:
+def _fold(run: Run, operation: Operation) -> None:
     """Reduce or scan along an axis, by its region, one element after the other."""
     operands = run.operands(operation)
     if not all(isinstance(value, np.ndarray) for value in operands):
@@ -430,7 +278,7 @@ def _fold(run: _Run, operation: Operation) -> None:
 _FOR = re.compile(r"(?:unsigned )?(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) step (%[\w.$#-]+)(?: iter_args\((.*?)\))?")
 
 
-def _for(run: _Run, operation: Operation) -> None:
+def _for(run: Run, operation: Operation) -> None:
     found = _FOR.match(operation.text)
     if not found:
         raise UnsupportedOperationError(operation.name)
@@ -445,12 +293,37 @@ def _for(run: _Run, operation: Operation) -> None:
     run.set(operation, *carried)
 
 
-def _if(run: _Run, operation: Operation) -> None:
+_CALLEE = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
+_ACCESS = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248])\.)?[a-z]+(\d+)\b")
+"""PTX's instructions on memory: kind, state space and modifiers, the vector's width, the bits of an element."""
+COUNTED = ("tt.load", "tt.store", "tt.atomic", "tt.descriptor", "tt.dot", "scf.while", "ttng.", "ttg.async_copy", "ttg.warp_sp")
+"""How the names of operations begin that are counted, or decide what is."""
+
+
+def _is_free(run: Run, blocks: Sequence[Block]) -> bool:
+    """Return whether nothing in these blocks is counted, so that it does not matter whether they run."""
+
+    def free(inner: Operation) -> bool:
+        if inner.name == "tt.call":
+            name = _CALLEE.search(inner.text)
+            return name is not None and all(_is_free(run, body) for body in run.module.functions[name[1]].regions)
+        if inner.name.startswith(COUNTED) or (inner.name == "tt.elementwise_inline_asm" and _ACCESS.search(inner.text)):
+            return False
+        return all(_is_free(run, region) for region in inner.regions)
+
+    return all(free(inner) for block in blocks for inner in block.operations)
+
+
+def _if(run: Run, operation: Operation) -> None:
+    if isinstance(run.value(operation.operands[0]), Opaque) and all(_is_free(run, region) for region in operation.regions):
+        skipped = run.blocks(operation.regions[0]) if operation.results else []
+        run.set(operation, *(Opaque(getattr(value, "shape", ())) for value in skipped))
+        return
     region = 0 if run.integer(operation.operands[0], operation) else 1
     run.set(operation, *(run.blocks(operation.regions[region]) if region < len(operation.regions) else []))
 
 
-def _while(run: _Run, operation: Operation) -> None:
+def _while(run: Run, operation: Operation) -> None:
     found = re.match(r"\((.*?)\) : ", operation.text)
     pairs = [part.split(" = ") for part in split_top(found[1])] if found else []
     carried = [run.value(value.strip()) for _, value in pairs]
@@ -465,21 +338,21 @@ def _while(run: _Run, operation: Operation) -> None:
     run.set(operation, *passed)
 
 
-def _call(run: _Run, operation: Operation) -> None:
-    name = re.search(r"@([\w.$-]+|\"[^\"]*\")", operation.text)
+def _call(run: Run, operation: Operation) -> None:
+    name = _CALLEE.search(operation.text)
     if name is None:
         raise UnsupportedOperationError(operation.name)
     run.set(operation, *run.call(name[1], run.operands(operation)))
 
 
-def _program(of: Callable[[_Run], Sequence[int]]) -> Handler:
-    def run_it(run: _Run, operation: Operation) -> None:
+def _program(of: Callable[[Run], Sequence[int]]) -> Handler:
+    def run_it(run: Run, operation: Operation) -> None:
         run.set(operation, np.array(of(run)["xyz".index(operation.head.strip()[0])], np.int32))
 
     return run_it
 
 
-def _range(run: _Run, operation: Operation) -> None:
+def _range(run: Run, operation: Operation) -> None:
     run.set(operation, np.arange(_attribute(operation, "start"), _attribute(operation, "end"), dtype=np.int32))
 
 
@@ -491,7 +364,7 @@ def _scalar(value: Array, operation: Operation, kind: Type) -> Array:  # noqa: A
     return value.reshape(())
 
 
-def _histogram(run: _Run, operation: Operation) -> None:
+def _histogram(run: Run, operation: Operation) -> None:
     value, kind = run.operands(operation)[0], result_types(operation.types)[0]
     if isinstance(value, np.ndarray) and len(operation.operands) == 1:
         bins = kind.shape[0]
@@ -500,15 +373,25 @@ def _histogram(run: _Run, operation: Operation) -> None:
         run.opaque(operation)
 
 
-def _nothing(run: _Run, operation: Operation) -> None:
+def _nothing(run: Run, operation: Operation) -> None:
     """Skip printing, assertions, barriers and hints."""
 
 
-def _assembly(run: _Run, operation: Operation) -> None:
-    if re.search(r"\b(ld|st|red|atom)\.", operation.text):
+def _assembly(run: Run, operation: Operation) -> None:
+    """Count one PTX instruction on global memory, each lane's element for itself; other assembly is not computed."""
+    text = re.sub(r"\\[0-9A-Fa-f]{2}", " ", operation.text)  # a line's end is printed as \0A
+    found = [match for match in _ACCESS.finditer(text) if "shared" not in match[2]]
+    if len(found) > 1:
         raise UnsupportedOperationError(operation.name)
-    kinds = result_types(operation.types or operation.text.rsplit("->", 1)[-1])
-    run.set(operation, *(Opaque(kind.shape) for kind in kinds[: len(operation.results)]))
+    for match in found:
+        addresses = run.array(run.operands(operation)[0], operation)
+        packed = re.search(r"packed_element = (\d+)", operation.text)
+        if addresses.dtype != np.int64 or int(match[3] or 1) != int(packed[1] if packed else 1):
+            raise UnsupportedOperationError(operation.name)
+        kind = {"ld": "read", "st": "write"}.get(match[1], "atomic")
+        run.access(kind, addresses, np.ones(addresses.shape, bool), int(match[4]) // 8, operation)
+    types = operation.types or operation.text.rsplit("->", 1)[-1]
+    run.set(operation, *(Opaque(kind.shape) for kind in result_types(types)[: len(operation.results)]))
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -525,14 +408,18 @@ HANDLERS: Mapping[str, Handler] = {
     "tt.reshape": _reshaped(lambda value, _, kind: value.reshape(kind.shape)),
     "tt.join": _join, "tt.split": _split, "tt.cat": _cat, "tt.addptr": _addptr, "tt.mulhiui": _high_product,
     "tt.load": _load, "tt.store": _store, "tt.atomic_rmw": _atomic, "tt.atomic_cas": _compare_and_swap,
-    "tt.make_tensor_descriptor": _make_descriptor, "tt.descriptor_load": _descriptor("read"),
-    "tt.descriptor_store": _descriptor("write"), "tt.descriptor_reduce": _descriptor("atomic"),
+    "tt.make_tensor_descriptor": make_descriptor, "tt.descriptor_load": counting(descriptor_block, "read"),
+    "tt.descriptor_store": counting(descriptor_block, "write"), "tt.descriptor_reduce": counting(descriptor_block, "atomic"),
+    "tt.descriptor_gather": counting(descriptor_rows, "read"), "tt.descriptor_scatter": counting(descriptor_rows, "write"),
     "tt.dot": _dot, "tt.dot_scaled": _dot, "tt.reduce": _fold, "tt.scan": _fold, "tt.call": _call, "tt.histogram": _histogram,
     "scf.for": _for, "scf.if": _if, "scf.while": _while,
     "tt.elementwise_inline_asm": _assembly,
-    **dict.fromkeys(("tt.print", "tt.assert", "gpu.barrier", "llvm.intr.assume", "tt.debug_barrier"), _nothing),
+    "ttg.convert_layout": _reshaped(_same_bits), "tt.ptr_to_int": _reshaped(_same_bits),
+    **dict.fromkeys(("tt.print", "tt.assert", "gpu.barrier", "llvm.intr.assume", "tt.debug_barrier", "nvvm."), _nothing),
+    **dict.fromkeys(("ttg.barrier", "tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents"), _nothing),
     **dict.fromkeys(
         ("tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.extern_elementwise", "tt.gather", "ub.poison"),
-        _Run.opaque,
+        Run.opaque,
     ),
+    **gluon_ops.HANDLERS,
 }  # fmt: skip

@@ -26,7 +26,10 @@ class UnsupportedOperationError(Exception):
 
 @dataclass
 class Tally:
-    """What one launch requests. `beyond` holds the lines of accesses outside their tensor, with the lanes outside."""
+    """What one launch requests. `beyond` holds the lines of accesses outside their tensor, with the lanes outside.
+
+    Sectors are those of all accesses only where `sectors_known`.
+    """
 
     read_bytes: int = 0
     write_bytes: int = 0
@@ -35,6 +38,12 @@ class Tally:
     write_sector_bytes: int = 0
     flops: int = 0
     beyond: dict[str, int] = field(default_factory=dict[str, int])
+    sectors_known: bool = True
+
+    def add_bytes(self, kind: str, mask: Array, width: int) -> None:
+        """Count one execution of an access whose addresses are not known."""
+        setattr(self, f"{kind}_bytes", getattr(self, f"{kind}_bytes") + int(np.count_nonzero(mask)) * width)
+        self.sectors_known &= kind == "atomic"
 
     def add(self, kind: str, addresses: Array, mask: Array, width: int) -> None:
         """Count one execution of an access: bytes of active lanes, and the distinct sectors they touch."""
@@ -76,22 +85,21 @@ class Memory:
             result[tuple(place)] = at.view(kind)[0]
         return result
 
-    def store(self, addresses: Array, mask: Array, values: Array | None, kind: np.dtype[Any]) -> None:
+    def store(self, addresses: Array, mask: Array, values: Array | None, kind: np.dtype[Any] | None) -> None:
         """Write elements; values that are not known make the memory unknown."""
+        if values is None or kind is None:
+            self.forget(addresses[mask])
+            return
         for place in np.argwhere(mask):
-            address = int(addresses[tuple(place)])
-            if values is None:
-                self.forget(address)
-                continue
-            at = self._at(address, kind.itemsize)
+            at = self._at(int(addresses[tuple(place)]), kind.itemsize)
             if at is not None:
                 at.view(kind)[0] = values[tuple(place)]
 
-    def forget(self, address: int) -> None:
-        """Make the contents of an argument's memory unknown."""
-        argument = (address >> 44) - 1
-        if 0 <= argument < len(self.contents):
-            self.contents[argument] = None
+    def forget(self, addresses: Array) -> None:
+        """Make the contents of the arguments' memory at these addresses unknown."""
+        for argument in np.unique((addresses >> 44) - 1).tolist():
+            if 0 <= argument < len(self.contents):
+                self.contents[argument] = None
 
     def _at(self, address: int, width: int) -> Array | None:
         argument, offset = (address >> 44) - 1, address & ((1 << 44) - 1)
