@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from ioaware.analysis.ir.concrete.run import Opaque
 
 from ioaware.analysis.ir.concrete.interpret import interpret
+from ioaware.analysis.ir.concrete.interpreter_state import Opaque
 from ioaware.analysis.ir.concrete.tally import Memory, Tally
 from tests.support.ir_zoo.compiled import Described, Launched, Tensor, number
 
