@@ -49,8 +49,46 @@ def dropped(x, out, n, seed, B: tl.constexpr):
     tl.store(out + at, tl.where(keep, tl.load(x + at, mask=at < n), 0.0), mask=at < n)
 
 
+@triton.jit
+def dropped_sum(x, out, n, seed, B: tl.constexpr):
+    """The loop carries a sum of what random numbers keep, beside nothing that addresses use."""
+    total = tl.zeros((B,), tl.float32)
+    for start in range(0, n, B):
+        at = start + tl.arange(0, B)
+        total += tl.where(tl.rand(seed, at) > 0.5, tl.load(x + at, mask=at < n), 0.0)
+    tl.store(out + tl.program_id(0) * B + tl.arange(0, B), total)
+
+
+@triton.jit
+def two_behind(out, n, s, B: tl.constexpr):
+    """The address of an iteration is a quotient from two iterations before."""
+    offset, later = 0, 0
+    for i in range(n):
+        tl.store(out + offset + tl.arange(0, B), 1.0)
+        offset, later = later, (i * s) // 4
+
+
+@triton.jit
+def chosen_row(out, s, B: tl.constexpr):
+    """Of the two values that the branch yields, an address uses the first."""
+    if tl.program_id(0) > 2:
+        row, value = tl.program_id(0) * s, s * s * s
+    else:
+        row, value = 0, s * s * s * s
+    tl.store(out + row + tl.arange(0, B), value)
+
+
 def limits(kernel: object, arguments: list[object], grid: object, **constants: int) -> list[str]:
     return [str(limit) for limit in Launched(kernel, arguments, [grid], [], constants).derive().limits]  # type: ignore[arg-type, list-item]
+
+
+def test_only_what_addresses_use_is_limited() -> None:
+    """Of the values that a loop carries or a branch yields, each is followed by itself."""
+    assert limits(dropped_sum, [Tensor(N), Tensor(64 * G), N, 7], G, B=64) == [
+        "64*ceil(N/64) - 1 <= 2147483647", "64*G - 64 <= 2147483647", "N <= 2147483647"
+    ]  # fmt: skip
+    assert "N*S - S <= 2147483647" in limits(two_behind, [Tensor(N * S), N, S], 1, B=64)
+    assert limits(chosen_row, [Tensor(G * S), S], G, B=64) == ["G*S - S <= 2147483647"]
 
 
 def test_the_largest_offset_is_a_condition() -> None:

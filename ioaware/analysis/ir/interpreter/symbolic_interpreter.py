@@ -14,7 +14,8 @@ from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Recorder
 from ioaware.analysis.ir.accesses.values import Target, Value, index_symbols, lanes, select
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import disjoint_or, negation
-from ioaware.analysis.ir.mlir.liveness import address_operations, dead_operations
+from ioaware.analysis.ir.mlir.address_slice import address_operations
+from ioaware.analysis.ir.mlir.liveness import dead_operations
 from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, arguments, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type

@@ -1,4 +1,4 @@
-"""Liveness: operations that no memory access depends on, and those that an address, mask or bound depends on."""
+"""Liveness: operations that no memory access depends on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from ioaware.analysis.ir.mlir.parser import Block, Operation
 
 COMPUTES = ("arith.", "math.", "tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout", "tt.addptr")
 """Without an effect: needed where a result is."""
-SHAPES = ("tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.cat", "tt.bitcast", "tt.mulhiui", "tt.fp_to_fp", "tt.extern_")
-"""Without an effect, too, but not the operations of warp-specialised kernels' shared memory."""
-VALUE_OPERAND = {"tt.store": 1, "tt.atomic_rmw": 1, "tt.load": 2, "tt.dot": 0}
-"""Operations of which one operand is a value and no address: its place."""
 ON_CHIP = ("ttg.memdesc_", "ttg.local_", "ttng.init_barrier", "ttng.inval_barrier", "ttng.barrier_expect", "ttng.wait_barrier",
            "ttng.arrive_barrier", "ttng.tmem_")  # fmt: skip
 """Whose operands no access to memory depends on."""
@@ -36,30 +32,6 @@ def _unneeded(blocks: list[Block], needed: set[str]) -> set[int]:
         elif not operation.name.startswith(ON_CHIP):
             needed.update(map(_base, operation.operands))
     return unused
-
-
-def address_operations(function: Operation) -> frozenset[int]:
-    """Return the `id`s of operations that an address, a mask, a loop bound or a branch may depend on.
-
-    What is only stored or multiplied, such as random numbers, is not among them.
-    """
-    return frozenset(_feeding(function.regions[0]))
-
-
-def _feeding(blocks: list[Block]) -> set[int]:
-    needed: set[str] = set()
-    found: set[int] = set()
-    for operation in reversed(list(_operations(blocks))):
-        if operation.name.startswith(ISOLATED):
-            for region in operation.regions:
-                found |= _feeding(region)
-        elif operation.name in VALUE_OPERAND:  # the pointer and the mask
-            at = VALUE_OPERAND[operation.name]
-            needed.update(_base(name) for place, name in enumerate(operation.operands) if place != at)
-        elif not operation.name.startswith((*COMPUTES, *SHAPES)) or {_base(name) for name in operation.results} & needed:
-            found.add(id(operation))
-            needed.update(map(_base, operation.operands))
-    return found
 
 
 def _base(name: str) -> str:
