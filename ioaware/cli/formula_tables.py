@@ -243,6 +243,8 @@ def _chip(launch: Launch) -> Iterator[Row]:
         yield "shared memory", exact(launch.shared_bytes), "a program"
     if launch.registers is not None:
         yield "registers", exact(launch.registers, ""), "a thread"
+    if launch.local_bytes:
+        yield "local memory", exact(launch.local_bytes), "a thread: spilled registers"
     for name, count in (launch.counters or {}).items():
         if count:
             yield "will be counted", exact(count, ""), name

@@ -143,7 +143,7 @@ def decoder_backward(
     cols = (triton.cdiv(shape.kv_len, block_n), shape.heads, shape.batch)
     numbers = (shape.seq_len, shape.kv_len, shape.scale, seed, threshold(dropout_percent), 1 / (1 - dropout_percent / 100))
     constants = {"NOTEBOOK": notebook, "HEAD_DIM": shape.head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n}
-    options = backward_options(block_m, block_n, shape.head_dim, q.element_size())
+    options = backward_options(block_m, block_n, shape.head_dim, q.element_size(), tiles=4)
     with launching("decoder_bwd", q.device):
         flash2_backward_delta[rows](
             o, do, delta, dq, *o.stride(), *do.stride(), *dq.stride(), shape.seq_len,
