@@ -1,4 +1,4 @@
-"""No test finds what another process kept on disk, and none keeps anything where a user would: tests of that say where."""
+"""Settings of all tests: the disk cache is off unless a test turns it on, and one OpenMP thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.tiers import is_slow, stale
 
 os.environ["IOAWARE_CACHE_DIR"] = ""
-os.environ["OMP_NUM_THREADS"] = "1"  # workers of pytest share the cores; threads that wait for each other there only cost time
+os.environ["OMP_NUM_THREADS"] = "1"  # pytest's workers share the cores, so more threads cost time
 
 gc.disable()
 
@@ -24,6 +24,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What importing every library and test has made stays until the end: no garbage collection need look at it again."""
+    """Freeze the objects of all imports and tests, so that garbage collections skip them."""
     gc.freeze()
     gc.enable()

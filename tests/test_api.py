@@ -1,4 +1,4 @@
-"""The verbs as Python functions, each returning a value that a notebook can show."""
+"""The verbs as Python functions, each returning a value that notebooks can show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ioaware.sweep import verify
 SMALL = {"seq_len": 48, "head_dim": 16, "block_m": 16, "block_n": 16}
 
 
-def test_predict_and_trace_agree_and_show_themselves() -> None:
+def test_predict_and_trace_agree_and_have_html() -> None:
     predicted, traced = ioaware.predict("flash1", **SMALL), ioaware.trace("flash1", **SMALL)
     assert predicted.requested is not None
     assert traced.requested is not None
@@ -37,7 +37,10 @@ def test_explain_shows_each_line_with_its_bytes() -> None:
 
 
 def test_the_machine_sets_the_lower_bound() -> None:
-    """At long sequences Theorem 2 asks for more than the compulsory bytes, the more the less memory; unnamed, for an H200."""
+    """At long sequences Theorem 2 exceeds the compulsory bytes, the more the smaller the memory.
+
+    Without a machine the bound is that of an H200.
+    """
     sizes = {"seq_len": 65536, "head_dim": 256}
     bounds = {name: ioaware.predict("flash2", machine=name, **sizes).lower_bound_bytes for name in ("L40S", "H200")}
     assert ioaware.predict("flash2", **sizes).lower_bound_bytes == bounds["H200"]
@@ -47,7 +50,7 @@ def test_the_machine_sets_the_lower_bound() -> None:
     assert small > large
 
 
-def test_names_that_do_not_exist() -> None:
+def test_unknown_names_are_usage_errors() -> None:
     with pytest.raises(UsageError, match="no case 'flash3'"):
         ioaware.predict("flash3")
     with pytest.raises(UsageError, match="no parameter 'seqlen'"):

@@ -1,4 +1,4 @@
-"""Files appear whole: a failure leaves the old one, a link stays a link, a pipe or device is written and not replaced."""
+"""Atomic writes: a failure leaves the old file, links stay links, pipes are written in place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_failure_leaves_the_old_file_and_no_partial_one(tmp_path: Path) -> Non
     path = tmp_path / "a.txt"
     path.write_text("old")
     with pytest.raises(UnicodeEncodeError), atomic_write(path) as place:
-        place.write_text("n\ud800", encoding="utf-8")  # half a character: the file is open by then
+        place.write_text("n\ud800", encoding="utf-8")  # a lone surrogate fails after the file is open
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -48,7 +48,7 @@ def test_a_pipe_is_written_and_still_a_pipe(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
     reader.start()
     with atomic_write(pipe) as place:
-        assert place == pipe  # before it is opened: a rename would leave the reader waiting
+        assert place == pipe  # the pipe itself, since the reader would wait for a renamed file
         place.write_text("through")
     reader.join(10)
     assert read == ["through"]
@@ -64,7 +64,7 @@ def test_a_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 def test_two_writers_do_not_share_a_partial_file(tmp_path: Path) -> None:
-    """The one that ends last is there, whole."""
+    """The file of the writer that ends last is complete."""
     path = tmp_path / "a.txt"
     with atomic_write(path) as first:
         first.write_text("first, and long")
@@ -83,7 +83,7 @@ def test_the_permissions_of_the_old_file_stay(tmp_path: Path, mode: int) -> None
     path.write_text("secret")
     path.chmod(mode)
     with atomic_write(path) as place:
-        assert place.stat().st_mode & 0o777 == mode, "not even for a moment"
+        assert place.stat().st_mode & 0o777 == mode, "the partial file has the same permissions"
         place.write_text("secret, too")
     assert path.stat().st_mode & 0o777 == mode
 
@@ -105,7 +105,7 @@ def test_the_longest_name_that_a_file_can_have(tmp_path: Path) -> None:
     assert path.read_text() == "x"
 
 
-def test_checking_leaves_nothing_and_changes_nothing(tmp_path: Path) -> None:
+def test_check_writable_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     check_writable(path)
     assert list(tmp_path.iterdir()) == []
@@ -116,7 +116,7 @@ def test_checking_leaves_nothing_and_changes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_written_is_found_out_before(tmp_path: Path) -> None:
+def test_check_writable_refuses_impossible_paths(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path, tmp_path / "none" / "a.txt", tmp_path / "file" / "a.txt", tmp_path / ("a" * 300)):
         with pytest.raises(WriteError, match="cannot be written"):

@@ -1,4 +1,4 @@
-"""Full garbage collections wait while ioaware derives, and not longer."""
+"""Full garbage collections are deferred while ioaware derives, and no longer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def thresholds() -> Generator[None]:
     gc.set_threshold(*before)
 
 
-def test_what_dies_young_is_collected_and_the_rest_waits() -> None:
+def test_young_generations_are_collected_and_full_collections_wait() -> None:
     gc.set_threshold(700, 10, 10)
     with deferred_full_gc():
         assert gc.get_threshold() == THRESHOLDS
@@ -25,13 +25,13 @@ def test_what_dies_young_is_collected_and_the_rest_waits() -> None:
     assert gc.get_threshold() == (700, 10, 10)
 
 
-def test_a_user_who_is_more_patient_stays_so() -> None:
+def test_higher_thresholds_of_a_user_are_kept() -> None:
     gc.set_threshold(50_000, 5, 2_000)
     with deferred_full_gc():
         assert gc.get_threshold() == (50_000, THRESHOLDS[1], 2_000)
 
 
-def test_an_error_ends_it() -> None:
+def test_thresholds_are_restored_after_an_error() -> None:
     gc.set_threshold(700, 10, 10)
     with pytest.raises(ZeroDivisionError), deferred_full_gc():
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""Termination waits until what is being created has an owner."""
+"""Termination signals are deferred until the object under construction has an owner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_ctrl_c_arrives_at_the_end_of_the_block() -> None:
     assert reached == ["the end of the block"]
 
 
-def test_handlers_are_put_back_and_ignored_signals_stay_ignored() -> None:
+def test_handlers_are_restored_and_ignored_signals_stay_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with deferred_signals():

@@ -1,4 +1,4 @@
-"""What derivations keep on disk: found again, never trusted when damaged, never written where the cache is off."""
+"""The disk cache of derivations: values are found again, damage is detected, and it can be off."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ TARGET = f"{SUPPORT / 'targets/uncompiled_targets.py'}:plain"
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("IOAWARE_CACHE_DIR", str(tmp_path / "kept"))
     disk_cache.evict_oldest.cache_clear()
     yield tmp_path / "kept"
-    forget()
+    clear_memory_caches()
 
 
-def forget() -> None:
-    """As a new process."""
+def clear_memory_caches() -> None:
+    """Clear the caches in memory, as in a new process."""
     launch_traffic.cached_traffic.cache_clear()
     resource_usage.resource_cache.clear()
 
 
 def derived() -> Derived:
-    forget()
+    clear_memory_caches()
     target = load_target(TARGET)
     return derive(target, target.resolve({}))
 
 
-def test_the_second_process_finds_all_of_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_process_computes_nothing(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = derived()
-    assert len(list(place.iterdir())) == 3
+    assert len(list(cache_directory.iterdir())) == 3
 
     def never(*_: object) -> None:
-        raise AssertionError("made again")
+        raise AssertionError("computed again")
 
     monkeypatch.setattr(launch_traffic, "analyse", never)
     monkeypatch.setattr(resource_usage, "fresh_ir", never)
@@ -53,65 +53,65 @@ def test_the_second_process_finds_all_of_it(place: Path, monkeypatch: pytest.Mon
     assert second.kernels == first.kernels
 
 
-def test_it_is_what_was_kept_that_is_found(place: Path) -> None:
-    """Else the test above could not fail."""
+def test_the_value_on_disk_is_used(cache_directory: Path) -> None:
+    """Without this the test above could not fail."""
     (kernel,) = filter(None, derived().kernels)
-    name = next(path.stem for path in place.iterdir() if traffic_cache.find(path.stem) == kernel)
+    name = next(path.stem for path in cache_directory.iterdir() if traffic_cache.find(path.stem) == kernel)
     traffic_cache.keep(name, replace(kernel, notes=("planted",)))
     assert "planted" in derived().launches[-1].notes
 
 
-def test_damaged_files_are_made_again(place: Path) -> None:
+def test_damaged_files_are_replaced(cache_directory: Path) -> None:
     first = derived().to_dict()
-    whole = {path: path.read_bytes() for path in place.iterdir()}
+    whole = {path: path.read_bytes() for path in cache_directory.iterdir()}
     for path, data in whole.items():
         middle = len(data) // 2
         for damaged in (b"", data[:middle], data[:-1], b"[]", b"\xff" + data, data[:middle] + b"7" + data[middle + 1 :]):
             path.write_bytes(damaged)
             assert derived().to_dict() == first
-    assert {path: path.read_bytes() for path in place.iterdir()} == whole
+    assert {path: path.read_bytes() for path in cache_directory.iterdir()} == whole
 
 
 @pytest.mark.parametrize("value", [None, [], {}, [1], ["a", "b"], {"nodes": [["sin", 0]]}, {"nodes": [], "counts": [0]}])
-def test_a_value_of_another_shape_is_computed_again(place: Path, value: object) -> None:
+def test_a_value_of_another_shape_is_computed_again(cache_directory: Path, value: object) -> None:
     first = derived().to_dict()
-    for path in place.iterdir():
+    for path in cache_directory.iterdir():
         disk_cache.store(path.stem, value)
         assert derived().to_dict() == first
 
 
-def test_nobody_who_wants_none_has_any(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_setting_turns_the_cache_off(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
     derived()
-    assert not place.exists()
+    assert not cache_directory.exists()
 
 
-def test_a_place_that_cannot_be_written_keeps_nothing(place: Path) -> None:
-    place.write_text("a file")
+def test_a_directory_that_cannot_be_written_stores_nothing(cache_directory: Path) -> None:
+    cache_directory.write_text("a file")
     assert derived().exact
 
 
-def test_other_arguments_other_ir_or_another_compiler_have_other_names(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_compiler_setting_has_another_key(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     derived()
-    before = len(list(place.iterdir()))
+    before = len(list(cache_directory.iterdir()))
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
     derived()
-    assert len(list(place.iterdir())) > before
+    assert len(list(cache_directory.iterdir())) > before
 
 
-def test_the_oldest_values_are_evicted(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_values_are_evicted(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "LARGEST_BYTES", 4000)
-    place.mkdir()
+    cache_directory.mkdir()
     for age in range(10):
-        (place / f"{age}.json").write_text(" " * 1000)
-        os.utime(place / f"{age}.json", (1000 - age, 1000 - age))
+        (cache_directory / f"{age}.json").write_text(" " * 1000)
+        os.utime(cache_directory / f"{age}.json", (1000 - age, 1000 - age))
     disk_cache.store("new", "value")
-    left = {path.stem for path in place.iterdir()}
+    left = {path.stem for path in cache_directory.iterdir()}
     assert left == {"new", "0"}
     assert disk_cache.load("new") == "value"
 
 
-def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(disk_cache.sys, "platform", "linux")
     assert disk_cache.directory({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "ioaware"
     assert disk_cache.directory({}) == Path("~/.cache/ioaware").expanduser()
@@ -119,8 +119,8 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert disk_cache.directory({"IOAWARE_CACHE_DIR": ""}) is None
 
 
-def test_a_value_too_large_is_not_stored(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_too_large_is_not_stored(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "LARGEST_FILE_BYTES", 100)
     disk_cache.store("large", "x" * 200)
     assert disk_cache.load("large") is None
-    assert json.dumps(sorted(map(str, place.glob("*")))) == "[]"
+    assert json.dumps(sorted(map(str, cache_directory.glob("*")))) == "[]"

@@ -1,6 +1,6 @@
-"""The README and the documentation show what the commands print today; links resolve; numbers are those on record.
+"""Documents: commands print the shown output, links resolve, and numbers equal the records.
 
-`IOAWARE_RECORD=1` rewrites the shown outputs of commands and sessions; read the diff before committing it.
+`IOAWARE_RECORD=1` rewrites the shown outputs of commands and sessions. Read the diff before committing it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def shown_id(value: object) -> str | None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory that holds the files which pages show."""
+    """Return a directory with the files that the pages show."""
     for page in PAGES:
         for file, code in FILE.findall(page.read_text(encoding="utf-8")):
             path = tmp_path / file
@@ -99,8 +99,8 @@ def test_a_command_prints_what_is_shown(shown: Shown, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_a_process_prints_it_too(folder: Path) -> None:
-    """A process of its own finds a file in its working directory."""
+def test_a_separate_process_prints_what_is_shown(folder: Path) -> None:
+    """A process that finds the shown file in its working directory."""
     shown = next(shown for shown in commands() if "explain" in shown.code)
     command = [sys.executable, "-m", "ioaware", *arguments(shown.code)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -119,7 +119,7 @@ def test_a_session_prints_what_is_shown(shown: Shown) -> None:
     assert failed == 0, "".join(report)
 
 
-def test_there_is_something_to_test() -> None:
+def test_the_pages_have_commands_sessions_and_a_file() -> None:
     assert len(list(commands())) >= 5
     assert len(list(sessions())) >= 2
     assert len(FILE.findall(README.read_text(encoding="utf-8"))) == 1
@@ -142,16 +142,16 @@ def test_the_speeds_are_those_of_the_recorded_race() -> None:
     from ioaware.bench.goals import goals
     from ioaware.sweep.claim_evidence import recorded_race
 
-    judged = goals(recorded_race())
-    assert judged
+    results = goals(recorded_race())
+    assert results
     table = (ROOT / "docs" / "results" / "attention-speed.md").read_text(encoding="utf-8")
-    for goal in judged:
+    for goal in results:
         row = f"| {goal.name} | {goal.value:.3f} | {goal.at_least:.2f} | {goal.points} | {goal.worst} |"
         assert row in table
 
 
 def test_the_numbers_of_agreement_are_the_same_wherever_they_are_quoted() -> None:
-    """README and the page of agreement quote what the tables of results say."""
+    """README and the agreement page quote the numbers of the tables of results."""
     from ioaware.bench.goals import goals
     from ioaware.sweep.claim_evidence import recorded_race
 

@@ -1,4 +1,4 @@
-"""The tree of packages: small folders, names that stand for one thing, and strings that name modules which exist."""
+"""The package tree: small folders, unambiguous module names, and strings that name real modules."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def modules() -> list[Path]:
     return [path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"]
 
 
-def test_no_folder_holds_more_modules_than_a_reader_takes_in() -> None:
+def test_no_folder_has_more_than_18_modules() -> None:
     crowded = {folder: count for folder, count in Counter(path.parent for path in modules()).items() if count > MAX_MODULES}
     assert crowded == {}
 
 
-def test_a_base_name_stands_for_one_thing() -> None:
+def test_a_module_name_has_one_meaning() -> None:
     places: defaultdict[str, list[Path]] = defaultdict(list)
     for path in modules():
         places[path.stem].append(path.relative_to(PACKAGE))
@@ -60,7 +60,7 @@ def describes_a_case(paths: list[Path]) -> bool:
 
 
 def strings() -> Iterator[tuple[str, str]]:
-    """Yield (file, text) for the strings in code and studies that are a module's name, with or without an attribute."""
+    """Yield (file, text) of the strings in code and studies that name a module or its attribute."""
     for folder in ("ioaware", "scripts", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

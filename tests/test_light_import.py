@@ -1,4 +1,4 @@
-"""Import of ioaware and its help: no heavy library, no noticeable time."""
+"""`import ioaware` and its help load no heavy library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HELP = "import contextlib\nfrom ioaware.cli.main import main\nwith contextlib.su
 
 
 def loaded_by(code: str) -> set[str]:
-    """Which heavy modules a fresh interpreter has after running `code`."""
+    """Return the heavy modules in a fresh interpreter after running `code`."""
     question = f"\nimport sys\nprint('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code + question], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split()[1:])
@@ -42,13 +42,13 @@ def test_the_test_above_can_fail(name: str) -> None:
 
 
 def test_a_verb_loads_only_its_own_libraries() -> None:
-    """`predict` must start where plotly and msgspec are not installed; `list` needs neither torch nor sympy."""
+    """`predict` must start without plotly and msgspec. `list` needs neither torch nor sympy."""
     verb = HELP.replace("--help", "list")
     assert loaded_by(verb) == {"rich"}
 
 
-def test_the_environment_of_the_caller_does_not_change_the_answer(tmp_path: Path) -> None:
-    """From another directory, with the package on the path."""
+def test_the_version_is_printed_from_another_directory(tmp_path: Path) -> None:
+    """With the package on PYTHONPATH."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "ioaware", "--version"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)

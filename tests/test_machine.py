@@ -1,4 +1,4 @@
-"""Machines: consistent presets with sources, names as people type them, detection from a driver's report."""
+"""Machines: consistent presets with sources, spellings of names, and detection from the driver."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def test_every_preset_is_complete_and_names_its_sources(machine) -> None:
 
 @pytest.mark.parametrize("name", ["A100", "H100", "H200", "L40S", "RTX4090"])
 def test_peaks_agree_with_the_clock_and_the_cores(name: str) -> None:
-    """fp32 is 2 FLOP x the fp32 lanes of an SM (64 on A100, else 128) x SMs x clock; the clock gives shared memory 128 B."""
+    """fp32 is 2 FLOP x fp32 lanes of an SM (64 on A100, else 128) x SMs x clock.
+
+    Shared memory moves 128 bytes a clock, which gives the clock.
+    """
     machine = PRESETS[name]
     clock = machine.level("shared").bandwidth_bytes_per_s / 128
     lanes = 64 if name == "A100" else 128
@@ -58,7 +61,7 @@ def test_the_h200_is_the_one_that_was_measured() -> None:
 
 
 @pytest.mark.parametrize("typed", ["rtx4090", "RTX 4090", "rtx-4090", "NVIDIA GeForce RTX 4090"])
-def test_names_are_found_as_people_type_them(typed: str) -> None:
+def test_spellings_of_a_name_are_accepted(typed: str) -> None:
     assert find_machine(typed).name == "RTX4090"
 
 
@@ -80,7 +83,7 @@ def test_the_roofline() -> None:
         h200.peak("float64")
 
 
-def test_what_is_detected_replaces_the_preset_and_the_rest_is_said() -> None:
+def test_detected_values_replace_the_preset_and_the_rest_gets_notes() -> None:
     machine = describe(H200_REPORTED)
     assert machine.name == "H200"
     assert machine.level("hbm").capacity_bytes == 150_754_820_096
@@ -90,7 +93,7 @@ def test_what_is_detected_replaces_the_preset_and_the_rest_is_said() -> None:
     assert any("peak FLOP/s are those of the preset H200" in note for note in machine.notes)
 
 
-def test_without_nvml_the_bandwidth_is_the_presets_and_says_so() -> None:
+def test_without_nvml_the_bandwidth_is_the_presets_with_a_note() -> None:
     machine = describe(Reported("NVIDIA H200", sms=132, hbm_bytes=150_754_820_096))
     assert machine.level("hbm").bandwidth_bytes_per_s == PRESETS["H200"].level("hbm").bandwidth_bytes_per_s
     assert any("hbm: bandwidth from the preset" in note for note in machine.notes)
@@ -98,7 +101,7 @@ def test_without_nvml_the_bandwidth_is_the_presets_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("device", ["NVIDIA H200 MIG 1g.18gb", "NVIDIA H20", "NVIDIA GH200 480GB", "Tesla V100-SXM2-16GB"])
-def test_another_gpu_or_a_partition_does_not_borrow_peaks(device: str) -> None:
+def test_another_gpu_or_a_partition_has_no_peaks(device: str) -> None:
     machine = describe(Reported(device, sms=16, hbm_bytes=2**34, l2_bytes=2**20))
     assert machine.name == device
     assert not machine.peaks
@@ -116,7 +119,7 @@ def test_no_gpu_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakeNvml(SimpleNamespace):
-    """NVML as `report` uses it; `broken` raises where a driver without permission would."""
+    """The functions of NVML that `report` calls. `broken` names a function that raises."""
 
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
 
@@ -162,7 +165,7 @@ def fake_torch() -> SimpleNamespace:
     return SimpleNamespace(cuda=cuda)
 
 
-def test_torch_and_nvml_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_has_the_values_of_torch_and_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml()
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
@@ -172,7 +175,7 @@ def test_torch_and_nvml_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("broken", ["init", "bus", "absent"])
-def test_a_failing_nvml_costs_only_its_numbers(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_a_failing_nvml_leaves_out_only_its_numbers(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     monkeypatch.setitem(sys.modules, "torch", fake_torch())
     monkeypatch.setitem(sys.modules, "pynvml", None if broken == "absent" else FakeNvml(broken))
     found = report()

@@ -1,4 +1,4 @@
-"""Machines as TOML files: what is accepted, and one clear error for each way that a file can be wrong."""
+"""Machines as TOML files: accepted keys, and one clear error for each mistake."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_preset_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("preset = ", "not TOML"),
         ('preset = "H300"', "there is no machine"),
@@ -69,12 +69,12 @@ def test_a_preset_by_name() -> None:
         (WHOLE.replace("skew_spread = 0.1\n", ""), "skew_spread is None"),
     ],
 )
-def test_a_wrong_file_is_one_clear_error(text: str, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_a_wrong_file_is_one_clear_error(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         read_machine(text, "x.toml")
 
 
-def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "noise.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="not text"):

@@ -1,4 +1,4 @@
-"""The set-up is redone when its inputs change, and not because of an activated environment."""
+"""The set-up is redone if its inputs change, and not for an activated environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def test_the_stamp_is_the_same_with_the_environment_activated(tmp_path: Path) ->
     venv.create(tmp_path / ".venv", with_pip=False)
 
     def inputs(python: str | Path) -> str:
-        """What make would compare with the stamp; `--print-data-base` shows the variable without running a recipe."""
+        """Return the value that make compares with the stamp.
+
+        `--print-data-base` shows the variable without running a recipe.
+        """
         command = ["make", "-np", "-f", str(MAKEFILE), f"PYTHON={python}", "clean"]
         done = subprocess.run(
             command, cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}

@@ -1,4 +1,4 @@
-"""What is installed, what is public, and what the set-up pins."""
+"""The installed files, the public names, and the pinned dependencies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIN = re.compile(r"(?P<name>[\w.-]+)==(?P<version>\d[\w.]*)")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The names in the wheel, built offline."""
+    """Return the names in the wheel, built offline."""
     if importlib.util.find_spec("hatchling") is None:
         pytest.skip("hatchling is not installed: make venv installs it")
     folder = tmp_path_factory.mktemp("wheel")
@@ -34,7 +34,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_one_top_level_package_is_installed(wheel: list[str]) -> None:
-    """`kernels` and `analysis` at the root are doors for readers; installed, they would overwrite the Hub's `kernels`."""
+    """`kernels` and `analysis` at the root are links for readers.
+
+    Installed, they would overwrite the Hub's `kernels`.
+    """
     top = {name.split("/")[0] for name in wheel}
     assert top == {"ioaware", f"ioaware-{ioaware.__version__}.dist-info"}
 
@@ -52,7 +55,7 @@ def test_everything_of_the_package_is_installed(wheel: list[str]) -> None:
     assert any(name.startswith("ioaware/studies/") for name in wheel)
 
 
-def test_the_doors_at_the_root_lead_into_the_package() -> None:
+def test_the_links_at_the_root_lead_into_the_package() -> None:
     for name in ("kernels", "analysis"):
         assert (ROOT / name).is_symlink()
         assert (ROOT / name).resolve() == ROOT / "ioaware" / name
@@ -68,7 +71,7 @@ def test_public_names_are_functions_of_the_api(name: str) -> None:
     assert getattr(api, name).__doc__
 
 
-def test_the_public_surface_is_whole() -> None:
+def test_all_public_functions_are_exported() -> None:
     defined = {name for name, item in vars(api).items() if callable(item) and getattr(item, "__module__", "") == api.__name__}
     assert {name for name in defined if not name.startswith("_") and name[0].islower()} == set(ioaware.__all__) - {
         "__version__"
@@ -76,7 +79,7 @@ def test_the_public_surface_is_whole() -> None:
 
 
 def test_public_functions_stay_functions_when_modules_are_imported() -> None:
-    """A module of the package named like a public function would take its place the moment it is imported."""
+    """A module with the name of a public function would replace it when imported."""
     modules = {path.stem for path in (ROOT / "ioaware").glob("*.py")} | {
         path.name for path in (ROOT / "ioaware").iterdir() if path.is_dir()
     }
@@ -107,14 +110,14 @@ def test_every_dependency_is_pinned() -> None:
 
 
 def test_constraints_are_exact_and_free_of_this_machine() -> None:
-    """No local version such as +cpu, no address, no path: the file must do on any machine."""
+    """No local version such as +cpu, no address, no path. The file must work on any machine."""
     text = (ROOT / "constraints.txt").read_text()
     assert pins()["torch"] == "2.13.0"
     assert not any(word in text for word in ("+", "://", "@", "file:"))
 
 
 def test_dir_lists_the_public_names() -> None:
-    """A fresh interpreter: a name that was used once is an attribute already."""
+    """In a fresh interpreter, since a used name is already an attribute."""
     code = "import ioaware; print(*dir(ioaware))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(ioaware.__all__) <= set(done.stdout.split())

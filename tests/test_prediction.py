@@ -1,4 +1,4 @@
-"""`predict` against numbers worked out by hand and measured on hardware, and its formulas against its own numbers."""
+"""`predict` against hand counts and measurements, and its formulas against its own numbers."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def work_out(node: ast.expr, names: dict[str, int]) -> Any:
-    """A formula's text, worked out as a reader would, who knows Python's notation and nothing of sympy."""
+def evaluate_text(node: ast.expr, names: dict[str, int]) -> Any:
+    """Evaluate the text of a formula in Python's notation, without sympy."""
     match node:
         case ast.Constant(value):
             return value
         case ast.Name(name):
             return names[name]
         case ast.BinOp(left, op, right):
-            return OPERATORS[type(op)](work_out(left, names), work_out(right, names))
+            return OPERATORS[type(op)](evaluate_text(left, names), evaluate_text(right, names))
         case ast.Call(ast.Name("sum"), [ast.GeneratorExp(body, [ast.comprehension(ast.Name(index), ast.Call(_, [end]))])]):
-            return sum(work_out(body, {**names, index: at}) for at in range(work_out(end, names)))
+            return sum(evaluate_text(body, {**names, index: at}) for at in range(evaluate_text(end, names)))
         case ast.Call(ast.Name(function), arguments):
-            return FUNCTIONS[function](*(work_out(argument, names) for argument in arguments))
-    raise AssertionError(f"a reader would stumble over {ast.unparse(node)}")
+            return FUNCTIONS[function](*(evaluate_text(argument, names) for argument in arguments))
+    raise AssertionError(f"not Python's notation for a formula: {ast.unparse(node)}")
 
 
 @pytest.mark.parametrize(
     ("case", "params", "reads_mb", "writes_mb"),
     [
-        # bytes an H200's counters gave, in MB of 10^6
+        # bytes counted on an H200, in MB of 10^6
         ("flash2", {"heads": 64, "seq_len": 1024, "block_m": 128}, 142.606336, None),
         ("flash2", {"heads": 4, "seq_len": 65_536, "block_m": 128}, 34_393.29, None),
         ("flash1", {"heads": 64, "seq_len": 4096}, 4496.29, 2281.70),
     ],
 )
-def test_predicted_is_what_counters_have_shown(
+def test_predicted_bytes_equal_measured_ones(
     case: str, params: dict[str, int], reads_mb: float, writes_mb: float | None
 ) -> None:
-    requested = predict(case, **params).launches[-1].requested  # that flash1 initialised O, l and m on chip
+    requested = predict(case, **params).launches[-1].requested  # the measured flash1 initialised O, l and m on chip
     assert requested.read_bytes / 1e6 == pytest.approx(reads_mb, rel=2e-6)
     if writes_mb is not None:
         assert requested.write_bytes / 1e6 == pytest.approx(writes_mb, rel=2e-6)
@@ -98,7 +98,7 @@ def test_formulas_give_the_numbers_and_launches_add_up(case: str, params: dict[s
     names = CASES[case].values(result.params)
     for traffic in (result.requested, result.compulsory, *(launch.requested for launch in result.launches)):
         for formula, value in ((traffic.read_formula, traffic.read_bytes), (traffic.write_formula, traffic.write_bytes)):
-            assert work_out(ast.parse(formula, mode="eval").body, names) == value
+            assert evaluate_text(ast.parse(formula, mode="eval").body, names) == value
     assert sum(launch.requested.read_bytes for launch in result.launches) == result.requested.read_bytes
     assert sum(launch.requested.write_bytes for launch in result.launches) == result.requested.write_bytes
     assert sum(launch.flops for launch in result.launches) == result.flops
@@ -107,7 +107,7 @@ def test_formulas_give_the_numbers_and_launches_add_up(case: str, params: dict[s
     assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["requested"]["read_bytes"] == result.requested.read_bytes
 
 
-def test_a_square_formula_speaks_of_n_alone() -> None:
+def test_a_formula_for_equal_lengths_has_n_alone() -> None:
     assert "N_k" not in predict("flash2", causal=True).requested.read_formula
     assert "N_k" in predict("flash2", causal=True, kv_len=1000).requested.read_formula
     assert predict("flash2").requested.read_formula == "B*H*e*(2*N*d*ceil(N/B_r) + N*d)"
@@ -121,11 +121,11 @@ def test_the_bound_names_its_m() -> None:
     assert any(
         "M = 116736 elements (the shared memory of each of the 132 SMs of the H200)" in note for note in predict("flash1").notes
     )
-    ours = predict("flash1", machine=find_machine("A100"), dtype="float32")
-    assert any("M = 41984 elements" in note and "A100" in note for note in ours.notes)
+    for_a100 = predict("flash1", machine=find_machine("A100"), dtype="float32")
+    assert any("M = 41984 elements" in note and "A100" in note for note in for_a100.notes)
 
 
-def test_the_papers_blocks_are_named_and_said_to_exceed_m() -> None:
+def test_a_note_names_the_papers_blocks_and_that_they_exceed_m() -> None:
     notes = "\n".join(predict("flash1", sram_elements=16_384).notes)
     assert "B_c = 64, B_r = 64" in notes
     assert "B_c = ceil(M/(4*d)), B_r = min(ceil(M/(4*d)), d)" in notes
@@ -143,7 +143,7 @@ def test_the_papers_blocks_are_named_and_said_to_exceed_m() -> None:
         ("flash2", {"heads": 1.5}),
     ],
 )
-def test_what_cannot_work_is_a_usage_error(case: str, params: dict[str, object]) -> None:
+def test_invalid_parameters_are_usage_errors(case: str, params: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         predict(case, **params)
 
@@ -156,7 +156,7 @@ def test_predict_needs_neither_torch_nor_triton() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_formulas_read_as_people_write_them() -> None:
+def test_formulas_are_printed_in_conventional_order() -> None:
     from sympy import Max, Min, Sum, ceiling, symbols
 
     i, n, b = symbols("i n b", integer=True)
@@ -167,7 +167,7 @@ def test_formulas_read_as_people_write_them() -> None:
 
 
 def test_every_sm_of_a_machine_may_keep_one_memory_full() -> None:
-    """Without a given M each of the H200's 132 SMs has 228 KiB, and the last part of each may be cheap."""
+    """Without a given M each of the H200's 132 SMs has 228 KiB. The last part of each may be cheap."""
     n, d, m = 65536, 256, 228 * 1024 // 2
     bound = predict("flash2", seq_len=n, head_dim=d).lower_bound_bytes
     assert bound == 2 * (-(-(n * n * d * d) // (m + 4 * d * d)) - 132 * m)
@@ -175,6 +175,6 @@ def test_every_sm_of_a_machine_may_keep_one_memory_full() -> None:
 
 @pytest.mark.parametrize("value", [True, 64.0, "64", 0, -1, 2**24 + 1])
 def test_a_size_is_an_integer_in_its_range(value: object) -> None:
-    """Also from Python, where True is an int."""
+    """From Python too, where True is an int."""
     with pytest.raises(UsageError, match=r"seq_len=.* cannot work"):
         predict("flash2", seq_len=value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The values that sources exchange: unknown is never zero, and a wrong output never passes."""
+"""Results: unknown is never zero, and a wrong output never passes."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_a_check_passes_within_its_tolerance(error: float, passed: bool) -> None
     assert Check(error, 1e-3).passed == passed
 
 
-def test_bytes_hold_where_clocks_moved_and_nowhere_else() -> None:
+def test_only_ok_and_throttled_records_have_valid_bytes() -> None:
     assert {"ok", "throttled"} == BYTES_HOLD
 
 
-def test_only_what_is_known_is_in_the_json() -> None:
+def test_unknown_values_are_not_in_the_json() -> None:
     result = Result("trace", "t", {"n": 1, "m": None}, requested=Traffic(0, 1), launches=(Launch("k", (2,)),))
     assert result.to_dict() == {
         "schema": 1,

@@ -1,4 +1,4 @@
-"""Records are read strictly: what `encode` would not write is refused, wherever it stands in the line."""
+"""Records are read strictly: anything that `encode` would not write is refused."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ RESULT = Result(
 Edit = Callable[[dict[str, Any]], object]
 
 
-def test_what_is_written_is_read() -> None:
+def test_records_survive_a_round_trip() -> None:
     assert decode(encode(RESULT)) == RESULT
 
 
-def put(*path: str | int) -> Callable[[Any], Edit]:
-    """An edit that sets the value at a path of keys and positions."""
+def set_at(*path: str | int) -> Callable[[Any], Edit]:
+    """Return an edit that sets the value at a path of keys and positions."""
 
     def to(value: Any) -> Edit:
         def edit(data: Any) -> None:
@@ -55,13 +55,13 @@ def put(*path: str | int) -> Callable[[Any], Edit]:
 @pytest.mark.parametrize(
     "edit",
     [
-        put("surprise")(1),
-        put("surprise")(False),
-        put("requested", "surprise")(1),
-        put("launches", 0, "surprise")("x"),
-        put("launches", 0, "requested", "surprise")(0),
-        put("check", "surprise")(1),
-        put("timing", "surprise")(1),
+        set_at("surprise")(1),
+        set_at("surprise")(False),
+        set_at("requested", "surprise")(1),
+        set_at("launches", 0, "surprise")("x"),
+        set_at("launches", 0, "requested", "surprise")(0),
+        set_at("check", "surprise")(1),
+        set_at("timing", "surprise")(1),
     ],
     ids=lambda edit: None,
 )
@@ -85,31 +85,31 @@ def test_other_schemas_are_refused(schema: object) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        put("flops")(-1),
-        put("flops")(1.5),
-        put("flops")(True),
-        put("flops")(10**400),
-        put("lower_bound_bytes")(-1),
-        put("extra_memory_bytes")(-1),
-        put("requested", "read_bytes")(-1),
-        put("requested", "read_bytes")(10**31),
-        put("time_ns")(-1.0),
-        put("time_ns")(1e300),
-        put("launches", 0, "flops")(-1),
-        put("launches", 0, "time_ns")(-0.5),
-        put("launches", 0, "registers")(-1),
-        put("launches", 0, "shared_bytes")(-1),
-        put("launches", 0, "local_bytes")(-1),
-        put("launches", 0, "grid")([2, -1, 1]),
-        put("launches", 0, "counters", "c")(-1),
-        put("check", "relative_error")(-1.0),
-        put("check", "tolerance")(-1.0),
-        put("timing", "median_ns")(-2.0),
-        put("timing", "count")(0),
-        put("timing", "min_ns")(-1.0),
-        put("params", "n")(10**400),
-        put("telemetry", "before", "sm_clock_mhz")(10**400),
-        put("environment", "x")(10**31),
+        set_at("flops")(-1),
+        set_at("flops")(1.5),
+        set_at("flops")(True),
+        set_at("flops")(10**400),
+        set_at("lower_bound_bytes")(-1),
+        set_at("extra_memory_bytes")(-1),
+        set_at("requested", "read_bytes")(-1),
+        set_at("requested", "read_bytes")(10**31),
+        set_at("time_ns")(-1.0),
+        set_at("time_ns")(1e300),
+        set_at("launches", 0, "flops")(-1),
+        set_at("launches", 0, "time_ns")(-0.5),
+        set_at("launches", 0, "registers")(-1),
+        set_at("launches", 0, "shared_bytes")(-1),
+        set_at("launches", 0, "local_bytes")(-1),
+        set_at("launches", 0, "grid")([2, -1, 1]),
+        set_at("launches", 0, "counters", "c")(-1),
+        set_at("check", "relative_error")(-1.0),
+        set_at("check", "tolerance")(-1.0),
+        set_at("timing", "median_ns")(-2.0),
+        set_at("timing", "count")(0),
+        set_at("timing", "min_ns")(-1.0),
+        set_at("params", "n")(10**400),
+        set_at("telemetry", "before", "sm_clock_mhz")(10**400),
+        set_at("environment", "x")(10**31),
     ],
     ids=lambda edit: None,
 )
@@ -143,15 +143,15 @@ def test_a_duplicate_key_is_refused(old: str) -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"[]", b"null", b'"x"', b"{", b"\xff{}", b"[" * 100_000, '{"schema":1}'.encode("utf-16"), b"\xef\xbb\xbf{}"]
 )
-def test_what_is_no_record_is_refused_in_one_sentence(line: bytes) -> None:
+def test_invalid_records_are_refused_in_one_sentence(line: bytes) -> None:
     with pytest.raises(DataError) as caught:
         decode(line, "f:3")
     assert caught.value.what.startswith("f:3: not an ioaware record")
     assert "\n" not in caught.value.what
 
 
-def test_half_a_character_is_refused() -> None:
-    """JSON can spell a lone surrogate, which no file or terminal can hold."""
+def test_a_lone_surrogate_is_refused() -> None:
+    """JSON can spell a lone surrogate, which no file or terminal can encode."""
     with pytest.raises(DataError, match="character"):
         decode(encode(RESULT).replace("a note", "\\ud800"))
     assert decode(encode(RESULT).replace("a note", "\\ud83d\\ude00")).notes == ("\U0001f600",)
@@ -174,7 +174,7 @@ def test_no_source_can_make_an_impossible_number(bad: Callable[[], object]) -> N
         bad()
 
 
-def test_what_cannot_be_read_back_is_not_written() -> None:
+def test_values_that_cannot_be_read_back_are_not_written() -> None:
     with pytest.raises(ValueError, match="range"):
         encode(Result("trace", "t", {"n": 10**31}))
     with pytest.raises(ValueError, match="JSON"):
@@ -199,13 +199,13 @@ def test_a_file_too_large_is_refused_without_being_read(tmp_path: Path) -> None:
 
 
 def test_an_endless_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no size to look at."""
+    """A device has no size to check."""
     monkeypatch.setattr(result_file, "MAX_BYTES", 1000)
     with pytest.raises(DataError, match="more than the 1000"):
         list(read_jsonl(Path("/dev/zero")))
 
 
-def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WriteError, match="cannot be written"):
         write_jsonl(tmp_path / "none" / "r.jsonl", [RESULT])
     write_jsonl(tmp_path / "r.jsonl", [RESULT, RESULT])

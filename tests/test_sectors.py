@@ -1,4 +1,4 @@
-"""Sectors against a count of every byte, over aligned, misaligned, ascending, transposed and scattered accesses."""
+"""Sector counts against byte-by-byte counts: misaligned, transposed and scattered accesses."""
 
 from __future__ import annotations
 

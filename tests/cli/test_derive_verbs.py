@@ -51,7 +51,7 @@ def test_stdout_is_the_json_of_the_result_alone(output_of) -> None:
 
 
 def test_totals_come_with_several_launches_and_the_operators_beside_them(output_of) -> None:
-    text = output_of("derive", f"{TARGETS}:there_and_back", "-p", "n=100")
+    text = output_of("derive", f"{TARGETS}:forward_and_backward", "-p", "n=100")
     total = text.partition("\ntotal\n")[2]
     assert "= 8*n" in total
     assert "assumed (torch) reads" in total
@@ -148,7 +148,7 @@ def test_a_configuration_can_be_chosen(output_of) -> None:
         (("flash2", "--gpu", "h200"), "no GPU 'h200'"),
         ((f"{TARGETS}:idle",), "launched no Triton kernel"),
         ((f"{TARGETS}:broken",), "does not compile for cuda:90"),
-        ((f"{TARGETS}:looks_back",), "reads what a kernel computed"),
+        ((f"{TARGETS}:branches_on_a_kernels_output",), "reads what a kernel computed"),
         (("no/such/file.py:f",), "there is no file"),
         ((f"{TARGETS}:takes_numpy",), "failed to specialize argument of type: numpy.ndarray"),
         ((f"{TARGETS}:negative",), "negative dimension"),

@@ -1,4 +1,4 @@
-"""An error of the compiler names the line of the file, as every other error does, in the function where it is."""
+"""Compiler errors name file, line and function."""
 
 from __future__ import annotations
 

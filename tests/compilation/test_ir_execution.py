@@ -1,4 +1,4 @@
-"""Executing the IR at given values agrees with the interpreter, and refuses what it does not know."""
+"""Executing the IR at given values equals the interpreter, and refuses unknown values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [
 
 
 def executed(launched: Launched, values: dict[str, int]) -> Moved:
-    """The zoo's launch at these values; integer tensors have the contents that the trace gives them."""
+    """Execute the zoo's launch at these values. Integer tensors have the contents of the trace."""
     arguments: list[tuple[str, int | Pointer | None]] = []
     data: dict[str, np.ndarray] = {}
     for name, argument in zip(launched.names(), launched.arguments, strict=True):
@@ -35,7 +35,7 @@ def executed(launched: Launched, values: dict[str, int]) -> Moved:
 
 
 def test_executions_equal_traces() -> None:
-    """Every kernel of the zoo whose accesses integers decide, at its smallest point: bytes and sectors."""
+    """Every zoo kernel whose accesses do not depend on floats, at its smallest point: bytes and sectors."""
     compared = 0
     for name, launched in ZOO.items():
         values = dict(launched.points[0])
@@ -70,7 +70,7 @@ LOOP = """scf.for %i = %c0 to %end step %c1  : i32 {
 ARGUMENTS = [("x", Pointer("x", np.zeros(1, np.int64))), ("n", Pointer("n", np.zeros(1, np.int64)))]
 
 
-def test_contents_decide_a_loop() -> None:
+def test_tensor_contents_bound_a_loop() -> None:
     moved = execute(IR.replace("BODY", LOOP), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5])})
     assert (moved.read_bytes, moved.read_sector_bytes) == (3 * 4 + 7 * 4, 3 * 32 + 7 * 32)
     assert moved.read_names == {"n"}
@@ -88,6 +88,6 @@ def test_contents_decide_a_loop() -> None:
         ("scf.index_switch %p {\n      tt.store %a, %c0 : !tt.ptr<i32>\n    } : i32", {}, "no rule for scf.index_switch"),
     ],
 )  # fmt: skip
-def test_what_is_unknown_is_refused(body: str, data: dict[str, np.ndarray], why: str) -> None:
+def test_unknown_values_are_refused(body: str, data: dict[str, np.ndarray], why: str) -> None:
     with pytest.raises(UndeterminedError, match=why):
         execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), data)

@@ -1,4 +1,4 @@
-"""Layouts checked by hand and by brute force: each element once, in instruction order."""
+"""Layouts by hand and by brute force: each element once, in instruction order."""
 
 import numpy as np
 import pytest
@@ -22,13 +22,13 @@ def test_every_element_is_held_once(layout: Layout, shape: tuple[int, ...]) -> N
 
 
 def test_an_instruction_of_a_blocked_layout() -> None:
-    """Four elements a thread, one at a time: 32 lanes that are 4 apart; two at a time: pairs of neighbours."""
+    """Four elements a thread. One at a time gives 32 lanes 4 apart, two at a time pairs of neighbours."""
     layout = blocked([4], [32], [2], [0])
     one = requests(layout, (512,), 1, False)
     assert one.shape == (16, 32)
     assert list(one[0]) == list(range(0, 128, 4))
     assert list(one[1]) == list(range(1, 128, 4))
-    assert one[4, 0] == 256  # the rest of the tile, which takes more registers of the same warp
+    assert one[4, 0] == 256  # the rest of the tile, in further registers of the same warp
     assert one[8, 0] == 128  # the second warp
     assert list(requests(layout, (512,), 2, False)[0][:6]) == [0, 1, 4, 5, 8, 9]
 
@@ -39,18 +39,18 @@ def test_column_major_order() -> None:
 
 
 def test_small_tiles_are_replicated() -> None:
-    """64 elements in a layout of 4 warps of 128: each warp holds all of them; a store is made by one of them."""
+    """64 elements in a layout of 4 warps of 128. Each warp holds all of them, and one stores them."""
     layout = blocked([4], [32], [4], [0])
     assert requests(layout, (64,), 4, False).shape == (4, 128)
     assert requests(layout, (64,), 4, True).shape == (1, 128)
     assert len({*requests(layout, (64,), 4, True).ravel()}) == 64
     assert registers_per_thread(layout, (64,)) == 4
-    assert registers_per_thread(layout, (2,)) == 2  # registers that are copies are not counted
+    assert registers_per_thread(layout, (2,)) == 2  # replicated registers are not counted
     assert registers_per_thread(layout, (2048,)) == 16
 
 
 def test_a_slice_has_the_lanes_of_its_parent() -> None:
-    """A row of tensor cores' accumulators, 16 columns: 4 lanes have pairs, the rest and the other warps copies."""
+    """A row of tensor-core accumulators, 16 columns. Four lanes hold pairs, all others copies."""
     row = accumulator([4, 1], 16).sliced(0)
     assert list(requests(row, (16,), 2, False)[0][:8]) == [0, 1, 2, 3, 4, 5, 6, 7]
     assert requests(row, (16,), 2, False).shape == (8, 64)

@@ -44,7 +44,7 @@ def test_resources_equal_those_of_triton(spec: str, gpu: str) -> None:
 
 
 def test_maxnreg_of_setmaxnreg_kernels_is_used() -> None:
-    """ptxas is not run, and agrees."""
+    """ptxas is not run, and gives the same number."""
     target = load_target("ioaware.kernels.attention.targets:hopper")
     derived = derive(target, target.resolve({"seq_len": 256}))
     found = capture(target, target.resolve({"seq_len": 256}))
@@ -54,8 +54,8 @@ def test_maxnreg_of_setmaxnreg_kernels_is_used() -> None:
     assert registers_declared(kernel.asm["ptx"].replace("sm_90a", "sm_100a")) is None
 
 
-class AtOnce(ThreadPoolExecutor):
-    """An executor whose work is always done in time."""
+class ImmediateExecutor(ThreadPoolExecutor):
+    """An executor whose work is done at submission."""
 
     def submit(self, *given: Any, **named: Any) -> Future[Any]:
         done = super().submit(*given, **named)
@@ -65,7 +65,7 @@ class AtOnce(ThreadPoolExecutor):
 
 @pytest.mark.parametrize(("spec", "times"), [("ioaware.kernels.attention.targets:hopper", 1), ("flash2", 2)])
 def test_unspecialised_integers_share_one_front_end_run(spec: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The IR for the given numbers is then that for any; flash2's own is another one for multiples of 16."""
+    """The IR for the given numbers then holds for any numbers. flash2 is specialised to multiples of 16."""
     plain, made = compile_module.fresh_ir, list[object]()
 
     def counted(source: object, *rest: object) -> object:
@@ -74,7 +74,7 @@ def test_unspecialised_integers_share_one_front_end_run(spec: str, times: int, m
 
     for module in (compile_module, resource_usage):
         monkeypatch.setattr(module, "fresh_ir", counted)
-    monkeypatch.setattr(resource_usage, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(resource_usage, "ThreadPoolExecutor", ImmediateExecutor)
     monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
     for cache in (compile_module._texts, resource_usage.resource_cache):
         cache.clear()
@@ -84,7 +84,7 @@ def test_unspecialised_integers_share_one_front_end_run(spec: str, times: int, m
 
 
 def test_threads_end_after_a_failure() -> None:
-    """Also where the host function fails while threads are at work."""
+    """Also if the host function fails while threads compile."""
     target = load_target("flash2")
     resource_usage.resource_cache.clear()
     code = MachineCode(DEFAULT_GPU)
@@ -108,7 +108,7 @@ def test_ptxas_errors_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_user_compiler_hook_is_applied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also where the same kernel was lowered without it before."""
+    """Also after the same kernel was lowered without the hook."""
     from triton import knobs
 
     target, asked = load_target(f"{TARGETS}:plain"), list[object]()

@@ -73,7 +73,7 @@ def test_branches_pin_or_are_assumed() -> None:
 
 
 def test_code_that_rejects_symbols_gets_integers() -> None:
-    result = derived("fussy", n=70, block=32)
+    result = derived("integers_only", n=70, block=32)
     assert has_note(result, "block specialised to 32", "needs a plain integer at derived_targets.py:")
     assert result.requested is not None
     assert result.requested.read_formula == "4*n"
@@ -87,7 +87,7 @@ def test_size_one_is_not_generalised(batch: int, launches: int) -> None:
 
 
 def test_forward_and_backward_with_the_operators_between() -> None:
-    result = derived("there_and_back", n=100)
+    result = derived("forward_and_backward", n=100)
     assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * 2
     assert result.requested is not None
     assert result.requested.read_formula == "8*n"
@@ -142,7 +142,7 @@ def test_compulsory_is_every_input_and_output_once(name: str, floor: tuple[int, 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("looks_back", ("reads what a kernel computed", "derived_targets.py:")),
+        ("branches_on_a_kernels_output", ("reads what a kernel computed", "derived_targets.py:")),
         ("broken", ("broken_kernel does not compile for cuda:90", "undefined", f"at derived_targets.py:{UNDEFINED_LINE}")),
         ("misspelt", ("scale_kernel", "BLOK")),
         ("incomplete", ("missing a required argument", "derived_targets.py:")),
@@ -157,14 +157,14 @@ def test_bad_targets_give_one_sentence(name: str, words: tuple[str, ...]) -> Non
 
 
 def test_host_reads_of_data_are_replayed_and_noted() -> None:
-    result = derived("looks_up", n=100)
+    result = derived("reads_lengths", n=100)
     triton = [launch for launch in result.launches if launch.origin == "triton"]
     assert [launch.requested.read_bytes for launch in triton if launch.requested] == [400, 40, 80, 120, 400]
     assert result.requested is not None
     assert result.requested.read_formula == "8*n + 240"
     for words in (" is 30", " is True", " is [10, 20, 30]"):
         assert has_note(result, "assumes that the data read at derived_targets.py:", words)
-    assert len([launch for launch in derived("peeks").launches if launch.origin == "triton"]) == 1
+    assert len([launch for launch in derived("branches_on_data").launches if launch.origin == "triton"]) == 1
 
 
 SAME = (

@@ -1,4 +1,4 @@
-"""Bytes of torch's own operators: inputs once, outputs once, and nothing where memory is only renamed."""
+"""Bytes of torch operators: inputs once, outputs once, and nothing for views."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ATEN = torch.ops.aten
 def test_an_operator_reads_its_inputs_and_writes_its_output() -> None:
     x, y = torch.ones(8), torch.ones(8)
     assert operator_traffic(ATEN.add.Tensor, (x, y), {}, x + y) == (64, 32)
-    assert operator_traffic(ATEN.add.Tensor, (x, x), {}, x + x) == (32, 32), "a tensor read twice is one tensor"
+    assert operator_traffic(ATEN.add.Tensor, (x, x), {}, x + x) == (32, 32), "a tensor used twice is read once"
 
 
 def test_a_view_moves_nothing() -> None:
-    """Whether its schema says so, or only its output does: dropout returns its input where it does not train."""
+    """By its schema, or by its output alone: dropout returns its input outside training."""
     x = torch.ones(8, 4)
     assert operator_traffic(ATEN.t.default, (x,), {}, x.t()) is None
     assert operator_traffic(ATEN.dropout.default, (x, 0.5, False), {}, x) is None

@@ -1,4 +1,4 @@
-"""Registers read from a cubin against NVIDIA's own tool, which comes with Triton."""
+"""Registers and spills read from a cubin equal those of cuobjdump."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_resources_equal_those_of_cuobjdump(cubins: list[bytes], index: int, tmp
     found = re.search(r"centred_kernel:\s+REG:(\d+) STACK:(\d+)", text)
     assert found is not None, text
     assert resources(cubins[index]) == (int(found[1]), int(found[2]))
-    assert (resources(cubins[index])[1] > 0) == (index == 1)  # too few registers: it spills
+    assert (resources(cubins[index])[1] > 0) == (index == 1)  # the register limit makes it spill
 
 
 def test_other_bytes_are_refused(cubins: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The fake GPU's default generator has the state of a GPU's: seed and offset, which Triton kernels draw from."""
+"""The fake GPU's default generator has seed and offset, which Triton kernels draw from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extra memory and operator traffic against counts by hand."""
+"""Extra memory and operator traffic equal counts by hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def temporary_then_freed() -> torch.Tensor:
     return out
 
 
-def reused_memory() -> torch.Tensor:
+def temporary_before_the_output() -> torch.Tensor:
     for _ in range(50):
         torch.empty(100)
     return torch.empty(1)
@@ -56,7 +56,7 @@ def grown() -> torch.Tensor:
     [
         (lambda: torch.empty(10), 0),
         (temporary_then_freed, 4000 + 1000),
-        (reused_memory, 400 - 4),  # the peak is 400 bytes, before the output is there
+        (temporary_before_the_output, 400 - 4),  # the peak is 400 bytes, before the output exists
         (lambda: torch.empty(100)[:10], 0),  # a view keeps, and returns, all of its storage
         (lambda: (torch.empty(10), [torch.empty(3)], {"a": torch.empty(7)}), 0),
         (lambda: X.view(10, 10).t(), 0),
@@ -67,7 +67,7 @@ def grown() -> torch.Tensor:
         (grown, 400),
     ],
 )
-def test_peak_of_what_lives_at_once_less_the_output(work: Callable[[], object], expected: int) -> None:
+def test_extra_memory_is_the_peak_less_the_output(work: Callable[[], object], expected: int) -> None:
     assert extra_bytes(work) == expected
     assert extra_bytes(work) == expected
 
@@ -80,7 +80,7 @@ def test_tensors_saved_for_backward_count() -> None:
         gradient, weight.grad = weight.grad, None
         return gradient
 
-    # at the peak: exp, which backward needs, the gradient of exp, the sum and its seed; and the output, weight's own gradient
+    # at the peak: exp for backward, its gradient, the sum, its seed, and the output, which is weight's gradient
     assert extra_bytes(work) == 400 + 400 + 4 + 4
 
 

@@ -1,4 +1,4 @@
-"""What several tests share: fakes of the hardware, kernels with known counts, references."""
+"""Shared by several tests: fakes of the hardware, kernels with known counts, references."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""The algorithms as the papers print them, walked step by step through a memory that counts every element it moves.
+"""The papers' algorithms executed through a memory that counts every element moved.
 
-Written from the papers' lines and from nothing else: no formula of ioaware is used, and what a causal loop visits is found by
-looking at the mask. Each walk computes attention as it goes, so that a step left out would show in the output.
+Written from the papers' lines alone, without formulas of ioaware. Causal loops are derived from the mask. Each walk computes
+attention, so that a missing step shows in the output.
 """
 
 # ruff: noqa: E741 - l is the papers' letter
@@ -18,7 +18,7 @@ WIDTHS = ("inputs", "fp32")  # the dtype of Q, K, V, O and P; that of S and of t
 
 @dataclass
 class SlowMemory:
-    """Named matrices behind a gate that counts the elements read and written, by width."""
+    """Named matrices that count the elements read and written, by width."""
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     width: dict[str, str] = field(default_factory=dict)
@@ -28,11 +28,11 @@ class SlowMemory:
     flops: int = 0
 
     def place(self, name: str, array: np.ndarray) -> None:
-        """An input: it is there before the algorithm starts, and putting it there is not counted."""
+        """Add an input, which exists before the algorithm starts and is not counted."""
         self.arrays[name], self.width[name] = array, "inputs"
 
     def allocate(self, name: str, *shape: int, width: str = "inputs", output: bool = False) -> None:
-        """Room for a result; NaN until written, so that a read of what was never written shows."""
+        """Allocate a result, NaN until written, so that a read of unwritten elements shows."""
         self.arrays[name], self.width[name] = np.full(shape, np.nan), width
         if not output:
             self.extra[width] += int(np.prod(shape))
@@ -59,12 +59,12 @@ ALL = slice(None)
 
 
 def blocks(length: int, block: int) -> list[slice]:
-    """Blocks of `block` rows, the last one ragged."""
+    """Return blocks of `block` rows, the last one ragged."""
     return [slice(start, min(start + block, length)) for start in range(0, length, block)]
 
 
 def visible(n: int, n_k: int, causal: bool) -> np.ndarray:
-    """Which key each query sees: with a causal mask, aligned bottom-right, the last query sees the last key."""
+    """Return which keys each query sees. Under a causal mask the last query sees the last key."""
     return np.arange(n_k)[None, :] <= np.arange(n)[:, None] + (n_k - n) if causal else np.ones((n, n_k), bool)
 
 
@@ -73,7 +73,7 @@ def masked(s: np.ndarray, see: np.ndarray) -> np.ndarray:
 
 
 def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
-    """softmax(Q K^T) V in one go; a row that sees no key is zeros."""
+    """Return softmax(Q K^T) V. A row that sees no key is zeros."""
     return _softmax(masked(q @ k.T, visible(len(q), len(k), causal))) @ v
 
 
@@ -104,7 +104,7 @@ def idealised(memory: SlowMemory, causal: bool) -> None:
 
 
 def standard(memory: SlowMemory, b_r: int, b_c: int, causal: bool, row_reads: int) -> None:
-    """Algorithm 0 with tiled products: S tile by tile with all of d, P row by row, O by row panels streaming P and V."""
+    """Algorithm 0 with tiled products: S tile by tile with all of d, P row by row, O by row panels."""
     n, n_k = len(memory.arrays["Q"]), len(memory.arrays["K"])
     memory.allocate("S", n, n_k, width="fp32")
     memory.allocate("P", n, n_k)
@@ -114,7 +114,7 @@ def standard(memory: SlowMemory, b_r: int, b_c: int, causal: bool, row_reads: in
             s = memory.dot(memory.read("Q", i), memory.read("K", j).T)
             memory.write("S", masked(s, see[i, j]), i, j)
     for row in blocks(n, 1):
-        for _ in range(row_reads - 1):  # a row that does not fit on chip: its statistics take a read of their own
+        for _ in range(row_reads - 1):  # a row that does not fit on chip is read once more for its statistics
             memory.read("S", row)
         memory.write("P", _softmax(memory.read("S", row)), row)
     for i in blocks(n, b_r):
@@ -125,7 +125,7 @@ def standard(memory: SlowMemory, b_r: int, b_c: int, causal: bool, row_reads: in
 
 
 def row_panels(memory: SlowMemory, b_r: int, causal: bool) -> None:
-    """Algorithm 0 with panels of whole rows of S, everything as wide as the inputs."""
+    """Algorithm 0 with panels of whole rows of S, all matrices as wide as the inputs."""
     n, n_k = len(memory.arrays["Q"]), len(memory.arrays["K"])
     memory.allocate("S", n, n_k)
     memory.allocate("P", n, n_k)
@@ -139,7 +139,7 @@ def row_panels(memory: SlowMemory, b_r: int, causal: bool) -> None:
 
 
 def square_tiling(memory: SlowMemory, side: int) -> None:
-    """Saha and Ye, Algorithm 1: square tiles in all three dimensions, exp without the maximum, row sums in slow memory."""
+    """Saha and Ye, Algorithm 1: square tiles in all three dimensions, exp without the maximum."""
     n, d = memory.arrays["Q"].shape
     n_k = len(memory.arrays["K"])
     memory.allocate("A", n, n_k)
@@ -163,7 +163,10 @@ def square_tiling(memory: SlowMemory, side: int) -> None:
 
 
 def flash1(memory: SlowMemory, b_r: int, b_c: int, causal: bool) -> None:
-    """FlashAttention, Algorithm 1, line by line; causal: from the first row block that sees a key of the column block on."""
+    """FlashAttention, Algorithm 1, line by line.
+
+    A causal loop starts at the first row block that sees a key of the column block.
+    """
     n, n_k = len(memory.arrays["Q"]), len(memory.arrays["K"])
     see = visible(n, n_k, causal)
     memory.allocate("l", n, 1, width="fp32")
@@ -195,7 +198,10 @@ def flash1(memory: SlowMemory, b_r: int, b_c: int, causal: bool) -> None:
 
 
 def flash2(memory: SlowMemory, b_r: int, b_c: int, causal: bool) -> None:
-    """FlashAttention-2, Algorithm 1, line by line; causal loops stop after the last column block that the row block sees."""
+    """FlashAttention-2, Algorithm 1, line by line.
+
+    A causal loop stops after the last column block that the row block sees.
+    """
     n, n_k = len(memory.arrays["Q"]), len(memory.arrays["K"])
     see = visible(n, n_k, causal)
     memory.allocate("L", n, 1, width="fp32")
@@ -219,5 +225,5 @@ def flash2(memory: SlowMemory, b_r: int, b_c: int, causal: bool) -> None:
 
 
 def largest_square(memory_elements: int) -> int:
-    """Saha and Ye's tile side for M elements."""
+    """Return Saha and Ye's tile side for M elements."""
     return isqrt(memory_elements // 4)

@@ -1,6 +1,6 @@
-"""Consecutive reductions as programs: the examples with a known answer, and some that have to be undecided.
+"""Consecutive reductions as programs: examples with a known answer, and undecided ones.
 
-Results have names before they are returned, since the analysis calls a reduction as its variable.
+Results are named before they are returned, since the analysis names a reduction as its variable.
 """
 
 # ruff: noqa: RET504
@@ -168,14 +168,14 @@ IMPOSSIBLE: dict[Callable[..., Any], str] = {
 """What of each map moves with a parameter."""
 
 
-def zero_in_disguise(x: Any) -> Any:
-    """0 for all data: no element exceeds the largest."""
+def always_zero(x: Any) -> Any:
+    """0 for all data, since no element exceeds the maximum."""
     m = reduce_max(x)
     return reduce_sum(relu(x - m))
 
 
 def cancelling_sums(x: Any) -> Any:
-    """The sum of x - mu, which is 0: neither sum alone has a finite state."""
+    """The sum of x - mu, which is 0. Neither sum alone has a finite state."""
     mu = reduce_mean(x)
     return reduce_sum(relu(x - mu)) - reduce_sum(relu(mu - x))
 
@@ -187,15 +187,15 @@ def cancelling_maps(x: Any) -> Any:
 
 
 def maximum_of_sigmoids(x: Any) -> Any:
-    """A maximum is not refuted as a sum is."""
+    """A maximum, which is refuted differently from a sum."""
     mu = reduce_mean(x)
     return reduce_max((x - mu) * sigmoid(x - mu))
 
 
 def growing_parameter(x: Any) -> Any:
-    """The parameter is a sum that grows with the number of elements, and x/(x - t) has a pole among the elements."""
+    """The parameter is a sum that grows with the number of elements, and x/(x - t) has a pole among them."""
     t = reduce_sum(x * x)
     return reduce_sum(1 / (x - t))
 
 
-UNDECIDED = (zero_in_disguise, cancelling_sums, cancelling_maps, maximum_of_sigmoids, growing_parameter)
+UNDECIDED = (always_zero, cancelling_sums, cancelling_maps, maximum_of_sigmoids, growing_parameter)

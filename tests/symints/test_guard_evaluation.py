@@ -1,4 +1,4 @@
-"""Evaluation of guards at arrays of points equals evaluation point by point, also beyond 64 bits."""
+"""Guards evaluated at arrays of points equal guards evaluated one by one, beyond 64 bits too."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ OPERATIONS: tuple[Any, ...] = (
 )
 
 
-def drawn(draw: random.Random, depth: int) -> Any:
+def random_expression(draw: random.Random, depth: int) -> Any:
     """Return a random expression of the given depth."""
     if not depth:
         return draw.choice([a, b, sympy.Integer(draw.choice(NUMBERS))])
-    one, other = drawn(draw, depth - 1), drawn(draw, depth - 1)
+    one, other = random_expression(draw, depth - 1), random_expression(draw, depth - 1)
     try:
         return draw.choice(OPERATIONS)(one, other)
     except (ZeroDivisionError, AssertionError):
@@ -52,9 +52,9 @@ def outcome(expr: Any, values: Any) -> Any:
 @pytest.mark.parametrize("seed", range(200))
 def test_arrays_evaluate_like_single_points(seed: int) -> None:
     draw = random.Random(seed)
-    expr = drawn(draw, 3)
+    expr = random_expression(draw, 3)
     if draw.random() < 0.4:
-        expr = draw.choice(COMPARISONS)(expr, drawn(draw, 2))
+        expr = draw.choice(COMPARISONS)(expr, random_expression(draw, 2))
     sizes = [1, 2, 3, 64, 1000, 2**31 - 1, 2**31, 2**40]
     points = [
         (draw.choice(sizes) if draw.random() < 0.2 else draw.randrange(1, 5000), draw.randrange(1, 300)) for _ in range(8)

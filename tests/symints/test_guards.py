@@ -1,4 +1,4 @@
-"""Conditions of host code: evaluation, printing, removal of redundant ones."""
+"""Guards of host code: evaluation, printing, removal of redundant ones."""
 
 from __future__ import annotations
 

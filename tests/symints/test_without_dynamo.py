@@ -1,4 +1,4 @@
-"""A derivation imports torch._dynamo only when host code uses it, and then completely."""
+"""A derivation imports torch._dynamo only if host code uses it, and then completely."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ assert "_dynamo" not in vars(torch), "the stand-in is still there"
 assert "torch.fx.experimental.validator" not in sys.modules, "the stand-in is still there"
 before = sys.modules["torch._dynamo.config"]
 operators = [function for function in vars(torch._refs).values() if hasattr(function, "__wrapped__")]
-assert operators and not any("__dynamo_disable" in vars(function.__wrapped__) for function in operators), "torch remembers"
+assert operators and not any("__dynamo_disable" in vars(function.__wrapped__) for function in operators), "torch keeps it"
 import torch._dynamo
-assert torch._dynamo.config is before, "not the settings that were read"
+assert torch._dynamo.config is before, "the settings module was replaced"
 assert torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(2)).tolist() == [1, 1]
 ioaware.derive({f"{TARGETS}:plain"!r}, n=9)
-assert torch._dynamo is sys.modules["torch._dynamo"], "the real one is replaced"
+assert torch._dynamo is sys.modules["torch._dynamo"], "the real module is replaced"
 """
 
 USED = f"""
 from tests.support import SUPPORT
 import ioaware, torch
-ioaware.derive({f"{TARGETS}:asks_for_it"!r})
+ioaware.derive({f"{TARGETS}:uses_dynamo"!r})
 assert not torch._dynamo.config.suppress_errors
 torch._dynamo.graph_break
 """
 
 
-def ran(code: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
 def test_dynamo_is_loaded_on_use() -> None:
-    done = ran(UNUSED)
+    done = run_python(UNUSED)
     assert not done.returncode, done.stderr
 
 
 def test_host_code_gets_the_real_dynamo() -> None:
-    done = ran(USED)
+    done = run_python(USED)
     assert not done.returncode, done.stderr

@@ -1,4 +1,7 @@
-"""What a run leaves in a library's caches does not reach the next run: tensors without memory, fake properties, workspaces."""
+"""The state that a run leaves in a library's caches does not reach the next run.
+
+Such state is tensors without memory, fake device properties, or workspaces.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ SOURCE = """
     FIRST = True
     ORDER = []
 
-    def remembered(function):
+    def memoised(function):
         last = None
         def wrapper(n):
             nonlocal last
@@ -36,7 +39,7 @@ SOURCE = """
     def zeros(n):
         return torch.zeros(n, device="cuda")
 
-    @remembered
+    @memoised
     def ones(n):
         return torch.ones(n, device="cuda")
 
@@ -72,7 +75,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("verbs", list(itertools.permutations(("derive", "trace", "trace"), 3))[:4])
-def test_verbs_do_not_meet_in_a_library_s_caches(library: str, verbs: tuple[str, ...]) -> None:
+def test_verbs_share_no_state_in_a_library_s_caches(library: str, verbs: tuple[str, ...]) -> None:
     for verb in verbs:
         result = getattr(ioaware, verb)(f"{library}:work", n=100)
         assert (result.requested.read_bytes, result.requested.write_bytes) == (1200, 400)

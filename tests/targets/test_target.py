@@ -34,7 +34,7 @@ def error_message(spec: object, **params: object) -> str:
     return str(caught.value)
 
 
-def test_a_case_brings_its_parameters() -> None:
+def test_a_case_as_target_has_its_parameters() -> None:
     target = load_target("flash2")
     assert target.name == "flash2"
     assert target.resolve({"seq_len": "64", "dtype": "fp32"}, typed=True)["dtype"] == "float32"
@@ -42,11 +42,9 @@ def test_a_case_brings_its_parameters() -> None:
     assert len(work.inputs) == 3
 
 
-def test_a_file_is_imported_under_a_name_of_its_own_with_its_directory_importable(tmp_path: Path) -> None:
-    write_file(tmp_path, "WIDTH = 7\n", "neighbour_of_mine.py")
-    path = write_file(
-        tmp_path, "from neighbour_of_mine import WIDTH\ndef work(n: int = 1):\n    return lambda: (n, WIDTH, __name__)\n"
-    )
+def test_a_file_is_imported_under_its_own_name_with_its_directory_on_the_path(tmp_path: Path) -> None:
+    write_file(tmp_path, "WIDTH = 7\n", "neighbour.py")
+    path = write_file(tmp_path, "from neighbour import WIDTH\ndef work(n: int = 1):\n    return lambda: (n, WIDTH, __name__)\n")
     target = load_target(f"{path}:work")
     n, width, module = target.build(device="cpu", n=3).run()  # pyright: ignore[reportGeneralTypeIssues]
     assert (n, width) == (3, 7)
@@ -107,7 +105,7 @@ def test_parameters_follow_the_signature() -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [("7", 7), ("-2", -2), ("1e3", 1000.0), ("off", False), ("relu", "relu"), ("1", 1)])
-def test_a_parameter_without_a_type_takes_what_the_word_looks_like(text: str, value: object) -> None:
+def test_an_untyped_parameter_is_parsed_by_its_form(text: str, value: object) -> None:
     given = {"n": 1, "name": "x", "anything": text}
     got = load_target(f"{ZOO}:required").resolve(given, typed=True)["anything"]
     assert (got, type(got)) == (value, type(value))
@@ -177,9 +175,9 @@ def test_files_that_cannot_be_imported(tmp_path: Path, text: str, message: str) 
     assert f"mine.py cannot be imported: {message}" in error_message(f"{path}:work")
 
 
-def test_a_module_that_asks_for_the_gpu_when_imported_gets_the_stand_in(tmp_path: Path) -> None:
+def test_a_module_that_queries_the_gpu_at_import_gets_the_fake_one(tmp_path: Path) -> None:
     if torch.cuda.is_available():
-        pytest.skip("there is a GPU to ask")
+        pytest.skip("there is a GPU")
     text = """
         import torch
         SMS = torch.cuda.get_device_properties("cuda").multi_processor_count
@@ -203,14 +201,14 @@ def test_compulsory_bytes_of_a_case_are_the_predicted_ones(causal: bool) -> None
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e400", "9" * 4000, "9" * 5000])
 @pytest.mark.parametrize("kind", ["n: int = 1", "n: float = 1.0", "n=1", "n"])
 def test_numbers_that_no_record_can_hold_are_refused(kind: str, text: str, tmp_path: Path) -> None:
-    """Before the function runs: its result could not be written as JSON."""
-    (tmp_path / "sized.py").write_text(f"def work({kind}):\n    raise RuntimeError('it ran')\n")
+    """Refused before the function runs, since its result could not be written as JSON."""
+    (tmp_path / "sized.py").write_text(f"def work({kind}):\n    raise RuntimeError('the function ran')\n")
     target = load_target(f"{tmp_path / 'sized.py'}:work")
     with pytest.raises(UsageError, match="cannot work"):
         target.resolve({"n": text}, typed=True)
 
 
-def test_a_path_too_long_for_any_file_is_no_target() -> None:
+def test_a_path_longer_than_any_file_name_is_refused() -> None:
     with pytest.raises(UsageError, match=r"cannot be read|no file"):
         load_target("a" * 5000 + ".py:work")
 
@@ -223,7 +221,7 @@ def test_integers_have_64_bits(tmp_path: Path) -> None:
         target.resolve({"n": str(2**63)}, typed=True)
 
 
-def test_a_user_s_parser_does_not_see_our_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_parser_does_not_see_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = """
         import argparse, sys
         def parsed():
@@ -237,7 +235,7 @@ def test_a_user_s_parser_does_not_see_our_arguments(tmp_path: Path, monkeypatch:
             raise ValueError(f"n is {N}")
         """
     path = write_file(tmp_path, text)
-    ours = ["ioaware", "trace", "mine.py:work", "-p", "n=3"]
-    monkeypatch.setattr("sys.argv", list(ours))
+    command_line = ["ioaware", "trace", "mine.py:work", "-p", "n=3"]
+    monkeypatch.setattr("sys.argv", list(command_line))
     assert "raised ValueError at mine.py:11: n is 5" in error_message(f"{path}:work")
-    assert sys.argv == ours
+    assert sys.argv == command_line

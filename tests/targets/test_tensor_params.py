@@ -1,4 +1,4 @@
-"""Targets without an adapter: tensors written in text, module classes, and calls from Python."""
+"""Targets without an adapter: tensors written as text, module classes, and calls from Python."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_other_values_are_no_tensors(text: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["f16[rows=]", "f16[a-b]", "f16[=3]", "f16[n=m]", "f16[-1]", "f16[n=1.5]"])
-def test_a_size_that_is_none(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no size"):
         parse_tensor(text)
 
@@ -91,7 +91,7 @@ def test_named_sizes_are_parameters() -> None:
     assert load_target(scale).resolve(values) == values
 
 
-def test_a_size_named_as_an_argument_is_that_argument() -> None:
+def test_a_size_with_the_name_of_an_argument_is_that_argument() -> None:
     values = resolved(Scale, x="bf16[rows=4, hidden=16]")
     assert values == {"hidden": 16, "factor": 1.0, "x": "bfloat16[rows, hidden]", "rows": 4}
 
@@ -130,7 +130,7 @@ def test_a_module_class_with_the_arguments_of_its_constructor() -> None:
     assert traced.requested.read_bytes == 4 * 40 * 96
 
 
-def test_a_call_from_python_traces_the_data_it_is_given() -> None:
+def test_a_call_from_python_traces_its_data() -> None:
     x, weight = torch.rand(5, 20), torch.rand(20)
     before = x.clone()
     result = ioaware.trace(scale, x, weight=weight)

@@ -1,4 +1,4 @@
-"""Every access of a traced kernel stays inside the storage its pointer belongs to, or the trace says which line left it."""
+"""Traced accesses stay inside the storage of their pointer, or the trace names line and tensor."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_elements_before_a_tensor() -> None:
     assert message(lambda: copy(x, out, 1, -3)).endswith(f"line {line_of(LOAD)} loads 3 elements before x (64 elements)")
 
 
-def test_a_neighbour_in_memory_is_no_excuse() -> None:
-    """Storages that lie one after the other in memory: mapped memory everywhere, and still not the tensor's."""
+def test_an_access_to_adjacent_memory_is_out_of_bounds() -> None:
+    """Two adjacent storages: the memory is mapped, but belongs to another tensor."""
     block = torch.zeros(128)
     first, second = (torch.frombuffer(block.numpy().data, dtype=torch.float32, count=64, offset=at) for at in (0, 256))
     assert second.data_ptr() == first.data_ptr() + 256
@@ -120,13 +120,13 @@ def descriptor_kernel(source, out, BLOCK: tl.constexpr):
     tl.store(out + tl.arange(0, BLOCK), source.load([0, 0]).reshape(BLOCK))
 
 
-def test_a_descriptor_that_claims_more_than_its_tensor_has() -> None:
+def test_a_descriptor_larger_than_its_tensor() -> None:
     x, out = torch.rand(2, 16), torch.empty(64)
-    honest, false = (TensorDescriptor(x, shape=[rows, 16], strides=[16, 1], block_shape=[4, 16]) for rows in (2, 4))
+    fitting, oversized = (TensorDescriptor(x, shape=[rows, 16], strides=[16, 1], block_shape=[4, 16]) for rows in (2, 4))
     with interpret_kernels():
-        descriptor_kernel[(1,)](honest, out, BLOCK=64)
+        descriptor_kernel[(1,)](fitting, out, BLOCK=64)
     assert torch.equal(out[:32], x.flatten())
-    assert "loads 32 elements past source (32 elements)" in message(lambda: descriptor_kernel[(1,)](false, out, BLOCK=64))
+    assert "loads 32 elements past source (32 elements)" in message(lambda: descriptor_kernel[(1,)](oversized, out, BLOCK=64))
 
 
 def test_another_element_type_of_the_same_memory() -> None:
@@ -138,8 +138,8 @@ def test_another_element_type_of_the_same_memory() -> None:
     )
 
 
-class Foreign:
-    """An array of another library: no torch tensor, but it has a pointer, a shape and a type."""
+class ForeignArray:
+    """An array of another library: no torch tensor, but with pointer, shape and type."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor, self.dtype, self.shape = tensor, tensor.dtype, tensor.shape
@@ -151,9 +151,9 @@ class Foreign:
 def test_an_object_with_a_data_pointer() -> None:
     x, out = torch.rand(64), torch.empty(64)
     with interpret_kernels():
-        copy(Foreign(x), out, 1)  # pyright: ignore[reportArgumentType]
+        copy(ForeignArray(x), out, 1)  # pyright: ignore[reportArgumentType]
     assert torch.equal(x, out)
-    assert "loads 64 elements past x (64 elements)" in message(lambda: copy(Foreign(x), torch.empty(128), 2))  # pyright: ignore[reportArgumentType]
+    assert "loads 64 elements past x (64 elements)" in message(lambda: copy(ForeignArray(x), torch.empty(128), 2))  # pyright: ignore[reportArgumentType]
 
 
 def test_an_empty_tensor_may_be_passed_and_not_touched() -> None:

@@ -1,4 +1,4 @@
-"""Fixes of the interpreter: bfloat16 against torch's own, bit by bit; loop indices, descriptors and masks as compiled."""
+"""Fixes of Triton's interpreter: bfloat16 bit by bit, loop indices, descriptors and masks."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def float_argument_kernel(x_ptr, out_ptr, eps, BLOCK: tl.constexpr):
     tl.store(out_ptr + BLOCK + lanes, x.to(tl.float32) + eps.to(tl.float16).to(tl.float32))
 
 
-def test_a_float_argument_is_a_float32_as_the_compiler_has_it() -> None:
+def test_a_float_argument_is_a_float32_as_compiled() -> None:
     torch.manual_seed(0)
     x, out = torch.randn(32).half(), torch.empty(2, 32)
     with interpret_kernels():
@@ -114,7 +114,7 @@ def test_a_loop_index_can_be_converted() -> None:
 
 
 def test_a_mask_of_integers_masks() -> None:
-    """numpy takes an array of zeros and ones for places, and all lanes would lie in one sector."""
+    """numpy takes an array of zeros and ones for indices, and all lanes would lie in one sector."""
     counter, x, out = ByteCounter(), torch.zeros(64), torch.zeros(80)
     with interpret_kernels(), count_accesses(counter):
         index_kernel[(1,)](x, out, 64, STEPS=0)
@@ -128,7 +128,7 @@ def early_kernel(out_ptr):
     tl.store(out_ptr, 3.0)
 
 
-def test_launching_early_means_nothing_one_kernel_after_the_other() -> None:
+def test_early_launch_instructions_do_nothing() -> None:
     out = torch.zeros(1)
     with interpret_kernels():
         early_kernel[(1,)](out)

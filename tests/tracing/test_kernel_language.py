@@ -1,4 +1,4 @@
-"""A trace accepts what the compiler accepts, with its meaning: Boolean operators, loops, helpers, reductions."""
+"""The interpreter accepts what the compiler accepts: Boolean operators, loops, helpers, reductions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def constant_kernel(x, out, bias, HAS_BIAS: tl.constexpr):
     tl.store(out, value)
 
 
-def test_a_constant_ends_the_evaluation() -> None:
+def test_a_constant_operand_short_circuits() -> None:
     x, out = torch.ones(1), torch.zeros(1)
     with interpret_kernels():
         constant_kernel[(1,)](x, out, None, HAS_BIAS=False)
@@ -112,7 +112,7 @@ def converted_sum() -> float:
     return out.item()
 
 
-def test_a_helper_is_given_a_dtype() -> None:
+def test_a_dtype_as_argument_of_a_helper() -> None:
     assert converted_sum() == 1.0
 
 
@@ -129,7 +129,7 @@ def libdevice_work(n: int = 64):
     return lambda: (libdevice_kernel[(1,)](x, out, BLOCK=n), out)[1]
 
 
-def test_libdevice_however_it_is_named() -> None:
+def test_libdevice_under_all_its_names() -> None:
     x, out = torch.rand(8) + 1, torch.empty(8)
     with interpret_kernels():
         libdevice_kernel[(1,)](x, out, BLOCK=8)
@@ -150,7 +150,7 @@ def largest_with_index(value, index, other_value, other_index):
 
 @triton.jit
 def stable_sum(mean, m2, count, other_mean, other_m2, other_count):
-    """Welford's update, whose result depends on the order of a wrong reduction."""
+    """Welford's update, whose result shows a wrong order of the reduction."""
     total = count + other_count
     weight = tl.where(total == 0, 0.0, other_count / total)
     delta = other_mean - mean
@@ -175,7 +175,7 @@ def reduce_kernel(x, out, index, moments, ROWS: tl.constexpr, COLUMNS: tl.conste
     tl.store(moments + 2 * ROWS, tl.reduce(values, None, branching_maximum))
 
 
-def test_a_reduction_with_a_function_of_the_user_s() -> None:
+def test_a_reduction_with_a_user_function() -> None:
     x = torch.rand(8, 64).mul(20).floor()
     out, index, moments = torch.empty(8), torch.empty(8, dtype=torch.int32), torch.empty(17)
     with interpret_kernels():
@@ -222,7 +222,7 @@ def scan_kernel(decay, x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr, REVERS
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_scan_with_a_function_of_the_user_s(reverse: bool) -> None:
+def test_a_scan_with_a_user_function(reverse: bool) -> None:
     decay, x, out = torch.rand(4, 32), torch.rand(4, 32), torch.empty(4, 32)
     with interpret_kernels():
         scan_kernel[(1,)](decay, x, out, ROWS=4, COLUMNS=32, REVERSE=reverse)
@@ -255,7 +255,7 @@ def test_the_value_of_a_constant() -> None:
 
 
 class Tuner(Autotuner):
-    """As libraries have them: a `run` of their own, which times configurations."""
+    """A library's autotuner: its own `run` times configurations."""
 
     def run(self, *args, **kwargs):
         if len(self.configs) > 1:

@@ -1,4 +1,4 @@
-"""Kernels that call CUDA's mathematical library, or multiply by a module's constexpr, run in the interpreter."""
+"""Kernels that call libdevice, or use a module's constexpr, run in the interpreter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def mathematics(x, y, N: tl.constexpr):
 
 
 @triton.jit
-def truths(x, y, N: tl.constexpr):
+def predicates(x, y, N: tl.constexpr):
     at = tl.arange(0, N)
     tl.store(y + at, libdevice.isnan(tl.load(x + at)))
 
@@ -44,10 +44,10 @@ def test_functions_have_the_values_of_torch() -> None:
     assert torch.allclose(y, torch.tensor(expected))
 
 
-def test_a_test_gives_integers() -> None:
+def test_predicates_give_integers() -> None:
     y = torch.empty(2, dtype=torch.int32)
     with interpret_kernels():
-        truths[(1,)](torch.tensor([1.0, math.nan]), y, 2)
+        predicates[(1,)](torch.tensor([1.0, math.nan]), y, 2)
     assert y.tolist() == [0, 1]
 
 

@@ -1,4 +1,4 @@
-"""`tl.dot_scaled` in the interpreter against a product of decoded matrices, and how many FLOPs it is counted as."""
+"""`tl.dot_scaled` in the interpreter equals a product of decoded matrices, and its FLOPs are counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scaled_kernel(
 
 
 def decoded(bits: torch.Tensor, kind: str) -> np.ndarray:
-    """Elements as float64, from their definitions: sign, exponent, mantissa."""
+    """Return elements as float64, decoded by definition: sign, exponent, mantissa."""
     if kind == "e2m1":
         values = bits.numpy().astype(np.int64)
         return np.stack([small(values & 15, 2, 1, 1), small(values >> 4, 2, 1, 1)], axis=-1).reshape(len(bits), -1)

@@ -1,4 +1,4 @@
-"""A program that waits for a later one is an error and not an endless loop; loops that make progress run on."""
+"""A program that waits for a later one is an error, not an endless loop; progress is allowed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cas_lock_kernel(flags, out):
 def add_lock_kernel(flags, out):
     program = tl.program_id(0)
     while tl.atomic_add(flags + 1, 0) < 1 and program == 0:
-        tl.store(out, 0.0)  # the same value again: no change
+        tl.store(out, 0.0)  # stores the same value, so nothing changes
     tl.atomic_add(flags + program, 1)
     tl.store(out + program, 1.0)
 
@@ -58,7 +58,7 @@ def test_a_program_that_waits_for_a_later_one_is_named(kernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", [load_lock_kernel, cas_lock_kernel, add_lock_kernel])
-def test_a_program_that_waits_for_an_earlier_one_goes_on(kernel) -> None:
+def test_a_program_that_waits_for_an_earlier_one_continues(kernel) -> None:
     flags, out = torch.tensor([0, 1], dtype=torch.int32), torch.zeros(2)
     with interpret_kernels():
         kernel[(2,)](flags, out)
@@ -87,7 +87,7 @@ def countdown_kernel(counter, out):
         tl.store(out, steps)
 
 
-def test_loops_that_change_a_variable_or_memory_end_by_themselves() -> None:
+def test_loops_that_change_a_variable_or_memory_are_no_deadlock() -> None:
     place, counter, out = torch.zeros(1, dtype=torch.int32), torch.tensor([4], dtype=torch.int32), torch.ones(1)
     with interpret_kernels():
         search_kernel[(1,)](torch.arange(16.0), place, 16)

@@ -1,4 +1,4 @@
-"""The attention kernels: traced bytes, extra memory and, where tiles divide the sequence, FLOPs equal the closed forms."""
+"""The attention kernels: traced bytes, extra memory and FLOPs equal the closed forms."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def assert_agreement(traced: Result, predicted: Result) -> None:
     assert traced.requested.write_bytes == predicted.requested.write_bytes
     assert traced.requested.atomic_bytes == 0
     assert traced.extra_memory_bytes == predicted.extra_memory_bytes
-    assert traced.assumed is None  # nothing is left to torch
+    assert traced.assumed is None  # no torch operator runs
     assert traced.check is not None
     assert traced.check.passed
 

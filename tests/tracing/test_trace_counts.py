@@ -1,4 +1,4 @@
-"""Traced bytes, sectors, atomics and FLOPs of the zoo against counts made by hand: each access listed element by element."""
+"""Traced bytes, sectors, atomics and FLOPs of the kernel zoo equal counts listed by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_trace(name: str, **params: object) -> Result:
 
 
 def traffic(reads: Iterable[Access], writes: Iterable[Access], atomic_bytes: int = 0) -> Traffic:
-    """What these accesses ask for: every active element, and for each access the different sectors under its elements."""
+    """Return what these accesses request: all active elements, and the distinct sectors of each access."""
     reads, writes = list(reads), list(writes)
 
     def elements(accesses: list[Access]) -> int:
@@ -97,7 +97,7 @@ def test_descriptor_gather_and_scatter_count_each_row() -> None:
     assert run_trace("host_descriptor").requested == traffic([(4, list(range(8))), *rows], rows)
 
 
-def test_reads_addressed_by_memory_through_a_builtin_imported_by_name() -> None:
+def test_gathered_reads_through_an_imported_builtin() -> None:
     index = [3, 3, 0, 19, 7, 3, 1]
     rows = [(8, list(range(row * 10, row * 10 + 10))) for row in index]
     reads = [*((8, [position]) for position in range(7)), *rows]
@@ -156,7 +156,7 @@ def test_torch_operators_are_listed_and_assumed_but_never_in_the_totals() -> Non
     ]
     copied, scaled = 56 * 4, 64 * 4
     assert result.assumed == Traffic(2 * copied + scaled, 2 * copied + scaled)
-    assert result.extra_memory_bytes == copied  # at most one copy beside what is returned
+    assert result.extra_memory_bytes == copied  # at most one copy beside the returned tensor
 
 
 def test_dots_count_whole_tiles() -> None:
@@ -189,12 +189,12 @@ def test_values_are_those_of_the_hardware(dtype: str) -> None:
     assert check.passed
 
 
-def test_a_kernel_that_closes_over_a_constant() -> None:
+def test_a_kernel_with_a_constant_from_its_closure() -> None:
     lanes = list(range(32))
     assert run_trace("enclosing").requested == traffic([(4, lanes)], [(4, [32 + lane for lane in lanes])])
 
 
-def test_an_unwritten_tile_fails_the_check_and_says_so() -> None:
+def test_an_unwritten_tile_fails_the_check_with_a_note() -> None:
     result = run_trace("half_written")
     assert result.check is not None
     assert not result.check.passed
@@ -202,10 +202,10 @@ def test_an_unwritten_tile_fails_the_check_and_says_so() -> None:
     assert "the output is wrong" in result.notes[-1]
 
 
-def test_a_function_that_is_all_work_counts_its_inputs_as_assumed() -> None:
+def test_inputs_made_in_a_function_without_setup_are_assumed() -> None:
     result = run_trace("all_work", n=100)
     assert result.assumed == Traffic(0, 400)
-    assert result.extra_memory_bytes == 400  # x, which the function made itself
+    assert result.extra_memory_bytes == 400  # x, which the function creates
 
 
 ATOMIC_ACCESSES = hasattr(tl, "atomic_load")
@@ -218,5 +218,5 @@ def test_atomic_loads_stores_and_polls_are_atomics_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", ["masked_add", "histogram", "softmax", "tuned", "torch_between", "forward_and_backward"])
-def test_tracing_twice_gives_the_same(name: str) -> None:
+def test_two_traces_are_equal(name: str) -> None:
     assert run_trace(name).to_dict() == run_trace(name).to_dict()

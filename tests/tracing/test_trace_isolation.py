@@ -1,4 +1,4 @@
-"""A trace changes nothing: not the results, not Triton, not torch; and it works the same with TRITON_INTERPRET set."""
+"""A trace leaves results, Triton and torch unchanged, with or without TRITON_INTERPRET."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def polynomial_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def state() -> dict[str, object]:
-    """Everything that a trace replaces."""
+    """Return everything that a trace replaces."""
     owners = (
         JITFunction,
         InterpretedFunction,
@@ -74,7 +74,7 @@ def polynomial_on_cpu(n: int = 50) -> torch.Tensor:
     return out
 
 
-def test_everything_is_put_back() -> None:
+def test_all_patches_are_undone() -> None:
     trace(load_target(zoo("softmax")), {"rows": 3})  # first-time caches of torch and Triton
     before = state()
     trace(load_target(zoo("softmax")), {"rows": 3})
@@ -86,7 +86,7 @@ def test_everything_is_put_back() -> None:
         polynomial_on_cpu()
 
 
-def test_kernels_and_their_modules_are_not_written_to() -> None:
+def test_kernel_modules_are_not_changed() -> None:
     names = set(globals())
     with interpret_kernels():
         polynomial_on_cpu()
@@ -103,7 +103,7 @@ def test_a_kernel_compiles_after_it_was_traced() -> None:
     assert "polynomial_kernel" in compiled.asm["ptx"]
 
 
-def test_counting_does_not_change_a_bit() -> None:
+def test_counting_does_not_change_the_output() -> None:
     with interpret_kernels():
         plain = polynomial_on_cpu()
     counter = ByteCounter()
@@ -127,7 +127,7 @@ print(json.dumps({{"traced": found, "values": module.polynomial_on_cpu().tolist(
 
 @pytest.fixture(scope="module")
 def under_interpret() -> dict[str, Any]:
-    """What a process that has TRITON_INTERPRET=1 from the start traces, and computes in Triton's own interpreter."""
+    """Return traces, and Triton's own values, of a process started with TRITON_INTERPRET=1."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", UNDER_INTERPRET]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
@@ -135,7 +135,7 @@ def under_interpret() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_with_triton_interpret_set(name: str, under_interpret: dict[str, Any]) -> None:
+def test_traces_are_the_same_with_triton_interpret_set(name: str, under_interpret: dict[str, Any]) -> None:
     here = json.loads(json.dumps(trace(load_target(zoo(name)), {}).to_dict()))
     assert under_interpret["traced"][zoo(name)] == here
 
@@ -162,7 +162,7 @@ def test_a_warmup_runs_nothing() -> None:
         compiled = polynomial_kernel.warmup(out, out, 16, BLOCK=16, grid=(1,), enable_fp_fusion=True)
     assert not out.any()
     assert "polynomial_kernel" in compiled.asm["ptx"]
-    assert not polynomial_kernel.device_caches  # made for a GPU that may not be the one a later launch runs on
+    assert not polynomial_kernel.device_caches  # a later launch may run on another GPU
 
 
 def test_an_unknown_configuration_names_the_known_ones() -> None:
@@ -200,7 +200,7 @@ def test_a_default_device_from_outside_is_redirected_too() -> None:
     assert x.device.type == "cpu"
 
 
-def test_what_kernels_and_hosts_print_does_not_reach_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_of_kernels_and_hosts_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     def chatty() -> torch.Tensor:
         print("host")
         return polynomial_on_cpu()
@@ -219,7 +219,7 @@ print(ioaware.derive(sys.argv[1] + "/targets/derived_targets.py:shares").request
 
 
 def test_a_kernel_compiles_after_the_first_trace_of_a_process() -> None:
-    """Triton's compiler looks `min` up when it is first imported, which must not be while the interpreter has replaced it."""
+    """Triton's compiler reads `min` at its first import, when the interpreter must not have replaced it."""
     command = [sys.executable, "-c", TRACE_THEN_COMPILE, str(SUPPORT)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert int(done.stdout) == 4 * 40 * 100

@@ -1,4 +1,4 @@
-"""Small kernels, each with one way of touching memory, and host functions written as users write them: targets of the tests."""
+"""The kernel zoo: small kernels, one access pattern each, with host functions as in user code."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def torch_between(n: int = 64):
 
 
 def half_written(n: int = 64):
-    """Forgets the last block, and checks itself."""
+    """Leaves the last block unwritten, and checks its output."""
     from ioaware.case import Work
 
     x = torch.rand(n, device="cuda")
@@ -245,7 +245,7 @@ def half_written(n: int = 64):
 
 
 def enclosing(width: int = 32):
-    """A kernel that closes over a constant of the function that defines it."""
+    """A kernel that closes over a constant of the enclosing function."""
     shift = tl.constexpr(width)
 
     @triton.jit

@@ -1,4 +1,4 @@
-"""Kernels that host or data size: by the number of processors, by what a kernel takes of one, by a length in memory, tuned."""
+"""Kernels with grids or loops sized by processors, registers, a length in memory, or an autotuner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def softmax_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
 
 
 def softmax(rows: int = 20, columns: int = 30):
-    """Persistent programs, as many as a properties query says."""
+    """Persistent programs, as many as the device properties give."""
     x = torch.randn(rows, columns, device=DEVICE)
     properties = triton.runtime.driver.active.utils.get_device_properties(DEVICE.index)
     programs = min(properties["multiprocessor_count"], torch.cuda.get_device_properties(x.device).multi_processor_count, rows)
@@ -42,7 +42,7 @@ def softmax(rows: int = 20, columns: int = 30):
 
 
 def occupied(rows: int = 20, columns: int = 30):
-    """Asks a warm-up what the compiled kernel uses, sizes its grid by that, and launches what the warm-up returned."""
+    """Size the grid by the registers of a warm-up, and launch the warm-up's kernel."""
     x = torch.randn(rows, columns, device=DEVICE)
     properties = driver.active.utils.get_device_properties(DEVICE.index)
 
@@ -74,7 +74,7 @@ def scan_kernel(x_ptr, out_ptr, limit_ptr, BLOCK: tl.constexpr):
 
 
 def scan(steps: int = 3):
-    """A loop whose bound is read from memory, and a combine function of one's own."""
+    """A loop bound read from memory, and a user-defined combine function."""
     x = torch.rand(steps * 8, device="cuda")
     limit = torch.full((1,), steps * 8, device="cuda", dtype=torch.int32)
     out = torch.empty(8, device="cuda")

@@ -1,4 +1,4 @@
-"""Products of matrices: ragged, batched, and with scales."""
+"""Matrix products: ragged, batched, and with scales."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def batched_dot():
 
 @triton.jit
 def scaled_dot_kernel(a_ptr, b_ptr, scale_ptr, c_ptr, KIND: tl.constexpr, PACKED: tl.constexpr):
-    """C [32, 32] = A [32, 64] B [64, 32] with a scale for every 32 elements of K; PACKED elements share a byte along K."""
+    """C [32, 32] = A [32, 64] B [64, 32] with a scale for each 32 elements of K.
+
+    PACKED elements share a byte along K.
+    """
     rows, columns = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
     inner = tl.arange(0, 64 // PACKED)
     a = tl.load(a_ptr + rows * (64 // PACKED) + inner[None, :])

@@ -1,4 +1,4 @@
-"""Host functions as they are written elsewhere, one habit of host code each. They are run from here as a user's file is."""
+"""Host functions for `derive`, one idiom of host code each, loaded as a user's file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scale(x: torch.Tensor, factor: float, block: int = 64) -> torch.Tensor:
 
 
 def flat(rows: int = 7, columns: int = 30, dtype: torch.dtype = torch.float16):
-    """Sizes that come from views, a grid from a lambda, the factor from a root."""
+    """Sizes from views, a grid from a lambda, a factor from a root."""
     x = torch.randn((columns, rows), device="cuda", dtype=dtype).T.contiguous()
     return lambda: scale(x.view(-1), rows**-0.5)
 
@@ -52,22 +52,22 @@ def rows_kernel(x, out, columns, BLOCK: tl.constexpr):
 
 
 def branching(n: int = 100, mode: int = 2):
-    """Branches on parameters: one that pins, one that only assumes."""
+    """Branches on parameters: one specialises, one only adds a condition."""
     x = torch.ones(n, device="cuda")
     if mode == 2:
         x = scale(x, 3.0)
     return scale(x, 2.0, 64 if n < 4096 else 1024)
 
 
-def fussy(n: int = 100, block: int = 32):
-    """Takes nothing but an int."""
+def integers_only(n: int = 100, block: int = 32):
+    """Accepts plain integers only."""
     if type(block) is not int:
         raise TypeError(f"block={block!r} is no int")
     return scale(torch.ones(n, device="cuda"), 1.0, block)
 
 
 def singular(batch: int = 1, n: int = 100):
-    """A batch of one, which broadcasting treats as a case of its own."""
+    """A batch of one, which broadcasting treats as a special case."""
     x = torch.ones((batch, n), device="cuda")
     scale(x, 1.0)
     if batch == 1:
@@ -75,7 +75,7 @@ def singular(batch: int = 1, n: int = 100):
 
 
 class Squarer(torch.autograd.Function):
-    """A kernel in each direction, one of torch's operators between."""
+    """A kernel in each direction, with a torch operator between."""
 
     @staticmethod
     def forward(context, x: torch.Tensor) -> torch.Tensor:
@@ -88,7 +88,7 @@ class Squarer(torch.autograd.Function):
         return scale(gradient * x, 2.0)
 
 
-def there_and_back(n: int = 100):
+def forward_and_backward(n: int = 100):
     x = torch.randn(n, device="cuda", requires_grad=True)
     gradient = torch.randn_like(x, dtype=torch.float16).float()
 
@@ -109,7 +109,7 @@ def tuned_kernel(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 
 class Layer:
-    """A kernel behind a class."""
+    """A kernel called from a class."""
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         assert x.is_cuda
@@ -156,7 +156,7 @@ def paired(n: int = 10, m: int = 12):
 
 
 def local(n: int = 100):
-    """A kernel that is made anew in each call."""
+    """A kernel defined anew in each call."""
 
     @triton.jit
     def negative_kernel(x, n, BLOCK: tl.constexpr):
@@ -169,7 +169,7 @@ def local(n: int = 100):
 
 
 def occupied(rows: int = 60000, columns: int = 100):
-    """A grid from what the compiled kernel uses, launched through what compiling returned."""
+    """A grid sized by the compiled kernel's registers, launched through the compiled kernel."""
     x = torch.ones((rows, columns), device="cuda")
     compiled = rows_kernel.warmup(x, x, columns, BLOCK=128, grid=(1,))
     compiled._init_handles()
@@ -191,8 +191,8 @@ def half(n: int = 100):
     return out
 
 
-def peeks(n: int = 8):
-    """Decides on data."""
+def branches_on_data(n: int = 8):
+    """A branch on the contents of a tensor."""
     x = torch.ones(n, device="cuda")
     return scale(x, 1.0) if x.sum().item() > 3 else scale(x, 2.0)
 
@@ -216,7 +216,7 @@ def incomplete(n: int = 16):
 
 
 def interpreted(n: int = 16):
-    """What `triton.jit` makes of a kernel under TRITON_INTERPRET=1."""
+    """What `triton.jit` returns under TRITON_INTERPRET=1."""
     x = torch.ones(n, device="cuda")
     InterpretedFunction(scale_kernel.fn)[(1,)](x, x, n, 1.0, BLOCK=16)
 
@@ -225,8 +225,8 @@ def idle(n: int = 16):
     return torch.ones(n, device="cuda")
 
 
-def looks_up(n: int = 100):
-    """Lengths that only data tell: an index tensor decides how much is done."""
+def reads_lengths(n: int = 100):
+    """Lengths in an index tensor decide the launches."""
     lengths = torch.arange(1, 4, device="cuda") * 10
     longest = int(lengths.max())
     x = torch.ones(n, device="cuda")
@@ -237,15 +237,15 @@ def looks_up(n: int = 100):
     return scale(x, float(longest))
 
 
-def looks_back(n: int = 100):
-    """Decides on what a kernel computed."""
+def branches_on_a_kernels_output(n: int = 100):
+    """A branch on a number that a kernel computed."""
     x = scale(torch.ones(n, device="cuda"), 2.0)
     return scale(x, 1.0) if (x + 1).sum().item() > 3 else x
 
 
 @triton.jit
 def persistent_kernel(x, out, rows, columns, SMS: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr):
-    """A sum of tiles over the whole matrix, in groups of rows, as persistent kernels of matrix products visit them."""
+    """Tiles of the matrix in groups of rows, in the order of persistent matrix products."""
     high, wide = tl.cdiv(rows, BLOCK), tl.cdiv(columns, BLOCK)
     for tile in tl.range(tl.program_id(0), high * wide, SMS):
         first = tile // (GROUP * wide) * GROUP
@@ -258,7 +258,7 @@ def persistent_kernel(x, out, rows, columns, SMS: tl.constexpr, GROUP: tl.conste
 
 
 def persistent(rows: int = 40, columns: int = 100, sms: int = 5, block: int = 16):
-    """A grid of as many programs as there are processors, or as there are tiles where those are fewer."""
+    """A grid of as many programs as processors, or as tiles if those are fewer."""
     x = torch.randn(rows, columns, device="cuda")
     grid = (min(sms, triton.cdiv(rows, block) * triton.cdiv(columns, block)),)
     persistent_kernel[grid](x, x, rows, columns, SMS=sms, GROUP=3, BLOCK=block)
@@ -266,7 +266,7 @@ def persistent(rows: int = 40, columns: int = 100, sms: int = 5, block: int = 16
 
 
 def shares(rows: int = 40, columns: int = 100, programs: int = 6):
-    """Every program has the same number of rows, the last ones what is left."""
+    """Every program has the same number of rows, the last ones the remainder."""
     x = torch.randn(rows, columns, device="cuda")
     shares_kernel[(max(1, programs),)](x, rows, columns, triton.cdiv(rows, programs), BLOCK=128)
     return x
@@ -289,7 +289,7 @@ def scaled_operator(x: torch.Tensor, factor: float) -> torch.Tensor:
 
 
 class Scaler(torch.autograd.Function):
-    """A custom operator each way, whose shape function asks its operand where it is."""
+    """A custom operator in each direction, whose shape function reads the device of its operand."""
 
     @staticmethod
     def forward(context, x: torch.Tensor) -> torch.Tensor:  # noqa: ARG004
@@ -311,7 +311,7 @@ def custom_operator(n: int = 100):
 
 
 def takes_numpy(n: int = 16):
-    """Not a tensor: a kernel takes none of these."""
+    """A kernel argument that is no tensor."""
     scale_kernel[(1,)](numpy.zeros(n), torch.ones(n, device="cuda"), n, 1.0, BLOCK=16)
 
 
@@ -345,7 +345,7 @@ def wild_kernel(x, BLOCK: tl.constexpr, WRITES: tl.constexpr):
 
 
 def wild_write(n: int = 16):
-    """Where there is no memory at all: the process would end by a signal."""
+    """An address outside all memory, where the process would end by a signal."""
     wild_kernel[(1,)](torch.zeros(n, device="cuda"), 16, True)
 
 
@@ -374,7 +374,7 @@ def labelled_kernel(labels, x, out, BLOCK: tl.constexpr):
 
 
 def labelled(rows: int = 40):
-    """Rows that are left out by what memory says, and locks."""
+    """Rows skipped by loaded labels, and spin locks."""
     labels = torch.zeros(rows, device="cuda", dtype=torch.int32)
     x = torch.ones(rows, 64, device="cuda")
     out = torch.empty_like(x)

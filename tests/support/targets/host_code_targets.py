@@ -1,4 +1,4 @@
-"""Host functions with state, tables, modules, custom operators, odd arguments and autotuners, one habit each."""
+"""Host functions with state, tables, modules, custom operators or autotuners, one idiom each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ counter = itertools.count()
 
 
 def first_call_only(n: int = 1000):
-    """Packs something on its first call."""
+    """Runs a kernel on its first call only."""
     global first
     x = ones(n)
     if first:
@@ -59,7 +59,7 @@ def workspace_of_a_shape(n: int = 1000, m: int = 10):
 
 
 def opaque_state(n: int = 1000):
-    """State that no snapshot holds: the first call makes two launches, later ones make one."""
+    """State that no snapshot holds. The first call makes two launches, later ones one."""
     x = scale(ones(n))
     return scale(x) if next(counter) == 0 else x
 
@@ -73,7 +73,7 @@ def opaque_failure(n: int = 1000):
 
 
 def kept_kernel(n: int = 1000):
-    """Launches by what its first launch returned."""
+    """Launches the compiled kernel that its first launch returned."""
     global kept
     x = ones(n)
     out = torch.empty_like(x)
@@ -81,7 +81,7 @@ def kept_kernel(n: int = 1000):
         if kept is None:
             kept = scale_kernel[(triton.cdiv(n, 64),)](x, out, n, 2.0, BLOCK=64)
         else:
-            kept[(triton.cdiv(n, 64), 1, 1)](x, out, n, 2.0, 128)  # a compiled constexpr stays what it was
+            kept[(triton.cdiv(n, 64), 1, 1)](x, out, n, 2.0, 128)  # a compiled constexpr is not changed by an argument
     return out
 
 
@@ -94,7 +94,7 @@ def registers(n: int = 1000):
 
 
 class Wrapped:
-    """Not a tensor, and taken for one by Triton."""
+    """No tensor, but accepted as one by Triton."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor, self.dtype = tensor, tensor.dtype
@@ -259,7 +259,7 @@ def tall_kernel(x):
 
 
 class KeyedTuner(triton.runtime.Autotuner):
-    """A library's own autotuner, with a cache of its own."""
+    """A library's autotuner with its own cache."""
 
     def run(self, *args, **kwargs):
         key = (args[2],)
@@ -293,7 +293,7 @@ def uncompilable_kernel(x, out, n, BLOCK: tl.constexpr):
 
 
 def uncompilable_configuration(n: int = 1000):
-    """48 is no power of two: Triton's autotuner passes over it."""
+    """48 is no power of two, so Triton's autotuner skips the configuration."""
     x = ones(n)
     uncompilable_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, x, n)
 

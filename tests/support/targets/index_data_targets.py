@@ -1,4 +1,7 @@
-"""Kernels whose bytes depend on index tensors: block tables, lengths, offsets and expert ids that the host function builds."""
+"""Kernels whose bytes depend on index tensors that the host function builds.
+
+These are block tables, lengths, offsets and expert ids.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ def fill_kernel(x, value):
 
 
 def written_by_a_kernel(sequences: int = 4, dim: int = 100):
-    """Offsets that a kernel overwrites: what the host put there is not what the second kernel finds."""
+    """A kernel overwrites the offsets that the host wrote before the second kernel reads them."""
     offsets = torch.arange(sequences + 1, dtype=torch.int32, device="cuda")
     fill_kernel[(sequences + 1,)](offsets, 3)
     offsets[0] = 0
@@ -132,7 +135,7 @@ kept = torch.arange(5, dtype=torch.int32)
 
 
 def changed_in_place(dim: int = 100):
-    """A tensor of the module's own, changed in each call."""
+    """A tensor of the module, changed in each call."""
     kept.mul_(2)
     offsets = torch.empty(5, dtype=torch.int32, device="cuda")
     offsets[:2] = 1

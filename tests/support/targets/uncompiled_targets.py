@@ -1,4 +1,4 @@
-"""Host functions whose module needs nothing of torch.compile when it is imported."""
+"""Host functions whose module uses nothing of torch.compile at import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plain(n: int = 100):
     return doubled(torch.tensor([1.0, 2.0, 3.0], device="cuda").repeat(n) * 0.5)
 
 
-def asks_for_it(n: int = 100):
-    """Asks torch.compile's package for one of its settings, and for something else."""
+def uses_dynamo(n: int = 100):
+    """Read a setting of torch._dynamo, and call one of its functions."""
     assert not torch._dynamo.config.suppress_errors
     return torch._dynamo.disable(doubled)(torch.ones(n, device="cuda"))

@@ -29,32 +29,32 @@ def flat_kernel(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 
 def frozen_block(rows: int = 20, columns: int = 100, device: str = "cuda"):
-    """A block that is a power of two of a parameter, never too short for it."""
+    """A block that is a power of two of a parameter, and never smaller than it."""
     x = torch.zeros(rows, columns, device=device)
     rows_kernel[(rows,)](x, columns, BLOCK=triton.next_power_of_2(columns))
 
 
 def short_block(rows: int = 20, columns: int = 100, device: str = "cuda"):
-    """As Liger's: a row longer than the longest block is cut off."""
+    """As in Liger: rows longer than the longest block are truncated."""
     x = torch.zeros(rows, columns, device=device)
     rows_kernel[(rows,)](x, columns, BLOCK=min(1 << (columns - 1).bit_length(), 256))
 
 
 def frozen_share(rows: int = 160, device: str = "cuda"):
-    """Rows shared out to a fixed number of programs."""
+    """Rows divided among a fixed number of programs."""
     x = torch.zeros(rows, device=device)
     share_kernel[(132,)](x, rows, SHARE=triton.cdiv(rows, 132))
 
 
 def branching(n: int = 100, device: str = "cuda"):
-    """Another block past a threshold."""
+    """Another block above a threshold."""
     x = torch.zeros(n, device=device)
     block = 64 if n < 4096 else 1024
     flat_kernel[(triton.cdiv(n, block),)](x, n, BLOCK=block, EVEN=False)
 
 
 def branching_grid(n: int = 100, device: str = "cuda"):
-    """Nothing is left to do for the larger half of the sizes."""
+    """No work for the larger half of the sizes."""
     x = torch.zeros(n, device=device)
     flat_kernel[(7 if n >= 100 else 1,)](x, n, BLOCK=16, EVEN=False)
 
@@ -66,13 +66,13 @@ def even(n: int = 256, device: str = "cuda"):
 
 
 def broadcast(n: int = 100, m: int = 100, device: str = "cuda"):
-    """torch itself decides: sizes are equal, or one of them is 1."""
+    """torch decides: sizes are equal, or one of them is 1."""
     x = torch.zeros(n, device=device) + torch.zeros(m, device=device)
     flat_kernel[(triton.cdiv(x.numel(), 64),)](x, x.numel(), BLOCK=64, EVEN=False)
 
 
 def stretched(n: int = 50, m: int = 80, device: str = "cuda"):
-    """A size of 1 is broadcast without a word of the host code's."""
+    """A size of 1 is broadcast without a branch in the host code."""
     x = torch.zeros(m, 1, device=device) + torch.zeros(1, n, device=device)
     if x.is_contiguous():
         flat_kernel[(triton.cdiv(n, 64),)](x, n, BLOCK=64, EVEN=False)
@@ -87,14 +87,14 @@ def transposed(n: int = 50, m: int = 80, device: str = "cuda"):
 
 
 def lengths(n: int = 100, device: str = "cuda"):
-    """A length read from data, which is another one for another n."""
+    """A length read from data that differs with n."""
     total = torch.full((4,), n, device=device).sum().item()
     x = torch.zeros(n, device=device)
     flat_kernel[(triton.cdiv(total, 64),)](x, n, BLOCK=64, EVEN=False)
 
 
 def constant_length(n: int = 100, device: str = "cuda"):
-    """A length read from data, which is the same for every n."""
+    """A length read from data that is the same for every n."""
     total = int(torch.ones(4, device=device).sum().item())
     x = torch.zeros(n, device=device)
     for _ in range(total):
