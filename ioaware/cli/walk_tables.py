@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from rich.console import RenderableType
@@ -33,7 +33,7 @@ def walk_text(
         if not steps:
             continue
         yield Text(printable(f"\n{described.kernel}, grid ({', '.join(map(str, described.grid))})"))
-        yield from _table(steps) if values is None else _blocks(steps, values)
+        yield from _table(steps) if values is None else _blocks(steps, values, walk.rows_on_chip(launch))
     if len(shown) > limit:
         yield Text(printable(f"\n{len(shown) - limit:,} more steps; --limit {len(shown)} shows them"))
     yield Text("")
@@ -73,7 +73,7 @@ def _table(steps: Sequence[Numbered]) -> Iterator[RenderableType]:
     yield table(("step", "program", "loop", *(WORDS[kind] for kind in kinds), "bytes", "so far"), rows, left=3 + len(kinds))
 
 
-def _blocks(steps: Sequence[Numbered], names: Sequence[str]) -> Iterator[RenderableType]:
+def _blocks(steps: Sequence[Numbered], names: Sequence[str], as_rows: Collection[str]) -> Iterator[RenderableType]:
     """Yield a block of lines a step, with the values of the named variables and of what is written."""
     for number, step, running in steps:
         where = ", ".join(part for part in (f"program {_program(step)}", step.loop_text) if part)
@@ -87,7 +87,7 @@ def _blocks(steps: Sequence[Numbered], names: Sequence[str]) -> Iterator[Rendera
             if names
             else state_variables(name for name in step.on_chip if name in step.assigned)
         )
-        matrices = {name: matrix_lines(step.on_chip[name]) for name in chosen}
+        matrices = {name: matrix_lines(step.on_chip[name], as_row=name in as_rows) for name in chosen}
         matrices |= {f"{move.tile.label} in HBM": matrix_lines(_written(move)) for move in step.moves if move.cells}
         yield from (Text(printable(f"  {line}")) for line in side_by_side(matrices))
 
@@ -105,9 +105,9 @@ def _written(move: Move) -> Values:
     return matrix
 
 
-def matrix_lines(values: Values) -> list[str]:
-    """Return one line a row, in brackets; a vector is a column, as row statistics are."""
-    rows = values.reshape(-1, 1) if values.ndim < 2 else values.reshape(-1, values.shape[-1])
+def matrix_lines(values: Values, *, as_row: bool = False) -> list[str]:
+    """Return one line a row, in brackets; a vector is a column, as row statistics are, unless `as_row`."""
+    rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 or (as_row and values.ndim) else values.reshape(-1, 1)
     texts = [[number_text(float(value)) for value in row] for row in rows]
     width = max((len(text) for row in texts for text in row), default=0)
     return ["[" + " ".join(text.rjust(width) for text in row) + "]" for row in texts]

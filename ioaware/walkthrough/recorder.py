@@ -21,7 +21,7 @@ from ioaware.tracing.observer import Access
 from ioaware.walkthrough.hbm_tensors import HbmTensor, HbmTensors
 from ioaware.walkthrough.notation import natural_units
 from ioaware.walkthrough.steps import Move, Step, Values, WalkedLaunch
-from ioaware.walkthrough.valid_extents import extent_of
+from ioaware.walkthrough.valid_extents import box_of, extent_of
 from ioaware.walkthrough.valid_extents import install as install_extents
 
 tl: Any = _tl
@@ -134,12 +134,22 @@ class Recorder:
             raise UsageError(f"the walk has more than {MOST_MOVES:,} moves", "Use smaller sizes, or trace for the total alone.")
         tile, indices = self.tensors.tile(addresses, element_bytes(pointers))
         cells: tuple[tuple[int, int, float], ...] = ()
+        if self._keep_values and value is not None:
+            self._limit_unlimited(active)
         if self._keep_values and value is not None and tile.tensor and addresses.size <= MOST_VALUES:
             written = _as_float(np.broadcast_to(value.data, pointers.data.shape)[active], value.dtype)
             cells = _cells(tile.tensor, indices, written)
         if self._step is None:
             self._step = Step(len(self.launches) - 1, self._program, tuple(self._loops))
         self._step.moves.append(Move(kind, tile, cells))
+
+    def _limit_unlimited(self, stored: Any) -> None:
+        """Cut variables of a store's block, which no load has limited, to what the store writes of it."""
+        box = box_of(stored)
+        for _, variables in self._frames if box else ():
+            for name, variable in variables.items():
+                if not variable.limited and variable.values.shape == stored.shape:
+                    variables[name] = Variable(_cropped(variable.values, box), limited=True)
 
     def _end_step(self) -> None:
         """Close the current step with the variables of every function that is running, the innermost last."""

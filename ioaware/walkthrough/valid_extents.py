@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from triton.runtime import interpreter as _interpreter
 
 from ioaware._monkeypatch import Patches
@@ -108,7 +109,11 @@ def _broadcast(shape: Extent, operands: Sequence[Any]) -> Extent:
 
 def _loaded(shape: Extent, operands: Sequence[Any]) -> Extent | None:
     """Return the box that a load's mask covers; None if the active elements are no box from the first element on."""
-    active = np.broadcast_to(as_mask(operands[1]), shape)
+    return box_of(np.broadcast_to(as_mask(operands[1]), shape))
+
+
+def box_of(active: NDArray[np.bool_]) -> Extent | None:
+    """Return the sizes of the box of active elements; None if they are all, none, or no box from the first element on."""
     if active.all() or not active.any():
         return None
     box = tuple(int(where.max()) + 1 for where in np.nonzero(active))

@@ -36,6 +36,8 @@ class Walk:
     running_bytes: tuple[int, ...]
     """Bytes moved until the end of each step."""
     has_values: bool
+    source: str | None
+    """Where the inputs came from; None for the case's own."""
 
     @property
     def target(self) -> str:
@@ -61,6 +63,25 @@ class Walk:
     def predicted_bytes(self) -> int | None:
         """The total of the closed form; None for a target that is no case."""
         return self.predicted.requested.total_bytes if self.predicted and self.predicted.requested else None
+
+    def rows_on_chip(self, launch: int) -> frozenset[str]:
+        """Return the vectors on chip that are a matrix's row: `s` where the kernel moves single rows of S."""
+        rows = {
+            move.tile.tensor.name.lower()
+            for step in self.steps
+            if step.launch == launch
+            for move in step.moves
+            if move.tile.tensor and len(move.tile.ranges) > 1 and all(end == start + 1 for start, end in move.tile.ranges[:-1])
+        }
+        return frozenset(name for step in self.steps if step.launch == launch for name in step.on_chip if name.lower() in rows)
+
+    @property
+    def command(self) -> str:
+        """The command of this walk, without parameters that have their default."""
+        defaults = {param.name: param.default for param in CASES[self.target].params} if self.target in CASES else {}
+        given = {name: value for name, value in self.params.items() if value is not None and defaults.get(name) != value}
+        words = [f"-p {name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items()]
+        return " ".join(("ioaware walk", self.target, *words, *(("--input", self.source) if self.source else ())))
 
     @property
     def agrees(self) -> bool:
@@ -136,6 +157,7 @@ def walk(
         steps=tuple(recorder.steps),
         running_bytes=tuple(accumulate(step.bytes for step in recorder.steps)),
         has_values=keep_values,
+        source=source,
     )
     counted = traced.requested
     if counted is None or _parts(counted) != found.moved:

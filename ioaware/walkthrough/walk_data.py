@@ -26,6 +26,7 @@ def walk_data(walk: Walk, *, steps: int | None = None, program: tuple[int, ...] 
         "source": "walk",
         "target": walk.target,
         "params": dict(walk.params),
+        "input": walk.source,
         "tensors": [_tensor(tensor) for tensor in walk.tensors],
         "launches": [_launch(launch) for launch in walk.launches],
         "steps": [_step(number, step, running) for number, step, running in kept],

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from ioaware._atomic_file import atomic_write
 from ioaware.cli.exit_codes import FAILS, of_result
 from ioaware.cli.isolated import isolated
 from ioaware.cli.options import config_option, json_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
 from ioaware.cli.terminal_text import printable
 from ioaware.errors import UsageError
+
+if TYPE_CHECKING:
+    from ioaware.walkthrough.walk import Walk
 
 LIMIT = 40
 
@@ -72,20 +77,39 @@ def walk(
             click.echo(printable(f"ioaware: {sentence}"), err=True)
 
     params = loaded.resolve(given, typed=True)
-    keep = values or bool(names)
+    as_page = output is not None and output.suffix == ".html"
+    if as_page and (program or limit):
+        raise UsageError("a page holds the whole walk", "Leave out --program and --limit, or use smaller sizes.")
+    keep = values or bool(names) or as_page
     walked = run_walked(loaded, params, source=source, keep_values=keep, autotune=chosen, report=report)
     if unknown := [name for name in names if not any(name in step.on_chip for step in walked.steps)]:
         known = sorted({name for step in walked.steps for name in step.on_chip})
         raise UsageError(f"no step has a variable {unknown[0]}", f"Variables: {', '.join(known) or 'none'}.")
     if not list(walked.chosen(program)):
         raise UsageError(f"no launch has a program {program}", f"Grids: {', '.join(str(one.grid) for one in walked.launches)}.")
+    if as_page and output:
+        _write_page(walked, output)
+        return _code(walked)
     emit(
         lambda: walked.to_dict(steps=limit, program=program),
         lambda: walk_text(walked, limit=limit or LIMIT, program=program, values=names if keep else None),
         as_json=as_json,
         output=output,
     )
+    return _code(walked)
+
+
+def _code(walked: Walk) -> int:
     return of_result(walked.traced) if walked.agrees else FAILS
+
+
+def _write_page(walked: Walk, output: Path) -> None:
+    """Write the page that plays the walk and print its path."""
+    from ioaware.report.walk_figure import walk_page
+
+    with atomic_write(output) as place:
+        place.write_text(walk_page(walked), encoding="utf-8")
+    click.echo(printable(str(output)))
 
 
 command = walk
