@@ -48,7 +48,7 @@ venv:
 	  echo "set-up 2/3: build tools" >&2; \
 	  $(PIP) hatchling editables; \
 	  echo "set-up 3/3: PyTorch, Triton and the rest, pinned by constraints.txt (a minute or more)" >&2; \
-	  $(PIP) --no-build-isolation -e '.[test,lint,docs]'; \
+	  $(PIP) --no-build-isolation -e '.[test,lint,docs,report]'; \
 	  echo "$(INPUTS)" > $(STAMP); }
 
 clean:

@@ -26,15 +26,17 @@ memory_option = click.option(
 
 
 def isolated(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a verb of TARGET in a child process; add `--timeout` and `--memory`.
+    """Run a verb of TARGET in a child process; add `--timeout` and `--memory`. Without a target it runs in this process.
 
     Called from Python, or after torch was loaded (its threads would not survive a fork), the verb runs in this process.
     """
 
     @functools.wraps(command)
-    def run(*, target: str, timeout_s: float, memory_gib: float | None, **options: Any) -> Any:
+    def run(*, target: str | None, timeout_s: float, memory_gib: float | None, **options: Any) -> Any:
         from ioaware.measurement.forked_call import Limits, continue_in_child, default_memory_bytes
 
+        if target is None:
+            return command(target=target, **options)
         if settings().fork and "torch" not in sys.modules and hasattr(os, "pidfd_open"):
             sys.stdout.flush()
             memory_bytes = default_memory_bytes() if memory_gib is None else int(memory_gib * 2**30)

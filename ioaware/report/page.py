@@ -34,8 +34,8 @@ def render_page(values: Mapping[str, Any], graphs: Mapping[str, Any]) -> str:
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(_read("report.html"))
-    css, plotly, script = theme() + _read("report.css"), plotly_bundle(), _read("report.js")
+    template = environment.from_string(template_text("report.html"))
+    css, plotly, script = theme() + template_text("report.css"), plotly_bundle(), template_text("report.js")
     return template.render(
         {
             **values,
@@ -49,7 +49,8 @@ def render_page(values: Mapping[str, Any], graphs: Mapping[str, Any]) -> str:
     )
 
 
-def _read(name: str) -> str:
+def template_text(name: str) -> str:
+    """Return a file of the templates with the line ends that browsers see, of which the policy has the hash."""
     return (_TEMPLATES / name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 

@@ -50,6 +50,9 @@ class Form:
 
 FORMS: Mapping[Mark, Form] = {
     "predict": Form("predicted (closed form)", dash="solid"),
+    "derive": Form("derived (formula)", dash="solid"),
+    "leading": Form("leading term", dash="dot", width=1.4),
+    "simulate": Form("simulated", marker="circle", filled=False, size=6.5),
     "ghost": Form("requested, predicted", dash="solid", width=0.7),
     "path": Form("", dash="solid", width=0.8),
     "trace": Form("traced (interpreter)", marker="square", filled=False, size=8.5),

@@ -1,24 +1,116 @@
-"""`ioaware report [-o DIR]`: theory, traces and measurements in one HTML file with figures."""
+"""`ioaware report [TARGET] [-o DIR]`: a page with figures of one target, or of attention."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from ioaware.cli.options import output_option, verb
+from ioaware.cli.isolated import isolated
+from ioaware.cli.options import config_option, gpu_option, output_option, param_option, verb
 from ioaware.cli.output import progress
 from ioaware.cli.terminal_text import printable
+from ioaware.errors import UsageError
 
 
 @verb
+@click.argument("target", metavar="[TARGET]", required=False)
+@param_option
+@click.option(
+    "--over", multiple=True, metavar="NAME=FROM..TO", help="Draw bytes over this range, as in seq_len=1k..64k; repeatable."
+)
+@click.option(
+    "--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU of the roofline and the L2 model."
+)
+@gpu_option
+@config_option
+@click.option("--no-source", is_flag=True, help="Show lines of the source by number alone, for third-party kernels.")
 @output_option("The directory to write into.", default=Path("report"), show_default=True, metavar="DIR", callback=None)
-def report(output: Path) -> None:
-    """Write the report: predicted curves, traced and measured points, and the verdicts on the theorems.
+@isolated
+def report(
+    target: str | None,
+    given: dict[str, str],
+    over: tuple[str, ...],
+    machine: str,
+    gpu: str,
+    config: dict[str, str],
+    no_source: bool,
+    output: Path,
+) -> None:
+    """Write a page and its PNGs: of TARGET its formulas, hot lines, bytes over parameters, roofline and launches.
 
-    With a GPU it measures the study `live`, a few minutes, and continues where it was interrupted. Without one it shows the
-    measurements of an H200 that ship with ioaware. Prints the path of report.html last.
+    Needs no GPU; measured points that ship with ioaware appear where they are of the same target. Without TARGET: the report
+    on attention, measured live where there is a GPU. Prints the path of report.html last.
+    Example: ioaware report flash2 -p heads=16 --over seq_len=1k..64k
     """
+    if target is None:
+        if given or over or config or no_source:
+            raise UsageError(
+                "-p, --over, --config and --no-source need a TARGET", "For example: ioaware report flash2 -p heads=16"
+            )
+        path = _attention(output)
+    else:
+        path = _of_target(target, given, over, machine, gpu, config, output, with_text=not no_source)
+    click.echo(printable(str(path)))
+
+
+def _of_target(
+    target: str,
+    given: dict[str, str],
+    over: tuple[str, ...],
+    machine: str,
+    gpu: str,
+    config: dict[str, str],
+    output: Path,
+    *,
+    with_text: bool,
+) -> Path:
+    from ioaware._atomic_file import make_directory
+    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.derivation.data_dependent import split_unknowns
+    from ioaware.machine import find_machine_or_file
+    from ioaware.report.pages.document import write_document
+    from ioaware.report.pages.findings import find
+    from ioaware.report.pages.over import parse_span
+    from ioaware.report.pages.target_page import target_page
+    from ioaware.report.svg.rasterise import check_rasteriser
+    from ioaware.sweep.claim_evidence import recorded
+    from ioaware.targets.signature import infer_value
+    from ioaware.targets.target import load_target
+
+    check_rasteriser()
+    spans = [parse_span(text) for text in over]
+    where = find_machine_or_file(machine)
+    make_directory(output)
+    loaded = load_target(target)
+    named, data = split_unknowns(given)
+    found = find(
+        loaded,
+        loaded.resolve(named, typed=True),
+        words=words_of(target, given, config),
+        machine=where,
+        gpu=find_gpu(gpu),
+        autotune={name: infer_value(text) for name, text in config.items()},
+        data=data,
+        over=spans,
+        recorded=recorded(),
+        progress=progress,
+    )
+    progress("drawing")
+    return write_document(target_page(found, with_text=with_text), output)
+
+
+def words_of(target: str, given: dict[str, str], config: dict[str, str]) -> str:
+    """Return the target and its parameters as words of a shell."""
+    words = [target]
+    for flag, assignments in (("-p", given), ("--config", config)):
+        words += [word for name, text in assignments.items() for word in (flag, f"{name}={text}")]
+    return shlex.join(words)
+
+
+def _attention(output: Path) -> Path:
+    """Measure or read what the report on attention shows, and write it."""
     from ioaware._atomic_file import make_directory
     from ioaware.cli.progress import progress_bar
     from ioaware.cli.report_data import measurements, roofs, theory
@@ -42,7 +134,7 @@ def report(output: Path) -> None:
     progress("verifying the theorems")
     with progress_bar() as step:
         claims = verify(measurements=measured.results, progress=step)
-    path = build_report(
+    return build_report(
         output,
         results,
         claims,
@@ -54,7 +146,6 @@ def report(output: Path) -> None:
         environment=software_environment(),
         progress=progress,
     )
-    click.echo(printable(str(path)))
 
 
 command = report

@@ -1,0 +1,164 @@
+"""A self-contained HTML page: its figures drawn in it, their data, a policy against everything external, and PNGs beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ioaware import __version__
+from ioaware._atomic_file import atomic_write, make_directory
+from ioaware.display.text import clean
+from ioaware.report import style
+from ioaware.report.chart import Cell, Figure, Series
+from ioaware.report.page import digest, json_block, template_text, theme
+from ioaware.report.pages.figure_set import Shown
+from ioaware.report.svg.bars import BarFigure, draw_bars
+from ioaware.report.svg.elements import Drawing, stacked
+from ioaware.report.svg.plot import NARROW, WIDE, draw_cell
+from ioaware.report.svg.rasterise import check_rasteriser, png_of
+
+PAGE = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A page to write. `template` names its file, `values` are the template's, `figures` are drawn where it calls for them."""
+
+    template: str
+    title: str
+    values: Mapping[str, Any]
+    figures: Sequence[Shown]
+
+
+def write_document(document: Document, folder: Path) -> Path:
+    """Write the page and a PNG per figure into a folder, each replaced atomically; return the page's path.
+
+    Raises `UsageError` without the library that draws PNGs, `WriteError` where the files cannot be written.
+    """
+    check_rasteriser()
+    page = render(document)
+    make_directory(folder)
+    for shown in document.figures:
+        drawings = [wide for wide, _ in _drawings(shown.figure)]
+        _write(folder / f"{shown.figure.name}.png", png_of(stacked(drawings)))
+    _write(folder / PAGE, page.encode())
+    return folder / PAGE
+
+
+def write_page(document: Document, path: Path) -> None:
+    """Write the page alone."""
+    _write(path, render(document, with_pngs=False).encode())
+
+
+def render(document: Document, *, with_pngs: bool = True) -> str:
+    """Return the page. Every text is escaped once; a missing value is an error."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(template_text)
+    )
+    environment.filters["safe_here"] = Markup  # of SVG and MathML that this package wrote with every text escaped
+    css, script = theme() + template_text("document.css"), template_text("document.js")
+    return environment.get_template(document.template).render(
+        {
+            **document.values,
+            "title": clean(document.title),
+            "version": __version__,
+            "policy": policy(css, script),
+            "css": Markup(css),  # noqa: S704 - this package's own files
+            "script": Markup(script),  # noqa: S704
+            "data": Markup(json_block({shown.figure.name: figure_data(shown) for shown in document.figures})),  # noqa: S704
+            "figures": {shown.figure.name: _figure(shown, with_png=with_pngs) for shown in document.figures},
+        }
+    )
+
+
+def policy(css: str, script: str) -> str:
+    """Return the content security policy: this style and this script, by hash, and nothing else."""
+    allowed = {
+        "default-src": "'none'",
+        "script-src": f"'{digest(script)}'",
+        "style-src": f"'{digest(css)}'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{directive} {value}" for directive, value in allowed.items())
+
+
+def figure_data(shown: Shown) -> dict[str, Any]:
+    """Return the numbers behind a figure: names of columns, and rows. The page's script offers them as CSV and JSON."""
+    figure = shown.figure
+    about = {"title": clean(figure.title), "command": clean(shown.command, 2000)}
+    if isinstance(figure, BarFigure):
+        rows = [[clean(bar.name), bar.value, clean(bar.shown)] for bar in figure.bars]
+        return about | {"kind": "bars", "columns": ["name", "value", "shown"], "rows": rows}
+    return about | {"kind": "plot", "columns": ["cell", "panel", "series", "x", "y", "shown"], "rows": list(_plot_rows(figure))}
+
+
+def _plot_rows(figure: Figure) -> Iterable[list[Any]]:
+    for number, cell in enumerate(figure.cells):
+        for at, panel in enumerate(cell.panels):
+            for series in panel.series:
+                for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
+                    shown = clean(series.hover[index].replace("\n", "; ")) if series.hover else ""
+                    yield [number, at, clean(series.name), float(f"{x:.12g}"), float(f"{y:.12g}"), shown]
+
+
+def _figure(shown: Shown, *, with_png: bool) -> dict[str, Any]:
+    figure = shown.figure
+    return {
+        "name": figure.name,
+        "title": clean(figure.title),
+        "caption": clean(figure.caption, 2000),
+        "command": clean(shown.command, 2000),
+        "png": f"{figure.name}.png" if with_png else "",
+        "kind": "bars" if isinstance(figure, BarFigure) else "plot",
+        "legend": [] if isinstance(figure, BarFigure) else list(_legend(figure)),
+        "pairs": [(wide.svg, narrow.svg) for wide, narrow in _drawings(figure)],
+        "titles": [] if isinstance(figure, BarFigure) else [clean(cell.title) for cell in figure.cells],
+    }
+
+
+def _drawings(figure: Figure | BarFigure) -> list[tuple[Drawing, Drawing]]:
+    """Return each cell of a figure drawn for a wide and for a narrow page."""
+    if isinstance(figure, BarFigure):
+        return [(draw_bars(figure, WIDE), draw_bars(figure, NARROW))]
+    names = [_described(figure, cell) for cell in figure.cells]
+    return [
+        (draw_cell(cell, WIDE, name), draw_cell(cell, NARROW, name)) for cell, name in zip(figure.cells, names, strict=True)
+    ]
+
+
+def _described(figure: Figure, cell: Cell) -> str:
+    series = {one.name: None for panel in cell.panels for one in panel.series}
+    return clean(f"{figure.title}, over {cell.x.label}: {', '.join(series)}")
+
+
+def _legend(figure: Figure) -> Iterable[dict[str, Any]]:
+    """Yield each distinct series of a figure with its colour and form."""
+    found: dict[str, Series] = {}
+    for cell in figure.cells:
+        for panel in cell.panels:
+            for series in panel.series:
+                found.setdefault(series.name, series)
+    for name, series in found.items():
+        form = style.FORMS[series.mark]
+        marker = form.marker or ("" if len(series.x) > 1 else "circle")
+        yield {
+            "name": clean(name),
+            "color": style.token(series.color),
+            "dash": form.dash,
+            "marker": marker,
+            "filled": form.filled,
+        }
+
+
+def _write(path: Path, data: bytes) -> None:
+    with atomic_write(path) as partial, partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,156 @@
+"""What a page says of one target: its derivation, simulation, curves, recorded measurements, and the machine's rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from triton.backends.compiler import GPUTarget
+
+from ioaware.cases import CASES
+from ioaware.derivation.annotated_source import AnnotatedSource
+from ioaware.derivation.derive import Derived, derive
+from ioaware.errors import UsageError
+from ioaware.machine import Machine
+from ioaware.prediction import predict
+from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, spans_of
+from ioaware.report.pages.time_floors import Rates, TimeFloor, rates_of, time_floor
+from ioaware.result import ParamValue, Result
+from ioaware.simulation.simulate import simulate
+from ioaware.simulation.simulation_result import Simulated
+from ioaware.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A measured point beside the formulas at its parameters; None where they do not hold there."""
+
+    measured: Result
+    derived_bytes: int | None
+
+    @property
+    def measured_bytes(self) -> int | None:
+        """Bytes that the counters saw between the L2 and the SMs."""
+        return self.measured.requested.total_bytes if self.measured.requested else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Measured over derived, less 1."""
+        if self.measured_bytes is None or not self.derived_bytes:
+            return None
+        return self.measured_bytes / self.derived_bytes - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Everything that the page of a target shows. `words` are the target and its parameters as typed."""
+
+    words: str
+    source: AnnotatedSource
+    machine: Machine
+    simulated: Simulated | None
+    why_not_simulated: str
+    lower_bound_bytes: int | None
+    curves: tuple[Curve, ...]
+    measured: tuple[Compared, ...]
+
+    @property
+    def derived(self) -> Derived:
+        """The derived result."""
+        return self.source.result
+
+    @property
+    def rates(self) -> Rates | None:
+        """What the machine does in a second."""
+        return rates_of(self.machine, self.derived.params.get("dtype"))
+
+    @property
+    def hbm_bytes(self) -> int | None:
+        """Simulated bytes between HBM and the L2."""
+        return self.simulated.hbm.total_bytes if self.simulated and self.simulated.hbm else None
+
+    @property
+    def compulsory_bytes(self) -> int | None:
+        """Every distinct byte of inputs and outputs once."""
+        return self.derived.compulsory.total_bytes if self.derived.compulsory else None
+
+    @property
+    def floor(self) -> TimeFloor:
+        """The least time of any kernel that does this work: compulsory bytes, and its FLOPs."""
+        return time_floor(self.rates, self.compulsory_bytes, self.derived.flops)
+
+    @property
+    def simulated_floor(self) -> TimeFloor:
+        """The least time of these launches: simulated bytes, and their FLOPs."""
+        return time_floor(self.rates, self.hbm_bytes, self.derived.flops)
+
+
+def find(
+    target: Target,
+    params: Mapping[str, ParamValue],
+    *,
+    words: str,
+    machine: Machine,
+    gpu: GPUTarget,
+    autotune: Mapping[str, ParamValue] | None = None,
+    data: Mapping[str, int] | None = None,
+    over: Sequence[Span] = (),
+    recorded: Iterable[Result] = (),
+    progress: Callable[[str], None] = lambda _: None,
+) -> Findings:
+    """Derive and simulate a target and compare it with the recorded measurements of the same target.
+
+    Raises `UsageError` for what `derive` refuses, and for a range of no symbolic parameter. A target that cannot be
+    simulated is reported with the reason.
+    """
+    progress(f"deriving {target.name}")
+    derived = derive(target, params, gpu=gpu, autotune=autotune, data=data)
+    spans = spans_of(derived, over)
+    progress(f"simulating it on {machine.name}")
+    simulated, why = None, ""
+    try:
+        simulated = simulate(target, params, machine=machine, gpu=gpu, autotune=autotune, data=data)
+    except UsageError as error:
+        why = error.what
+    progress("evaluating the formulas")
+    bound = predict(target.name, machine=machine, **params).lower_bound_bytes if target.name in CASES else None
+    measured = tuple(_compared(derived, result) for result in recorded if _is_of(derived, result))
+    lengths = {
+        span.name: [int(one.measured.params[span.name] or 0) for one in measured if span.name in one.measured.params]
+        for span in spans
+    }
+    return Findings(
+        words,
+        AnnotatedSource.of(derived),
+        machine,
+        simulated,
+        why,
+        bound,
+        tuple(curve(derived, span, lengths[span.name]) for span in spans),
+        measured,
+    )
+
+
+def _is_of(derived: Derived, result: Result) -> bool:
+    """Return whether a result measured this target, with the same values of all parameters that are no symbols."""
+    if result.source != "measure" or result.target != derived.target or result.status in ("failed", "impossible"):
+        return False
+    free = derived.symbols or {}
+    fixed = {name: value for name, value in derived.params.items() if name not in free and value is not None}
+    own = {name: value for name, value in result.params.items() if value is not None}
+    return all(own.get(name, value) == value for name, value in fixed.items()) and (own.keys() <= fixed.keys() | free.keys())
+
+
+def _compared(derived: Derived, result: Result) -> Compared:
+    """Return a measurement with the bytes of the formulas there: sectors, which counters count, where they are known."""
+    point: dict[str, int] = {**derived.values}
+    for name in derived.symbols or {}:
+        value = result.params.get(name)
+        if type(value) is int:
+            point[name] = value
+    try:
+        counts = derived.evaluate(**{name: point[name] for name in derived.symbols or {}})
+    except UsageError:
+        return Compared(result, None)
+    requested = sum(int(counts[name]) for name in ("read_bytes", "write_bytes"))  # pyright: ignore[reportArgumentType]
+    return Compared(result, sector_bytes_at(derived, point) or requested)

@@ -1,0 +1,106 @@
+"""Rows of typeset formulas: what each kernel reads and writes, with the value and the leading term."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Expr
+
+from ioaware.analysis.formulas.divisibility_cases import Cases, cases
+from ioaware.analysis.formulas.iverson import with_brackets
+from ioaware.analysis.formulas.leading_term import leading
+from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.ir import Count
+from ioaware.derivation.derive import Derived, Formulas, formulas_of
+from ioaware.display.mathml import mathml
+from ioaware.display.text import clean
+from ioaware.display.time_limit import within
+from ioaware.display.units import UNKNOWN, bytes_text, significant
+from ioaware.report.pages.over import value_at
+
+SECONDS = 3.0
+MAX_TYPESET, MAX_TEXT = 400, 6000
+"""Characters of a formula's text up to which it is typeset, and shown at all."""
+MAX_KERNELS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaRow:
+    """One quantity: its value, its formula as MathML or, where it is long, as text, and the leading term as MathML.
+
+    `where` is the divisibility that the formula is for, `otherwise` the formula of other lengths; empty where it is for all.
+    """
+
+    name: str
+    value: str
+    formula: str
+    text: str
+    length: int
+    leading: str
+    where: str = ""
+    otherwise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FormulaTable:
+    """A kernel, or the total of several, with its rows and the conditions of its formulas."""
+
+    title: str
+    rows: tuple[FormulaRow, ...]
+    conditions: tuple[str, ...]
+
+
+def formula_tables(derived: Derived) -> tuple[list[FormulaTable], int]:
+    """Return a table per distinct kernel, most bytes first, then the total; and how many kernels are left out."""
+    times = Counter(kernel for kernel in derived.kernels if kernel is not None)
+    held = {kernel: conditions for kernel, conditions in zip(derived.kernels, derived.holds, strict=True) if kernel is not None}
+    ranked = sorted(times, key=lambda kernel: -(value_at(formulas_of(kernel).read_bytes, derived.values) or 0) * times[kernel])
+    tables = [
+        FormulaTable(
+            clean(kernel.kernel) + (f", {times[kernel]} launches, each" if times[kernel] > 1 else ""),
+            tuple(_rows(formulas_of(kernel), derived)),
+            tuple(clean(condition, MAX_TYPESET) for condition in held[kernel]),
+        )
+        for kernel in ranked[:MAX_KERNELS]
+    ]
+    if sum(times.values()) > 1 and derived.formulas is not None:
+        tables.append(
+            FormulaTable(
+                "All launches",
+                tuple(_rows(derived.formulas, derived)),
+                tuple(clean(one, MAX_TYPESET) for one in derived.conditions),
+            )
+        )
+    return tables, max(0, len(ranked) - MAX_KERNELS)
+
+
+def _rows(formulas: Formulas, derived: Derived) -> Iterator[FormulaRow]:
+    counted: tuple[tuple[str, Count | None], ...] = (
+        ("reads", formulas.read_bytes),
+        ("writes", formulas.write_bytes),
+        ("atomics", formulas.atomic_bytes),
+        ("read sectors", formulas.read_sector_bytes),
+        ("write sectors", formulas.write_sector_bytes),
+        ("FLOPs", formulas.flops),
+    )
+    for name, count in counted:
+        if count is None or (count.expr == 0 and name not in ("reads", "writes")):
+            continue
+        value = value_at(count, derived.values)
+        shown = significant(value, 5) if value is not None and name == "FLOPs" else bytes_text(value)
+        yield formula_row(name, "depends on data" if shown == UNKNOWN else shown, count.expr)
+
+
+def formula_row(name: str, value: str, expr: Expr) -> FormulaRow:
+    """Return the row of one formula; a formula that takes long to write is given by its name alone."""
+    case = within(SECONDS, lambda: cases(expr)) or Cases(expr)
+    written = within(SECONDS, lambda: show(case.whole)) or ""
+    typeset = within(SECONDS, lambda: mathml(with_brackets(case.whole))) if 0 < len(written) <= MAX_TYPESET else None
+    found: Any = within(SECONDS, lambda: leading(expr).term) if written else None
+    term = mathml(with_brackets(found)) if found is not None and found != case.whole and len(show(found)) <= MAX_TYPESET else ""
+    where = "" if case.where is None else clean(show(case.where), MAX_TYPESET)  # pyright: ignore[reportArgumentType]
+    other = within(SECONDS, lambda: "" if case.otherwise is None else show(case.otherwise)) or ""
+    return FormulaRow(name, value, typeset or "", clean(written, MAX_TEXT), len(written), term, where, clean(other, MAX_TEXT))

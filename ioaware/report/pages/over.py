@@ -1,0 +1,152 @@
+"""Bytes over one parameter: the formulas of a derived result evaluated along a range."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ioaware.analysis.formulas.evaluate import OutsideFormulaError
+from ioaware.analysis.formulas.leading_term import leading
+from ioaware.analysis.ir import Count
+from ioaware.derivation.derive import Derived
+from ioaware.display.time_limit import within
+from ioaware.errors import UsageError
+from ioaware.targets.target import compulsory_bytes
+
+SUFFIXES: Mapping[str, int] = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)([kmg]?)i?\s*\.\.\s*(\d+)([kmg]?)i?\s*", re.IGNORECASE)
+AROUND = 16
+"""Without a range, a parameter goes from its value over 16 to 16 times its value."""
+MAX_CURVES = 4
+LEADING_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of a parameter, both ends included."""
+
+    name: str
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.low}..{self.high}"
+
+    def points(self, also: Iterable[int] = ()) -> list[int]:
+        """Return the powers of two in the range, a value half-way between each two, the ends and `also`."""
+        powers = [1 << power for power in range(64) if self.low <= 1 << power <= self.high]
+        halves = [(low + high) // 2 for low, high in pairwise(powers)]
+        return sorted({self.low, self.high, *powers, *halves, *(value for value in also if self.low <= value <= self.high)})
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Bytes at one value of the parameter; None where the formulas do not say."""
+
+    value: int
+    requested_bytes: int
+    sector_bytes: int | None
+    compulsory_bytes: int | None
+    leading_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Bytes along a parameter. `left_out` are values at which the formulas do not hold, with the first reason."""
+
+    span: Span
+    points: tuple[Moved, ...]
+    left_out: tuple[int, ...] = ()
+    why: str = ""
+
+
+def parse_span(text: str) -> Span:
+    """Return the range of `seq_len=1k..64k`; k, m and g are powers of 1,024. Raises `UsageError`."""
+    found = RANGE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--over {text!r} is no range", "Write NAME=FROM..TO, as in --over seq_len=1k..64k.")
+    low, high = (int(found[at]) * SUFFIXES[found[at + 1].lower()] for at in (2, 4))
+    if not 1 <= low < high < 2**63:
+        raise UsageError(f"--over {text!r} is no range", "The second number is the larger; both are at least 1.")
+    return Span(found[1], low, high)
+
+
+def spans_of(derived: Derived, given: Sequence[Span]) -> list[Span]:
+    """Return the given ranges, or one around each of the first symbolic parameters. Raises `UsageError`."""
+    symbols = derived.symbols or {}
+    for span in given:
+        if span.name not in symbols:
+            raise UsageError(
+                f"{derived.target} has no symbolic parameter {span.name}",
+                f"Symbolic here: {', '.join(symbols) or 'none'}. The notes say why others were specialised.",
+            )
+    around = [Span(name, max(1, value // AROUND), value * AROUND) for name, value in symbols.items() if value > 1]
+    changing = [span for span in around if _depends(derived, span.name)]
+    return list(given) or changing[:MAX_CURVES]
+
+
+def _depends(derived: Derived, name: str) -> bool:
+    formulas = derived.formulas
+    return formulas is not None and name in (formulas.read_bytes + formulas.write_bytes).symbols
+
+
+def curve(derived: Derived, span: Span, also: Iterable[int] = ()) -> Curve:
+    """Return the bytes of a derived result along a range, the other parameters as given."""
+    own = (derived.symbols or {}).get(span.name)
+    values = span.points([*also, *([] if own is None else [own])])
+    term = _leading(derived)
+    points: list[Moved] = []
+    left_out: list[int] = []
+    why = ""
+    for value in values:
+        try:
+            points.append(_moved(derived, span.name, value, term))
+        except (UsageError, OutsideFormulaError) as error:
+            left_out.append(value)
+            why = why or str(error).splitlines()[0]
+    return Curve(span, tuple(points), tuple(left_out), why)
+
+
+def _moved(derived: Derived, name: str, value: int, term: Count | None) -> Moved:
+    counts = derived.evaluate(**{name: value})
+    point = {**derived.values, name: value}
+    floor = compulsory_bytes(derived.target, {**derived.params, name: value})
+    return Moved(
+        value,
+        sum(int(counts[part]) for part in ("read_bytes", "write_bytes", "atomic_bytes")),  # pyright: ignore[reportArgumentType]
+        sector_bytes_at(derived, point),
+        floor.total_bytes if floor else None,
+        value_at(term, point),
+    )
+
+
+def sector_bytes_at(derived: Derived, point: Mapping[str, int]) -> int | None:
+    """Return the sector bytes of reads and writes at a point; None where they are unknown."""
+    formulas = derived.formulas
+    sides = [] if formulas is None else [formulas.read_sector_bytes, formulas.write_sector_bytes]
+    known = [value_at(side, point) for side in sides]
+    return sum(one for one in known if one is not None) if known and None not in known else None
+
+
+def value_at(count: Count | None, point: Mapping[str, int]) -> int | None:
+    """Return a count at a point; None where it is unknown there or not an integer."""
+    if count is None or count.symbols - point.keys():
+        return None
+    try:
+        return int(count.evaluate(point))  # pyright: ignore[reportArgumentType]
+    except ValueError:
+        return None
+
+
+def total_of(derived: Derived) -> Count | None:
+    """Return the bytes that the work requests as one formula."""
+    formulas = derived.formulas
+    return formulas and formulas.read_bytes + formulas.write_bytes + formulas.atomic_bytes
+
+
+def _leading(derived: Derived) -> Count | None:
+    whole = total_of(derived)
+    found = whole and within(LEADING_SECONDS, lambda: leading(whole.expr).term)
+    return None if found is None or whole is None or found == whole.expr else Count(found)

@@ -1,0 +1,98 @@
+"""Rows of the kernels' source with the cost of each line, and the hot lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ioaware.derivation.annotated_source import AnnotatedSource
+from ioaware.derivation.line_costs import LineCost, hot_lines, line_cost
+from ioaware.derivation.line_report import Explanation, Section
+from ioaware.display.text import clean
+from ioaware.display.units import bytes_text, percent_text, times_text
+
+MAX_HOT = 8
+MAX_LINES = 1500
+MAX_FORMULA = 240
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One line. Texts are empty where the line moves nothing; `heat` is 0 to 10; `source` is empty where it is withheld."""
+
+    number: int
+    source: str
+    heat: int
+    share: str
+    bytes: str
+    sectors: str
+    overfetch: str
+    wasteful: bool
+    runs: str
+    kinds: str
+    formula: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSection:
+    """A function of a kernel with its lines. `again` says that another kernel has shown it already."""
+
+    title: str
+    file: str
+    rows: tuple[SourceRow, ...]
+
+
+def hot_rows(source: AnnotatedSource, *, with_text: bool) -> list[SourceRow]:
+    """Return the lines that move the most bytes of the work, with the function that each is in."""
+    values = source.result.values
+    found = [(kernel, section, cost) for kernel, section, cost in hot_lines(source.kernels, values) if cost.bytes != 0]
+    return [_row(cost, section, with_text=with_text) for _, section, cost in found[:MAX_HOT]]
+
+
+def source_sections(source: AnnotatedSource, *, with_text: bool) -> Iterator[SourceSection]:
+    """Yield the functions of all kernels, without the text of the lines where it is withheld.
+
+    A function that several kernels call has all its lines the first time and later only those that move bytes.
+    """
+    shown: set[tuple[str, str]] = set()
+    left = MAX_LINES
+    for kernel in source.kernels:
+        for section in kernel.sections:
+            again = (section.path, section.function) in shown or not with_text
+            shown.add((section.path, section.function))
+            lines = [line for line in section.lines if line.accesses or not again][:left]
+            left -= len(lines)
+            if lines:
+                costs = [line_cost(line, kernel, source.result.values) for line in lines]
+                rows = tuple(_row(cost, section, with_text=with_text) for cost in costs)
+                yield SourceSection(_title(kernel, section), clean(Path(section.path).name), rows)
+
+
+def _title(kernel: Explanation, section: Section) -> str:
+    times = f", {kernel.launches} launches" if kernel.launches > 1 else ""
+    of = "" if section.function == kernel.kernel else f" of {clean(kernel.kernel)}"
+    return f"{clean(section.function)}{of}{times}"
+
+
+def _row(cost: LineCost, section: Section, *, with_text: bool) -> SourceRow:
+    line = cost.line
+    place = f"{clean(Path(section.path).name)}:{line.number}"
+    if not line.accesses:
+        return SourceRow(line.number, clean(line.text, 500) if with_text else "", 0, "", "", "", "", False, "", "", "", place)
+    over = cost.overfetch
+    return SourceRow(
+        line.number,
+        clean(line.text, 500) if with_text else "",
+        cost.heat,
+        "data" if cost.share is None else percent_text(cost.share, 3),
+        bytes_text(cost.bytes),
+        bytes_text(cost.sector_bytes),
+        "" if over is None else times_text(over),
+        over is not None and over > 1.05,
+        "data" if cost.runs is None else f"{cost.runs:,}",
+        line.kinds,
+        clean(line.bytes, MAX_FORMULA),
+        place,
+    )

@@ -1,0 +1,231 @@
+"""The page of one target: its findings as a template's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ioaware.display.notebook import FOLDERS
+from ioaware.display.text import clean, params_text
+from ioaware.display.units import bytes_text, percent_text, significant, time_text, times_text
+from ioaware.report.pages.document import Document
+from ioaware.report.pages.figure_set import figures_of
+from ioaware.report.pages.findings import Compared, Findings
+from ioaware.report.pages.formula_rows import formula_tables
+from ioaware.report.pages.source_rows import hot_rows, source_sections
+from ioaware.report.pages.time_floors import TimeFloor, time_floor
+from ioaware.result import Launch, Params
+
+MAX_LAUNCHES, MAX_IN_ORDER, MAX_MEASURED, MAX_NOTES = 400, 24, 300, 40
+"""Rows of tables; above `MAX_IN_ORDER` launches they are sorted by bytes."""
+
+
+def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[str] = (), made: str = "") -> Document:
+    """Return the page of a target.
+
+    Without `with_text` lines of the source appear by number alone, for third-party sources. `fragments` are further sections
+    in HTML that this package wrote.
+    """
+    derived = found.derived
+    figures = list(figures_of(found))
+    tables, left = formula_tables(derived)
+    ordered = len(derived.launches) <= MAX_IN_ORDER
+    values: dict[str, Any] = {
+        "params": params_text(derived.params),
+        "exact": derived.exact,
+        "headline": _headline(found),
+        "numbers": list(_numbers(found)),
+        "sections": _sections(found),
+        "hot": hot_rows(found.source, with_text=with_text),
+        "with_text": with_text,
+        "tables": tables,
+        "tables_left": left,
+        "floor_columns": columns("bytes ÷ HBM bandwidth", "FLOPs ÷ peak", "at least", words=("for", "binds")),
+        "floors": list(_floors(found)),
+        "floor_note": _rates_note(found),
+        "launch_columns": LAUNCH_COLUMNS,
+        "launches": list(_launches(found, ordered=ordered))[:MAX_LAUNCHES],
+        "launches_left": max(0, len(derived.launches) - MAX_LAUNCHES),
+        "launches_in_order": ordered,
+        "measured_columns": MEASURED_COLUMNS,
+        "measured": [_measured(one, derived.params) for one in found.measured[:MAX_MEASURED]],
+        "fragments": list(fragments),
+        "source": list(source_sections(found.source, with_text=with_text)),
+        "notes": list(_notes(found))[:MAX_NOTES],
+        "made": made,
+    }
+    return Document("target.html", derived.target, values, figures)
+
+
+def columns(*numbers: str, words: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return columns of a table: words first, then numbers."""
+    return [{"name": name, "number": False} for name in words] + [{"name": name, "number": True} for name in numbers]
+
+
+def cell(text: object, value: float | None = None) -> dict[str, Any]:
+    """Return a cell: its text, and the number that it sorts by."""
+    return {"text": clean(text), "value": value}
+
+
+def _headline(found: Findings) -> str:
+    """Return the page's one sentence."""
+    derived = found.derived
+    requested = derived.requested.total_bytes if derived.requested else None
+    if requested is None:
+        return "How many bytes the kernels request depends on data; the formulas name what decides it."
+    parts = [f"The kernels request {bytes_text(requested)}"]
+    if found.compulsory_bytes:
+        parts.append(f", {times_text(requested / found.compulsory_bytes)} the compulsory {bytes_text(found.compulsory_bytes)}")
+    if found.hbm_bytes is not None:
+        parts.append(f"; {bytes_text(found.hbm_bytes)} pass HBM on {found.machine.name}, by simulation")
+    floor = found.simulated_floor if found.hbm_bytes is not None else found.floor
+    if floor.time_ns:
+        parts.append(f", which takes at least {time_text(floor.time_ns)}, bound by {floor.binds}")
+    return "".join(parts) + "."
+
+
+def _numbers(found: Findings) -> Iterator[dict[str, str]]:
+    derived = found.derived
+    requested = derived.requested.total_bytes if derived.requested else None
+    yield {
+        "name": "requested",
+        "value": "data decide" if requested is None else bytes_text(requested),
+        "what": "between the L2 and the SMs",
+    }
+    if found.hbm_bytes is not None:
+        yield {"name": "HBM, simulated", "value": bytes_text(found.hbm_bytes), "what": f"on {found.machine.name}"}
+    if found.compulsory_bytes is not None:
+        yield {"name": "compulsory", "value": bytes_text(found.compulsory_bytes), "what": "inputs and outputs once"}
+    if found.floor.time_ns:
+        yield {"name": "time floor", "value": time_text(found.floor.time_ns), "what": f"bound by {found.floor.binds}"}
+
+
+def _sections(found: Findings) -> list[tuple[str, str]]:
+    several = [("launches", "Launches")] if len(found.derived.launches) > 1 else [("each", "Launches")]
+    measured = [("measured", "Measured")] if found.measured else []
+    over = [("over", "Over parameters")] if any(one.points for one in found.curves) else []
+    roof = [("roofline", "Roofline")] if found.rates and found.derived.flops else []
+    return [
+        ("bytes", "Bytes"),
+        ("hot", "Hot lines"),
+        ("formulas", "Formulas"),
+        *over,
+        *roof,
+        ("time", "Time"),
+        *several,
+        *measured,
+        ("source", "Source"),
+    ]
+
+
+def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
+    rows: tuple[tuple[str, TimeFloor], ...] = (
+        ("any kernel that does this work: compulsory bytes", found.floor),
+        (f"these launches: HBM bytes simulated on {found.machine.name}", found.simulated_floor),
+    )
+    for name, floor in rows:
+        yield [
+            cell(name),
+            cell(floor.binds or "unknown"),
+            *(cell(time_text(part), part) for part in (floor.bytes_ns, floor.flops_ns, floor.time_ns)),
+        ]
+
+
+def _rates_note(found: Findings) -> str:
+    rates = found.rates
+    if rates is None:
+        return f"The rates of {found.machine.name} are not on record."
+    peak = f"{significant(rates.flops_per_s / 1e12)} TFLOP/s of {rates.dtype}"
+    return (
+        f"{found.machine.name}: {significant(rates.hbm_bytes_per_s / 1e12)} TB/s at HBM, {peak}. {rates.source}. "
+        "FLOPs are those of matrix products; other arithmetic is not counted, so a floor may be lower than what is possible."
+    )
+
+
+LAUNCH_COLUMNS = [
+    {"name": "#", "number": True},
+    {"name": "kernel", "number": False},
+    {"name": "grid", "number": False},
+    *columns(
+        "reads", "writes", "atomics", "HBM, simulated", "FLOPs", "at least", "share of the floor", "shared memory", "registers"
+    ),
+    {"name": "exact", "number": False},
+]
+
+
+def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]]]:
+    """Yield the launches in order, or by bytes."""
+    simulated = found.simulated.launches if found.simulated else (None,) * len(found.derived.launches)
+    rows = list(zip(range(1, len(simulated) + 1), found.derived.launches, simulated, strict=True))
+    floors = [_launch_floor(found, own, other) for _, own, other in rows]
+    whole = sum(floor for floor in floors if floor is not None)
+    table = list(zip(rows, floors, strict=True))
+    if not ordered:
+        table.sort(key=lambda one: -((one[0][1].requested and one[0][1].requested.total_bytes) or 0))
+    for (number, own, other), floor in table:
+        moved, hbm = own.requested, other.hbm if other else None
+        share = floor / whole if floor is not None and whole else None
+        yield [
+            cell(number, number),
+            cell(own.kernel + ("" if own.origin == "triton" else " (torch)")),
+            cell(" × ".join(map(str, own.grid))),
+            *(
+                cell(bytes_text(part), part)
+                for part in ((moved.read_bytes, moved.write_bytes, moved.atomic_bytes) if moved else (None,) * 3)
+            ),
+            cell(bytes_text(hbm.total_bytes if hbm else None), hbm.total_bytes if hbm else None),
+            cell(significant(own.flops, 4) if own.flops else "", own.flops or None),
+            cell(time_text(floor), floor),
+            cell("" if share is None else percent_text(share, 3), share),
+            cell("" if own.shared_bytes is None else bytes_text(own.shared_bytes), own.shared_bytes),
+            cell("" if own.registers is None else own.registers, own.registers),
+            cell("yes" if own.exact else "no" if own.origin == "triton" else "assumed"),
+        ]
+
+
+def _launch_floor(found: Findings, own: Launch, other: Launch | None) -> float | None:
+    """Return the least time of a launch: its simulated bytes, of a torch operator the assumed ones."""
+    hbm = other.hbm if other else None
+    if own.origin == "torch":
+        hbm = own.requested
+    return time_floor(found.rates, hbm.total_bytes if hbm else None, own.flops).time_ns
+
+
+MEASURED_COLUMNS = [
+    {"name": "parameters", "number": False},
+    {"name": "GPU", "number": False},
+    *columns("derived", "measured", "deviation", "HBM, measured", "time"),
+    {"name": "status", "number": False},
+]
+
+
+def _measured(one: Compared, params: Params) -> list[dict[str, Any]]:
+    """Return the row of a measured point, with the parameters that differ from the page's."""
+    result = one.measured
+    changed = {name: value for name, value in result.params.items() if params.get(name) != value}
+    hbm = result.hbm.total_bytes if result.hbm else None
+    return [
+        cell(params_text(changed) or "as this page"),
+        cell((result.environment or {}).get("gpu", "unknown")),
+        cell(bytes_text(one.derived_bytes), one.derived_bytes),
+        cell(bytes_text(one.measured_bytes), one.measured_bytes),
+        cell("" if one.deviation is None else percent_text(one.deviation), one.deviation),
+        cell(bytes_text(hbm), hbm),
+        cell(time_text(result.time_ns), result.time_ns),
+        cell(result.status),
+    ]
+
+
+def _notes(found: Findings) -> Iterator[str]:
+    """Yield every note once: of the work, its launches, the simulation."""
+    derived = found.derived
+    own = [
+        f"{one.kernel}: {FOLDERS.sub('', f' {note}').strip()}"
+        for one in derived.launches
+        if one.origin == "triton"
+        for note in one.notes
+    ]
+    simulated = found.simulated.notes if found.simulated else ()
+    refused = (f"not simulated: {found.why_not_simulated}",) if found.why_not_simulated else ()
+    for note in dict.fromkeys((*derived.notes, *own, *simulated, *refused)):
+        yield clean(note, 1000)

@@ -1,0 +1,58 @@
+"""Draw horizontal bars as SVG: a name above each bar, its value behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ioaware.report.svg.elements import Drawing, drawing, element, path, text
+from ioaware.report.svg.plot import CHARACTER
+
+ROW, THICK = 44, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar: `value` in the figure's unit or None where it is unknown, `shown` its text, `interval` its bounds."""
+
+    name: str
+    value: float | None
+    shown: str
+    color: str = "neutral"
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BarFigure:
+    """Bars of one unit, on one scale from zero. `name` is the file name of the PNG."""
+
+    name: str
+    title: str
+    caption: str
+    bars: tuple[Bar, ...]
+
+
+def draw_bars(figure: BarFigure, width: int) -> Drawing:
+    """Return the SVG of the bars at a width in pixels."""
+    room = width - 16 - CHARACTER * max((len(bar.shown) for bar in figure.bars), default=0)
+    ends = [end for bar in figure.bars for end in (bar.value, *(bar.interval or ())) if end is not None]
+    unit = room / max([*ends, 1e-300])
+    rows = [part for number, bar in enumerate(figure.bars) for part in _bar(bar, number * ROW, unit)]
+    said = "; ".join(f"{bar.name}: {bar.shown}" for bar in figure.bars)
+    return drawing(rows, width, ROW * len(figure.bars) + 4, class_="bars", role="img", aria_label=f"{figure.title}. {said}")
+
+
+def _bar(bar: Bar, top: float, unit: float) -> Iterator[str]:
+    yield text(bar.name, 0, top + 14, class_="name")
+    length = 0.0 if bar.value is None else max(bar.value * unit, 1.0)
+    if bar.value is not None:
+        yield element("rect", x=0, y=top + 20, width=length, height=THICK, rx=2, class_=f"f-{bar.color}")
+    furthest = length
+    if bar.interval is not None:
+        low, high = (end * unit for end in bar.interval)
+        furthest = max(length, high)
+        middle = top + 20 + THICK / 2
+        yield element("path", class_="line s-ink", d=path([(low, middle), (high, middle)]), stroke_width=1.6)
+        for end in (low, high):
+            yield element("path", class_="line s-ink", d=path([(end, middle - 5), (end, middle + 5)]), stroke_width=1.6)
+    yield text(bar.shown, furthest + 8, top + 20 + THICK - 3, class_="value")

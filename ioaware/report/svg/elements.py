@@ -1,0 +1,70 @@
+"""Write SVG elements as text, every attribute and text escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from ioaware.display.text import clean
+
+Attribute = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """An SVG element with its size in pixels."""
+
+    svg: str
+    width: int
+    height: int
+
+
+def drawing(children: Iterable[str], width: int, height: int, **attributes: Attribute) -> Drawing:
+    """Return elements as a picture of that size."""
+    outer = element(
+        "svg", children, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}", width=width, height=height,
+        **attributes,
+    )  # fmt: skip
+    return Drawing(outer, width, height)
+
+
+def stacked(drawings: Sequence[Drawing]) -> Drawing:
+    """Return pictures one above the other as one."""
+    tops = [sum(one.height for one in drawings[:number]) for number in range(len(drawings))]
+    moved = [one.svg.replace("<svg ", f'<svg y="{top}" ', 1) for one, top in zip(drawings, tops, strict=True)]
+    return drawing(moved, max(one.width for one in drawings), sum(one.height for one in drawings))
+
+
+def element(name: str, children: Iterable[str] = (), **attributes: Attribute) -> str:
+    """Return an element. `children` are elements; in names of attributes `_` stands for `-`, a final one for nothing."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_text(value), quote=True)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{written}>{''.join(children)}</{name}>"
+
+
+def text(words: str, x: float, y: float, anchor: str = "start", **attributes: Attribute) -> str:
+    """Return a text element, its words cleaned and escaped."""
+    return element("text", [escape(clean(words))], x=x, y=y, text_anchor=anchor, **attributes)
+
+
+def path(points: Iterable[tuple[float, float]]) -> str:
+    """Return the `d` of a line through the points."""
+    return "M" + "L".join(f"{_short(x)},{_short(y)}" for x, y in points)
+
+
+def dots(points: Iterable[tuple[float, float]]) -> str:
+    """Return the `d` of lines of no length: a round or square cap makes them marks that no zoom distorts."""
+    return "".join(f"M{_short(x)},{_short(y)}h0.01" for x, y in points)
+
+
+def _text(value: Attribute) -> str:
+    return _short(value) if isinstance(value, float) else str(value)
+
+
+def _short(value: float) -> str:
+    """Return a length in pixels with two digits after the point."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")

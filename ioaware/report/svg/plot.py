@@ -1,0 +1,108 @@
+"""Draw a `Cell` as SVG: panels one above the other that share the x axis.
+
+The picture has classes for colours and no styles, so one text serves both themes of the page and the PNG. The plots carry
+their scales as data, from which the page's script zooms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from ioaware.report import style
+from ioaware.report.chart import Axis, Cell, Panel, Series
+from ioaware.report.scales import cell_limits, end_labels, panel_limits, panel_ticks, ticks
+from ioaware.report.svg.elements import Drawing, dots, drawing, element, path, text
+
+WIDE, NARROW = 620, 350
+PANEL_HEIGHT, GAP, TOP, AXIS = 230, 34, 20, 46
+LEFT, RIGHT, CHARACTER = 62, 16, 6.6
+Scale = Callable[[float], float]
+
+
+def draw_cell(cell: Cell, width: int, describes: str) -> Drawing:
+    """Return the SVG of a cell at a width in pixels; `describes` is its text for screen readers.
+
+    A narrow one has no names at the curves' ends: the legend has them.
+    """
+    named = width > NARROW
+    longest = max((len(series.label) for panel in cell.panels for series in panel.series), default=0) if named else 0
+    inner = width - LEFT - RIGHT - CHARACTER * longest
+    parts: list[str] = []
+    top: float = TOP
+    for number, panel in enumerate(cell.panels):
+        height = PANEL_HEIGHT * panel.height
+        last = number == len(cell.panels) - 1
+        parts.append(_panel(cell, panel, number, inner, top, height, last=last, named=named))
+        top += height + (GAP if not last else 0)
+    parts.append(text(cell.x.label, LEFT + inner / 2, top + AXIS - 8, "middle", class_="name"))
+    return drawing(parts, width, round(top + AXIS), class_="plot", role="group", aria_label=describes)
+
+
+def _panel(cell: Cell, panel: Panel, number: int, inner: float, top: float, height: float, *, last: bool, named: bool) -> str:
+    (x_low, x_high), (y_low, y_high) = cell_limits(cell), panel_limits(panel)
+    across, up = scale(cell.x, x_low, x_high, 0, inner), scale(panel.y, y_low, y_high, height, 0)
+    x_ticks, y_ticks = _apart(ticks(cell.x, x_low, x_high), across), panel_ticks(panel)
+    grid = [element("path", class_="grid", d=path([(across(x), 0), (across(x), height)])) for x, _ in x_ticks]
+    grid += [element("path", class_="grid", d=path([(0, up(y)), (inner, up(y))])) for y, _ in y_ticks]
+    guide = (
+        []
+        if panel.guide is None
+        else [element("path", class_="guide", d=path([(0, up(panel.guide)), (inner, up(panel.guide))]))]
+    )
+    curves = [part for series in panel.series for part in _series(series, across, up)]
+    plot = element(
+        "svg", [*grid, *guide, *curves], x=LEFT, y=top, width=inner, height=height, viewBox=f"0 0 {inner:.1f} {height:.1f}",
+        preserveAspectRatio="none", class_="area", tabindex=0, role="img", aria_label=f"{panel.y.label} over {cell.x.label}",
+        data_panel=number, **_data("x", cell.x, x_low, x_high), **_data("y", panel.y, y_low, y_high),
+    )  # fmt: skip
+    frame = element("path", class_="frame", d=path([(LEFT, top), (LEFT, top + height), (LEFT + inner, top + height)]))
+    shown = [text(label, LEFT + across(x), top + height + 16, "middle") for x, label in x_ticks] if last else []
+    names = [text(label, LEFT - 7, top + up(y) + 4, "end") for y, label in y_ticks]
+    title = text(panel.y.label, 2, top - 7, class_="name")
+    ends = [
+        text(label, LEFT + across(x) + 7, top + up(y) + 4, class_=f"end f-{style.token(color)}")
+        for x, y, label, color in (end_labels(cell, panel) if named else ())
+    ]
+    return element(
+        "g", [title, frame, element("g", shown, class_="x-ticks"), element("g", names, class_="y-ticks"), plot, *ends],
+        data_panel=number,
+    )  # fmt: skip
+
+
+def _data(name: str, axis: Axis, low: float, high: float) -> dict[str, str]:
+    return {
+        f"data_{name}": f"{low!r} {high!r}",
+        f"data_{name}_scale": "log" if axis.log else "linear",
+        f"data_{name}_unit": axis.quantity,
+    }
+
+
+def scale(axis: Axis, low: float, high: float, start: float, end: float) -> Scale:
+    """Return the pixel of a value, of an axis from `low` to `high` that lies between two pixels."""
+    if axis.log:
+        return lambda value: start + (end - start) * math.log(value / low) / math.log(high / low)
+    return lambda value: start + (end - start) * (value - low) / (high - low)
+
+
+def _apart(places: tuple[tuple[float, str], ...], across: Scale) -> tuple[tuple[float, str], ...]:
+    """Return every n-th tick, so that no two labels of an x axis overlap."""
+    widest = max((len(label) for _, label in places), default=0) * CHARACTER + 8
+    steps = [across(right) - across(left) for (left, _), (right, _) in pairwise(places)]
+    every = max(1, math.ceil(widest / min(steps))) if steps and min(steps) > 0 else 1
+    return tuple(place for number, place in enumerate(reversed(places)) if number % every == 0)[::-1]
+
+
+def _series(series: Series, across: Scale, up: Scale) -> Iterator[str]:
+    form, color = style.FORMS[series.mark], style.token(series.color)
+    points = [(across(x), up(y)) for x, y in zip(series.x, series.y, strict=True)]
+    if form.dash and len(points) > 1:
+        yield element("path", class_=f"line s-{color} {form.dash}", d=path(points), stroke_width=form.width * 1.3)
+    marker = form.marker or ("circle" if len(points) == 1 else "")
+    if marker:
+        yield element("path", class_=f"mark {marker} s-{color}", d=dots(points), stroke_width=form.size * 1.25)
+        if not form.filled:
+            yield element("path", class_=f"mark {marker} s-paper", d=dots(points), stroke_width=form.size * 1.25 - 3.2)
+    for (low, high), (_, y) in zip(series.spread, points, strict=False):
+        yield element("path", class_=f"line s-{color}", d=path([(across(low), y), (across(high), y)]), stroke_width=2.2)

@@ -1,0 +1,51 @@
+"""PNGs of SVG text, in the light colours and with the fonts that matplotlib ships: the same picture on every machine."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from ioaware.errors import UsageError
+from ioaware.report import style
+from ioaware.report.svg.elements import Drawing
+
+ZOOM = 2.0
+FORMS = """
+text { font-family: "DejaVu Sans"; font-size: 10.5px; fill: %(muted)s; }
+text.name { fill: %(ink)s; } text.end { font-weight: bold; } text.value { fill: %(ink)s; }
+.grid { stroke: %(grid)s; fill: none; } .frame, .guide { stroke: %(muted)s; fill: none; }
+.line { fill: none; stroke-linejoin: round; } .mark { fill: none; }
+.circle { stroke-linecap: round; } .square { stroke-linecap: square; }
+.dash { stroke-dasharray: 6 3; } .dot { stroke-dasharray: 1.5 3; }
+"""
+
+
+def check_rasteriser() -> None:
+    """Raise `UsageError` where the library that draws PNGs is missing."""
+    if find_spec("resvg_py") is None:
+        raise UsageError("the PNGs need the resvg-py package, which is not installed here", "pip install 'ioaware[report]'")
+
+
+def png_of(drawing: Drawing) -> bytes:
+    """Return the PNG of an SVG on white, two pixels a unit. Raises `UsageError` without the library."""
+    check_rasteriser()
+    import matplotlib
+    import resvg_py
+
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    return resvg_py.svg_to_bytes(
+        svg_string=drawing.svg,
+        style_sheet=_light(),
+        background="#ffffff",
+        zoom=ZOOM,
+        skip_system_fonts=True,
+        font_files=[str(fonts / "DejaVuSans.ttf"), str(fonts / "DejaVuSans-Bold.ttf")],
+        font_family="DejaVu Sans",
+    )
+
+
+def _light() -> str:
+    """Return the style sheet of the light theme; resvg has no custom properties."""
+    colors = {name: light for name, (light, _) in style.COLORS.items()}
+    classes = (f".f-{name} {{ fill: {color}; }} .s-{name} {{ stroke: {color}; }}" for name, color in colors.items())
+    return FORMS % colors + "\n".join(classes)

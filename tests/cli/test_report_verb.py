@@ -1,0 +1,72 @@
+"""`report TARGET` end to end: a page for usual and unusual targets, and refusals before any work."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
+from tests.support import SUPPORT
+
+TARGETS = SUPPORT / "targets/derived_targets.py"
+
+
+@pytest.fixture
+def page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Runs `report` with these arguments, gives the page."""
+
+    def write(*arguments: str) -> str:
+        assert run(["report", *map(str, arguments), "-o", str(tmp_path / "out")], Settings()) == 0
+        path = Path(capsys.readouterr().out.strip())
+        assert path == tmp_path / "out" / "report.html"
+        return path.read_text(encoding="utf-8")
+
+    return write
+
+
+def data(html: str) -> dict[str, Any]:
+    return json.loads(html.split('id="data">')[1].split("</script>")[0])
+
+
+def test_several_launches_with_operators_of_torch(page) -> None:
+    html = page(f"{TARGETS}:one_launch_each", "-p", "n=100", "--over", "n=1..1k")
+    figures = data(html)
+    assert set(figures) == {"bytes", "over", "launches"}  # no matrix product, so no roofline
+    assert len(figures["launches"]["rows"]) == 4  # three launches and one of torch's operators
+    curve = {row[3]: row[4] for row in figures["over"]["rows"] if row[2] == "requested"}
+    assert curve[512.0] == 24 * 512
+    assert "bound by bytes at HBM" in html
+    assert f"ioaware simulate {TARGETS}:one_launch_each -p n=100 --machine H200" in figures["bytes"]["command"]
+
+
+def test_no_parameters(page) -> None:
+    html = page(f"{TARGETS}:flat", "--no-source")
+    assert "by number" in html
+    assert "tl.load" not in html
+
+
+def test_data_that_decide(page) -> None:
+    html = page(f"{TARGETS}:labelled")
+    assert "Not exact" in html
+    assert "data" in re.findall(r"<dt>requested</dt><dd>([^<]*)<", html)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["flash2", "--over", "seq_len=4"], "is no range"),
+        (["flash2", "--over", "nothing=1..4"], "no symbolic parameter nothing"),
+        (["flash2", "--machine", "abacus"], "no machine 'abacus'"),
+        (["flash3"], "flash3"),
+        (["-p", "seq_len=4"], "need a TARGET"),
+    ],
+)
+def test_refusals(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", *arguments, "-o", str(tmp_path / "out")], Settings()) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out" / "report.html").exists()

@@ -1,0 +1,135 @@
+"""The page of a target: its structure under hostile texts, its policy, its data, and what it says of unusual targets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from sympy import Integer, Symbol
+
+from ioaware.analysis.ir import Access, Count, KernelTraffic
+from ioaware.derivation.annotated_source import AnnotatedSource
+from ioaware.derivation.derive import Derived, Formulas
+from ioaware.derivation.line_report import Explanation, Line, Section
+from ioaware.machine import PRESETS
+from ioaware.report.page import digest
+from ioaware.report.pages.document import PAGE, render, write_document
+from ioaware.report.pages.findings import Compared, Findings
+from ioaware.report.pages.over import Span, curve
+from ioaware.report.pages.target_page import target_page
+from ioaware.result import Launch, Result, Traffic
+from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
+
+ZERO = Count(Integer(0))
+
+
+def kernel_of(text: str) -> KernelTraffic:
+    count = Count(4 * Symbol(text, integer=True, positive=True))
+    return KernelTraffic(text, (), count, count, ZERO, count, count, count, notes=(text,))
+
+
+def findings(texts: Sequence[str], **changes: Any) -> Findings:
+    """Each text in every field of the findings that holds text."""
+    name, other = texts[0], texts[-1]
+    symbols = {name: 64, other: 8}
+    kernels = tuple(kernel_of(text) for text in texts)
+    total = Count(Symbol(name, integer=True, positive=True) * 4)
+    formulas = Formulas(total, total, ZERO, total, total, total)
+    launches = tuple(
+        Launch(text, (1, 2, 3), requested=Traffic(256, 256, 0, 256, 256), flops=5, notes=(text,), exact=False) for text in texts
+    )
+    derived = Derived(
+        "derive", name, {text: text for text in texts} | cast("dict[str, Any]", symbols), Traffic(256, 256, 0, 256, 256),
+        compulsory=Traffic(64, 64), flops=10**6, exact=False, notes=tuple(texts), conditions=tuple(texts), launches=launches,
+        formulas=formulas, kernels=kernels, symbols=symbols, holds=((),) * len(texts),
+    )  # fmt: skip
+    accesses = (Access("read", name, name, total, 4, total, total, ("k.py:3",)),)
+    lines = tuple(Line(number, text, accesses if number < 5 else ()) for number, text in enumerate(texts))
+    sections = (*(Section(text, f"{text}.py", lines[:6]) for text in texts[:4]), Section("all", "k.py", lines))
+    source = AnnotatedSource(derived, (Explanation(name, sections, total), Explanation(other, sections, total, launches=3)))
+    measured = tuple(
+        Compared(Result("measure", text, {text: text}, Traffic(1, 1), environment={"gpu": text}, time_ns=5.0), 2)
+        for text in texts
+    )
+    fields: dict[str, Any] = {
+        "words": other, "source": source, "machine": PRESETS["H200"], "simulated": None, "why_not_simulated": name,
+        "lower_bound_bytes": 100, "curves": (curve(derived, Span(name, 1, 64)),), "measured": measured,
+    }  # fmt: skip
+    return Findings(**{**fields, **changes})
+
+
+@pytest.fixture(scope="module")
+def hostile() -> str:
+    return "\n".join(render(target_page(findings(PAYLOADS[at:] + PAYLOADS[:at]))) for at in (0, 1, 13))
+
+
+def test_the_structure_is_that_of_harmless_text(hostile: str) -> None:
+    harmless = [f"harmless {number}" for number in range(len(PAYLOADS))]
+    plain = render(target_page(findings(harmless)))
+    assert {tag for tag, _ in Structure(hostile).tags} == {tag for tag, _ in Structure(plain).tags}
+    assert {names for _, names in Structure(hostile).tags} == {names for _, names in Structure(plain).tags}
+
+
+def test_no_payload_is_found_raw(hostile: str) -> None:
+    assert [payload for payload in RAW_NEVER if payload in hostile] == []
+
+
+def test_no_link_leaves_the_page(hostile: str) -> None:
+    assert all(link.startswith("#") or re.fullmatch(r"[a-z]+\.png", link) for link in Structure(hostile).links)
+
+
+def test_the_policy_admits_this_style_and_this_script_alone() -> None:
+    page = render(target_page(findings(["n", "m"])))
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    css, script = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)[0], page.split("<script>")[1].split("</script>")[0]
+    allowed = dict(part.split(" ", 1) for part in policy.replace("&#39;", "'").split("; "))
+    assert allowed == {
+        "default-src": "'none'", "script-src": f"'{digest(script)}'", "style-src": f"'{digest(css)}'", "base-uri": "'none'",
+        "form-action": "'none'",
+    }  # fmt: skip
+    assert "style=" not in page.replace(script, "")
+
+
+def test_the_data_of_every_figure_are_in_the_page() -> None:
+    page = render(target_page(findings(["n", "m"])))
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert set(data) == {"bytes", "over", "roofline", "launches"} == set(re.findall(r'data-figure="(\w+)"', page))
+    assert ["requested by the kernels", 512, "512 B (4.00×)"] in [
+        [row[0], row[1], " ".join(row[2].split())] for row in data["bytes"]["rows"]
+    ]
+    points = {(row[2], row[3]): row[4] for row in data["over"]["rows"]}
+    assert points["requested", 64.0] == 2 * 4 * 64
+    assert all(figure["command"] for figure in data.values())
+
+
+def test_without_source_no_text_of_a_line_is_shown() -> None:
+    texts = ["name_of_it", "secret_text_of_a_line", "third"]
+    shown = render(target_page(findings(texts)))
+    held = findings(texts)
+    lines = (Line(3, "a_private_line", (Access("read", "x", "x", ZERO, 4, ZERO, ZERO, ("k.py:3",)),)),)
+    source = AnnotatedSource(held.derived, (Explanation("k", (Section("k", "k.py", lines),), ZERO),))
+    private = findings(texts, source=source)
+    assert "secret_text_of_a_line" in shown
+    assert "a_private_line" in render(target_page(private))
+    assert "a_private_line" not in render(target_page(private, with_text=False))
+
+
+def test_bytes_that_depend_on_data_are_not_zero() -> None:
+    open_ = findings(["n", "m"])
+    derived = Derived("derive", "k.py:f", {}, Traffic(), exact=False, formulas=open_.derived.formulas, symbols={})
+    page = render(target_page(findings(["n", "m"], source=AnnotatedSource(derived, ()), curves=(), measured=())))
+    assert "depends on data" in page
+    assert "Not exact" in page
+    assert 'id="over"' not in page
+
+
+def test_a_page_and_its_pngs_are_written(tmp_path: Path) -> None:
+    path = write_document(target_page(findings(["n", "m"])), tmp_path / "out")
+    assert path == tmp_path / "out" / PAGE
+    assert {one.name for one in path.parent.iterdir()} == {PAGE, "bytes.png", "over.png", "roofline.png", "launches.png"}
+    assert all(one.read_bytes().startswith(b"\x89PNG") for one in path.parent.glob("*.png"))
+    assert path.stat().st_size < 200_000

@@ -1,0 +1,93 @@
+"""A cell as SVG: marks at the places of their values, every text escaped, no style that a policy would refuse."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+from ioaware.report.chart import Axis, Cell, Panel, Series
+from ioaware.report.svg.bars import Bar, BarFigure, draw_bars
+from ioaware.report.svg.elements import stacked
+from ioaware.report.svg.plot import LEFT, NARROW, WIDE, draw_cell
+
+SVG = "{http://www.w3.org/2000/svg}"
+X, Y = Axis("n", "size"), Axis("bytes", "bytes")
+
+
+def cell(*series: Series) -> Cell:
+    return Cell("a cell", X, (Panel(Y, series),))
+
+
+def line(**changes: object) -> Series:
+    return Series(
+        **{"name": "reads", "color": "flash1", "mark": "derive", "x": (1.0, 4.0, 16.0), "y": (1.0, 10.0, 100.0), **changes}
+    )  # pyright: ignore[reportArgumentType]
+
+
+def paths(svg: str, name: str) -> list[str]:
+    return [one.get("d", "") for one in ElementTree.fromstring(svg).iter(f"{SVG}path") if name in one.get("class", "").split()]  # noqa: S314
+
+
+def test_a_straight_line_of_logarithms_is_straight() -> None:
+    (drawn,) = paths(draw_cell(cell(line()), WIDE, "").svg, "line")
+    points = [tuple(map(float, pair.split(","))) for pair in drawn[1:].split("L")]
+    assert abs((points[0][0] + points[2][0]) / 2 - points[1][0]) < 0.02
+    assert abs((points[0][1] + points[2][1]) / 2 - points[1][1]) < 0.02
+    assert points[0][1] > points[2][1]  # more is higher
+
+
+def test_marks_are_where_their_values_are() -> None:
+    drawing = draw_cell(cell(line(), line(mark="measure", x=(4.0,), y=(10.0,))), WIDE, "").svg
+    (curve,), (mark,) = paths(drawing, "line"), paths(drawing, "mark")
+    assert curve[1:].split("L")[1] == mark[1:].removesuffix("h0.01")
+
+
+def test_a_narrow_cell_fits_its_width_and_leaves_out_names_at_the_ends() -> None:
+    series = line(label="requested")
+    wide, narrow = (draw_cell(cell(series), width, "") for width in (WIDE, NARROW))
+    assert ">requested<" in wide.svg
+    assert ">requested<" not in narrow.svg
+    assert narrow.width == NARROW
+    area = next(one for one in ElementTree.fromstring(narrow.svg).iter(f"{SVG}svg") if one.get("class") == "area")  # noqa: S314
+    assert float(area.get("x", 0)) == LEFT
+    assert LEFT + float(area.get("width", 0)) <= NARROW
+
+
+def test_labels_of_the_x_axis_do_not_overlap_on_a_narrow_page() -> None:
+    wide = line(x=tuple(2.0**power for power in range(4, 24)), y=tuple(2.0**power for power in range(4, 24)))
+    drawing = draw_cell(cell(wide), NARROW, "").svg
+    row = drawing.split('class="x-ticks">')[1].split("</g>")[0]
+    places = [(float(x), len(text)) for x, text in re.findall(r'x="([\d.]+)"[^>]*>([^<]*)<', row)]
+    assert len(places) >= 3
+    assert all(left + (size + other) / 2 * 6 < right for (left, size), (right, other) in pairwise(places))
+
+
+def test_texts_are_escaped_and_nothing_has_a_style() -> None:
+    bad = '"><img src=x onerror=alert(1)>'
+    drawing = draw_cell(Cell(bad, Axis(bad, "size"), (Panel(Axis(bad, "bytes"), (line(name=bad, label=bad),)),)), WIDE, bad).svg
+    bars = draw_bars(BarFigure("bars", bad, bad, (Bar(bad, 1.0, bad),)), WIDE).svg
+    for svg in (drawing, bars, stacked([draw_cell(cell(line()), WIDE, bad)]).svg):
+        ElementTree.fromstring(svg)  # noqa: S314 - well-formed
+        assert "<img" not in svg
+        assert "style=" not in svg
+
+
+def test_bars_are_as_long_as_their_values_and_an_unknown_one_is_none() -> None:
+    half = Bar("half", 50.0, "50 B", interval=(25.0, 75.0))
+    figure = BarFigure("bars", "t", "c", (Bar("all", 100.0, "100 B"), half, Bar("data", None, "–")))
+    root = ElementTree.fromstring(draw_bars(figure, WIDE).svg)  # noqa: S314
+    widths = [float(one.get("width", 0)) for one in root.iter(f"{SVG}rect")]
+    assert len(widths) == 2
+    assert abs(widths[0] / widths[1] - 2) < 0.01
+
+
+def test_bars_of_zero_bytes_are_drawn() -> None:
+    assert "nan" not in draw_bars(BarFigure("bars", "t", "c", (Bar("none", 0.0, "0 B"),)), WIDE).svg
+
+
+def test_pictures_stand_one_above_the_other() -> None:
+    one = draw_cell(cell(line()), WIDE, "")
+    both = stacked([one, one])
+    assert both.height == 2 * one.height
+    assert f'<svg y="{one.height}"' in both.svg
