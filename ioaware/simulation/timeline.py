@@ -186,7 +186,7 @@ class Timeline:
 
     def _bounds(self, loop: Loop, env: Columns) -> tuple[Numbers, Numbers]:
         count = env[""].size
-        low, high = (np.broadcast_to(numeric(bound, env), (count,)).astype(np.int64) for bound in (loop.low, loop.high))
+        low, high = (np.broadcast_to(_known(bound, env), (count,)).astype(np.int64) for bound in (loop.low, loop.high))
         return low, high
 
     def _expanded(self, loop: Loop, env: Columns, low: Numbers, high: Numbers) -> tuple[Columns, Numbers]:
@@ -201,7 +201,15 @@ class Timeline:
 
     def _rows_where(self, branch: ScopeNode, env: Columns) -> NDArray[np.intp]:
         truth = branch.scope.truth if isinstance(branch.scope, Condition) else ONE
-        return np.flatnonzero(np.broadcast_to(numeric(truth, env), env[""].shape))
+        return np.flatnonzero(np.broadcast_to(_known(truth, env), env[""].shape))
+
+
+def _known(value: Poly, env: Columns) -> Numbers:
+    """Return a bound or condition at each row. Raises `ValueError` where data decide it."""
+    try:
+        return numeric(value, env)
+    except KeyError as unknown:
+        raise ValueError(f"data decide {unknown.args[0]}, how often a loop or a branch of it runs") from unknown
 
 
 def _rows(env: Columns, rows: NDArray[np.intp]) -> Columns:

@@ -10,9 +10,11 @@ import pytest
 import ioaware
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.errors import UsageError
 from ioaware.machine import find_machine_or_file
 from ioaware.simulation.simulate import simulate
 from ioaware.targets.target import load_target
+from tests.support import SUPPORT
 
 SMALL = {"seq_len": 512, "heads": 4, "head_dim": 64}
 TINY_L2, HUGE_L2 = 1 << 16, 1 << 40
@@ -118,6 +120,11 @@ def gather(rows=256, device="cuda"):
     kernel[(rows,)](x, index, y, D=64)
     return y
 """
+
+
+def test_a_loop_that_data_decide_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"data decide iterations@derived_targets.py:\d+"):
+        ioaware.simulate(f"{SUPPORT}/targets/derived_targets.py:labelled")
 
 
 def test_text_json_and_errors(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
