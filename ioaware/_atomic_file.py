@@ -17,11 +17,11 @@ REMEDY = "Check the path, its permissions and the space left."
 
 @contextmanager
 def atomic_write(path: Path) -> Generator[Path]:
-    """Yield a temporary path that replaces `path` when the block succeeds.
+    """Yield a temporary path that replaces `path` when the block succeeds. A failure leaves the old file.
 
-    A failure leaves the old file. Each writer has a temporary file of its own, with the permissions of the file that it
-    replaces. A symbolic link stays, and its target is replaced. A device or a pipe is written directly, because a rename
-    would put a file in its place. Raises `WriteError` for an `OSError` inside the block, but not for a closed pipe.
+    Each writer has its own temporary file, with the permissions of the file that it replaces. A symbolic link stays, and its
+    target is replaced. A device or a pipe is written directly, because a rename would replace it by a file. Raises `WriteError`
+    for an `OSError` inside the block, but not for a closed pipe.
     """
     try:
         if path.exists() and not path.is_file():
@@ -68,7 +68,7 @@ def cannot_write(path: Path, error: OSError) -> WriteError:
 
 
 def _new_file(place: Path) -> Path:
-    """Create an empty file beside `place`: a name of its own, and the mode of the file that is there."""
+    """Create an empty file beside `place` with a unique name and the mode of the existing file."""
     if place.exists() and not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     partial = place.with_name(f".{secrets.token_hex(8)}.partial")

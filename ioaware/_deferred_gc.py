@@ -14,7 +14,7 @@ THRESHOLDS = (10_000, 10, 1_000)
 def deferred_full_gc() -> Generator[None]:
     """Raise the collector's thresholds inside the block.
 
-    Why: modules of torch and sympy live as long as the process, so scanning them again frees nothing.
+    Why: modules of torch and sympy stay loaded until the process ends, so scanning them again frees nothing.
     """
     before = gc.get_threshold()
     gc.set_threshold(*(max(pair) for pair in zip(before, THRESHOLDS, strict=True)))

@@ -1,4 +1,4 @@
-"""Hold back termination while something is created that its owner must know in order to remove it."""
+"""Defer termination while something is created that must be registered for removal."""
 
 from __future__ import annotations
 

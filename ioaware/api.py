@@ -1,4 +1,4 @@
-"""The verbs of the command line as functions; each imports what it needs when called."""
+"""Provide the verbs of the command line as functions; each imports what it needs when called."""
 
 from __future__ import annotations
 

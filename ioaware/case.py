@@ -1,4 +1,4 @@
-"""`Case`: a kernel joined with its closed form; neither imports the other."""
+"""Define `Case`: a kernel joined with its closed form; neither imports the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """A target with its inputs built. A call of `run` is counted and timed; building is not.
+    """Target with its inputs built. A call of `run` is counted and timed; building is not.
 
     `run` returns only the output: any other allocation counts as extra memory. `reference` computes the same outputs in
     float64, in the same order. `tolerance` is the relative Frobenius error allowed against it.

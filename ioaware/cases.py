@@ -1,4 +1,4 @@
-"""The table of cases. A new case is one entry of `CASES`."""
+"""List the cases. A new case is one entry of `CASES`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
     """Return the values of the attention formulas' symbols.
 
     With `sram_elements` M the blocks follow the paper: B_c = ceil(M/4d), B_r = min(B_c, d) (Algorithm 1, line 1).
-    FlashAttention-2 swaps its loops, hence the roles of the two blocks.
+    FlashAttention-2 swaps its loops, and with them the roles of the two blocks.
     """
     values = {name: value for name, value in params.items() if isinstance(value, int)}
     kv_len = values.get("kv_len", values["seq_len"])
@@ -78,9 +78,10 @@ def _attention(
     family: str = "theorem 2",
     params: tuple[Param, ...] = ATTENTION_PARAMS,
 ) -> Case:
-    """Return a case of attention: `outer` is the tensor of the outer loop, whose block M sets first, or square.
+    """Return a case of attention.
 
-    `counts` is module:function in ioaware.analysis.theory.counts; `work` is called with the name and the parameters.
+    `outer` is the tensor of the outer loop, "q" or "kv"; M sets its block first. "square" sets equal blocks. `counts` is
+    module:function in ioaware.analysis.theory.counts. `work` is called with the name and the parameters.
     """
 
     def sized(given: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
@@ -115,7 +116,7 @@ SPLITS = Param("splits", "int", 8, "parts of the keys", minimum=2, maximum=1024)
 
 
 def _grouped(name: str, title: str, paper: str, counts: str, *, family: str = "grouped heads") -> Case:
-    """Return a case of attention whose query heads share key heads; names with split take `splits`."""
+    """Return a case of attention with grouped query heads; names with split take `splits`."""
     packed = name.endswith("packed")
 
     def resolved(given: Mapping[str, ParamValue]) -> dict[str, Any]:

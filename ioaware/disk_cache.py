@@ -1,4 +1,4 @@
-"""Content-addressed disk cache of derived results.
+"""Cache derived results on disk by a hash of their inputs.
 
 A file holds one value as JSON with its checksum. A file that is missing, damaged or too large is a cache miss.
 `IOAWARE_CACHE_DIR` sets the directory (empty: no cache); the default is the user's cache directory.
@@ -39,7 +39,7 @@ def directory(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def cache_key(parts: Iterable[str]) -> str:
-    """Return the SHA-256 of these texts, as the name of what is computed from them."""
+    """Return the SHA-256 of these texts."""
     return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Describe where a number was measured: GPU, driver, versions, clocks, commit.
+"""Describe the environment of a measurement: GPU, driver, versions, clocks, commit.
 
 Never host names, users, paths or serial numbers.
 """

@@ -1,4 +1,4 @@
-"""Errors of the user or the machine: what, where, why, what to do next, and the exit code."""
+"""Define errors of the user or the machine: what, where, why, what to do next, and the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`predict`: the closed form of a case as a `Result`, in bytes over batch and heads, with its lower bound."""
+"""Predict a case's traffic from its closed form as a `Result`, in bytes over batch and heads, with its lower bound."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _launch(step: Step, counts: Counts, values: Mapping[str, int], *, square: bo
 
 
 def _block_notes(counts: Counts, values: Mapping[str, int], given: Mapping[str, ParamValue]) -> tuple[str, ...]:
-    """Say which blocks the formulas were evaluated at, where M sets them."""
+    """Return notes on the blocks at which the formulas were evaluated, where M sets them."""
     memory = given.get("sram_elements")
     if memory is None:
         return ()

@@ -1,7 +1,7 @@
-"""`Traffic` at one place of the memory hierarchy, and the `Result` of one source.
+"""Define `Traffic` at one place of the memory hierarchy, and the `Result` of one source.
 
-Places: `requested` (between the SMs and the L2; Theorem 2 of the FlashAttention paper counts it), `hbm` (between the L2 and
-HBM), `compulsory` (every distinct byte of the inputs and of the output once).
+Places: `requested` is between the SMs and the L2 (Theorem 2 of the FlashAttention paper counts it). `hbm` is between the L2 and
+HBM. `compulsory` is every distinct byte of the inputs and of the output once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BYTES_HOLD: frozenset[Status] = frozenset({"ok", "throttled"})
 """Statuses whose byte counts are valid: counting bytes needs no steady clock."""
 
 LONGEST_NS = 1e30
-"""No time is longer, and no axis has to show one."""
+"""Longest valid time."""
 ROUNDING = 1e-9
 """Relative rounding error of interpolated quartiles."""
 

@@ -1,1 +1,1 @@
-"""The speed of attention, back end against back end in one interleaved run: `ioaware bench attention`."""
+"""Compare the speed of attention back ends in one interleaved run: `ioaware bench attention`."""

@@ -1,4 +1,4 @@
-"""Points of the attention race, and the grid of points that the goals use."""
+"""Define the points of the attention race, and the grid of points that the goals use."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ PASSES: tuple[Pass, ...] = get_args(Pass)
 
 TOKENS = 16384
 HIDDEN = 2048
-"""heads * head_dim of the forward and backward points: with TOKENS the shapes of FlashAttention-3's figures 5 and 6."""
+"""heads * head_dim of the forward and backward points. With TOKENS, these are the shapes of FlashAttention-3's figures 5 and
+6."""
 
 KV_HIDDEN = 1024
 KV_BYTES = 2**28
-"""K and V of a decode point at least: several times any L2, so that every call reads them from HBM."""
+"""Least bytes of K and V of a decode point: several times any L2, so that every call reads them from HBM."""
 
 HEAD_DIMS = (64, 128, 256)
 SEQ_LENS = (512, 1024, 2048, 4096, 8192, 16384)
@@ -73,7 +74,7 @@ class Point:
         return f"{self.what} d={self.head_dim}{mask} N={self.seq_len}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the point as in records, where `what` is called `pass`."""
+        """Return the point as in records, with `what` under the name `pass`."""
         data = asdict(self)
         return {"pass": data.pop("what"), **data}
 

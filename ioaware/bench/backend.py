@@ -1,4 +1,4 @@
-"""Types of the race's back ends: how one computes attention at a point, or why it cannot."""
+"""Define the types of the race's back ends: how one computes attention at a point, or why it cannot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Forward = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
 
 
 class UnsupportedError(Exception):
-    """A back end does not support this point; the message says why."""
+    """A back end does not support this point; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class BackEnd:
-    """A back end: `prepare` (point) -> Candidate, or UnsupportedError.
+    """Back end: `prepare` (point) -> Candidate, or UnsupportedError. `compiles`: it compiles its kernels at the first call.
 
-    `compiles`: it compiles kernels of its own at the first call. `needs`: the package it is part of, where that may be missing.
+    `needs`: the package it is part of, where that may be missing.
     """
 
     name: str

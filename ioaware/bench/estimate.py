@@ -10,11 +10,11 @@ from ioaware.bench.interleaving import SAMPLE_NS
 
 START_S = 10.0
 COMPILE_S = 2.0
-"""A point of a back end that compiles, with all cores at it."""
+"""Seconds for a point of a back end that compiles, with all cores at work."""
 PREPARE_S = 0.15
-"""Checking, capturing and asking the host's cost, a back end and point."""
+"""Seconds for checking, capturing and measuring the host cost of a back end at a point."""
 SLOW_FLOPS_PER_S = 2e14
-"""What the slower back ends reach."""
+"""Rate of the slower back ends."""
 
 
 def seconds(points: Sequence[Point], ends: Sequence[BackEnd], rounds: int, processes: int) -> float:

@@ -1,4 +1,4 @@
-"""Goals of the race: geometric mean, worst point and share of the ceilings, each with its target."""
+"""Compute the goals of the race: geometric mean, worst point and share of the ceilings, each with its target."""
 
 from __future__ import annotations
 
@@ -48,10 +48,7 @@ def ratio(record: Record) -> Spread | None:
 
 
 def plain_ratio(record: Record) -> Spread | None:
-    """Return the speed-up of plain Triton over the tutorial.
-
-    The tutorial's time is that of its own file or of our version, whichever is faster.
-    """
+    """Return the speed-up of plain Triton over the tutorial: its own file or our version, whichever is faster."""
     ours = record.entry(PLAIN)
     theirs = [entry for name in (TUTORIAL, TUTORIAL_FILE) if (entry := record.entry(name)) and entry.status == "ok"]
     if ours is None or ours.status != "ok" or not theirs:

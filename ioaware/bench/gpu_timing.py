@@ -22,7 +22,7 @@ COPY_BYTES = 2**29
 POISONED = 8
 HOST_CALLS = 10
 HOST_WAIT_NS = 3e8
-"""Host cost is the least of three batches of calls, of fewer where the GPU would take this long over them."""
+"""Longest wait for the GPU while measuring the host cost, which is the least of up to three batches of calls."""
 
 Run = Callable[[], object]
 Compute = Callable[[], "tuple[Tensor, ...]"]
@@ -32,8 +32,8 @@ Compute = Callable[[], "tuple[Tensor, ...]"]
 class Sample:
     """Repeatable work: `play` runs `calls` calls.
 
-    `captured`: in a CUDA graph; otherwise `reason` says why not, and host time is part of the result. `check` plays once more
-    into poisoned outputs and returns whether they are right. `keep` holds tensors whose memory the graph reads.
+    `captured`: in a CUDA graph. Otherwise `reason` is why not, and host time is part of the result. `check` plays once more
+    into poisoned outputs and returns whether they are right. `keep` holds the tensors that the graph reads.
     """
 
     play: Run
@@ -45,7 +45,7 @@ class Sample:
 
 
 class GpuClock:
-    """Time samples by CUDA events on the current stream, with NVML snapshots meanwhile."""
+    """Time samples by CUDA events on the current stream, with NVML snapshots in between."""
 
     def __init__(self, samples: Mapping[str, Sample], gpu: Gpu) -> None:
         import torch
@@ -101,7 +101,7 @@ class Device:
         """Return a sample of as many calls as SAMPLE_NS holds, cycling through the runs and ending with the first.
 
         The runs have all run before; called inside `on_side_stream`. A graph is used only if its replay writes outputs that are
-        `right` for the first run's inputs: work on another stream would not be captured, and would appear to be free.
+        `right` for the first run's inputs. Why: work on another stream would not be captured, and would appear to be free.
         """
         calls = calls_in_sample(self.call_ns(runs[0]))
 

@@ -1,4 +1,4 @@
-"""Interleave candidates: in every round each runs once, in an order that changes."""
+"""Interleave candidates: in every round each runs once, in a changing order."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 SAMPLE_NS = 4e6
-"""A sample holds as many calls as fit here: long beside what starting it costs, short beside what a power limit does."""
+"""Length of a sample: long compared to the cost of starting it, short compared to the effects of a power limit."""
 MAX_CALLS = 200
 
 
 class Clock(Protocol):
-    """Times work on a GPU.
+    """Interface of a GPU clock.
 
-    `queue` starts one sample of a candidate and returns a function for its nanoseconds; `snapshot` is called while the samples
-    of a round run; `synchronize` waits for them.
+    `queue` starts one sample of a candidate and returns a function for its nanoseconds. `snapshot` is called while the samples
+    of a round run. `synchronize` waits for them.
     """
 
     def queue(self, name: str) -> Callable[[], float]: ...
@@ -25,7 +25,7 @@ class Clock(Protocol):
 
 
 def order(names: Sequence[str], number: int) -> list[str]:
-    """Return the order of round `number`: each pair of rounds starts one further on, its second is reversed."""
+    """Return the order of round `number`: each pair of rounds is rotated by one, and its second is reversed."""
     start = number // 2 % len(names)
     turned = [*names[start:], *names[:start]]
     return turned[::-1] if number % 2 else turned
@@ -44,5 +44,5 @@ def race(names: Sequence[str], rounds: int, clock: Clock) -> Mapping[str, list[f
 
 
 def calls_in_sample(one_ns: float) -> int:
-    """Return how many calls make a sample, of a candidate whose call takes one_ns."""
+    """Return how many calls make a sample of a candidate that takes one_ns per call."""
     return max(1, min(MAX_CALLS, round(SAMPLE_NS / max(one_ns, 1.0))))

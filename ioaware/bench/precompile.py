@@ -1,6 +1,7 @@
-"""Compile before the race, in parallel processes: the disk cache keeps the kernels, and a crash affects one process only.
+"""Compile before the race in parallel processes; a crash affects one process only.
 
-A process reads jobs from stdin, one JSON object per line, and writes the result of each of their points to stdout.
+The disk cache keeps the kernels. A process reads jobs from stdin, one JSON object per line, and writes the result of each of
+their points to stdout.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from ioaware.bench.race_record import Status
 from ioaware.bench.registry import back_ends
 
 TIMEOUT_S = 180.0
-"""A point that takes longer to compile and run once hangs."""
+"""A point that takes longer to compile and run once counts as hanging."""
 
 Verdict = tuple[Status, str]
 Group = tuple[str, list[Point]]
 News = tuple[str, Point, Verdict] | Exception | None
-"""A point and its status, an error of the thread, or None when it is done."""
+"""Report of a thread: a point and its status, an error, or None when it is done."""
 
 
 def compile_groups(points: Sequence[Point], ends: Sequence[BackEnd]) -> list[Group]:
@@ -162,7 +163,7 @@ class _CompileProcess(threading.Thread):
 
 def main() -> int:
     """Process jobs from stdin until there are no more."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # stdout carries answers only, not a library's prints
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     for line in sys.stdin:
         job: Any = json.loads(line)

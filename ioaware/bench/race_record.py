@@ -1,4 +1,4 @@
-"""Records of the race: one JSON object per line, appended when a point is done, validated on reading."""
+"""Read and write records of the race: one JSON object per line, appended when a point is done, validated on reading."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ Status = Literal["ok", "wrong", "failed", "unsupported", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One back end at one point.
+    """One back end at one point. `ran` is the kernel it chose; times are nanoseconds per call, one per round.
 
-    `ran` is the kernel it chose; times are nanoseconds per call, one per round; `host_us` the host time of an uncaptured call;
-    `reason` says why there is no time, or no graph.
+    `host_us` is the host time of an uncaptured call. `reason` is why there is no time, or no graph.
     """
 
     name: str
@@ -69,7 +68,7 @@ class Record:
             raise ValueError(f"not schema {SCHEMA} of attention's bench")
         entries = tuple(_entry(entry) for entry in _checked(fields.pop("entries"), list))
         if len({entry.name for entry in entries}) < len(entries):
-            raise ValueError("a back end stands twice")
+            raise ValueError("a back end is repeated")
         if len({len(entry.times_ns) for entry in entries if entry.times_ns}) > 1:
             raise ValueError("every back end that is ok has one time a round")
         ceilings = {name: _numbers(fields.pop(name)) for name in ("matmul_flops_per_s", "copy_bytes_per_s")}
@@ -110,7 +109,7 @@ def _numbers(values: Sequence[object]) -> tuple[float, ...]:
     """Return positive finite numbers. Raises ValueError for others."""
     for value in values:
         if type(value) not in (int, float) or not math.isfinite(cast("float", value)) or cast("float", value) <= 0:
-            raise ValueError(f"{value!r} is no positive number")
+            raise ValueError(f"{value!r} is not a positive number")
     return tuple(float(cast("float", value)) for value in values)
 
 
@@ -138,15 +137,15 @@ def _parse(line: bytes, where: str) -> Record:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
             f"{where}: not a record of the bench ({type(error).__name__}: {str(error)[:200]})",
-            "Name another file, or run the bench again; its records are never edited by hand.",
+            "Name another file, or run the bench again; do not edit its records.",
         ) from error
 
 
 def resume(path: Path, environment: Mapping[str, Any]) -> list[Record]:
     """Return the records of an earlier run in a file that this run adds to.
 
-    A last line that a kill cut short is taken off, once all before it were found to be records of this bench. Raises
-    `DataError` for a file of anything else, `UsageError` for records of another machine, version or commit.
+    A last line that a kill cut short is removed, if all lines before it are records of this bench. Raises `DataError` for a
+    file of anything else, `UsageError` for records of another machine, version or commit.
     """
     check_writable(path)
     if not path.is_file():
@@ -167,7 +166,7 @@ def resume(path: Path, environment: Mapping[str, Any]) -> list[Record]:
 
 
 START = strict_json.dumps({"schema": SCHEMA, "bench": "attention"})[:-1].encode()
-"""How every line begins."""
+"""Beginning of every line."""
 
 
 def _take_off(path: Path, cut: bytes) -> None:

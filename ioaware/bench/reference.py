@@ -1,4 +1,4 @@
-"""Check outputs against float64 attention and gradients, of as many heads as is quick."""
+"""Check outputs against float64 attention and gradients, for as many heads as is quick."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SCORES = 2**27
-"""Scores in float64 at a time and in all: 1 GB. Every head of a short point, one head of the longest."""
+"""Scores in float64 at a time and in total: 1 GB. Every head of a short point, one head of the longest."""
 
 TOLERANCES = {"float16": 2e-3, "bfloat16": 1e-2}
 """Relative Frobenius error allowed; twice that for gradients, which pass through P and dS rounded to the dtype."""

@@ -1,4 +1,4 @@
-"""Table of the race's back ends."""
+"""List the race's back ends."""
 
 from __future__ import annotations
 

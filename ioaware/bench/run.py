@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NOT_FINITE_ERROR = sys.float_info.max
-"""What a record says of an output with NaN in it: JSON has no infinity."""
+"""Relative error in the record of an output with NaN: JSON has no infinity."""
 
 Exclusions = Mapping[tuple[Point, str], tuple[Status, str]]
-"""What compiling found out beforehand: back ends that are not to be tried at a point, and why."""
+"""Back ends that failed to compile at a point, and why."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What all points share: the GPU by torch and by NVML, the ceilings, and this process's GPU processes."""
+    """State that all points share: the GPU by torch and by NVML, the ceilings, and this process's GPU processes."""
 
     device: Device
     gpu: Gpu
@@ -41,10 +41,7 @@ class Session:
 
 
 def measure(point: Point, ends: Sequence[BackEnd], session: Session, rounds: int, exclusions: Exclusions) -> Record:
-    """Measure one point.
-
-    A back end that fails becomes an entry that says so; a lost CUDA context raises `MachineError`.
-    """
+    """Measure one point. A back end that fails becomes an entry with the reason; a lost CUDA context raises `MachineError`."""
     inputs = [session.device.inputs(shapes(point), point.dtype, seed) for seed in range(sets(point))]
     reference = Reference(point, inputs[0])
     entries: list[Entry] = []
@@ -55,7 +52,7 @@ def measure(point: Point, ends: Sequence[BackEnd], session: Session, rounds: int
         if sample is not None:
             samples[end.name] = sample
     clock = session.device.clock(samples, session.gpu)
-    race(list(samples), 1, clock)  # raises the clock, and brings everything into its place
+    race(list(samples), 1, clock)  # warms up clock and caches
     clock.snapshots.clear()
     times = race(list(samples), rounds, clock)
     with session.device.on_side_stream():
@@ -75,7 +72,7 @@ def finished(entry: Entry, times_ns: Sequence[float] | None, invalid: bool) -> E
     if times_ns is None:
         return entry
     if invalid:
-        return Entry(entry.name, "wrong", entry.ran, "after the race its output was not right any more")
+        return Entry(entry.name, "wrong", entry.ran, "its output was no longer right after the race")
     return Entry(entry.name, "ok", entry.ran, entry.reason, tuple(times_ns), entry.host_us, entry.graph, entry.relative_error)
 
 
@@ -108,7 +105,7 @@ def _prepare(
     except Exception as error:  # a back end may raise anything
         if device.lost():
             raise MachineError(
-                f"{end.name} at {point.label} took the CUDA context with it ({describe(error)})",
+                f"{end.name} at {point.label} destroyed the CUDA context ({describe(error)})",
                 f"The points before it are kept; leave {end.name} out with --backends, or report this.",
             ) from error
         return Entry(end.name, "failed", reason=describe(error)), None

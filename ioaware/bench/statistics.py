@@ -1,4 +1,4 @@
-"""Statistics of the rounds: medians, spreads, paired ratios, geometric means."""
+"""Compute statistics of the rounds: medians, spreads, paired ratios, geometric means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A candidate's work at a point: the calls to time, on enough sets of inputs to defeat the caches."""
+"""Build a candidate's work at a point: the calls to time, on enough sets of inputs to defeat the caches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ENOUGH_BYTES = 2**30
-"""Inputs of all sets together, at least: what an L2 of 60 MB keeps of a set is then gone before its next turn."""
+"""Least inputs of all sets together: a set is then evicted from an L2 of 60 MB before its next use."""
 MAX_SETS = 16
 
 

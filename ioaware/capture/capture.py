@@ -1,8 +1,8 @@
 """Capture the launches of a host function as formulas of its integer parameters.
 
-The function runs on fake tensors, its kernels are not executed. It runs at least twice: with plain integers, which gives the
-reference, and with symbols. A parameter that host code needs as an integer is specialised to its value, and the symbolic run
-is repeated. The search ends when the symbolic run agrees with the plain run launch by launch.
+The function runs on fake tensors and executes no kernel. It runs at least twice: with plain integers, as the reference, and
+with symbols. A parameter that host code needs as an integer is specialised to its value, and the symbolic run is repeated. The
+search ends when the symbolic run agrees with the plain run launch by launch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Capture:
     validity: Validity | None = None
     """The other parameter values for which the launches are the same."""
     moved: Mapping[int, Moved | str] = field(default_factory=dict[int, Moved | str])
-    """Bytes of launches with the index tensors that host code built, or why they are unknown, by number of the launch."""
+    """Bytes of launches with the index tensors that host code built, or the reason why they are unknown, by number of the
+    launch."""
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -54,12 +55,11 @@ def capture(
     refused: dict[str, str | None] | None = None,
     on_launches: Callable[[Sequence[CapturedLaunch]], None] | None = None,
 ) -> Capture:
-    """Return the launches that the work of `target` makes at resolved `params` on `gpu`, which may be absent.
+    """Return the launches that the work of `target` makes at resolved `params` on `gpu`, which need not exist.
 
     `on_launches` receives the launches of the plain run, before the search with symbols begins. `autotune` selects the
-    configuration of autotuned kernels by value; `refused` maps configurations that cannot run to the reason, and receives those
-    that do not compile. Raises `UsageError` when the function raises, reads a tensor's data, or
-    launches no Triton kernel.
+    configuration of autotuned kernels by value. `refused` maps configurations that cannot run to the reason; those that do not
+    compile are added to it. Raises `UsageError` when the function raises, reads a tensor's data, or launches no Triton kernel.
     """
     runner = HostRunner(target, dict(params), dict(autotune or {}), gpu, {} if refused is None else refused)
     plain = _plain_run(runner)
@@ -82,7 +82,7 @@ def capture(
         if not symbolic.values:
             return _first_call(plain, run, runner)
         if not new and run.error is not None:
-            new = runner.culprit(symbolic, run.error)
+            new = runner.parameters_to_pin(symbolic, run.error)
         suspects = sorted(run.symbols.keys & symbolic.values.keys()) or symbolic.suspects
         symbolic.pin(new or dict.fromkeys(suspects, "the launches depend on it in another way than symbols show"))
 
@@ -135,7 +135,7 @@ def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain:
 
 
 def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
-    """Return the plain run of a function that does something else when it is called again, for its given values alone."""
+    """Return the plain run of a function that behaves differently when called again, for its given values only."""
     what = f"raises {type(again.error).__name__}" if again.error is not None else "makes other launches"
     note = f"{runner.name} {what} when it is called again: the numbers are those of its first call, at the given values only"
     return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved)

@@ -1,8 +1,8 @@
 """Replay what host code reads from tensors: record it once with real data, return it in every other run.
 
 The recording run has real CPU tensors and executes no kernel. Values that torch computes are right unless they depend on a
-kernel's output. Dependence is followed from storage to storage. A read that depends on a kernel is refused, except that of a
-floating-point number: the other runs are given several in its place, and must all make the same launches.
+kernel's output. Dependence is followed from storage to storage. A read that depends on a kernel is refused unless it reads one
+floating-point number. The other runs then get several values for that number, and all must make the same launches.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ READS: Sequence[tuple[Any, Sequence[str]]] = (
     (torch.Tensor, ("numpy", "__array__")),
     (FakeTensor, ("tolist",)),
 )
-"""Functions by which host code reads data. They are patched: a torch function mode does not reach into a backward."""
+"""Functions with which host code reads data. They are patched: a torch function mode does not reach into a backward."""
 OPERATOR: Any = torch.ops.aten._local_scalar_dense.default
-"""The operator by which torch itself reads a tensor that is given where it takes a number, such as a size."""
+"""Operator with which torch reads a tensor that is passed where a number is expected, such as a size."""
 
 MODE_FILES = (
     *("fakegpu/fake_cuda.py", "fakegpu/storages.py", "fakegpu/aten_traffic.py", "fakegpu/custom_ops.py"),
     *("capture/fake_tensors.py", "capture/index_data.py", "torch/_ops.py", "torch/_subclasses/fake_tensor.py"),
 )
-"""Where modes are that see an operator on its way from host code."""
+"""Files of the dispatch modes between host code and an operator."""
 SHOWN = 60
 """Characters of a value shown in a note."""
 PROBES = (1.0, 0.0, -1.0, 0.5, 2.0, 3.7, -0.013, 1e-30, 448.5, -65505.0, 1e30, -1e30, math.inf, -math.inf, math.nan)
-"""Values given in turn for a number that a kernel computes; a branch on it takes another way at one of them."""
+"""Values substituted in turn for a number that a kernel computes, so that a branch on it changes at one of them."""
 
 
 @dataclass(frozen=True)
 class KernelFloat:
-    """Marks a floating-point number that a kernel computes."""
+    """Marker of a floating-point number that a kernel computes."""
 
 
 @dataclass
 class DataReads:
-    """Values that the host code read, in order, each with its source line."""
+    """Values that host code read, in order, each with its source line."""
 
     values: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     probe: float = PROBES[0]
-    """What is returned for a `KernelFloat`."""
+    """Value returned for a `KernelFloat`."""
 
     @property
     def kernel_floats(self) -> tuple[str, ...]:
-        """The lines that read a number which a kernel computes."""
+        """Lines that read a number computed by a kernel."""
         return tuple(where for where, value in self.values if isinstance(value, KernelFloat))
 
 
@@ -127,7 +127,7 @@ def _reading_through(read: Callable[[Callable[..., Any], tuple[Any, ...], dict[s
                 plain: Any = getattr(owner, name)
 
                 def through(*args: Any, plain: Any = plain, **kwargs: Any) -> Any:
-                    with operators.silent():
+                    with operators.suspended():
                         return read(plain, args, kwargs)
 
                 patches.set(owner, name, through)
@@ -136,7 +136,7 @@ def _reading_through(read: Callable[[Callable[..., Any], tuple[Any, ...], dict[s
 
 
 class _OperatorReads(OperatorMode):
-    """Inside the block, send torch's own reads of a scalar through `read`, except those below a read by host code."""
+    """Intercept torch's own reads of a scalar with `read`, except those below a read by host code."""
 
     def __init__(self, read: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -144,8 +144,8 @@ class _OperatorReads(OperatorMode):
         self._silent = 0
 
     @contextmanager
-    def silent(self) -> Generator[None]:
-        """Let operators inside the block read by themselves."""
+    def suspended(self) -> Generator[None]:
+        """Do not intercept reads inside the block."""
         self._silent += 1
         try:
             yield
@@ -158,11 +158,11 @@ class _OperatorReads(OperatorMode):
         if func is OPERATOR and not self._silent:
             return self._read(func, args, kwargs or {})
         if torch.Tag.dynamic_output_shape in func.tags and not self._silent:
-            return self._shaped(func, args, kwargs or {})
+            return self._read_shapes(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
-    def _shaped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Send the shapes of an operator whose results are as large as its data say through `read`."""
+    def _read_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Intercept with `read` the output shapes of an operator that depend on data."""
         made: list[Any] = []
 
         def shapes(*given: Any, **named: Any) -> Any:
@@ -174,7 +174,7 @@ class _OperatorReads(OperatorMode):
 
 
 class _Dynamic:
-    """Marks a read that torch makes below an operator."""
+    """Marker of a read that torch makes below an operator."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -185,7 +185,7 @@ class _Dynamic:
 
 @dataclass(frozen=True)
 class _Shape:
-    """A result of an operator, without its data."""
+    """Result of an operator, without its data."""
 
     sizes: tuple[int, ...]
     dtype: Any

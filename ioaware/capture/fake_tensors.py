@@ -41,9 +41,9 @@ class CudaFakeTensorMode(FakeTensorMode):
 
 @contextmanager
 def module_conversions() -> Generator[None]:
-    """Inside the block, `nn.Module.to` and its kind replace fake parameters in the module.
+    """Inside the block, `nn.Module.to` and similar methods replace fake parameters in the module.
 
-    Why: torch swaps the contents of two tensors, which it refuses for tensors that are referred to weakly, as fake ones are.
+    Why: torch swaps the contents of two tensors, which it refuses for tensors with weak references, as fake ones have.
     """
     plain = modules._apply
     converted: dict[int, tuple[Any, Any]] = {}

@@ -17,7 +17,7 @@ PLAIN = (str, bytes, int, float, bool, complex, type(None), torch.dtype, torch.d
 
 
 class OpaqueHostCodeError(Exception):
-    """The function holds a value whose effect on it is unknown."""
+    """The function holds a value with an unknown effect on it."""
 
 
 def fingerprint(function: Callable[..., object]) -> Hashable:

@@ -72,12 +72,12 @@ class HostRun:
 
     @property
     def equality(self) -> Decision | None:
-        """The first decision that makes two parameters the same number."""
+        """First decision that makes two parameters equal."""
         return next((decision for decision in self.symbols.decisions.values() if decision.equals), None)
 
 
 class HostRunner:
-    """Runs the host function of a target, some of its parameters symbolic."""
+    """Run the host function of a target with some of its parameters symbolic."""
 
     def __init__(
         self, target: Target, params: dict[str, Any], autotune: dict[str, Any], gpu: GPUTarget, refused: dict[str, str | None]
@@ -187,7 +187,7 @@ class HostRunner:
             outcome = recorded(work.run)
         run.returned = interceptor.storages_of(outcome)
 
-    def culprit(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:
+    def parameters_to_pin(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:
         """Return the parameter without which the run gets further than `error`, or all of them."""
         message = str(error)
         for name in sorted(symbolic.values, key=lambda name: name not in message):
@@ -222,7 +222,7 @@ class HostRunner:
         self._reads.probe = PROBES[0]
 
     def needs_data(self, error: Exception) -> bool:
-        """Return whether a run failed for want of data: a read, or what Python does not do with a symbolic number."""
+        """Return whether a run failed because data are missing: it read a tensor, or Python needed a plain number."""
         return isinstance(self.user_error(error), ReadsDataError) or any(name in str(error) for name in SYMBOLIC_NUMBERS)
 
     def user_error(self, error: Exception) -> IoawareError:

@@ -1,7 +1,7 @@
 """Snapshot and restore the Python state that host code keeps between calls: caches, flags, lazily built buffers.
 
-Why: the host function is run several times. Each run must see what the first one saw, else a kernel that is launched on the
-first call only, or a workspace that is allocated once, would be missing from the later runs.
+Why: the host function is run several times, and each run must see the state of the first. Else a kernel that only the first
+call launches, or a workspace that it allocates, would be missing from later runs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 from ioaware.targets.loading import is_library
 
 MAX_OBJECTS = 50_000
-"""Objects that a snapshot visits at most."""
+"""Most objects that a snapshot visits."""
 MAX_ELEMENTS = 2**16
-"""Elements of a tensor whose contents are saved."""
+"""Most elements of a tensor whose contents are saved."""
 OWN_DEPENDENCIES = frozenset(
     {"ioaware", "sympy", "mpmath", "msgspec", "pytest", "_pytest", "hypothesis", "matplotlib", "plotly"}
 )
@@ -30,9 +30,9 @@ class HostState:
     """The contents of all containers, objects and closures that a host function reaches by name."""
 
     def __init__(self, call: Any) -> None:
-        """Save what `call` reaches: a target's call, whose closure holds the user's function.
+        """Save what `call` reaches. It is a target's call, and its closure holds the user's function.
 
-        Lists in the closure of that function are left alone: they are the user's own log of what happened.
+        Lists in that function's closure are left alone: they are the user's own log.
         """
         self._contents: list[tuple[Any, Any]] = []
         self._cells: list[tuple[CellType, Any]] = []
@@ -88,7 +88,7 @@ class HostState:
         return [vars(value)] if saved else []
 
     def _visit_function(self, function: FunctionType) -> Iterable[Any]:
-        """Save the closure of a user's function; go on to its attributes and the globals of its module."""
+        """Save the closure of a user's function; return its attributes and the globals of its module."""
         if not is_user_module(function.__module__ or ""):
             return ()
         self._cells += [(cell, cell.cell_contents) for cell in function.__closure__ or () if _is_filled(cell)]

@@ -1,7 +1,7 @@
-"""Contents of the small tensors that host code builds itself, beside fake tensors: block tables, offsets, expert ids.
+"""Compute the contents of small tensors that host code builds, beside fake tensors: block tables, offsets, expert ids.
 
-Each operator whose inputs are known runs once more on real tensors. What a kernel wrote, what was never written and what is
-too large is unknown. A launch that is given such contents is executed with them, which gives its bytes.
+Each operator with known inputs runs once more on real tensors. Memory that a kernel wrote, that was never written, or that is
+too large is unknown. A launch with known contents is executed on them, which gives its bytes.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from ioaware.errors import IoawareError
 from ioaware.fakegpu.storages import OperatorMode
 
 MAX_INTEGERS, MAX_FLOATS = 2**24, 2**16
-"""Elements of a tensor whose contents are followed."""
+"""Most elements of a tensor whose contents are tracked."""
 SMALLEST_ADDRESS = 2**40
-"""An integer argument from here on may be the address of a tensor."""
+"""Smallest integer argument that may be the address of a tensor."""
 without_modes: Any = _python_dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
 
 
 class IndexData(OperatorMode):
-    """Inside the block, follow the contents of small tensors. Enter it between the fake mode and host code."""
+    """Inside the block, track the contents of small tensors. Enter it between the fake mode and host code."""
 
     def __init__(self) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._contents: Any = WeakTensorKeyDictionary()
-        """By tensor: its storage and its contents. Weak: autograd copies a gradient that something else refers to."""
+        """Storage and contents of each tensor. Why weak keys: autograd copies a gradient that has another reference."""
         self._unknown: dict[int, Any] = {}
-        """Storages of contents that are not those of the tensor any more."""
+        """Storages with outdated contents."""
         self._unset: dict[int, Any] = {}
-        """Storages that nothing has been written to."""
+        """Storages that were never written."""
         self._random: dict[int, Any] = {}
         self._lost = False
         """Whether a kernel may have written anything."""
         self.moved: dict[int, Moved | str] = {}
-        """By the number of a launch: its bytes with the contents that it was given, or why they are unknown."""
+        """Bytes of each launch on the known contents, or why they are unknown, by number of the launch."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -85,7 +85,7 @@ class IndexData(OperatorMode):
                 self._random[storage._cdata] = storage
 
     def _has(self, tensor: Any) -> bool:
-        """Return whether there are contents of this tensor; those of a real one are copied when it is met first."""
+        """Return whether the contents of this tensor are known; a real tensor is copied at its first use."""
         if tensor not in self._contents and not hasattr(tensor, "fake_mode") and _is_small(tensor):
             with without_modes():
                 self._contents[tensor] = (tensor.untyped_storage()._cdata, tensor.detach().clone())
@@ -108,7 +108,7 @@ class IndexData(OperatorMode):
                 self._unknown[storage._cdata] = storage
 
     def launch(self, number: int, launch: CapturedLaunch, arguments: Mapping[str, Any], gpu: GPUTarget) -> None:
-        """Execute a launch that is given known contents, and forget what it writes."""
+        """Execute a launch with known contents, and mark what it writes as unknown."""
         given = dict(_arguments(arguments))
         tensors = {name: tensor for name, tensor in given.items() if isinstance(tensor, torch.Tensor)}
         known = {name: tensor for name, tensor in tensors.items() if _is_index(tensor) and self._is_aligned(tensor)}
@@ -119,7 +119,9 @@ class IndexData(OperatorMode):
                 moved = self._execute(launch, known, gpu)
                 memory = {_memory(tensors[name]) for name in moved.written_names if name in tensors}
                 if shared := [name for name in moved.read_names if _memory(known[name]) in memory]:
-                    raise UndeterminedError(f"{shared[0]} is read and written by the launch, in an order that only the GPU has")
+                    raise UndeterminedError(
+                        f"{shared[0]} is read and written by the launch, in an order that only the GPU determines"
+                    )
                 self.moved[number] = moved
                 written = [name for name in moved.written_names if name in tensors]
             except UndeterminedError as error:
@@ -166,14 +168,14 @@ def _arguments(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _may_be_address(value: Any) -> bool:
-    """Return whether an argument other than a tensor may lead a kernel to one."""
+    """Return whether a non-tensor argument may lead a kernel to a tensor."""
     if isinstance(value, torch.Tensor):
         return False
     return hasattr(value, "data_ptr") or (type(value) is int and value >= SMALLEST_ADDRESS)
 
 
 def _parameter(name: str, value: Value) -> Any:
-    """Return a parameter of the IR as the execution takes it; None where its value is unknown."""
+    """Return a parameter of the IR as the interpreter takes it; None where its value is unknown."""
     if isinstance(value, TensorValue):
         return Pointer(name, np.asarray([integer_at(value.offset, {}) * value.itemsize], np.int64))
     number: Any = value

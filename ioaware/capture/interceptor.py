@@ -67,10 +67,10 @@ class Interceptor:
         refused: dict[str, str | None],
         on_launch: Callable[[CapturedLaunch, Mapping[str, Any]], None] | None = None,
     ) -> None:
-        """Initialise.
+        """Initialise an interceptor.
 
-        `refused` maps configurations of autotuned kernels (`launch_configuration`) to why they cannot run, None where they can.
-        `on_launch` receives each launch with its arguments as the host code passed them.
+        `refused` maps configurations of autotuned kernels (`launch_configuration`) to the reason why they cannot run, None
+        where they can. `on_launch` receives each launch with its arguments as the host code passed them.
         """
         self._symbols = symbols
         self._events = events
@@ -110,7 +110,7 @@ class Interceptor:
         self._patches.__exit__(*error)
 
     def drop_notes(self) -> None:
-        """Drop the notes for a launch that was never made."""
+        """Drop notes for a launch that was not made."""
         self._notes = ()
 
     def storages_of(self, values: object) -> frozenset[int]:
@@ -160,7 +160,7 @@ class Interceptor:
         return LaunchedKernel(captured, self._symbols.given, self._gpu)
 
     def _warmed_up(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchedKernel:
-        """Return the kernel of a warm-up call: host code reads its resources, or launches it."""
+        """Return the kernel of a warm-up call; host code may read its resources or launch it."""
         bound, options = self._bound(kernel, args, kwargs)
         one: Any = self._symbols.expression(1)
         launch = CapturedLaunch(kernel, self._values(kernel, bound), (one, one, one), options)
@@ -239,13 +239,13 @@ class Interceptor:
         return (self._storage(tensor) + 1) * STORAGE_SPACING + tensor.storage_offset() * tensor.element_size()
 
     def _pointer(self, value: Any) -> TensorValue:
-        """Return an object with `data_ptr()` and `dtype`, which Triton takes for a tensor, by the storage it points into."""
+        """Return the value of an object with `data_ptr()` and `dtype`, which Triton treats as a tensor, by its storage."""
         address = value.data_ptr()
         number = int(self._symbols.value(address)) // STORAGE_SPACING - 1
         storage = next((storage for known, storage in self._storages.values() if known == number), None)
         if storage is None:
             raise UsageError(
-                f"a {type(value).__name__} is passed to a kernel, and its address belongs to no tensor that is known here",
+                f"a {type(value).__name__} is passed to a kernel, and its address is in no known tensor",
                 "Give the kernel a tensor, or an object whose data_ptr() is that of a tensor.",
             )
         itemsize = value.dtype.itemsize if isinstance(value.dtype, torch.dtype) else value.dtype.primitive_bitwidth // 8

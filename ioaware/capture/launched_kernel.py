@@ -1,4 +1,4 @@
-"""What a launch returns under capture: Triton's compiled kernel, compiled when host code first reads an attribute."""
+"""Return value of a launch under capture: Triton's compiled kernel, compiled when host code first reads an attribute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Launch = Callable[[Any, tuple[Any, ...], Any, dict[str, Any]], Any]
 LEADING_ARGUMENTS = 9
 """Arguments of `CompiledKernel.run` before those of the kernel: the grid, stream, function, metadata and hooks."""
 _active: list[Launch] = []
-"""The interceptors in force, the innermost last. Host code may keep a kernel from an earlier run."""
+"""Active interceptors, the innermost last. Host code may keep a kernel from an earlier run."""
 
 
 class LaunchedKernel:
@@ -62,10 +62,10 @@ class LaunchedKernel:
 
 
 def activate(launch: Launch) -> None:
-    """Send later launches of kept kernels to this interceptor."""
+    """Route later launches of stored kernels to this interceptor."""
     _active.append(launch)
 
 
 def deactivate() -> None:
-    """Send later launches to the interceptor before."""
+    """Route later launches to the previous interceptor."""
     _active.pop()

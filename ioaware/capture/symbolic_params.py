@@ -1,4 +1,4 @@
-"""The symbolic parameters of a capture, and why the others are specialised or merged."""
+"""Hold the symbolic parameters of a capture, and the reasons why the others are specialised or merged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SymbolicParams:
 
     values: dict[str, int]
     same: dict[str, str] = field(default_factory=dict[str, str])
-    """Merged parameters, by name the parameter whose symbol they share."""
+    """Merged parameters: maps a name to the parameter whose symbol it shares."""
     equalities: list[str] = field(default_factory=list[str])
     pinned: dict[str, str] = field(default_factory=dict[str, str])
 

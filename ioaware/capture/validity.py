@@ -15,14 +15,14 @@ from ioaware.symints.guard_evaluation import UnknownFunctionError
 from ioaware.symints.guards import Condition, without_redundant
 
 MAX_RUNS, RUNS_PER_PATH = 16, 4
-"""Points of one evaluation at which the host function is run: in total, and per outcome of torch's own guards."""
+"""Most points of one evaluation at which the host function is run: in total, and per outcome of torch's own guards."""
 
 Values = Mapping[str, Number]
 
 
 @dataclass(frozen=True)
 class Validity:
-    """The conditions of one capture on its symbols, whose given values are `given`."""
+    """Conditions of one capture on its symbols, which have the values `given`."""
 
     target: str
     given: Mapping[str, int]
@@ -62,14 +62,15 @@ class Validity:
         if self.reads_data:
             if path.size > MAX_RUNS:
                 raise UsageError(
-                    f"{self.target} reads data or looks up a table, so that it has to be run at each of the points",
+                    f"{self.target} reads data or looks up a table, so it has to be run at each point",
                     f"Evaluate {MAX_RUNS} at a time.",
                 )
             return _points(values, np.full(path.shape, fill_value=True), MAX_RUNS)
         others = set(path.flat) - {0}
         if len(others) > MAX_RUNS // RUNS_PER_PATH:
             raise UsageError(
-                f"{self.target} takes {len(others)} ways at these points, sizes of 1 among them", "Evaluate fewer."
+                f"torch's guards differ in {len(others)} ways at these points of {self.target}, sizes of 1 among them",
+                "Evaluate fewer.",
             )
         return [point for one in others for point in _points(values, path == one, RUNS_PER_PATH)]
 

@@ -1,4 +1,4 @@
-"""Exit codes of the command line. Errors carry theirs in `ioaware.errors`; these are the others."""
+"""Define exit codes of the command line. Errors carry theirs in `ioaware.errors`; these are the others."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ MAX_NOTES = 6
 READABLE = 300
 """Longest formula, in characters, that is printed without `-v`."""
 NEAR = 8
-"""How many times as large a size may get before the conditions of 32-bit integers need not be printed."""
+"""Factor by which a size may grow before the conditions of 32-bit integers are printed."""
 SHOWING_SECONDS = 3
 """Seconds that one formula may take to be written, and its leading term to be found."""
 TELLING = 60
-"""Longest formula, in characters, that needs no leading term."""
+"""Longest formula, in characters, that is printed without a leading term."""
 
 Known = tuple[str, "Expr"]
 """A name already printed, and the formula it stands for."""
@@ -161,7 +161,7 @@ def _conditions_row(conditions: Sequence[Condition], write: Show, limits: Sequen
 
 
 def _is_near(limit: Limit, values: Mapping[str, int]) -> bool:
-    """Return whether sizes a few times as large would break a limit: others are shown with -v."""
+    """Return whether sizes a few times as large would break a limit; other limits are shown with -v."""
     return limit.value.symbols <= values.keys() and int(cast(int, limit.value.evaluate(values))) > limit.most // NEAR
 
 
@@ -185,9 +185,9 @@ def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterato
 
 
 def _inexact(result: Derived) -> str:
-    """Say where data-dependent numbers are explained, and how to set one."""
+    """Return where data-dependent numbers are explained, and how to set one."""
     open_ = [name for name in result.unknowns if name not in result.values]
-    return "the notes say what depends on data" + (f"; -p '{open_[0]}=...' gives it a value" if open_ else "")
+    return "see the notes for what depends on data" + (f"; -p '{open_[0]}=...' gives it a value" if open_ else "")
 
 
 def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write: Lines) -> Iterator[Row]:

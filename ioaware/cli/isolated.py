@@ -1,4 +1,4 @@
-"""Verbs that run a user's code do so in a child process with a time and a memory limit."""
+"""Run the verbs that call a user's code in a child process with a time and a memory limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: a table of verbs, each imported when used, and one place that reports errors."""
+"""Run the command line: a table of verbs, each imported when used, and one place that reports errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ioaware.errors import IoawareError, UsageError
 COMPLETION = "_IOAWARE_COMPLETE"
 """Set by the shell's completion script, as click names it."""
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 2_000, 50_000
-"""Characters: an exception of a user's target may carry megabytes."""
+"""Most characters of a message: an exception of a user's target may carry megabytes."""
 EVERYWHERE = ("-q", "--quiet", "-v", "--verbose", "--json")
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -57,7 +57,7 @@ VERBS: Mapping[str, Verb] = {
     "bench": Verb("ioaware.cli.commands.bench", "The speed of attention against every other back end, in one interleaved run."),
     "sweep": Verb("ioaware.cli.commands.sweep", "Run a study into a store; an interrupted sweep continues."),
     "verify": Verb("ioaware.cli.commands.verify", "Theorems as executable checks: verdict and evidence."),
-    "fuse": Verb("ioaware.cli.commands.fuse", "Reductions that use each other's results in one pass, or why there is none."),
+    "fuse": Verb("ioaware.cli.commands.fuse", "Reductions that use each other's results in one pass, or why not."),
     "check": Verb("ioaware.cli.commands.budget_check", "Budgets on the bytes of a target, for scripts; needs no GPU."),
     "diff": Verb("ioaware.cli.commands.diff", "Two versions of a kernel side by side; exits with 1 where bytes grow."),
     "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
@@ -157,7 +157,7 @@ def _verb_first(arguments: list[str]) -> list[str]:
 
 
 def _unexpected(error: BaseException, settings: Settings) -> int:
-    """Report an exception that is no `IoawareError`: output that cannot be written, else a bug of ioaware."""
+    """Report an exception that is not an `IoawareError`: output that cannot be written, else a bug of ioaware."""
     if isinstance(error, OSError) and error.errno in CANNOT_WRITE and error.filename is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _report(f"the output cannot be written ({error.strerror})", traceback=settings.verbose)

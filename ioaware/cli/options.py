@@ -1,4 +1,4 @@
-"""Options of the command line, each with one meaning for every verb that takes it."""
+"""Define options of the command line, each with one meaning for every verb that takes it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, bool], Non
 def verb(function: Callable[..., Any]) -> click.Command:
     """Make a command with `-v` and `-q`: its name is the function's, its help the docstring."""
     for flags, field, text in (
-        (("-q", "--quiet"), "quiet", "Say nothing on stderr but errors."),
-        (("-v", "--verbose"), "verbose", "Say more; show tracebacks."),
+        (("-q", "--quiet"), "quiet", "Print only errors on stderr."),
+        (("-v", "--verbose"), "verbose", "Print more; show tracebacks."),
     ):
         flag = click.option(*flags, is_flag=True, expose_value=False, is_eager=True, callback=_remember(field), help=text)
         function = flag(function)

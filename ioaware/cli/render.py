@@ -138,8 +138,8 @@ def _distance(result: Result, floor: int) -> str:
 
 
 STATUS_MEANS: Mapping[Status, str] = {
-    "throttled": "the clocks moved: the bytes hold, the time compares with nothing",
-    "unstable": "others were on the GPU, or the point is not whole",
+    "throttled": "the clocks changed: the bytes hold, the time is not comparable",
+    "unstable": "other processes used the GPU, or the point is incomplete",
     "impossible": "the numbers contradict physics",
     "failed": "there are no numbers to show",
 }

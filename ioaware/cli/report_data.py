@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 THEORY = "forward"
 MEASURED = "live"
 DTYPE = "float16"
-"""The dtype of the measured studies, whose peak the roofline shows."""
+"""Dtype of the measured studies, for the peak in the roofline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Measured results; `live` says that this run took them, `missing` why not."""
+    """Measured results; `live`: this run took them, `missing`: why not."""
 
     results: list[Result]
     live: bool
@@ -42,7 +42,7 @@ def theory(step: Step) -> list[Result]:
         try:
             _run(study, store, step)
         except SweepInterruptedError:
-            raise KeyboardInterrupt from None  # nothing of it is kept, so there is nothing to go on from
+            raise KeyboardInterrupt from None  # nothing of it is kept
         return store.results(study.points)
 
 

@@ -1,4 +1,4 @@
-"""Signals of the command line: Ctrl-C while libraries are imported, and termination with cleaning up."""
+"""Handle signals of the command line: Ctrl-C while libraries are imported, and termination with clean-up."""
 
 from __future__ import annotations
 

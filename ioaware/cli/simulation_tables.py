@@ -1,4 +1,4 @@
-"""Simulated results as text: bytes of each launch, what each tensor moves and why again; and how accurate all that is."""
+"""Print simulated results: bytes of each launch and tensor, the reasons for repeated reads, and the accuracy of predictions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated, TensorTraffic
 
 MAX_LAUNCHES = 20
-"""Launches whose tensors are shown."""
+"""Most launches shown with their tensors."""
 
 
 def simulated_text(result: Simulated) -> Iterator[RenderableType]:
-    """Title, launches, tensors of each launch, totals, notes."""
+    """Yield title, launches, tensors of each launch, totals, notes."""
     title = f"simulate {result.target}  {assignments(result.params)}  on {result.machine}\n"
     yield Text(printable(title))
     pairs = [(one, how) for one, how in zip(result.launches, result.simulations, strict=True) if how is not None]
@@ -32,7 +32,7 @@ def simulated_text(result: Simulated) -> Iterator[RenderableType]:
     yield table(columns, (_launch(one, how) for one, how in pairs))
     for one, how in pairs[:MAX_LAUNCHES]:
         yield Text(printable(f"\n{one.kernel}: {how.programs_per_sm} programs an SM, limited by {how.limited_by}"))
-        columns = ("tensor", "hbm reads", "distinct", "times", "if no wave shared", "hbm writes", "regime")
+        columns = ("tensor", "hbm reads", "distinct", "times", "without reuse", "hbm writes", "regime")
         yield table(columns, map(_tensor, how.tensors))
         for tensor in how.tensors:
             if tensor.reason and tensor.regime:
@@ -61,7 +61,7 @@ def _launch(one: Launch, how: LaunchSimulation) -> Row:
 
 
 def _sectors(traffic: Traffic | None, way: str) -> int | None:
-    """Sectors where they are known, which is what the L2 is asked for; elements otherwise."""
+    """Return sector bytes where they are known, as the L2 sees them; element bytes otherwise."""
     if traffic is None:
         return None
     sectors: int | None = getattr(traffic, f"{way}_sector_bytes")
@@ -101,7 +101,7 @@ def _between(bounds: Range) -> str:
 
 
 def accuracy_text(result: Accuracy) -> Iterator[RenderableType]:
-    """Rows by family and place, outliers, points without prediction."""
+    """Yield rows by family and place, outliers, points without prediction."""
     columns = ("family", "place", "counted", "median", "95 %", "worst", "in range", "too small", "worst of these")
     yield table(columns, map(_accuracy_row, result.rows), left=2)
     if result.outliers:

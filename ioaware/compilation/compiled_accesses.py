@@ -25,10 +25,10 @@ Kind = Literal["read", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A memory operation of the TTGIR: its call stack, its tile shape (empty for a scalar), its instructions.
+    """Memory operation of the TTGIR: its call stack, its tile shape (empty for a scalar), its instructions.
 
-    `once`: threads that hold copies of an element take no part, as in stores and asynchronous copies. `lanes` is the number
-    of lanes whose sectors are merged: all of a warp, or 8 (128 bytes) in copies that bypass the L1.
+    `once`: threads with copies of an element do not access it, as in stores and asynchronous copies. `lanes` is the number of
+    lanes with merged sectors: all of a warp, or 8 (128 bytes) in copies that bypass the L1.
     """
 
     kind: Kind
@@ -140,7 +140,7 @@ def _position(name: str, locations: Mapping[str, str]) -> tuple[int, int]:
 def _widths(ptx: str) -> Mapping[tuple[str, int, int], list[int]]:
     """Return bytes per thread of each global-memory instruction, in order, by source line and column.
 
-    An access is inline assembly of several lines. Its first location holds for all: LLVM may number the others onwards.
+    An access is inline assembly of several lines. Its first location holds for all, since LLVM may increment the others.
     """
     widths: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     place, inside, located = (0, 0), False, False

@@ -1,8 +1,8 @@
-"""Execute what decides the memory accesses of a kernel's Triton IR, in numpy, for many programs at once.
+"""Execute the part of a kernel's Triton IR that determines its memory accesses, in numpy, for many programs at once.
 
-Integers, masks and pointers have values, floats have none. Loads from tensors whose contents are known, such as block tables
-and sequence lengths, return them. The result is the bytes of each memory instruction, counted access by access: exact where
-it exists, and found by another route than the formulas.
+Integers, masks and pointers have values, floats have none. Loads from tensors with known contents, such as block tables and
+sequence lengths, return them. The result is the bytes of each memory instruction, counted access by access. It is exact where
+it exists, and independent of the formulas.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ioaware.compilation.ir_operations import Array, binary, compare, wrap
 from ioaware.sectors import SECTOR_BYTES
 
 MAX_LANES = 2**20
-"""Lanes of one array: programs times elements of the largest tile."""
+"""Most lanes of one array: programs times elements of the largest tile."""
 MAX_SECTOR_LANES = 2**28
-"""Lanes of all memory instructions together; of more, sectors are not counted."""
+"""Most lanes of all memory instructions together for which sectors are counted."""
 MAX_OPERATIONS = 300_000
-"""Operations of one launch, each for many programs; a longer launch is not executed."""
+"""Most operations of one launch, each for many programs; a longer launch is not executed."""
 MEMORY = {"tt.load": "read", "tt.store": "write", "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic"}
 UNSUPPORTED = ("tt.descriptor", "tt.make_tensor_ptr", "tt.advance", "ttng.", "ttg.", "tt.experimental")
 PASS_ON = ("scf.yield", "scf.condition")
@@ -44,7 +44,7 @@ def is_array(value: Any) -> TypeGuard[Array]:
 
 
 class UndeterminedError(Exception):
-    """An access depends on something whose value is not known here; the message says what."""
+    """An access depends on an unknown value; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ class Moved:
     write_sector_bytes: int = 0
     flops: int = 0
     is_random: bool = False
-    """Whether contents that were read were drawn at random."""
+    """Whether contents that were read are random."""
     lanes: int = 0
     operations: int = 0
     has_sectors: bool = True
     read_names: set[str] = field(default_factory=set[str])
-    """Tensors whose contents were read."""
+    """Tensors with contents that were read."""
     written_names: set[str] = field(default_factory=set[str])
     """Tensors that the launch wrote."""
     contents: Mapping[str, Array] = field(default_factory=dict[str, Array])
@@ -167,7 +167,7 @@ class _Run:
         return results or []
 
     def targets(self, branch: Operation, here: Array) -> Iterator[tuple[Array, str, list[Value]]]:
-        """Yield where a branch goes, for which programs, with which block arguments."""
+        """Yield each branch target, its programs and its block arguments."""
         targets = [(label, self.arguments(text)) for label, text in _TARGET.findall(branch.text)]
         if branch.name == "cf.br":
             yield here, *targets[0]
@@ -258,7 +258,7 @@ class _Run:
         return [self.value(name) for name in passed]
 
     def _access(self, operation: Operation) -> None:
-        """Count a load, store or atomic, and bind what a load of known contents returns."""
+        """Count a load, store or atomic, and bind the result of a load with known contents."""
         kind = MEMORY[operation.name]
         operands = operation.operands
         pointer = self.value(operands[0])

@@ -1,4 +1,4 @@
-"""What a GPU can launch: the largest grid, and the shared memory of a program.
+"""Check what a GPU can launch: the largest grid, and the shared memory of a program.
 
 Source: CUDA C++ Programming Guide, technical specifications per compute capability.
 """
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from triton.backends.compiler import GPUTarget
 
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
-"""Programs along x, y and z."""
+"""Most programs along x, y and z."""
 SHARED_KIB = {75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}
-"""Shared memory of a program in KiB, with opt-in, by compute capability."""
+"""Most shared memory of a program in KiB, with opt-in, by compute capability."""
 
 
 def grid_limits(gpu: GPUTarget) -> tuple[int, ...]:

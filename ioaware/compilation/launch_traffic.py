@@ -91,7 +91,7 @@ def _exchanged(expr: Any, symbols: Any) -> Expr:
 
 
 def _in_parameters(note: str, multiples: Iterable[tuple[Symbol, int]]) -> str:
-    """Rewrite a note about lengths in units of these multiples as one about the lengths."""
+    """Rewrite a note about lengths in units of these multiples as a note about the lengths."""
     for symbol, factor in multiples:
         note = re.sub(rf"\b{re.escape(str(symbol))} % (\d+) == 0", lambda m: f"{symbol} % {factor * int(m[1])} == 0", note)  # noqa: B023
     return note

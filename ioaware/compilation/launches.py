@@ -24,7 +24,7 @@ class TensorValue:
     strides: tuple[Expr, ...]
     offset: Expr
     storage: int
-    """The same number for tensors that share memory."""
+    """Number of the storage, equal for tensors that share memory."""
     storage_bytes: Expr
 
 
@@ -40,7 +40,7 @@ class DescriptorValue:
 
 
 Value: TypeAlias = "Expr | bool | float | TensorValue | DescriptorValue | tuple[Value, ...] | object | None"
-"""An argument: integers as expressions of the parameters, other constexpr values unchanged."""
+"""Argument: integers as expressions of the parameters, other constexpr values unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Triton's linear layouts: which element of a tile each register of each thread holds."""
+"""Compute Triton's linear layouts: the element of a tile that each register of each thread holds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A linear layout: the basis vector of each bit of the register, lane and warp index, by dimension.
+    """Linear layout: the basis vector of each bit of the register, lane and warp index, by dimension.
 
     `order` lists the fastest dimension first.
     """
@@ -76,8 +76,8 @@ def _powers(start: int, end: int) -> list[int]:
 def requests(layout: Layout, shape: tuple[int, ...], vector: int, once: bool) -> Indices:
     """Return the tile elements that each warp instruction accesses, as flat indices [instructions, 32 * vector].
 
-    A tile larger than the layout takes more registers; one that is smaller is replicated over threads. `once` leaves out
-    warps that hold only replicas.
+    A tile larger than the layout takes more registers; a smaller one is replicated over threads. `once` excludes warps that
+    hold only replicas.
     """
     registers = [basis for basis in layout.registers if any(basis) and _inside(basis, shape)]
     covered = [1] * len(shape)

@@ -1,4 +1,4 @@
-"""Registers and shared memory of launches, from machine code compiled in background threads.
+"""Find registers and shared memory of launches, from machine code compiled in background threads.
 
 Lowering to machine code is C++ and ptxas, outside Python: threads do it while formulas are derived. Results are cached on disk
 by the kernel's IR, its specialisation and the compiler.
@@ -100,7 +100,7 @@ resource_cache: dict[_Key, Resources] = {}
 
 
 class _Lowering:
-    """The compilation of one launch to machine code."""
+    """Compilation of one launch to machine code."""
 
     def __init__(self, launch: CapturedLaunch, gpu: GPUTarget, compiler: str) -> None:
         self._source, self._options, self._backend = specialise(launch, lambda expr: integer_at(expr, {}), {}, gpu)

@@ -1,7 +1,7 @@
-"""Compile a captured launch with Triton for a named GPU, which may be absent: to its first IR, or to machine code.
+"""Compile a captured launch with Triton for a named GPU, which need not exist: to its first IR, or to machine code.
 
-The IR for formulas is compiled with symbolic integers left general. Machine code, from which registers and shared memory come,
-is specialised to the given values as Triton does at a launch.
+The IR for formulas is compiled with symbolic integers left general. Machine code, for registers and shared memory, is
+specialised to the given values as Triton does at a launch.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def find_gpu(name: str) -> GPUTarget:
 
 @dataclass(frozen=True, slots=True)
 class FirstIR:
-    """A kernel as Triton IR (TTGIR for a Gluon kernel) with locations, and the values of its parameters."""
+    """Kernel as Triton IR (TTGIR for a Gluon kernel) with locations, and the values of its parameters."""
 
     text: str
     parameters: tuple[tuple[str, Value], ...]
@@ -216,7 +216,7 @@ def compile_errors(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
 
 
 def _compiler_message(error: Exception) -> str:
-    """Return the compiler's message and the line of the file, of a function that the kernel calls too."""
+    """Return the compiler's message and the line of the file, also inside a function that the kernel calls."""
     if isinstance(error, PTXASError):
         messages = re.findall(r"; error\s*: (.*)", str(error))
         return f"ptxas: {messages[0]}" if messages else "ptxas fails"

@@ -1,4 +1,4 @@
-"""Check derived numbers by another route: a plain interpretation of each launch at the given values."""
+"""Check derived numbers by an independent method: a plain interpretation of each launch at the given values."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def interpret_launch(
 
 
 def _given(value: Value, kinds: list[Type], places: Mapping[int, int], values: Mapping[str, int]) -> list[Plain]:
-    """Return the values of the IR's parameters for one argument; a descriptor's sizes and strides follow it."""
+    """Return the values of the IR's parameters for one argument: a descriptor is followed by its sizes and strides."""
 
     def number(size: Any) -> int:
         return integer_at(size, values) if isinstance(size, Expr) else int(size)
@@ -74,7 +74,7 @@ def _given(value: Value, kinds: list[Type], places: Mapping[int, int], values: M
 
 
 def difference(counted: KernelTraffic | Moved, tally: Tally, values: Mapping[str, int]) -> str:
-    """Return how exact numbers differ from a plain interpretation at these values; empty for not at all."""
+    """Return how exact numbers differ from a plain interpretation at these values; empty where they agree."""
     with_sectors = counted.has_sectors if isinstance(counted, Moved) else counted.sectors_exact
     found: list[str] = []
     for name in (*BYTES, *(SECTORS if with_sectors and tally.sectors_known else ())):
@@ -102,7 +102,7 @@ def check_launch(
     except UndecidedError as error:
         return None, f"data decide {error}"
     except TooLongError:
-        return None, "it has too many programs to go through"
+        return None, "it has too many programs to interpret"
     except UnsupportedOperationError as error:
         return None, f"plain interpretation has no rule for {error}"
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Unknowns: values that a kernel loads from memory, named as `Lock@layer_norm.py:179` in formulas."""
+"""Handle unknowns: values that a kernel loads from memory, named as `Lock@layer_norm.py:179` in formulas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Value = TypeVar("Value")
 def split_unknowns(given: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, int]]:
     """Split keyword arguments into parameters and unknowns, which have an @ in their name.
 
-    Raises `UsageError` for an unknown that is no integer."""
+    Raises `UsageError` for an unknown that is not an integer.
+    """
     params = {name: value for name, value in given.items() if "@" not in name}
     return params, {name: _integer(name, value) for name, value in given.items() if "@" in name}
 

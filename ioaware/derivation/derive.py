@@ -1,4 +1,4 @@
-"""The derive source: capture a target's launches, compile them to Triton IR, derive formulas. Needs no GPU."""
+"""Derive formulas of memory traffic: capture a target's launches, compile them to Triton IR, analyse it. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ioaware.targets.target import Target, compulsory_bytes
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """Bytes and FLOPs of one or more launches, in the symbolic parameters. None: unknown."""
+    """Bytes and FLOPs of one or more launches as formulas of the symbolic parameters; None means unknown."""
 
     read_bytes: Count
     write_bytes: Count
@@ -71,7 +71,7 @@ class Formulas:
 
 @dataclass(frozen=True, slots=True)
 class Derived(Result):
-    """A `Result` with its formulas: `formulas` in total, `kernels` per launch (None for a torch operator).
+    """`Result` with its formulas: `formulas` in total, `kernels` per launch (None for a torch operator).
 
     They are not part of the JSON, which has them as text.
     """
@@ -88,20 +88,20 @@ class Derived(Result):
 
     @property
     def unknowns(self) -> tuple[str, ...]:
-        """Names in the formulas that stand for values loaded from memory."""
+        """Names in the formulas of values that are loaded from memory."""
         return unknowns(self.kernels, self.symbols or ())
 
     @property
     def values(self) -> dict[str, int]:
-        """Values of the symbolic parameters and of the unknowns that were given one."""
+        """Values of the symbolic parameters, and of the unknowns that have one."""
         return {**(self.symbols or {}), **(self.data or {})}
 
     def evaluate(self, **values: Number) -> dict[str, Number]:
-        """Bytes and FLOPs of the work at other values of the symbolic parameters: ints, or int64 arrays of many points.
+        """Evaluate bytes and FLOPs at other values of the symbolic parameters: ints, or int64 arrays of many points.
 
-        Parameters that are not given keep their value. Unknowns take one by name, as in
-        `evaluate(rows=512, **{"Lock@layer_norm.py:179": 0})`. Raises `UsageError` for a name that is neither, for an unknown
-        without a value, and where a condition of the formulas fails (another constexpr, another branch of the host code).
+        Omitted parameters keep their value. Unknowns are set by name, as in `evaluate(rows=512, **{"Lock@layer_norm.py:179":
+        0})`. Raises `UsageError` for an undefined name and for an unknown without a value. It also does where a condition of
+        the formulas fails: another constexpr, or another branch of the host code.
         """
         symbols, formulas = dict(self.symbols or {}), cast(Formulas, self.formulas)
         if unknown := values.keys() - symbols.keys() - frozenset(self.unknowns):
@@ -138,7 +138,7 @@ class Derived(Result):
         return Result._repr_html_(self) + formulas_html(typeset, conditions)  # pyright: ignore[reportPrivateUsage]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, as of every result."""
+        """Return the JSON form of a result."""
         data = Result.to_dict(self)
         for name in ("formulas", "kernels", "symbols", "holds", "validity", "data"):
             data.pop(name, None)
@@ -158,12 +158,12 @@ def derive(
 ) -> Derived:
     """Derive closed formulas of the bytes that the work of `target` requests, and their values at `params`.
 
-    Kernels are compiled for `gpu`. `autotune` selects the configuration of autotuned kernels by value, as in
-    `{"BLOCK": 64}`; the default is their first. `machine_code` adds registers and shared memory of each launch, which is the
-    slow part. `counters` adds the L1 requests of each launch under the names of Nsight Compute, or a note. `data` gives values
-    to unknowns, by their names in the formulas. `check` counts each exact launch again by plain interpretation at the given
-    values: one that differs is not exact. Raises `UsageError` for a target that cannot run or launches nothing, and for
-    a kernel that does not compile or contains an unsupported operation.
+    Kernels are compiled for `gpu`. `autotune` selects the configuration of autotuned kernels by value, as in `{"BLOCK": 64}`;
+    the default is their first. `machine_code` adds registers and shared memory of each launch, which is the slow part.
+    `counters` adds the L1 requests of each launch under the names of Nsight Compute, or a note. `data` gives values to
+    unknowns, by their names in the formulas. `check` counts each exact launch again by plain interpretation at the given
+    values; a launch that differs is marked not exact. Raises `UsageError` for a target that cannot run or launches nothing, and
+    for a kernel that does not compile or contains an unsupported operation.
     """
     values = target.resolve(params)
     refused: dict[str, str | None] = {}
@@ -176,7 +176,7 @@ def derive(
         numbers = itertools.count()
         moved = [captured.moved.get(next(numbers)) if isinstance(event, CapturedLaunch) else None for event in captured.events]
         triples = zip(parts, captured.events, moved, strict=True)
-        parts = [_checked(part, event, at_data, point, gpu) for part, event, at_data in triples]
+        parts = [_cross_check(part, event, at_data, point, gpu) for part, event, at_data in triples]
     if counters:
         parts = [_with_counters(part, event, captured, gpu) for part, event in zip(parts, captured.events, strict=True)]
     return _assemble(target, values, gpu, data, captured, parts)
@@ -191,13 +191,13 @@ def _derive_launches(
     machine_code: bool,
     data: Mapping[str, int],
 ) -> tuple[Capture, list[_Part]]:
-    """Capture the launches and derive each of them; `refused` are configurations of autotuned kernels to pass over."""
+    """Capture the launches and derive each of them, without the `refused` configurations of autotuned kernels."""
     with MachineCode(gpu) as code, module_state_restored():
         start = code.start if machine_code else None
         captured = capture(target, values, autotune=autotune, gpu=gpu, refused=refused, on_launches=start)
         if autotune and not any(TUNED in note for launch in captured.launches for note in launch.notes):
             raise UsageError(
-                f"{target.name} launches no kernel that is autotuned, of which {', '.join(autotune)} could be chosen",
+                f"{target.name} launches no autotuned kernel, so {', '.join(autotune)} cannot be chosen",
                 "Leave --config out.",
             )
         facts = param_facts(captured.validity.conditions if captured.validity else ())
@@ -211,7 +211,7 @@ def _derive_launches(
 
 
 def _launchable(part: _Part, gpu: GPUTarget) -> _Part:
-    """Return a launch that the GPU refuses as one that is not exact, with the reason."""
+    """Return the launch, marked not exact with the reason if the GPU refuses it."""
     failure = launch_failure(part.launch.grid, part.launch.shared_bytes, gpu)
     if failure is None:
         return part
@@ -269,13 +269,13 @@ def _assemble(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A launch or operator with its formulas; `traffic` is the IR analysis of a launch."""
+    """Launch or operator with its formulas; `traffic` is the IR analysis of a launch."""
 
     launch: Launch
     formulas: Formulas
     traffic: KernelTraffic | None = None
     failure: str | None = None
-    """Why the GPU cannot launch it."""
+    """Reason why the GPU cannot launch it."""
     holds: tuple[Condition, ...] = ()
     moved: Moved | None = None
     """Bytes at the index tensors that host code built, where the formulas depend on data."""
@@ -304,18 +304,18 @@ def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamF
 
 
 def _wrap_note(limit: Limit, values: Mapping[str, int]) -> str:
-    """Return why a launch at these values is not what its formulas say."""
-    return f"{limit.reason} wrap around, which the counts leave out: {limit.value} is {limit.value.evaluate(values)}"
+    """Return a note where an integer wraps around at these values, which the formulas ignore."""
+    return f"{limit.reason} wrap around, which the counts ignore: {limit.value} is {limit.value.evaluate(values)}"
 
 
 def _is_below(requested: Traffic, floor: Traffic) -> bool:
-    """Return whether fewer bytes are requested than a floor has."""
+    """Return whether fewer bytes are requested than the compulsory bytes."""
     pairs = ((requested.read_bytes, floor.read_bytes), (requested.write_bytes, floor.write_bytes))
     return any(asked is not None and least is not None and asked < least for asked, least in pairs)
 
 
 def _with_index_data(parts: Sequence[_Part], captured: Capture) -> list[_Part]:
-    """Return the launches that depend on data with their bytes at the index tensors that host code built."""
+    """Return the launches, data-dependent ones with their bytes for the index tensors that host code built."""
     numbers = iter(range(len(parts)))
     return [
         _at_index_data(part, captured.moved.get(next(numbers))) if isinstance(event, CapturedLaunch) else part
@@ -328,7 +328,7 @@ def _at_index_data(part: _Part, moved: Moved | str | None) -> _Part:
     if moved is None or launch.exact or launch.requested is None:
         return part
     if isinstance(moved, str):
-        return replace(part, launch=replace(launch, notes=(*launch.notes, f"no bytes for the tensors at hand: {moved}")))
+        return replace(part, launch=replace(launch, notes=(*launch.notes, f"no bytes for the actual index tensors: {moved}")))
     requested = replace(
         launch.requested,
         read_bytes=moved.read_bytes,
@@ -338,7 +338,7 @@ def _at_index_data(part: _Part, moved: Moved | str | None) -> _Part:
         write_sector_bytes=moved.write_sector_bytes if moved.has_sectors else None,
     )
     note = f"bytes for the contents of {', '.join(sorted(moved.read_names)) or 'the tensors'} that the function built"
-    note += ", drawn at random here and differently elsewhere" if moved.is_random else ""
+    note += ", which are random and differ from run to run" if moved.is_random else ""
     notes, exact = (*launch.notes, note), not moved.is_random
     at_data = replace(launch, requested=requested, flops=moved.flops, exact=exact, notes=notes)
     return replace(part, launch=at_data, moved=moved)
@@ -365,8 +365,8 @@ def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode
     return with_them
 
 
-def _checked(part: _Part, event: Event, moved: Moved | str | None, values: Mapping[str, int], gpu: GPUTarget) -> _Part:
-    """Return the launch with what a plain interpretation says of it; where that counts otherwise it is not exact."""
+def _cross_check(part: _Part, event: Event, moved: Moved | str | None, values: Mapping[str, int], gpu: GPUTarget) -> _Part:
+    """Return the launch with the outcome of a plain interpretation as a note; a launch that differs is not exact."""
     from ioaware.derivation.check import check_launch
 
     if isinstance(event, CapturedOperator) or part.traffic is None or not part.launch.exact:
@@ -414,7 +414,7 @@ def _assumed(operators: Sequence[_Part]) -> Traffic | None:
 
 
 def _together(formulas: Formulas, parts: Sequence[Traffic | None]) -> Traffic | None:
-    """Return the sum of the parts, with its formula; adding numbers is faster than evaluating the sum."""
+    """Return the sum of the parts with its formula. Why: adding numbers is faster than evaluating the formula."""
     moved = total(parts)
     return moved and replace(moved, read_formula=str(formulas.read_bytes), write_formula=str(formulas.write_bytes))
 

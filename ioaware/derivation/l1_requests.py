@@ -1,8 +1,8 @@
-"""L1 sector and byte requests of a compiled kernel, as Nsight Compute counts them.
+"""Count L1 sector and byte requests of a compiled kernel, as Nsight Compute counts them.
 
-`derive` counts each sector of a tile access once. A warp requests the sectors of each instruction: more where unaligned rows
-split into narrow instructions, where instructions or warps share a sector, and where all warps load one scalar. L1 hits are
-not predicted.
+`derive` counts each sector of a tile access once. A warp requests the sectors of each instruction, which may be more. Unaligned
+rows split into narrow instructions, instructions or warps share a sector, and all warps may load one scalar. L1 hits are not
+predicted.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _by_tma(touch: Touch) -> bool:
 def _match(touches: Sequence[Touch], compiled_accesses: Sequence[Access]) -> list[list[Access]]:
     """Match each memory instruction to its compiled forms: one per layout of its result, none if it is dead.
 
-    Raises `ValueError` where several accesses of a line have several forms, and where one that seems dead may have moved.
+    Raises `ValueError` where several accesses of a line have several forms, or where a seemingly dead one may have moved.
     """
     places = [_Place(touch.kind, prod(touch.shape), _files(touch.frames)) for touch in touches]
     standing = [(_Place(one.kind, prod(one.shape), _files(one.frames)), replace(one, frames=())) for one in compiled_accesses]
@@ -167,7 +167,7 @@ class _Place:
     frames: tuple[str, ...]
 
     def may_be(self, other: _Place) -> bool:
-        """Compare up to the callers that both have; a Gluon kernel's IR has none."""
+        """Return whether two accesses may be the same, by the callers that both have; a Gluon kernel's IR has none."""
         depth = min(len(self.frames), len(other.frames))
         return (self.kind, self.size, self.frames[:depth]) == (other.kind, other.size, other.frames[:depth])
 

@@ -23,7 +23,7 @@ def clean(value: object, limit: int = MAX_LENGTH) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return text of at most about `limit` characters: its beginning, how many are left out, and its end."""
+    """Return text of at most about `limit` characters: its beginning, the number of omitted characters, and its end."""
     if len(text) <= limit:
         return text
     half = limit // 2

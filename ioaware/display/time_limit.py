@@ -1,4 +1,4 @@
-"""A limit on the time of work that is only for show, such as the leading term of a long formula."""
+"""Limit the time of work that only improves the display, such as the leading term of a long formula."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ class _OutOfTime(BaseException):
 
 
 def within(seconds: float, make: Callable[[], Made]) -> Made | None:
-    """Return what `make` returns, or None after so many seconds of this process on a processor.
+    """Return what `make` returns, or None after so many seconds of this process's CPU time.
 
-    Without a limit outside the main thread and where there is no interval timer, as signals are handled there alone.
+    There is no limit outside the main thread and without an interval timer, because signals are handled in the main thread
+    only.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         return make()

@@ -1,6 +1,6 @@
-"""Bytes that torch operators between the kernels move: inputs read once, outputs written once.
+"""Assume the bytes of torch operators between kernels: each input read once, each output written once.
 
-That is the least an operator can do, and is assumed: its kernels are not analysed. Views and allocations move nothing.
+That is the least an operator can do; its own kernels are not analysed. Views and allocations move nothing.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class OperatorRecorder(OperatorMode):
 
 
 def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> tuple[Any, Any] | None:
-    """Return the bytes an operator reads and writes, or None for a view, an allocation, a metadata query.
+    """Return the bytes an operator reads and writes; None for a view, an allocation or a metadata query.
 
-    Integers, or SymInts if the tensors have symbolic sizes.
+    The bytes are integers, or SymInts where the tensors have symbolic sizes.
     """
     name: str = func._schema.name
     if name in ALLOCATIONS or name.startswith("prim::") or _is_view(func):
@@ -100,7 +100,7 @@ def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iter
 
 
 def _is_view(func: Any) -> bool:
-    """Return whether every output is a view of an input, by the schema: storages differ where torch makes a fake copy."""
+    """Return whether every output is a view of an input, by the schema. Why not by storage: torch may make a fake copy."""
     outputs = [output.alias_info for output in func._schema.returns]
     return bool(outputs) and all(alias is not None and not alias.is_write for alias in outputs)
 

@@ -23,7 +23,7 @@ class ConfigurationError(Exception):
 def patch_autotuners(patches: Patches, run: Callable[..., Any]) -> None:
     """Replace `Autotuner.run`, and those of its subclasses, by `run(plain, tuner, args, kwargs)`; no kernel is timed.
 
-    A library that is imported later may define further subclasses: theirs are replaced too.
+    Subclasses that a later import defines are patched too.
     """
 
     def replacement(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,8 +61,8 @@ def run_one_configuration(
 ) -> Any:
     """Call `Autotuner.run` (`plain`) with a single configuration, which it runs without timing.
 
-    It is the first whose values include those of `required` and whose launch does not raise `ConfigurationError`; Triton passes
-    over those, too. `add_note` receives a note that names it ("traced with ..."). Raises `UsageError` when there is none.
+    It takes the first configuration that has the values of `required` and launches without `ConfigurationError`, as Triton's
+    autotuner does. `add_note` receives a note that names it ("traced with ..."). Raises `UsageError` when there is none.
     """
     if len(tuner.configs) == 1 and required.items() <= tuner.configs[0].all_kwargs().items():
         return plain(tuner, *args, **kwargs)  # nothing to choose, or chosen before: a subclass calls its base

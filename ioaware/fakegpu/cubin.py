@@ -1,7 +1,7 @@
 """Read registers and local memory of a kernel from its cubin, as the driver reports them after loading.
 
-A cubin is a 64-bit ELF file. Its section `.nv.info` is a list of attributes: a format byte, an attribute byte, and either a
-16-bit value or a 16-bit size with that many bytes. The two attributes read here hold a function's symbol and a number.
+A cubin is a 64-bit ELF file. Its section `.nv.info` is a list of attributes. Each has a format byte, an attribute byte, and
+either a 16-bit value or a 16-bit size with that many bytes. The two attributes read here hold a function's symbol and a number.
 """
 
 from __future__ import annotations

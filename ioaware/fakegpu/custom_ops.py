@@ -19,10 +19,10 @@ REGISTRATIONS = ("CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd
 
 
 class CudaImplementations(OperatorMode):
-    """Inside the block, operators that Python code registered run what is registered for CUDA.
+    """Run the implementation that Python code registered for CUDA, for operators called inside the block.
 
-    Why: a custom operator launches its Triton kernels there. On fake tensors torch calls the function that computes shapes, and
-    on CPU tensors an implementation for the CPU. Enter it last: modes entered before see the operators of the implementation.
+    Why: a custom operator launches its Triton kernels there. For fake tensors torch would call the shape function, and for CPU
+    tensors the CPU implementation. Enter it last: modes entered before see the operators of the implementation.
     """
 
     def __enter__(self) -> Any:

@@ -27,8 +27,8 @@ from ioaware.fakegpu.cubin import resources
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
 
-# NVIDIA H200: 132 SMs and 60 MB of L2 as its driver reports them; shared memory, registers and threads are those of compute
-# capability 9.0 (CUDA C++ Programming Guide, technical specifications per compute capability); memory is the data sheet's.
+# NVIDIA H200. SMs and L2 bytes are those that its driver reports. Shared memory, registers and threads are those of compute
+# capability 9.0 (CUDA C++ Programming Guide, technical specifications per compute capability). Memory is the data sheet's.
 SM_COUNT, L2_BYTES, MEMORY_BYTES = 132, 60 * 2**20, 141 * 10**9
 SHARED_BYTES_PER_BLOCK, SHARED_BYTES_PER_SM, REGISTERS = 232_448, 233_472, 65_536
 THREADS, BLOCK_THREADS, WARP = 2048, 1024, 32
@@ -41,13 +41,13 @@ NAME = "NVIDIA H200"
 
 @dataclass
 class StandIn:
-    """Which properties of the fake GPU the host code read, for the notes of the result."""
+    """Record of the GPU properties that host code read, for the notes of the result."""
 
     queries: set[str] = field(default_factory=set[str])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note if the host code read GPU properties: its choices may depend on them."""
+        """Return a note if host code read GPU properties: its choices may depend on them."""
         return (f"the host function read the GPU's properties and saw an {NAME} with {SM_COUNT} SMs",) if self.queries else ()
 
     def torch_properties(self, *_: Any) -> SimpleNamespace:
@@ -169,7 +169,7 @@ class _Generator(torch.Generator):
 
 
 class _DefaultGenerator(_Generator):
-    """The GPU's default generator, whose state is that of Philox: seed and offset, two 64-bit integers as 16 bytes."""
+    """Default generator of the GPU with the state of Philox: seed and offset, two 64-bit integers in 16 bytes."""
 
     _state: torch.Tensor | None = None
 
@@ -186,7 +186,7 @@ class _DefaultGenerator(_Generator):
 
 
 def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:
-    """Enter the mode again in backward functions, Python code below `Tensor.backward`."""
+    """Enter the mode again in backward functions: Python code below `Tensor.backward`."""
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         with mode:
@@ -267,7 +267,7 @@ def _replace_driver(stand_in: StandIn, patches: Patches) -> None:
         raise _timing_error("benchmarks a kernel")
 
     def load_binary(_name: str, cubin: bytes, _shared: int, _device: int) -> tuple[None, None, int, int, int]:
-        """Return what the driver does: module, function, registers, spilled words, maximum threads per block."""
+        """Return the driver's tuple: module, function, registers, spilled words, maximum threads per block."""
         registers, local_bytes = resources(cubin)
         return None, None, registers, local_bytes // 4, BLOCK_THREADS
 

@@ -1,4 +1,4 @@
-"""GPU models: memory levels with capacities and bandwidths, SMs, peak FLOP/s per dtype."""
+"""Model GPUs: memory levels with capacities and bandwidths, SMs, peak FLOP/s per dtype."""
 
 from __future__ import annotations
 

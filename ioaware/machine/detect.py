@@ -14,7 +14,7 @@ TORCH, NVML = "torch.cuda.get_device_properties", "NVML"
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What the driver reports about one GPU; None where it reports nothing."""
+    """Values that the driver reports about one GPU; None where it reports nothing."""
 
     device: str
     sms: int
@@ -114,7 +114,7 @@ def report(index: int = 0) -> Reported:
     if not cuda.is_available() or index >= cuda.device_count():
         raise MachineError(
             f"no CUDA GPU {index} on this machine",
-            f"Name a machine instead: {', '.join(PRESETS)}. `ioaware doctor` says what is missing.",
+            f"Name a machine instead: {', '.join(PRESETS)}. `ioaware doctor` lists what is missing.",
         )
     properties = cuda.get_device_properties(index)
     registers: int | None = getattr(properties, "regs_per_multiprocessor", None)

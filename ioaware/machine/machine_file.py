@@ -1,4 +1,4 @@
-"""A machine as a TOML file: a preset to start from, and the numbers that differ, each checked before it is believed.
+"""Read a machine from a TOML file: a preset to start from, and the numbers that differ, each checked.
 
 preset = "H200"
 name = "my H200"

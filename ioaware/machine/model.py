@@ -32,11 +32,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class L2Model:
-    """How the L2 works, as far as `simulate` needs it: every value beside where it comes from.
+    """Parameters of the L2 for `simulate`, each value with its source.
 
-    `partitions`: 2 where each half of the SMs reads through a half of the L2, and keeps there what is at home in the other.
-    `dirty_share`: of the capacity, how much may be dirty. `capacity_spread`, `skew_spread`: what is not known, for the range of
-    a prediction: capacity times 1 - spread to 1 + spread, and programs that start apart by up to that share of their time.
+    `partitions`: 2 where each half of the SMs reads through its half of the L2, which then also caches lines of the other half.
+    `dirty_share`: share of the capacity that may be dirty. `capacity_spread` and `skew_spread` are uncertainties, for the range
+    of a prediction: capacity times 1 - spread to 1 + spread, and programs that start apart by up to that share of their time.
     """
 
     partitions: Literal[1, 2]
@@ -46,7 +46,7 @@ class L2Model:
     source: str
 
 
-UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "nothing is known of this GPU's L2 but its size: one partition is assumed")
+UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is known: one partition is assumed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A GPU. `name` is the argument of `find_machine`, `device` the driver's name, `notes` what was not detected."""
+    """GPU model. `name` is the argument of `find_machine`, `device` the driver's name, `notes` what was not detected."""
 
     name: str
     device: str

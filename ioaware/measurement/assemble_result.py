@@ -34,9 +34,9 @@ def assemble_result(
 ) -> Result:
     """Return one result of both workers.
 
-    Totals count Triton's kernels; torch's own are beside them under `assumed`. A refused output leaves no bytes and no
-    time. Status: "impossible" where numbers contradict physics, "unstable" where other processes used the GPU, "throttled"
-    where clocks moved. The notes give the reasons.
+    Totals count Triton's kernels; torch's own are listed under `assumed`. A refused output leaves no bytes and no time. Status
+    is "impossible" where numbers contradict physics, "unstable" where other processes used the GPU, "throttled" where clocks
+    changed. The notes give the reasons.
     """
     remarks = [*notes, *timed.notes, *(profiled.report.notes if profiled else ())]
     result = Result(
@@ -61,7 +61,7 @@ def assemble_result(
     status: Status = "unstable" if timed.unstable else "throttled" if timed.throttled else "ok"
     remarks = [
         *(f"unstable: {reason}" for reason in timed.unstable),
-        *(f"throttled, so the time compares with nothing: {reason}" for reason in timed.throttled),
+        *(f"throttled, so the time is not comparable: {reason}" for reason in timed.throttled),
         *remarks,
     ]
     if profiled:

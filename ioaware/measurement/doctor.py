@@ -1,4 +1,4 @@
-"""Check what this machine can do: one finding per requirement of measuring, with its remedy."""
+"""Check what this machine can do: one finding per requirement of a measurement, with its remedy."""
 
 from __future__ import annotations
 
@@ -101,9 +101,7 @@ def _software() -> Iterator[Finding]:
     yield Finding("triton", known, triton or "not installed", "" if known else "pip install 'triton>=3.6'")
     numpy = installed_version("numpy")
     if triton and numpy and _numbers(triton) < (3, 7) and _numbers(numpy) >= (2, 4):
-        repaired = (
-            f"Triton {triton} stumbles over numpy {numpy} at loop bounds held in tensors; trace repairs that while it runs"
-        )
+        repaired = f"Triton {triton} fails with numpy {numpy} on loop bounds held in tensors; trace works around it"
         yield Finding("interpreter", True, repaired)
 
 
@@ -128,7 +126,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _hardware(gpu: Gpu) -> Iterator[Finding]:
     limits = gpu.limits
     yield Finding("GPU", True, limits.name)
-    yield Finding("driver", limits.driver is not None, limits.driver or "NVML does not say")
+    yield Finding("driver", limits.driver is not None, limits.driver or "not reported by NVML")
     peak = limits.peak_hbm_bytes_per_s
     yield Finding(
         "HBM peak", True if peak else None, f"{peak / 1e12:.2f} TB/s" if peak else "NVML does not give clock and bus width"
@@ -159,8 +157,8 @@ def _counters(gpu: Gpu | None, ncu: Ncu | None, driver_params: Path) -> Finding:
     name = "counters"
     restricted = counters_restricted(driver_params)
     setting = {
-        True: "the driver gives them to administrators only",
-        False: "the driver gives them to everyone",
+        True: "the driver's setting allows administrators only",
+        False: "the driver's setting allows all users",
         None: "the driver does not report it",
     }
     if gpu is None or ncu is None:

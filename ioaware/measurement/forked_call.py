@@ -1,7 +1,7 @@
-"""Continue in a forked child that is watched: time and memory limits, and one sentence for any way it dies.
+"""Continue in a forked child under time and memory limits; report any kind of death as one sentence.
 
-The child goes on as if nothing had happened and ends the process by itself; the parent waits. Memory is the resident set as
-the kernel reports it. Why not `RLIMIT_AS`: CUDA reserves terabytes of addresses.
+The child continues as the original process would and ends it; the parent waits. Memory is the resident set as the kernel
+reports it. Why not `RLIMIT_AS`: CUDA reserves terabytes of addresses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ChildDiedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the child may use."""
+    """Limits of the child's time and memory."""
 
     seconds: float
     memory_bytes: int

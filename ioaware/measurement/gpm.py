@@ -1,4 +1,4 @@
-"""HBM bandwidth from NVML's GPU performance monitoring (GPM; Hopper and later), as a cross-check.
+"""Read HBM bandwidth from NVML's GPU performance monitoring (GPM; Hopper and later), as a cross-check.
 
 GPM needs no profiler permission.
 """

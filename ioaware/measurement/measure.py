@@ -1,4 +1,4 @@
-"""`measure`: hardware counters, time and telemetry of a target, from worker processes."""
+"""Measure a target with hardware counters, timers and telemetry, in worker processes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="ioaware-") as directory, hold_parent_lock(Path(directory) / "parent_lock"):
         run = _Point(target, params, options, Path(directory))
         try:
-            profiled = _counted(run, environment, notes)
+            profiled = _profile_and_time(run, environment, notes)
             timed = run.worker("time")
         except _PointError as error:
             return failure(target, params, str(error), environment)
@@ -80,7 +80,7 @@ def measure(
         return failure(target, params, str(error), environment)
 
 
-def _counted(point: _Point, environment: dict[str, Any], notes: list[str]) -> Profiled | None:
+def _profile_and_time(point: _Point, environment: dict[str, Any], notes: list[str]) -> Profiled | None:
     """Profile first, then time: a machine without counters is reported within seconds."""
     if point.options.counters == "off":
         notes.append("no counters: switched off")

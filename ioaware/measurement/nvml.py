@@ -22,7 +22,7 @@ def no_gpu(detail: str = "") -> MachineError:
     return MachineError(
         f"no NVIDIA GPU is visible here{f': {detail}' if detail else ''}",
         "These work without one: ioaware predict, derive, explain, trace, verify, report. "
-        "`ioaware doctor` says what is missing to measure.",
+        "`ioaware doctor` lists what is missing to measure.",
     )
 
 
@@ -43,7 +43,10 @@ class Limits:
 
     @property
     def peak_hbm_bytes_per_s(self) -> int | None:
-        """Memory clock x 2 transfers per cycle x bus width: 3201 MHz x 2 x 6016 bit / 8 = 4.81 TB/s on an H200."""
+        """Peak HBM bandwidth: memory clock x 2 transfers per cycle x bus width.
+
+        On an H200: 3201 MHz x 2 x 6016 bit / 8 = 4.81 TB/s.
+        """
         if not self.max_memory_clock_mhz or not self.memory_bus_bits:
             return None
         return self.max_memory_clock_mhz * 10**6 * 2 * self.memory_bus_bits // 8
@@ -51,7 +54,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One moment. `throttle_bits` are NVML's clocks-event reasons; `processes` all with a compute context, ours included."""
+    """State at one moment.
+
+    `throttle_bits` are NVML's clocks-event reasons; `processes` all with a compute context, ours included.
+    """
 
     uuid: str
     sm_clock_mhz: int | None = None

@@ -14,7 +14,7 @@ THROTTLE_REASONS = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-"""NVML's clocks-event reasons for a clock below the one the GPU chose."""
+"""NVML's clocks-event reasons for a clock below the GPU's own choice."""
 
 LOW_CLOCK = 0.75
 """Share of the maximum SM clock below which a loaded GPU is throttled (nvbench's threshold)."""
@@ -46,7 +46,7 @@ def throttled_reasons(limits: Limits, loaded: Sequence[Snapshot]) -> list[str]:
 def unstable_reasons(
     limits: Limits, loaded: Sequence[Snapshot], own_processes: Iterable[int], torch_uuid: str | None
 ) -> list[str]:
-    """List why all numbers of a point are invalid: other processes, a partition, another GPU."""
+    """List why all numbers of a point are invalid: other processes, a MIG partition, another GPU."""
     reasons: list[str] = []
     own = set(own_processes)
     foreign = {process for snapshot in loaded for process in snapshot.processes} - own

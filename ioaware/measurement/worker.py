@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ioaware.measurement.cuda_device import Cuda
 
 SEED = 0
-"""The same in both modes: the profiled kernels get the inputs that were checked and timed."""
+"""Seed of both modes: the profiled kernels get the inputs that were checked and timed."""
 
 
 PROCESS_EXIT_WAIT_S = 2.0
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def measure_point(mode: Mode, spec: Spec) -> Report:
-    """Import and check on the CPU, then lock the GPU, and only then start CUDA."""
+    """Import and check on the CPU, then lock the GPU, then start CUDA."""
     from ioaware.measurement.cuda_device import Cuda
     from ioaware.targets.target import load_target
 
@@ -74,7 +74,7 @@ def measure_point(mode: Mode, spec: Spec) -> Report:
     importlib.import_module("torch")  # seconds that need no GPU, so before the lease
 
     with gpu_lease(gpu.limits.uuid, timeout_s=spec.lease_timeout_s, waiting=Path(spec.waiting)):
-        # A hang ends by itself, saying where, even without a parent to kill it.
+        # A hanging worker ends by itself with a traceback, even without a parent to kill it.
         faulthandler.dump_traceback_later(spec.timeout_s, exit=True)
         try:
             others = _other_processes(gpu)
@@ -110,7 +110,7 @@ def time_work(target: str, params: dict[str, ParamValue], work: Work, context: G
     if refused:
         return report
     timing, snapshots = _time(work, context, spec)
-    telemetry, notes = _sustain(work, context, spec, timing)
+    telemetry, notes = _measure_back_to_back(work, context, spec, timing)
     after = gpu.snapshot()
     telemetry |= {"before": snapshots[0].to_dict(), "after": after.to_dict()}
     throttled = throttled_reasons(gpu.limits, snapshots)
@@ -162,7 +162,7 @@ def _time(work: Work, context: GpuContext, spec: Spec) -> tuple[Timing, list[Sna
     return timing, snapshots
 
 
-def _sustain(work: Work, context: GpuContext, spec: Spec, timing: Timing) -> tuple[dict[str, Any], list[str]]:
+def _measure_back_to_back(work: Work, context: GpuContext, spec: Spec, timing: Timing) -> tuple[dict[str, Any], list[str]]:
     """Measure energy per call and HBM bandwidth over back-to-back calls, with a warm L2."""
     if spec.window_s < MINIMUM_WINDOW_S:
         return {}, [f"no energy and no GPM bandwidth: a window of {spec.window_s} s is shorter than {MINIMUM_WINDOW_S} s"]
@@ -192,7 +192,7 @@ def _sustain(work: Work, context: GpuContext, spec: Spec, timing: Timing) -> tup
 
 
 def profile_work(target: str, params: dict[str, ParamValue], work: Work, context: GpuContext, spec: Spec) -> Report:  # noqa: ARG001
-    """Run once under the profiler, each Triton launch in its NVTX range, after a call that must launch the same."""
+    """Run once under the profiler, each Triton launch in its NVTX range, and compare its launches with a call before."""
     device = context.device
     work.run()
     with watch_launches() as rehearsed:

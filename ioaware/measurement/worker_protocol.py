@@ -1,4 +1,4 @@
-"""The two JSON files between a measurement and its worker: `Spec` in, `Report` out, both validated."""
+"""Define the two JSON files between a measurement and its worker: `Spec` in, `Report` out, both validated."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker measured. `refused`: why its numbers must not be shown; `error`: why there are none."""
+    """Measurements of a worker. `refused` is why its numbers must not be shown, `error` why there are none."""
 
     target: str = ""
     params: Mapping[str, ParamValue] = field(default_factory=dict[str, ParamValue])

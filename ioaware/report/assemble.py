@@ -14,7 +14,7 @@ Progress = Callable[[int, int, str], None]
 """Arguments: predictions done, predictions in total, what was predicted."""
 
 BLOCKS = (16, 24, 32, 48, 64, 96, 128, 192, 256)
-BLOCKS_LONGEST = 8192  # block sizes are compared at moderate N; at others their curves would never be drawn
+BLOCKS_LONGEST = 8192  # block sizes are compared at moderate N only
 
 
 def complete(results: Sequence[Result], progress: Progress = lambda _done, _total, _what: None) -> list[Result]:
@@ -37,7 +37,7 @@ Wanted = tuple[str, dict[str, ParamValue]]
 
 
 def _along_length(points: Points) -> Iterable[Wanted]:
-    """Yield every configuration of a curve at powers of two, and half-way between, over the lengths seen."""
+    """Yield every configuration of a curve at powers of two, and half-way between, over the observed lengths."""
     lengths = [point.seq_len for point in points.all]
     if not lengths:
         return

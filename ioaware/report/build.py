@@ -1,4 +1,4 @@
-"""Build the report: results and claims in, one HTML file and its PNGs out."""
+"""Build the report from results and claims: one HTML file and its PNGs."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _page(
 
 
 def _provenance(results: Sequence[Result], live: bool, seen: Sequence[tables.Environment]) -> dict[str, str]:
-    """Say which numbers were computed in this run and which were recorded earlier."""
+    """Return a sentence on which numbers were computed in this run and which were recorded earlier."""
     counts = {source: sum(result.source == source for result in results) for source in ("predict", "trace", "measure")}
     computed = f"{counts['predict']:,} predictions and {counts['trace']:,} traces"
     if not counts["measure"]:
@@ -239,7 +239,7 @@ def _tables(points: Points) -> list[dict[str, Any]]:
 
 
 def _shown(count: int, what: str) -> str:
-    """Return `512 points`, and how many of them are shown where that is not all."""
+    """Return `512 points`, and the number shown where not all are."""
     return f"{count:,} {what}" if count <= MAX_ROWS else f"{count:,} {what}, the first {MAX_ROWS:,} shown"
 
 

@@ -1,7 +1,7 @@
-"""Figures as data: cells of stacked panels with series, drawn as PNG and in HTML.
+"""Represent figures as data: cells of stacked panels with series, drawn as PNG and in HTML.
 
-Figure modules are pure functions from data to a `Figure`. `draw_png` and `draw_html` know only this vocabulary, so both
-pictures show the same.
+Figure modules are pure functions from data to a `Figure`. `draw_png` and `draw_html` use only these types, so both pictures
+show the same.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`name` is the file name of the PNG. The caption says what to see and where the numbers come from."""
+    """`name` is the file name of the PNG. The caption explains the figure and the source of its numbers."""
 
     name: str
     title: str
@@ -85,7 +85,7 @@ class Figure:
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """The forms drawn anywhere in it."""
+        """All forms drawn in it."""
         return frozenset(series.mark for cell in self.cells for panel in cell.panels for series in panel.series)
 
 
@@ -108,7 +108,7 @@ def series_of(
 def drawable(figure: Figure) -> Figure | None:
     """Return the figure without the points that its axes cannot show; None where nothing is left.
 
-    A log axis shows positive numbers, every axis finite ones. A panel of one axis, or a cell, without points goes too.
+    A log axis shows positive numbers, every axis finite ones. Panels of one axis and cells without points are dropped too.
     """
     cells = (Cell(cell.title, cell.x, tuple(_drawable_panels(cell))) for cell in figure.cells)
     left = tuple(cell for cell in cells if cell.panels)

@@ -1,7 +1,7 @@
-"""Results as points per head, matched with their prediction, and whether figures may show them.
+"""Convert results to points per head, matched with their prediction, and decide whether figures may show them.
 
 Traffic is per head, because a sweep may use fewer heads where N is large. Every quantity is proportional to batch * heads
-except HBM traffic, whose points carry their number of heads in the label.
+except HBM traffic. Labels of those points show their number of heads.
 """
 
 from __future__ import annotations
@@ -117,10 +117,9 @@ class Point:
 
     @property
     def standing(self) -> Literal["shown", "unstable", "listed"]:
-        """Whether figures may show it.
+        """Status of the point in figures. Bytes of an unstable point are shown apart, its time never.
 
-        Bytes of an unstable point are shown apart, its time never. A measured point whose output was not verified is not
-        shown.
+        A measured point without a verified output is not shown.
         """
         if self.result.status not in {*BYTES_HOLD, "unstable"}:
             return "listed"
@@ -181,8 +180,8 @@ class Points:
     def predictions(self) -> Mapping[Key, Point]:
         """Return the prediction of each key.
 
-        Of several, the one for given blocks and the fewest heads: lower bounds depend on heads and M, so that along a curve
-        they are for one machine.
+        Of several, it is the one for given blocks and the fewest heads. Why: lower bounds depend on heads and M, so that along
+        a curve they are for one machine.
         """
         preferred = sorted(self.of("predict"), key=lambda point: (point.sram_elements is not None, point.num_heads))
         return {point.key: point for point in reversed(preferred)}
@@ -214,8 +213,8 @@ class Points:
     def slices(self) -> tuple[Slice, ...]:
         """Return the columns to draw: full before causal, small head_dim first, of the most frequent dtype.
 
-        An algorithm may have run with several blocks: its curve takes those seen at most values of N, measured before
-        traced before predicted.
+        An algorithm may have run with several blocks. Its curve takes those with most values of N, measured before traced
+        before predicted.
         """
         lengths: dict[Config, tuple[set[int], set[int], set[int]]] = defaultdict(lambda: (set(), set(), set()))
         for point in self.of("measure", "trace", "predict", standing=("shown", "unstable")):

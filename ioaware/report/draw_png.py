@@ -14,7 +14,7 @@ from ioaware.report.chart import Cell, Figure, Mark, Panel, Series
 from ioaware.report.scales import cell_limits, end_labels, panel_limits, panel_ticks, ticks
 
 DPI = 160
-# Inches. Places are computed rather than left to a layout engine, which takes seconds for a figure of eight cells.
+# Inches. Positions are computed, because a layout engine takes seconds for a figure of eight cells.
 CELL_WIDTH, LONE_WIDTH, PANEL_HEIGHT, PANEL_GAP = 5.0, 8.0, 2.2, 0.14  # LONE_WIDTH: of a cell that has its row to itself
 HEAD, CELL_TITLE, X_LABELS, MARGIN = 0.78, 0.34, 0.62, 0.14
 CHARACTER = 0.066  # the mean width of one, at the size of labels

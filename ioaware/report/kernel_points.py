@@ -1,4 +1,4 @@
-"""Third-party kernels: measured counters with the derivation of the same point. Pure."""
+"""Pair measured counters of third-party kernels with the derivation of the same point. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pair:
 
     @property
     def spills(self) -> bool:
-        """Whether a Triton kernel spills registers to memory, whose traffic derivation does not see."""
+        """Whether a Triton kernel spills registers to memory; derivation does not see that traffic."""
         return any(launch.local_bytes for launch in self.measured.launches if launch.origin == "triton")
 
     @property
@@ -80,7 +80,7 @@ class Pair:
 
     @property
     def clock_mhz(self) -> float | None:
-        """The SM clock at the start of the timed repetitions, after the warm-up."""
+        """SM clock at the start of the timed repetitions, after the warm-up."""
         before = (self.measured.telemetry or {}).get("before", {})
         return before.get("sm_clock_mhz")
 
@@ -90,7 +90,7 @@ class Pair:
 
     @property
     def flops_per_clock_and_sm(self) -> float | None:
-        """The rate in the unit of the execution units' ceilings, independent of the clock."""
+        """Rate in the unit of the execution units' ceilings, independent of the clock."""
         sms = (self.measured.environment or {}).get("sm_count")
         if not self.flops or not self.time_ns or not self.clock_mhz or not isinstance(sms, int):
             return None
@@ -98,7 +98,7 @@ class Pair:
 
 
 def pairs(results: Sequence[Result]) -> list[Pair]:
-    """Return every measured point that was also derived, whose bytes hold and whose output was right."""
+    """Return every measured point with a derivation, valid bytes and a right output."""
     derived = {_key(result): result for result in results if result.source == "derive" and result.status == "ok"}
     targets = {result.target for result in derived.values()}
     return [

@@ -1,4 +1,4 @@
-"""The HTML page: one self-contained file, with a content security policy against everything external."""
+"""Render the HTML page: one self-contained file, with a content security policy against everything external."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def theme() -> str:
 def policy(*scripts: str) -> str:
     """Return the content security policy: only these scripts, by hash; no fetches; images only inside the file.
 
-    Inline styles are allowed because plotly.js writes style attributes and elements. No external text becomes a style, and
-    without sources for images or connections a style could send nothing.
+    Inline styles are allowed because plotly.js writes style attributes and elements. No external text becomes a style. Without
+    sources for images or connections a style could send nothing.
     """
     allowed = {
         "default-src": "'none'",

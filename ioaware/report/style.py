@@ -1,7 +1,7 @@
-"""Colours and forms of the figures: one colour per algorithm, one form per source, light and dark.
+"""Define colours and forms of the figures: one colour per algorithm, one form per source, light and dark.
 
-The colours are Okabe and Ito's, distinct under common colour-vision deficiencies; the dark ones are lighter. Forms repeat
-what colours say of the source, so that no figure needs colour.
+The colours are Okabe and Ito's, distinct under common colour-vision deficiencies; the dark ones are lighter. Forms repeat the
+source that colours show, so that no figure needs colour.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ FORMS: Mapping[Mark, Form] = {
     "bound": Form("lower bound", dash="dot", width=1.5),
     "ceiling": Form("machine's limit", dash="solid", width=1.3),
     "beside": Form("a matmul or a copy between them", dash="solid", width=1.3),
-    "in turn": Form("matmuls and exponentials in turn", dash="dash", width=1.3),
+    "in turn": Form("matmuls and exponentials without overlap", dash="dash", width=1.3),
     "interval": Form("fitted, 95 % interval", marker="circle", size=6.0),
     "whole": Form("whole count, not judged", marker="circle", filled=False, size=6.0),
     "theory": Form("theory", dash="solid", width=1.2),

@@ -42,7 +42,7 @@ def _verdict(claim: Claim) -> str:
 
 
 def _agreement(points: Points) -> Iterator[str]:
-    """Say how far traced and measured requested bytes are from the closed form."""
+    """Yield sentences on how far traced and measured requested bytes are from the closed form."""
     traced = _deviations(points, points.of("trace"))
     if traced:
         equal = sum(deviation == 0 for _, deviation in traced)
@@ -82,7 +82,7 @@ def _through_l1(measured: Sequence[tuple[Point, float]]) -> Iterator[str]:
 
 
 def _kernels(kernels: Sequence[Pair]) -> Iterator[str]:
-    """Say how far the counters are from the bytes derived from the kernels' IR."""
+    """Yield a sentence on how far the counters are from the bytes derived from the kernels' IR."""
     compared = [pair for pair in kernels if pair.read_ratio is not None]
     spilling = [pair for pair in compared if pair.spills]
     whole = [pair for pair in compared if not pair.spills]
@@ -158,7 +158,7 @@ def _list(parts: Sequence[str]) -> str:
 
 
 def _hbm(points: Points) -> Iterator[str]:
-    """Say how far FlashAttention-2's HBM traffic is above the compulsory bytes."""
+    """Yield a sentence on how far FlashAttention-2's HBM traffic is above the compulsory bytes."""
     excess = [(point, over_compulsory(points, point)) for point in points.of("measure") if point.config.algorithm == "flash2"]
     known = [(point, value) for point, value in excess if value is not None]
     if not known:

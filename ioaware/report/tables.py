@@ -1,4 +1,4 @@
-"""The report's tables as rows of text: points, problems, environments, telemetry, evidence."""
+"""Lay out the report's tables as rows of text: points, problems, environments, telemetry, evidence."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def problems(results: Iterable[Result], points: Points) -> list[Problem]:
 
 
 def _bare_standing(result: Result) -> str:
-    """Return the standing of a target that is no case: it is never drawn, and listed only with a problem."""
+    """Return the standing of a target that is not a case: it is never drawn, and listed only with a problem."""
     return "shown" if result.status in BYTES_HOLD and (result.check is None or result.check.passed) else "listed"
 
 

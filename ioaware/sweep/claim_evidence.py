@@ -30,8 +30,8 @@ def gather(
 ) -> Evidence:
     """Return the result of every need, and the measurements (default: those shipped with the package).
 
-    A run that crashes or hangs becomes a result of status "failed", on which no verdict rests. Raises `DataError` for a
-    corrupt record.
+    A run that crashes or hangs becomes a result of status "failed", and no verdict uses it. Raises `DataError` for a corrupt
+    record.
     """
     results = _run([make_point(need.source, need.target, dict(need.params)) for need in needs], progress, workers)
     seen = recorded_measurements() if measurements is None else measurements

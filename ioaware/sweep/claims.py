@@ -1,4 +1,4 @@
-"""Claim the points of a store, so that sweeps at the same time divide them: byte-range locks of a file beside it.
+"""Divide the points of a store between concurrent sweeps, with byte-range locks of a file beside it.
 
 The kernel releases the locks of a process that dies. The file has no content, and the last sweep removes it.
 """
@@ -21,7 +21,7 @@ def claim_key(point: Point, machine: str) -> str:
 
 
 class Claims:
-    """The claims of this process on the points of one store. Raises `WriteError` where the file cannot be made."""
+    """Points of one store that this process has claimed. Raises `WriteError` where the file cannot be created."""
 
     def __init__(self, store: Path) -> None:
         self.path = store.with_name(store.name + "-claims")

@@ -1,7 +1,7 @@
-"""Fork server: a small process that imports torch once, then forks, guards and reaps one process per point.
+"""Run a fork server: a small process that imports torch once, then forks, limits and reaps one process per point.
 
-Protocol: JSON lines. Input: a setup line, then jobs. Output: one outcome per job. End of input: the sweep has ended or
-died, so everything is killed. Nothing is pickled, and `__main__` is not imported again as `multiprocessing` would. Only the
+The protocol is JSON lines. Input: a setup line, then jobs. Output: one outcome per job. End of input: the sweep has ended or
+died, so all points are killed. Nothing is pickled, and `__main__` is not imported again as `multiprocessing` would. Only the
 last few kilobytes of a point's output are kept.
 """
 

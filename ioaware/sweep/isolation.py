@@ -1,4 +1,4 @@
-"""One process per job, as the sweep sees it: submit a job, wait for its outcome, crashes and hangs included."""
+"""Run one process per job: submit a job, wait for its outcome, crashes and hangs included."""
 
 from __future__ import annotations
 

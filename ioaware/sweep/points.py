@@ -1,4 +1,4 @@
-"""`Point`: one source, one target, one set of parameters, with a canonical key."""
+"""Represent a point: one source, one target, one set of parameters, with a canonical key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ioaware.params import resolve
 from ioaware.result import Params, ParamValue, Source
 
 SOURCES: tuple[Source, ...] = ("predict", "derive", "trace", "measure")
-"""The sources of a study in the order a sweep runs them: cheap ones first."""
+"""Sources of a study in the order a sweep runs them: cheap ones first."""
 
 _MODULE_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 

@@ -28,18 +28,18 @@ PRELOAD: Mapping[str, tuple[str, ...]] = {
     ),
     "measure": ("ioaware.measurement.measure", "ioaware.prediction"),
 }
-"""Modules that a source's points all need, imported once before forking: this takes longer than a small trace."""
+"""Modules that all points of a source need, imported once before forking: importing takes longer than a small trace."""
 TIMEOUT_S = 300.0
 MEASURE_MARGIN_S = 60.0
 MACHINE_EXIT = 5
 NOTE_LINES = 12
 LONGEST_NOTE = 4_000
-"""Characters of what went wrong; the output's end is limited by the fork server."""
+"""Most characters of an error; the fork server limits the end of the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A point's record as JSON, of status "failed" where it gave none. `lacking`: what this machine lacks for it."""
+    """Record of a point as JSON, of status "failed" where it gave none. `lacking` is what this machine lacks for it."""
 
     point: Point
     record: str

@@ -24,7 +24,7 @@ def signal_process_tree(leader: int, mark: str, number: signal.Signals) -> None:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill every process with this mark, whatever its session (`ncu` starts its own).
+    """Kill every process with this mark in any session (`ncu` starts its own).
 
     A mark that ends in a dot stands for all jobs of a server.
     """

@@ -34,7 +34,7 @@ class SweepInterruptedError(IoawareError):
 
 @dataclass
 class Outcome:
-    """Summary of a run. `unavailable` says why this machine cannot run a source; its points stay open."""
+    """Summary of a run. `unavailable` is why this machine cannot run a source; its points stay open."""
 
     total: int
     already: int
@@ -101,7 +101,7 @@ def run_study(
     except KeyboardInterrupt:
         raise SweepInterruptedError(
             f"{study.name}: interrupted; {sweep.outcome.done} of {len(points)} points are stored in {store.path}",
-            "The same command goes on from there.",
+            "The same command continues from there.",
         ) from None
     return sweep.outcome
 
@@ -181,7 +181,7 @@ class _Sweep:
 
 
 def _predict(point: Point) -> str:
-    """Return a prediction, in this process: sympy does not crash."""
+    """Return a prediction, computed in this process: sympy does not crash."""
     try:
         return encode(execute.run_source(point.source, point.target, point.params))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Store: one SQLite file of records, each durable before the next point, safe under kill -9 and many writers."""
+"""Store records in one SQLite file: each is durable before the next point, safe under kill -9 and concurrent writers."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _SAVE = (
 class Store:
     """Records by point and machine (the GPU's name for `measure`, else empty). Use it in a `with`.
 
-    Raises `DataError` for a file that is not a sound store of this version, `WriteError` for a path where none can be, and
-    `UsageError` for one that cannot be read where it is only to be read.
+    Raises `DataError` for a file that is not an intact store of this version and `WriteError` for a path where none can be
+    created. Raises `UsageError` for a file that cannot be read where it is only to be read.
     """
 
     def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
@@ -157,7 +157,7 @@ class Store:
 
 
 def _digest(row: Sequence[str]) -> str:
-    """Return the checksum of a row. SQLite has none: a flipped digit would pass for another number."""
+    """Return the checksum of a row. Why: SQLite has none, and a flipped digit would be a valid number."""
     return hashlib.sha256("\0".join(row).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Study: the points of a sweep, as a TOML file of grids. There are no expressions in it."""
+"""Read a study, the points of a sweep, from a TOML file of grids. It has no expressions."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _read(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
-            raise UsageError(f"{path}: more than {MAX_FILE_BYTES} bytes, which no study needs")
+            raise UsageError(f"{path}: more than {MAX_FILE_BYTES} bytes, too large for a study")
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text") from error

@@ -1,4 +1,4 @@
-"""Verify claims by name: gather the evidence of all of them at once, then judge each."""
+"""Verify claims by name: gather the evidence of all of them, then judge each."""
 
 from __future__ import annotations
 

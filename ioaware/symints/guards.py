@@ -1,4 +1,4 @@
-"""Conditions on the parameters that a formula assumes: the guards of host code, and what follows from them."""
+"""Represent the conditions that a formula assumes: guards of host code, and facts that follow from them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN_AS: Mapping[Any, Any] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A guard of host code on its parameters: the branch it took, or the value of a constexpr."""
+    """Guard of host code on its parameters: the branch it took, or the value of a constexpr."""
 
     holds: Any
     """The condition in torch's functions and the user's parameter names."""
@@ -148,7 +148,7 @@ def _bound(expr: Any) -> tuple[dict[Symbol, int], int] | None:
 
 @dataclass(frozen=True)
 class ParamFacts:
-    """What conditions imply for each parameter: an interval, and a divisor."""
+    """Facts that conditions imply for each parameter: an interval and a divisor."""
 
     ranges: Mapping[Symbol, Range]
     multiples: Mapping[Symbol, int]

@@ -1,4 +1,4 @@
-"""Recognise the bit tricks by which host code rounds block sizes up to powers of two."""
+"""Recognise the bit operations with which host code rounds block sizes up to powers of two."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Symbolic integer parameters of host code (`torch.SymInt`), and every guard that a run evaluates on them.
+"""Create symbolic integer parameters for host code (`torch.SymInt`), and record every guard that a run evaluates on them.
 
 torch carries symbolic integers through shapes and strides. A comparison, or a conversion to a plain integer, is a guard. Guards
-are only recorded here: torch's own solver would specialise the symbols for good.
+are only recorded here: torch's own solver would specialise the symbols permanently.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ INTEGRAL = frozenset(
         *("BitLength", "NextPowerOfTwo", "BooleanTrue", "BooleanFalse"),
     }
 )
-"""Functions of integers whose values are integers or booleans."""
+"""Functions of integers with integer or boolean values."""
 
 _sympy: Any = sympy
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A guard: host code needed the value of a symbolic expression, for a branch, an integer or a constexpr."""
+    """Guard: host code needed the value of a symbolic expression, for a branch, an integer or a constexpr."""
 
     takes: Condition | str
-    """What the formulas assume because of it; text where it is no condition."""
+    """Assumption of the formulas that results from it; text where it is no condition."""
     reason: str
     """`branch at file.py:12`, `taken as a number at file.py:12`, `constexpr HEAD_DIM`."""
     names: frozenset[str]
@@ -94,7 +94,7 @@ class Symbols:
     """The symbolic parameters of one run, and every guard on them."""
 
     def __init__(self, values: Mapping[str, int], same: Mapping[str, str] = NOTHING) -> None:
-        """Create a symbol for each value; `same` maps merged parameters to the one whose symbol they share."""
+        """Create a symbol for each value; `same` maps merged parameters to the one that gives the symbol."""
         with light_shape_env():
             self.shapes: Any = _ShapeEnv(self)
         self.ints: dict[str, Any] = {}
@@ -131,7 +131,10 @@ class Symbols:
         return self.given[name] != self._values[name]
 
     def expression(self, value: Any) -> Expr:
-        """Return an integer as a formula in the user's names; one without a formula is guarded, hence pinned."""
+        """Return an integer as a formula in the user's names.
+
+        An integer without a formula is guarded, so its parameters are pinned.
+        """
         if not isinstance(value, torch.SymInt):
             return sympy.Integer(int(value))
         try:
@@ -276,7 +279,7 @@ def bit_length(value: Any) -> Any:
 
 
 class _ShapeEnv(ShapeEnv):
-    """A `ShapeEnv` whose guards are evaluated by `Symbols`."""
+    """`ShapeEnv` with guards evaluated by `Symbols`."""
 
     def __init__(self, symbols: Symbols) -> None:
         for method in vars(ShapeEnv).values():  # its lru_caches would keep every ShapeEnv alive

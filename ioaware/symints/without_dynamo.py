@@ -1,7 +1,7 @@
 """Use torch's fake tensors and symbolic shapes without importing torch._dynamo, which takes a second or more.
 
-While host code runs on fake tensors, `torch._dynamo` is a stand-in that has the configuration. Access to any other attribute,
-or an import, loads the real package, which then stays.
+While host code runs on fake tensors, `torch._dynamo` is a stand-in with only the configuration. Any other access, or an import,
+loads the real package, which then stays.
 """
 
 from __future__ import annotations

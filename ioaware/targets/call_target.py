@@ -1,4 +1,4 @@
-"""Build a target from a Python call: tensor sizes become its parameters."""
+"""Build a target from a Python call, with tensor sizes as its parameters."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def own_arguments(script: str) -> Generator[None]:
 
 @contextmanager
 def _fake_gpu() -> Generator[None]:
-    """Let a module query the GPU while it is imported: the fake GPU answers on a machine without one."""
+    """Let a module query the GPU while it is imported: on a machine without a GPU it sees the fake one."""
     import torch
 
     if torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""Keep what host code caches under a fake GPU from reaching the next run.
+"""Restore what host code caches under a fake GPU before the next run.
 
 Libraries cache in module-level dictionaries, in the closures and attributes of functions, and with `functools.lru_cache`:
 workspaces, compiled kernels, properties of the GPU. After a run these hold tensors without memory, or on the CPU.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NOT_FINITE_ERROR = sys.float_info.max
-"""The relative error of an output with NaN or infinity: JSON has neither, and it exceeds every tolerance."""
+"""Relative error of an output with NaN or infinity: JSON has neither, and it exceeds every tolerance."""
 
 
 def relative_error(output: Tensor, reference: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""Targets of the verbs: a case of this package, or any function that launches Triton kernels."""
+"""Represent the targets of the verbs: a case of this package, or any function that launches Triton kernels."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ioaware.targets.tensor_params import parse_tensor, split_tensors
 
 @dataclass(frozen=True)
 class Target:
-    """A name, the declared parameters, and the function to call.
+    """Name, declared parameters, and the function to call.
 
     The function takes its parameters by keyword, builds its inputs and launches kernels. A parameter `device` receives the
     device to allocate on. If the function returns a callable (or a `Work`), that call is the work and building the inputs is
-    not part of it; otherwise the whole function is the work.
+    not part of it. Otherwise the whole function is the work.
     """
 
     name: str
@@ -34,8 +34,8 @@ class Target:
     def resolve(self, given: Mapping[str, ParamValue], *, typed: bool = False) -> dict[str, ParamValue]:
         """Return all parameters with defaults, every value checked; with `typed` the given ones are text.
 
-        A function's parameter may be a tensor in text, `f16[rows=4096, cols=2048]`: its named sizes are parameters too.
-        Raises `UsageError` for one that is unknown, missing or cannot work.
+        A function's parameter may be a tensor in text, `f16[rows=4096, cols=2048]`: its named sizes are parameters too. Raises
+        `UsageError` for a parameter that is unknown, missing or invalid.
         """
         if self.name in CASES:
             return resolve(self.params, given, self.name, typed=typed)
@@ -85,7 +85,7 @@ def load_target(spec: str | Callable[..., Any]) -> Target:
 
 def _case(name: str) -> Target:
     if name.endswith(".py"):
-        raise UsageError(f"{name} names a file and no function", f"Say which function: {name}:function")
+        raise UsageError(f"{name} names a file and no function", f"Name the function: {name}:function")
     case = find_case(name)
     return Target(case.name, case.params, case.build)
 
@@ -122,9 +122,9 @@ def _function(name: str, function: Callable[..., Any]) -> Target:
 
 
 def _module(name: str, kind: Callable[..., Any]) -> Target:
-    """Return a torch module's forward pass as a target; the parameters are its constructor's and its forward method's.
+    """Return a torch module's forward pass as a target, with the parameters of its constructor and its forward method.
 
-    The module's own floating-point parameters have the type of the first such tensor that it is given.
+    The module's own floating-point parameters have the type of the first such tensor among the inputs.
     """
     construction = arguments_of(kind, name)
     forward: Any = kind.forward  # pyright: ignore[reportFunctionMemberAccess]
@@ -149,7 +149,7 @@ def _module(name: str, kind: Callable[..., Any]) -> Target:
 
 
 def _values(arguments: Iterable[Argument], params: Mapping[str, ParamValue]) -> dict[str, Any]:
-    """Return what to pass for the parameters that are no tensors."""
+    """Return the arguments for the parameters that are not tensors."""
     return {
         argument.name: argument.value(params[argument.name])
         for argument in arguments

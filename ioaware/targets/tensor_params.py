@@ -1,6 +1,6 @@
-"""Tensors as parameters in text: `f16[rows=4096, cols=2048]` is a tensor whose named sizes are parameters.
+"""Parse tensors in text: `f16[rows=4096, cols=2048]` is a tensor, and its named sizes are parameters.
 
-A name stands for one size wherever it occurs, in other tensors and as an argument of the function; one mention has the value.
+A name stands for one size wherever it occurs, in other tensors and as an argument of the function. It is given a value once.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class TensorParam:
 
 
 def parse_tensor(text: object) -> tuple[TensorParam, dict[str, int]] | None:
-    """Return the tensor that `text` describes and the sizes that it gives a value; None for any other value.
+    """Return the tensor that `text` describes and its sizes that have a value; None for any other value.
 
-    Raises `UsageError` for a tensor that is written wrongly.
+    Raises `UsageError` for a malformed tensor.
     """
     if not isinstance(text, str) or not (match := FORM.fullmatch(text)):
         return None
@@ -62,7 +62,7 @@ def parse_tensor(text: object) -> tuple[TensorParam, dict[str, int]] | None:
             sizes.append(name if equals else int(value))
             given |= {name: int(value)} if equals else {}
         else:
-            raise UsageError(f"{part!r} in {text!r} is no size", EXAMPLE)
+            raise UsageError(f"{part!r} in {text!r} is not a size", EXAMPLE)
     return TensorParam(dtype, tuple(sizes)), given
 
 
@@ -77,7 +77,7 @@ def _dtype_name(word: str) -> str | None:
 def split_tensors(given: Mapping[str, ParamValue], arguments: Iterable[str]) -> tuple[dict[str, ParamValue], dict[str, int]]:
     """Return the function's own parameters, and the sizes that are none of its `arguments`.
 
-    Tensors are in the first in canonical form, without values of sizes. Raises `UsageError` for a size without a value, or
+    The first has the tensors in canonical form, without values of sizes. Raises `UsageError` for a size without a value, or
     with two.
     """
     own, names = dict(given), frozenset(arguments)

@@ -1,8 +1,8 @@
 """Give every storage its own address range, so that each access is checked against its storage.
 
-A kernel argument points into the range of its storage, far from every other range: an address that leaves the storage still
-says which one it left. Ranges begin at multiples of 2^44, as aligned as memory of a GPU; accesses are translated to the
-storage's real address just before memory is touched.
+A kernel argument points into the range of its storage, far from every other range. So an address outside its storage still
+identifies the storage. Ranges begin at multiples of 2^44, as aligned as GPU memory. Accesses are translated to the storage's
+real address just before memory is accessed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OutsideStorageError(Exception):
 
 @dataclass(slots=True)
 class Region:
-    """The range of one storage: `start` is its address for kernels, `real` the address in this process, sizes in bytes."""
+    """Range of one storage: `start` is its address for kernels, `real` the address in this process, sizes in bytes."""
 
     name: str
     start: int
@@ -50,7 +50,7 @@ class Region:
 
 
 class AddressSpace:
-    """The storages that kernels were given a pointer to."""
+    """Storages to which kernels have a pointer."""
 
     def __init__(self) -> None:
         self._regions: dict[int, Region] = {}
@@ -64,7 +64,7 @@ class AddressSpace:
         if hasattr(tensor, "untyped_storage"):
             storage = tensor.untyped_storage()
             key, real, nbytes = storage._cdata, storage.data_ptr(), storage.nbytes()
-        else:  # an object of the user's: its own elements are all that it may touch
+        else:
             storage, key, real, nbytes = tensor, -id(tensor), pointer, _extent(tensor)
         region = self._region(key, storage)
         region.name, region.real, region.nbytes = name, real, nbytes

@@ -1,7 +1,7 @@
-"""`and`, `or`, `not` of kernels as Triton's compiler evaluates them.
+"""Evaluate `and`, `or`, `not` of kernels as Triton's compiler does.
 
-The compiler combines tensors element by element and evaluates every operand, loads included: a scalar tensor that is false
-stops nothing. Only a value known at compile time ends the evaluation early. Source: `CodeGenerator.visit_BoolOp`.
+The compiler combines tensors element by element and evaluates every operand, loads included: a false scalar tensor does not
+short-circuit. Only a value known at compile time does. Source: `CodeGenerator.visit_BoolOp`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Operand = Callable[[], Any]
 
 
 def logical_and(*operands: Operand) -> Any:
-    """Return `a and b and ...`; each operand is a function, so that a constant can end the evaluation."""
+    """Return `a and b and ...`. Each operand is a function, so that a constant can short-circuit."""
     return _combine(operands, "logical_and", ends=False)
 
 

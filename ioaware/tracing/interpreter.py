@@ -1,9 +1,9 @@
-"""Run kernel launches in Triton's interpreter, whatever TRITON_INTERPRET says.
+"""Run kernel launches in Triton's interpreter, independent of TRITON_INTERPRET.
 
 Inside `interpret_kernels()` a launch `kernel[grid](...)` runs its programs one after the other on CPU tensors. Triton chooses
-between compiler and interpreter when a kernel is decorated; here the launch chooses. Patched and restored: `run` of kernels
-inside the block, the language and calls of device functions during a launch. A kernel's source is rewritten into functions
-held here: the user's modules stay unchanged, and the same kernel still compiles afterwards.
+between compiler and interpreter when a kernel is decorated; here the choice is made per launch. Patched and restored are `run`
+of kernels inside the block, and the language and calls of device functions during a launch. A kernel's source is rewritten into
+separate functions: the user's modules stay unchanged, and the same kernel still compiles afterwards.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ compiler: Any = _compiler
 
 _no_modes: Any = _dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
 COMPILER_OF_KERNELS: Any = _code_generator
-"""Imported before any patch: on import it copies the language's `min` and `max`."""
+"""Imported before any patch, since it copies the language's `min` and `max` on import."""
 
 LaunchContext = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
 """Context manager around the programs of a launch; called with the kernel's name, its grid and notes."""
@@ -69,8 +69,8 @@ def interpret_kernels(
 ) -> Generator[None]:
     """Run kernels launched inside the block in the interpreter, each launch inside `around`.
 
-    An autotuned kernel runs once, with its first configuration after pruning whose values include those of `autotune`.
-    Nothing is timed. `progress` learns of launches and programs; `observer` also of loops and assignments.
+    An autotuned kernel runs once, with its first configuration after pruning that has the values of `autotune`. Nothing is
+    timed. `progress` is notified of launches and programs, `observer` also of loops and assignments.
     """
     session = _Session(around, dict(autotune or {}), progress, observer)
     with Patches() as patches:
@@ -144,7 +144,7 @@ class _Session:
         sizes: Any = grid(dict(bound.arguments)) if callable(grid) else grid
         shape = tuple(map(int, sizes))
         notes, self.notes = self.notes, ()
-        with _quiet(), self._translation(), self.around(kernel.fn.__name__, shape, notes), self._language():
+        with _without_warnings(), self._translation(), self.around(kernel.fn.__name__, shape, notes), self._language():
             values = {
                 name: _constant(value) if _is_constexpr(signature.parameters[name]) else self._argument(kernel, name, value)
                 for name, value in bound.arguments.items()
@@ -172,15 +172,15 @@ class _Session:
             try:
                 function(**values)
             except OutsideStorageError as error:
-                raise _outside(kernel, program, error) from error
+                raise _outside_error(kernel, program, error) from error
             except EndlessLoopError as error:
-                raise _endless(kernel, program, error) from error
+                raise _endless_loop_error(kernel, program, error) from error
             if self.progress:
                 self.progress.advance()
 
     @contextmanager
     def _translation(self) -> Generator[None]:
-        """Check and translate addresses below whatever counts accesses."""
+        """Check and translate addresses at a level below the access counters."""
         with Patches() as patches:
             self.guard.install(interpreter.interpreter_builder, patches)
             install_translation(self.space, interpreter.interpreter_builder, patches)
@@ -265,8 +265,8 @@ def _constant(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
-def _outside(kernel: Any, program: tuple[int, int, int], error: OutsideStorageError) -> UsageError:
-    """Return the error for an access outside of its storage, with the kernel's line."""
+def _outside_error(kernel: Any, program: tuple[int, int, int], error: OutsideStorageError) -> UsageError:
+    """Return the error for an access outside its storage, with the kernel's line."""
     line = failing_line(error) or "?"
     return UsageError(
         f"{kernel.fn.__name__}, line {line.rpartition(':')[2]} {error.accesses}",
@@ -274,7 +274,7 @@ def _outside(kernel: Any, program: tuple[int, int, int], error: OutsideStorageEr
     )
 
 
-def _endless(kernel: Any, program: tuple[int, int, int], error: EndlessLoopError) -> UsageError:
+def _endless_loop_error(kernel: Any, program: tuple[int, int, int], error: EndlessLoopError) -> UsageError:
     """Return the error for a loop that waits for a program that has not run yet."""
     line = failing_line(error) or "?"
     return UsageError(
@@ -292,7 +292,7 @@ def _refuse_gluon(kernel: Any) -> None:
 
 
 @contextmanager
-def _quiet() -> Generator[None]:
+def _without_warnings() -> Generator[None]:
     """Silence numpy's warnings (masked lanes overflow and divide by zero) and keep torch's modes out of kernels."""
     disable_torch_function: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
     with np.errstate(all="ignore"), warnings.catch_warnings(), disable_torch_function(), _no_modes():

@@ -1,4 +1,4 @@
-"""Fixes of Triton's interpreter, installed while kernels run: values equal the hardware's.
+"""Fix Triton's interpreter while kernels run, so that values equal the hardware's.
 
 - Triton 3.6 turns a loop bound held in a tensor into an integer in a way that numpy 2.4 and later refuse.
 - bfloat16 is held as its 16 bits, and arithmetic is done on those bits as if they were integers.

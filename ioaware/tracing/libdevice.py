@@ -1,4 +1,4 @@
-"""CUDA's math library (`triton.language.extra.libdevice`) on the CPU for Triton's interpreter.
+"""Run CUDA's math library (`triton.language.extra.libdevice`) on the CPU for Triton's interpreter.
 
 The compiler replaces the stubs of that module by the target's functions; in the interpreter a stub returns None.
 """

@@ -1,4 +1,4 @@
-"""Loop indices of interpreted kernels: Python integers with the methods of a tensor."""
+"""Represent loop indices of interpreted kernels as Python integers with the methods of a tensor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tl: Any = _tl
 
 
 class LoopIndex(int):
-    """An integer with `.to(dtype)`; arithmetic with other integers returns another one, a comparison a tensor.
+    """Integer with `.to(dtype)`. Arithmetic with integers returns a `LoopIndex`, a comparison a tensor.
 
     The compiler has a scalar int32 tensor here. Why an integer: it is faster in the interpreter.
     """

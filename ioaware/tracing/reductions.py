@@ -1,9 +1,9 @@
-"""`tl.reduce` and `tl.associative_scan` with any combine function, on whole blocks.
+"""Run `tl.reduce` and `tl.associative_scan` with any combine function on whole blocks.
 
-Triton's interpreter calls a combine function once per element, which takes minutes for a tile. Here it receives blocks: the
-two halves of the axis for a reduction, the block and its shifted copy for a scan; log2(n) calls each. The combine function is
-associative, so only the order of rounding differs. One that branches on its operands (`if a > b`) needs scalars and falls back
-to Triton's form.
+Triton's interpreter calls a combine function once per element, which takes minutes for a tile. Here it receives blocks: the two
+halves of the axis for a reduction, the block and its shifted copy for a scan. That takes log2(n) calls each. The combine
+function is associative, so only the order of rounding differs. One that branches on its operands (`if a > b`) needs scalars and
+falls back to Triton's form.
 """
 
 from __future__ import annotations

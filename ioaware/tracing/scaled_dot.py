@@ -1,7 +1,7 @@
-"""`tl.dot_scaled` for Triton's interpreter, which lacks it before 3.9 (block scales along K).
+"""Implement `tl.dot_scaled` for Triton's interpreter, which lacks it before 3.9 (block scales along K).
 
 Formats as in the OCP Microscaling Formats (MX) Specification v1.0: e4m3, e5m2 and e2m1 elements, e8m0 scales; NVFP4 has e4m3
-scales. Two e2m1 elements are in one byte, the first in its low half.
+scales. Two e2m1 elements share a byte, the first in its low half.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def test_ctrl_c_keeps_and_shows_finished_points(
     machine[:] = ends(ioaware=interrupted, cudnn=exact)
     assert run([*COMMAND, "-o", str(path)], Settings()) == 130
     shown = capsys.readouterr()
-    assert "interrupted after 2 of 4 points; the same command goes on" in shown.err
+    assert "interrupted after 2 of 4 points; the same command continues" in shown.err
     assert len(read(path)) == 2
     assert "d=8 N=32" in shown.out
 

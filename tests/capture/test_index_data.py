@@ -38,7 +38,7 @@ def test_random_contents_are_not_exact() -> None:
     assert not result.exact
     assert result.requested
     assert result.requested.read_bytes
-    assert any("drawn at random" in note for note in result.launches[-1].notes)
+    assert any("which are random" in note for note in result.launches[-1].notes)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_data_reads_are_repeated_at_new_values() -> None:
     with pytest.raises(UsageError, match="do not hold at n=200"):
         result.evaluate(n=200)
     assert derived("constant_length").evaluate(n=200)["write_bytes"] == 4 * 800
-    with pytest.raises(UsageError, match=r"so that it has to be run at each of the points"):
+    with pytest.raises(UsageError, match=r"so it has to be run at each point"):
         result.evaluate(n=np.arange(1, 101))
 
 

@@ -104,7 +104,7 @@ def test_unknowns_have_one_note_and_can_be_given_values(output_of) -> None:
     assert note.startswith("note: labelled_kernel: tt.load at derived_targets.py:")
     assert " and tt.store at derived_targets.py:" in note
     assert f"in terms of {label}: it is loaded from memory" in note
-    assert f"NO  the notes say what depends on data; -p '{times}=...' gives it a value" in text
+    assert f"NO  see the notes for what depends on data; -p '{times}=...' gives it a value" in text
     given = ("-p", f"{label}=0", "-p", f"{times}=0")
     text = output_of("derive", LABELLED, *given)
     assert "unknown" not in text
@@ -160,7 +160,7 @@ def test_a_configuration_can_be_chosen(output_of) -> None:
         ((f"{TARGETS}:scale_kernel",), "is a Triton kernel"),
         ((f"{TARGETS}:tuned", "--config", "BLOCK=7"), "no configuration"),
         ((f"{TARGETS}:tuned", "--config", "BLOCK"), "--config 'BLOCK' is not name=value"),
-        ((f"{TARGETS}:flat", "--config", "BLOCK=64"), "launches no kernel that is autotuned"),
+        ((f"{TARGETS}:flat", "--config", "BLOCK=64"), "launches no autotuned kernel"),
         (("flash2", "--gpu", "cuda:999"), "no GPU 'cuda:999'"),
         ((f"{TARGETS}:yields",), "it is a generator"),
         ((f"{TARGETS}:awaits",), "it is a coroutine"),

@@ -210,7 +210,7 @@ def test_derive_notes_unpredictable_counters() -> None:
 
 
 def test_data_dependent_addresses_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"goes by where@test_l1_requests\.py:\d+: it is loaded from memory"):
+    with pytest.raises(ValueError, match=r"depends on where@test_l1_requests\.py:\d+: it is loaded from memory"):
         l1_requests(gathered)
 
 

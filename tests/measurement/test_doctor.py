@@ -49,7 +49,7 @@ def test_a_machine_that_can_do_everything(tmp_path: Path, params: Path) -> None:
         assert found[name].ok, found[name]
     assert found["GPU"].detail == "NVIDIA H200"
     assert found["HBM peak"].detail == "4.81 TB/s"
-    assert found["counters"].detail == "readable: one kernel was profiled; the driver gives them to everyone"
+    assert found["counters"].detail == "readable: one kernel was profiled; the driver's setting allows all users"
 
 
 def test_forbidden_counters_come_with_the_remedies(tmp_path: Path, params: Path) -> None:

@@ -268,7 +268,7 @@ def test_an_unstable_point_keeps_its_numbers_with_a_reason() -> None:
 def test_a_throttled_point_keeps_its_bytes_and_a_note_on_its_time() -> None:
     result = merged(replace(TIMED, throttled=("software power cap",)))
     assert result.status == "throttled"
-    assert result.notes[0] == "throttled, so the time compares with nothing: software power cap"
+    assert result.notes[0] == "throttled, so the time is not comparable: software power cap"
     assert has_numbers(result)
 
 

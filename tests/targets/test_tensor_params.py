@@ -67,7 +67,7 @@ def test_other_values_are_no_tensors(text: object) -> None:
 
 @pytest.mark.parametrize("text", ["f16[rows=]", "f16[a-b]", "f16[=3]", "f16[n=m]", "f16[-1]", "f16[n=1.5]"])
 def test_invalid_sizes_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no size"):
+    with pytest.raises(UsageError, match="is not a size"):
         parse_tensor(text)
 
 

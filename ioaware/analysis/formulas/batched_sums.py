@@ -1,7 +1,7 @@
-"""Sums over an index at many points at once, sharing equal terms between points.
+"""Evaluate sums over an index at many points at once, sharing equal terms between points.
 
-Points with equal terms and bounds are one point. Where terms depend on `length - step index` alone (see
-`shift_invariance`), all points share one table of cumulative sums. Other terms are computed one by one, in chunks.
+Points with equal terms and bounds are one point. Where terms depend on `length - step index` alone (see `shift_invariance`),
+all points share one table of cumulative sums. Other terms are computed one by one, in chunks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ioaware.analysis.formulas import exact_ratio
 from ioaware.analysis.formulas.evaluation_frames import Frame, Node
 from ioaware.analysis.formulas.exact_ratio import INT64_MAX, Array, Whole
 
-CHUNK = 2**15  # terms held at once: what is computed of them stays in a core's own cache
-ENOUGH = 8  # terms of a point from which on it is worth looking for others like it
-DENSE = 8  # possible kinds of a point for which a table is faster than to sort them
+CHUNK = 2**15  # terms held at once, so that their values stay in a core's cache
+ENOUGH = 8  # least terms of a point for which equal points are searched
+DENSE = 8  # most possible kinds of a point for which a table is faster than sorting
 
 
 @dataclass(frozen=True, slots=True)
 class Summation:
-    """The sum of a term for index = low .. high, 0 where `high` < `low`; errors quote `what`."""
+    """Sum of a term for index = low .. high, 0 where `high` < `low`; errors quote `what`."""
 
     term: Node
     index: str
@@ -47,7 +47,7 @@ class Summation:
             return found
         some = np.flatnonzero(ends >= starts)
         totals = np.zeros(frame.size, object)
-        if some.size:  # what a term is made of may have no value at points that have no terms
+        if some.size:  # a term may be undefined at points without terms
             inside = frame if some.size == frame.size else frame.part(some, self._names)
             totals[some] = self._from_table(inside, starts[some], ends[some], terms)
         return exact_ratio.column(totals)
@@ -75,7 +75,7 @@ class Summation:
         try:
             sums = self._cumulated(frame, table)
         except (ZeroDivisionError, ValueError):
-            # Perhaps raised by a term that no point needs. A term that one needs raises it here again.
+            # A term that no point needs may raise it. A term that is needed raises it again here.
             return self._totals(frame, starts, ends)
         return sums[table.ends] - sums[table.starts]
 
@@ -131,7 +131,7 @@ class _Table:
     """Term numbers `low` to `high` of each group of points, one group after the other."""
 
     first: Array
-    """A point of each kind."""
+    """One point of each kind."""
     low: Array
     high: Array
     rest: Array

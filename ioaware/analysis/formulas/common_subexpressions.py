@@ -1,4 +1,4 @@
-"""Common-subexpression elimination for display: `A*n**2 - B*n` with n = ceil(seq_len/128)."""
+"""Eliminate common subexpressions for display: `A*n**2 - B*n` with n = ceil(seq_len/128)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ WORTH_NAMING = (_sympy.ceiling, _sympy.floor, _sympy.Min, _sympy.Max, _sympy.Sum
 LETTERS = "nmpqrsuvwxyzabcdefghjk"
 MAX_NODES = 2000
 SHORT = 80
-"""Characters up to which a formula is read as it is."""
+"""Most characters of a formula that is shown without names."""
 SHORTEST = 8
-"""Characters of an expression that a letter is clearer than."""
+"""Least characters of an expression that gets a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _symbols(expr: Any) -> set[Any]:
 
 
 def _most_repeated(expr: Any) -> Any:
-    """Return the subexpression whose name saves the most characters."""
+    """Return the subexpression that saves the most characters when named."""
     inside = {index for node in expr.atoms(sympy.Sum) for index, *_ in node.args[1:]}
     counts = Counter(node for node in _some(expr) if isinstance(node, WORTH_NAMING) and not node.free_symbols & inside)
     saved = {node: (times - 1) * len(show(node)) for node, times in counts.items() if times > 1 and len(show(node)) >= SHORTEST}

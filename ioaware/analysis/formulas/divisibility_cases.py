@@ -1,4 +1,4 @@
-"""Case distinction by divisibility: a formula for aligned lengths and one for all others."""
+"""Distinguish cases by divisibility: a formula for aligned lengths and one for all others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ioaware.analysis.formulas.printing import show
 
 _sympy: Any = sympy
 MAX_NODES = 3000
-"""Longest formula that is simplified; longer ones are not for reading."""
+"""Largest formula, in nodes, that is simplified; larger ones are not meant to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Cases:
 
 @lru_cache(maxsize=1024)
 def cases(expr: Expr) -> Cases:
-    """Return the formula for aligned lengths, without roundings of them, and the other case.
+    """Return the formula for aligned lengths without their roundings, and the other case.
 
     A choice by another condition stays in the formula.
     """
@@ -110,7 +110,7 @@ def _pieces(expr: Any) -> Iterable[Any]:
 
 
 def _replaced(expr: Any, by: Mapping[Any, Any]) -> Any:
-    """Replace as `xreplace` does, where choices stand in sums and products alone."""
+    """Replace as `xreplace` does, where choices are only inside sums and products."""
     if expr in by:
         return by[expr]
     return expr.func(*(_replaced(part, by) for part in expr.args)) if isinstance(expr, (sympy.Add, sympy.Mul)) else expr

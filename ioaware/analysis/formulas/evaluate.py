@@ -1,7 +1,7 @@
-"""Exact evaluation: compile a sympy expression to a function over Python ints or int64 arrays.
+"""Evaluate formulas exactly: compile a sympy expression to a function over Python ints or int64 arrays.
 
-Every value is a ratio of two integers until the end: `ceiling(N/B_r)` is an integer division, never a float.
-An int64 array that could overflow is widened to Python ints first. No code is generated or parsed.
+Every value is a ratio of two integers until the end: `ceiling(N/B_r)` is an integer division, never a float. An int64 array
+that could overflow is widened to Python ints first. No code is generated or parsed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class OutsideFormulaError(ValueError):
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
     """Return the integer value of `expr` at these values of its symbols.
 
-    Raises `ValueError` when a symbol has no value or the result is not an integer, `TypeError` for a value that is not
-    an int or a function without an exact rule, `ZeroDivisionError` for a division by zero.
+    Raises `ValueError` when a symbol has no value or the result is not an integer. Raises `TypeError` for a value that is not
+    an int or a function without an exact rule, and `ZeroDivisionError` for a division by zero.
     """
     for name, value in values.items():
         if type(value) is not int:
@@ -85,7 +85,7 @@ def _array(found: Whole, shape: tuple[int, ...]) -> Array:
 
 
 class _Part:
-    """A part of a formula, and its value as a function of its own parts."""
+    """Part of a formula: its value is a function of its own parts."""
 
     __slots__ = ("_value", "index", "names", "parts", "shared")
 
@@ -125,7 +125,7 @@ _COMPARISONS: Mapping[type, Callable[[Any, Any], Any]] = {
 
 
 class _Condition:
-    """The condition of a branch; `parts` are what it depends on."""
+    """Condition of a branch; it depends on `parts`."""
 
     def __init__(self, met: Callable[[Frame], Truth], parts: Sequence[Node]) -> None:
         self.met, self.parts = met, parts
@@ -133,7 +133,7 @@ class _Condition:
 
 
 class _Compiler:
-    """Compiles one formula; equal parts are shared. `_indices` are those of the surrounding sums, outermost first."""
+    """Compile one formula; equal parts are shared. `_indices` are those of the surrounding sums, outermost first."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[Any, ...], Node] = {}
@@ -203,7 +203,7 @@ class _Compiler:
         return _Part(power, (inner,))
 
     def _piecewise(self, expr: Any) -> Node:
-        """Evaluate the first branch whose condition holds, only where it does; others may divide by zero."""
+        """Evaluate the first branch with a true condition, only at its points; others may divide by zero."""
         branches = [(self.node(value), self._condition(condition)) for value, condition in map(arguments, arguments(expr))]
 
         def choose(frame: Frame) -> Ratio:

@@ -1,7 +1,6 @@
-"""Evaluation frames: each part of a formula is computed once per set of points it varies over.
+"""Evaluate each part of a formula once per set of points over which it varies.
 
-A frame is a set of points: the requested ones, the terms of a sum over them, or those of a branch. Parts that do not
-vary
+Such a set is a frame: the requested points, the terms of a sum over them, or the points of a branch. Parts that do not vary
 with a sum's index are computed in the surrounding frame and repeated for the terms.
 """
 
@@ -14,7 +13,7 @@ from ioaware.analysis.formulas.exact_ratio import Array, Ratio, Whole
 
 
 class Node(Protocol):
-    """A part of a formula: its symbols, the index it sums over (or none), its parts, and whether it is shared."""
+    """Part of a formula: its symbols, the index it sums over (or none), its parts, and whether it is shared."""
 
     names: frozenset[str]
     index: str | None
@@ -60,7 +59,7 @@ class Frame:
         return found
 
     def kept(self, node: Node) -> Ratio:
-        """Return `of`, memoised: each chunk of a sum's terms asks again."""
+        """Return `of`, memoised: it is used for each chunk of a sum's terms."""
         found = self._found.get(node)
         if found is None:
             found = self._found[node] = self.of(node)

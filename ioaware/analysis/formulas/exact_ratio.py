@@ -1,7 +1,7 @@
-"""Exact ratios of integers at one point or many, in int64 that widens before it could overflow.
+"""Compute exact ratios of integers at one point or many, in int64 that widens before it could overflow.
 
-A column knows bounds of its values. What follows from bounds alone is not computed: whether a sum could overflow,
-which of two values is larger, whether a divisor may be 0.
+A column stores bounds of its values. Some questions are decided by bounds alone: whether a sum could overflow, which of two
+values is larger, whether a divisor may be 0.
 """
 
 from __future__ import annotations

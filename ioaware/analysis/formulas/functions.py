@@ -1,4 +1,4 @@
-"""Functions of formulas beyond + and *: sympy's, with the names and types used here."""
+"""Define the functions of formulas beyond + and *: sympy's, with the names and types used here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def arguments(expr: Any) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=16384)
 def free_symbols(expr: Any) -> frozenset[Any]:
-    """Return the symbols that an expression needs values for.
+    """Return the symbols that need values.
 
     Why not sympy's `free_symbols`: it simplifies every sum first.
     """
@@ -43,14 +43,14 @@ class Holds(sympy.Function):
 
     @classmethod
     def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Resolve the bracket where sympy knows the sign."""
+        """Resolve the bracket where sympy can decide the sign."""
         if x.is_nonnegative:
             return sympy.S.One
         return sympy.S.Zero if x.is_negative else None
 
 
 class Series(sympy.Sum):
-    """A sum kept as given; sympy's own searches its term for cases whenever anything around it changes."""
+    """Unevaluated sum. Why not sympy's own: it searches its term for cases whenever the expression around it changes."""
 
     def __new__(cls, term: Any, *limits: Any) -> Any:
         """Build a sum; `limits` are (index, low, high), innermost first; a sum of a sum is one sum."""

@@ -1,8 +1,7 @@
-"""Hermite's identity: closed sums of floors over all remainders, as persistent kernels have them.
+"""Close sums of floors over all remainders, as persistent kernels have them, by Hermite's identity.
 
-sum over i in range(P) of floor((x + i)/P) = x, for every integer x and P >= 1 (Graham, Knuth, Patashnik, Concrete
-Mathematics,
-2nd ed., 3.26). With -i, substitute P - 1 - i for i.
+For every integer x and P >= 1, sum over i in range(P) of floor((x + i)/P) = x. Source: Graham, Knuth, Patashnik, Concrete
+Mathematics, 2nd ed., 3.26. With -i, substitute P - 1 - i for i.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def _closed(node: Any) -> Any:
         return None
     terms: list[Any] = list(_sympy.Add.make_args(_sympy.expand_mul(body, deep=False)))
     found = [value for term in terms if term.has(index) and (value := _term(term, index, count)) is not None]
-    if not found:  # without a divisor that it is, the count may be negative, and the sum then 0
+    if not found:  # a count that is not a divisor may be negative, and the sum is then 0
         return None
     total: Any = _sympy.Add(*found)
     rest: list[Any] = []

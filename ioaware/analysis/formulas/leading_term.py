@@ -1,9 +1,8 @@
-"""Leading term of an exact count: its limit when every symbol grows at the same rate.
+"""Find the leading term of an exact count: its limit when every symbol grows at the same rate.
 
-With every symbol times L, a count is L^k h + o(L^k) for L to infinity. k is its degree, and the homogeneous h the
-leading
-term. Roundings of growing terms vanish. A minimum of terms of different growth is the slower one. A sum over a growing
-range becomes an integral, over a fixed range it stays a sum. Each step is a limit, none is a fit.
+With every symbol times L, a count is L^k h + o(L^k) for L to infinity. k is its degree, and the homogeneous h the leading term.
+Roundings of growing terms vanish. A minimum of terms of different growth is the slower one. A sum over a growing range becomes
+an integral; over a fixed range it stays a sum. Each step is a limit, not a fit.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _sympy: Any = sympy
 MAX_NODES = 3000
 MAX_ITERATIONS = 2048
 LENGTHS = (4352, 3328, 5376, 2304, 6400)
-"""Multiples at which a formula that holds for whole sectors and tiles alone has a value."""
+"""Multiples at which a formula that is valid only for whole sectors and tiles has a value."""
 LARGEST_NEST = 3
 UNDECIDED = (_sympy.Min, _sympy.Max, _sympy.Mod, _sympy.Piecewise, Holds)
 
@@ -67,7 +66,7 @@ def leading(expr: Expr) -> Leading:
     conditions: list[Any] = [node.args[0][1] for node in whole.atoms(sympy.Piecewise)]
     where = _sympy.And(*conditions) if conditions else None
     if where is not None and not _of_whole_sectors(where):
-        return Leading(None, "it is another one on either side of a condition")
+        return Leading(None, "it differs between the two sides of a condition")
     whole = whole.replace(sympy.Piecewise, _first_value)
     polynomial = _of_polynomial(whole)
     if polynomial is not None:
@@ -84,7 +83,7 @@ def leading(expr: Expr) -> Leading:
 def _confirmed(expr: Any, term: Any) -> bool:
     """Return whether the term has the formula's size at lengths of some thousands.
 
-    Why: a part may vanish wherever it is summed, and its form does not show that.
+    Why: a part may vanish wherever it is summed, which its form does not show.
     """
     if not expr.has(sympy.Sum):
         return True
@@ -186,7 +185,7 @@ def _mul(expr: Any, fixed: Mapping[Any, _Order]) -> _Order:
 def _pow(expr: Any, fixed: Mapping[Any, _Order]) -> _Order:
     base = _order(expr.args[0], fixed)
     if not expr.args[1].is_Integer:
-        raise NoLeadingTermError("a power that is no integer")
+        raise NoLeadingTermError("a power that is not an integer")
     return _Order(base.degree * int(expr.args[1]), base.part ** expr.args[1])
 
 
@@ -287,13 +286,13 @@ def _integral(body: Any, place: Any, low: Any, high: Any) -> Any:
     corner = min(corners, key=lambda node: (node.count_ops(), str(node)), default=None)  # what is inside of others first
     if corner is None:
         if not body.is_polynomial(place):
-            raise NoLeadingTermError("a sum of what is no polynomial in its index")
+            raise NoLeadingTermError("a sum of terms that are not polynomials in the index")
         return _sympy.expand(_sympy.integrate(body, (place, low, high)))
     one, other, *more = corner.args
     difference = _sympy.expand(one - other)
     slope = difference.coeff(place)
     if more or difference.has(_sympy.Min, _sympy.Max) or slope.has(place) or not slope.is_number or slope == 0:
-        raise NoLeadingTermError("a sum of minima that cross in more ways than one")
+        raise NoLeadingTermError("a sum of minima that cross in several ways")
     cut = _sympy.Min(_sympy.Max(-(difference - slope * place) / slope, low), high)
     early, late = (one, other) if (slope > 0) == isinstance(corner, sympy.Min) else (other, one)
     before = _integral(body.xreplace({corner: early}), place, low, cut)

@@ -1,4 +1,4 @@
-"""Nested case distinctions, flattened: a condition that an outer case decides is resolved."""
+"""Flatten nested case distinctions: a condition that an outer case decides is resolved."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def flatten(expr: Expr) -> Expr:
     whole: Any = expr
     nodes = sorted(whole.atoms(sympy.Piecewise), key=lambda node: -node.count_ops())
     outcomes = {node: found for node in nodes if (found := _flat(node)) != node}
-    for node, found in outcomes.items():  # outer ones first: what they held is gone then
+    for node, found in outcomes.items():  # outer ones first: they contain the others
         whole = whole.xreplace({node: found})
     return whole
 
 
 def _flat(node: Any) -> Any:
-    """Flatten the cases of one Piecewise: each knows that its condition holds and earlier ones do not."""
+    """Flatten the cases of one Piecewise. In each case, its condition is true and earlier ones are false."""
     cases: list[tuple[Any, Any]] = []
     before: dict[Any, Any] = {}
     for value, condition in node.args:

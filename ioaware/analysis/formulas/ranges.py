@@ -1,4 +1,4 @@
-"""Simplification within symbol ranges: resolve minima and maxima that ranges decide."""
+"""Simplify formulas within symbol ranges: resolve minima and maxima that ranges decide."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def restrict(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
     if not known:
         return expr
     whole: Any = expr
-    while True:  # innermost first: what is left of one may decide another
+    while True:  # innermost first: a resolved one may decide another
         wanted = sorted(whole.atoms(sympy.Min, sympy.Max, Holds), key=lambda node: node.count_ops())
         outcomes = ((node, _decided(node, known)) for node in wanted)
         node, outcome = next((pair for pair in outcomes if pair[0] != pair[1]), (None, None))

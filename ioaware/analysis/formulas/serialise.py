@@ -1,4 +1,4 @@
-"""Exact serialisation of formulas: a list of nodes, children before parents.
+"""Serialise formulas exactly: a list of nodes, children before parents.
 
 Safe for untrusted files: a node's kind is looked up in a table; nothing is parsed, evaluated or simplified.
 """
@@ -36,10 +36,10 @@ KINDS: dict[str, Any] = {
     )
 }
 ASSUMPTIONS = frozenset(_sympy.Symbol("n", integer=True, positive=True).assumptions0) | {"even", "odd", "prime", "composite"}
-"""What is said of symbols that are integers."""
+"""sympy's assumptions of integer symbols."""
 ATOMS: dict[str, Any] = {"true": sympy.true, "false": sympy.false}
 AS_GIVEN = frozenset({"Tuple", "ExprCondPair", "Sum", "Series"})
-"""What has no other form than that of its arguments."""
+"""Kinds of nodes that are rebuilt from their arguments unchanged."""
 
 
 class UnknownKindError(ValueError):
@@ -100,18 +100,18 @@ def _made(node: Sequence[Any], made: Sequence[Any]) -> Any:
     if name == SYMBOL:
         symbol, assumptions = rest
         if not assumptions.keys() <= ASSUMPTIONS or not all(isinstance(value, bool) for value in assumptions.values()):
-            raise ValueError("nothing that is said of symbols")
+            raise ValueError("not an assumption of symbols")
         return _sympy.Symbol(symbol, **assumptions)
     if name in ATOMS:
         return ATOMS[name]
     kind: Any = KINDS[name]
     args = [made[child] for child in _children(rest)]
     if name in ("Add", "Mul"):
-        return kind._from_args(args)  # sympy's own way to one that is as it should be
+        return kind._from_args(args)  # builds it without simplification
     return kind(*args) if name in AS_GIVEN else kind(*args, evaluate=False)
 
 
 def _children(places: Sequence[Any]) -> Sequence[int]:
     if any(type(place) is not int or place < 0 for place in places):
-        raise ValueError("a child is the number of a node before it")
+        raise ValueError("a child must be the number of an earlier node")
     return places

@@ -1,7 +1,7 @@
-"""Shift invariance: terms that depend on a symbol and the index as `symbol - step index` alone.
+"""Prove that a term depends on a symbol and the index only as `symbol - step index`.
 
-The sums of many lengths are then differences of one table of cumulative sums. The form is proven: the term is unchanged
-where the index grows by one and the symbol by `step`.
+The sums of many lengths are then differences of one table of cumulative sums. Proof: the term is unchanged where the index
+grows by one and the symbol by `step`.
 """
 
 from __future__ import annotations

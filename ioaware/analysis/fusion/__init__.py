@@ -1,1 +1,1 @@
-"""Consecutive reductions fused into one pass: the combiner and its proof, or why there is none."""
+"""Fuse consecutive reductions into one pass: find the combiner and its proof, or prove that there is none."""

@@ -1,4 +1,4 @@
-"""The answer to "can this program run in one pass?": yes with a combiner and its proof, no with a certificate, or neither."""
+"""Answer whether a program can run in one pass: yes with a combiner and its proof, no with a certificate, or neither."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Fusion:
-    """What `ioaware.fuse` found. `refutation` says why one pass is not enough, None where it is."""
+    """Result of `ioaware.fuse`. `refutation` proves that one pass is not enough; None where it is enough."""
 
     program: Program
     plan: Plan
@@ -69,7 +69,7 @@ class Fusion:
 
     @cached_property
     def combine(self) -> str:
-        """Return C as formulas, one per line: of the numbers of two states (m1, m2) those of both together (m)."""
+        """Return C as formulas, one per line: the numbers of the merged state (m) from those of two states (m1, m2)."""
         lines: list[str] = []
         for number, part in enumerate(self.plan.passes):
             lines += [f"pass {number + 1}:"] if not self.fusable else []
@@ -78,7 +78,7 @@ class Fusion:
 
     @cached_property
     def guards(self) -> tuple[str, ...]:
-        """Return what stands in where a parameter is undefined: no elements, or all of them -inf."""
+        """Return the substitutes for undefined parameters: no elements, or all of them -inf."""
         found = [guard_of(self.program, p) for part in self.plan.passes for p in (*part.varying, *part.fixed)]
         sentences = list(dict.fromkeys(guard.sentence() for guard in found if guard.needed))
         repairs = [part.repair_of(component) for part in self.plan.passes for component in part.components]
@@ -88,7 +88,7 @@ class Fusion:
 
     @cached_property
     def certificate(self) -> str:
-        """Return what is proven, a line for each step."""
+        """Return the proof, one line per step."""
         return "\n".join(_refutation_lines(self.refutation) if self.refutation else self._proof_lines())
 
     def _proof_lines(self) -> Iterator[str]:
@@ -161,7 +161,7 @@ class Fusion:
 def fuse(function: Callable[..., Any]) -> Fusion:
     """Return whether one pass computes a program of `ioaware.fusion`, with the combiner or the reason.
 
-    Raises `UsageError` for a function that is no such program, `InconclusiveError` where neither is proven.
+    Raises `UsageError` for a function that is not such a program, `InconclusiveError` where neither is proven.
     """
     program = with_divisors_apart(trace_program(function))
     plan = make_plan(program)
@@ -211,7 +211,7 @@ def _refutation_lines(found: Refutation) -> Iterator[str]:
     yield f"Infinite rank: {found.moving.argument}."
     yield "  So the maps at n values of the parameters are linearly independent, for every n."
     yield f"Later data move the parameters: proven for {found.sample.sentence()}, and so for these data repeated."
-    yield "  So what comes after them tells n elements apart: a state needs n numbers, less a constant, for every n."
+    yield "  So the continuation distinguishes n elements: a state needs n numbers, less a constant, for every n."
     yield found.alternant.sentence(found.reduction)
     if found.alternant.of_derivative:
         counted = f"{earlier} for earlier reductions among them"

@@ -1,7 +1,4 @@
-"""Triton IR to formulas: exact traffic of a kernel from its compiled text.
-
-Needs no GPU, no Triton and no torch.
-"""
+"""Derive formulas from Triton IR: exact traffic of a kernel from its compiled text. Needs no GPU, no Triton and no torch."""
 
 from ioaware.analysis.ir.accesses.kernel_traffic import (
     Access,

@@ -1,4 +1,4 @@
-"""Overflow: the sizes up to which integers of 32 bits that addresses depend on do not wrap around."""
+"""Find the sizes up to which 32-bit integers that addresses depend on do not wrap around."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
 
 
 def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Poly]) -> tuple[Limit, ...]:
-    """Return the conditions on parameters under which these integers fit in their bits.
+    """Return the conditions on parameters under which these integers fit in their width.
 
-    `sizes` are the grid's names for minima. An unknown integer is a value that fits: it was loaded in its bits.
+    `sizes` are the grid's names for minima. An unknown integer fits, because it was loaded in its width.
     """
     ends: dict[int, dict[Poly, str]] = {}
     for (value, bits), line in widths.items():
@@ -47,7 +47,7 @@ def _remainder_interval(value: Poly) -> tuple[Poly, Poly] | None:
 
 
 def _largest(values: list[Poly]) -> list[Poly]:
-    """Return the values without those that another one is never below."""
+    """Return the values that no other value bounds from above."""
     kept: list[Poly] = []
     for value in sorted(values, key=lambda one: (-len(one.terms), one.key)):
         if any(nonnegative(other - value) for other in kept):

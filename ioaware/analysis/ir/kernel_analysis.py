@@ -1,4 +1,4 @@
-"""`analyse`: formulas for the traffic of one launch from its IR text, arguments and grid."""
+"""Derive formulas for the traffic of one launch from its IR text, arguments and grid."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
 
-SAME_EVERYWHERE = ", taken to be the same wherever it is"
-"""What a formula in a name makes of what may change from program to program."""
+SAME_EVERYWHERE = ", assumed equal for all programs, iterations and lanes"
+"""Assumption of a formula in a named unknown that may differ between programs, iterations or lanes."""
 
 HANDLERS = {**pure_ops.HANDLERS, **inline_asm.HANDLERS, **memory_ops.HANDLERS, **control_flow.HANDLERS, **ttg_ops.HANDLERS}
 
@@ -84,7 +84,7 @@ def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     walk = Interpreter(module, launched.programs.sizes, launched.here, HANDLERS, set(taken), pointers=pointers, elements=sizes)
     walk.run_function(name, given)
     mutable = _written(walk, arguments)
-    if not walk.loaded.isdisjoint(mutable):  # what is read may have changed since it was read before
+    if not walk.loaded.isdisjoint(mutable):  # memory may have changed since an earlier read
         walk = replace(walk, names=set(taken), record=Recorder(), values={}, mutable=mutable)
         walk.run_function(name, given)
     name_unknowns(walk.record)
@@ -119,7 +119,7 @@ def _symbols(argument: Argument) -> set[object]:
 def _given(kernel: str, function: Operation, arguments: Sequence[Argument], grid: Grid) -> list[Value]:
     """Return a value for each parameter of the function.
 
-    The sizes and strides of a host-made descriptor follow it as parameters of their own.
+    The sizes and strides of a host-made descriptor follow it as separate parameters.
     """
     parameters = function_parameters(function)
     values: list[Value] = []
@@ -155,7 +155,7 @@ def _number(argument: Scalar) -> Poly:
 
 
 class _Counting:
-    """Formulas from the log of one interpreted kernel."""
+    """Compute formulas from the log of one interpreted kernel."""
 
     def __init__(self, walk: Interpreter, grid: Grid, arguments: dict[str, Argument]) -> None:
         self.walk, self.grid, self.arguments = walk, grid, arguments
@@ -218,7 +218,7 @@ class _Counting:
         )
 
     def beyond_memory(self, touch: Touch) -> tuple[Caveat, ...]:
-        """Return a remark on an access that leaves its tensor at some sizes. Its bytes are counted all the same."""
+        """Return a remark on an access that leaves its tensor at some sizes; its bytes are counted anyway."""
         argument = self.arguments.get(touch.target.argument)
         if not isinstance(argument, Pointer) or argument.size_bytes is None:
             return ()
@@ -277,7 +277,7 @@ class _Counting:
 
     @staticmethod
     def caveats(touch: Touch, dropped: Sequence[Unknown], named: Sequence[Unknown]) -> tuple[Caveat, ...]:
-        """Return a caveat for each unknown that keeps a count from being exact."""
+        """Return a caveat for each unknown that makes a count inexact."""
 
         def caveat(rest: str) -> Caveat:
             return Caveat(touch.operation, _line(touch), "counts", "count", rest)
@@ -288,7 +288,7 @@ class _Counting:
 
     @staticmethod
     def sector_caveats(touch: Touch, touched: Sequence[SectorTotal | None]) -> tuple[Caveat, ...]:
-        """Return the caveats that keep the sectors of an access from being known."""
+        """Return the reasons why the sectors of an access are unknown."""
         of, line = "sectors of ", _line(touch)
         if None in touched:
             unknown = "not known: their addresses are not affine in the lanes"
@@ -298,10 +298,10 @@ class _Counting:
 
 
 def written_in_part(touch: Touch) -> tuple[Caveat, ...]:
-    """Return a remark on a store that leaves gaps in its sectors: hardware counters see those sectors otherwise.
+    """Return a remark on a store that leaves gaps in its sectors; hardware counts such sectors differently.
 
-    The counts are of each instruction by itself. The caches merge what several stores write to one sector, and split what
-    one store writes in several requests.
+    The counts are of each instruction by itself. The caches merge what several stores write to one sector, and split what one
+    store writes in several requests.
     """
     steps = [linear(touch.target.offset, lane_symbol(at, size)) for at, size in enumerate(touch.shape) if size > 1]
     constant = [abs(int(step[0].constant)) for step in steps if step is not None and step[0].constant]

@@ -1,4 +1,4 @@
-"""Accesses beyond a tensor: the sizes for which an access without a mask stays inside its memory."""
+"""Find the sizes at which an access without a mask leaves its tensor."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
 
 
 def when_beyond(touch: Touch, size_bytes: Poly) -> str | None:
-    """Return when an access leaves `size_bytes` of memory: `unless n % 256 == 0`, `at every size`; None for never or unknown.
+    """Return when an access leaves `size_bytes` of memory; None for never or unknown.
 
-    Only an access of which every execution and lane is active is judged: its last byte is then known exactly.
+    The result is text such as `unless n % 256 == 0` or `at every size`. Only an access with all executions and lanes active is
+    judged: its last byte is then known exactly.
     """
     offset = touch.target.offset
     if not _always_runs(touch) or not _is_reached(offset):
@@ -40,7 +41,7 @@ def _always_runs(touch: Touch) -> bool:
 
 
 def _is_reached(offset: Poly) -> bool:
-    """Return whether the bounds of an offset are values that it takes: each index stands alone, and moves freely."""
+    """Return whether the bounds of an offset are attained: each index occurs alone and varies freely."""
     seen: list[Symbol] = []
     for factors in offset.terms:
         indices = [atom for atom in factors if isinstance(atom, Symbol) and atom.upper is not None]
@@ -65,7 +66,7 @@ def _all_atoms(values: Sequence[Poly]) -> list[object]:
 
 
 def _no_more_than_zero(excess: Poly, last: Poly, size: Poly) -> str:
-    """Return excess <= 0 as a sentence: b ceil(n/b) <= n says that n is a multiple of b."""
+    """Return excess <= 0 as text: b ceil(n/b) <= n means that n is a multiple of b."""
     for atom in excess.atoms:
         divisor = atom.denominator.constant if isinstance(atom, Floor) else None
         if not isinstance(atom, Floor) or divisor is None:

@@ -1,4 +1,4 @@
-"""Exact counts of elements that an algorithm moves per head, separated by element width."""
+"""Define exact counts of elements that an algorithm moves per head, separated by element width."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from sympy import Expr
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.formulas.functions import ceil_div, positive_symbols
 
-# The papers' letters. N: queries, N_k: keys and values, d: head_dim, M: on-chip memory in elements, B_r x B_c: tile,
-# e: bytes of an input element, B and H: batch and heads. All positive integers, so that ceilings simplify.
+# The papers' letters, all positive integers, so that ceilings simplify. N is the number of queries, N_k of keys and values, d
+# the head_dim. M is the on-chip memory in elements, B_r x B_c a tile, e the bytes of an input element. B and H are batch and
+# heads.
 N, N_k, d, M, B_r, B_c, e, B, H = positive_symbols("N N_k d M B_r B_c e B H")
 
 # T_r row blocks of Q and T_c column blocks of K and V (Algorithm 1, lines 3 and 4); the last of each may be ragged.
 T_r, T_c = ceil_div(N, B_r), ceil_div(N_k, B_c)
 
-# What Algorithm 1 holds on chip at line 9: K_j, V_j, Q_i, O_i, S_ij, l_i and m_i. The paper's blocks exceed M: they leave
-# no room for S_ij. Registers, where real kernels keep S and O, are not counted.
+# Elements that Algorithm 1 holds on chip at line 9: K_j, V_j, Q_i, O_i, S_ij, l_i and m_i. The paper's blocks exceed M, because
+# they leave no room for S_ij. Registers, where real kernels keep S and O, are not counted.
 LIVE_SET = 2 * d * (B_r + B_c) + B_r * B_c + 2 * B_r
 
 ZERO: Expr = sympy.S.Zero
@@ -28,7 +29,7 @@ FP32_BYTES = 4
 
 @dataclass(frozen=True)
 class Elements:
-    """A number of elements: `inputs` in the inputs' dtype (e bytes each), `fp32` in single precision."""
+    """Number of elements: `inputs` in the inputs' dtype (e bytes each), `fp32` in single precision."""
 
     inputs: Expr = ZERO
     fp32: Expr = ZERO
@@ -63,12 +64,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Counts:
-    """An algorithm's exact counts per head, step by step in launch order.
+    """Exact counts of an algorithm per head, step by step in launch order.
 
-    `extra` is the memory beyond inputs and output. `source` names paper and algorithm. `blocks` (optional) are the
-    paper's block sizes B_r, B_c as functions of M and d. `instances` is how many such problems a call has.
-    `compulsory` (optional) is the traffic that no algorithm for the problem avoids; without it the problem is the forward
-    pass of exact attention, which has lower bounds of its own.
+    `extra` is the memory beyond inputs and output. `source` names paper and algorithm. `blocks` (optional) are the paper's
+    block sizes B_r, B_c as functions of M and d. `instances` is how many such problems a call has. `compulsory` (optional) is
+    the traffic that no algorithm for the problem avoids. Without it the problem is the forward pass of exact attention, which
+    has its own lower bounds.
     """
 
     name: str

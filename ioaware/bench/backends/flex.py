@@ -1,4 +1,4 @@
-"""PyTorch's flex_attention, compiled for each shape as its documentation recommends."""
+"""Race PyTorch's flex_attention, compiled for each shape as its documentation recommends."""
 
 from __future__ import annotations
 

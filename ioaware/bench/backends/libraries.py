@@ -1,4 +1,4 @@
-"""Attention of other libraries, where installed: FlashAttention 2, 3 and 4, and FlashInfer."""
+"""Race attention of other libraries, where installed: FlashAttention 2, 3 and 4, and FlashInfer."""
 
 from __future__ import annotations
 
@@ -58,5 +58,4 @@ LIBRARIES: tuple[tuple[str, str, Callable[[Point], Candidate]], ...] = (
     ("flash-attn-4", "flash_attn.cute", flash_attn("flash_attn.cute")),
     ("flashinfer", "flashinfer", flashinfer),
 )
-"""Name, the module that tells whether it is installed (flash_attn alone may be a folder with version 4 in it), and how it
-enters."""
+"""Name, module that shows whether it is installed (flash_attn alone may be a folder with version 4 in it), and adapter."""

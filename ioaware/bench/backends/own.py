@@ -1,4 +1,4 @@
-"""ioaware's own attention in the race: its own choice of kernel, and its plain Triton path."""
+"""Race ioaware's own attention: its own choice of kernel, and its plain Triton path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's scaled_dot_product_attention, one back end at a time."""
+"""Race PyTorch's scaled_dot_product_attention, one back end at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sdpa_backend(name: str) -> Callable[[Point], Candidate]:
 
 
 def _explained(forward: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Add torch's warnings as the reason where it has no kernel, since the error itself gives none.
+    """Add torch's warnings as the reason where it has no kernel: the error itself gives none.
 
     Only the first call collects them.
     """

@@ -1,4 +1,4 @@
-"""Triton's tutorial 06 in the race: our version of its design, or its own file."""
+"""Race Triton's tutorial 06: our version of its design, or its own file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MODULE = "ioaware_bench_tutorial"
 
 def _check(point: Point) -> None:
     if point.what == "decode" or point.seq_len != point.kv_len or point.heads != point.kv_heads:
-        raise UnsupportedError("the tutorial's kernel wants as many keys as queries and a key head for each head")
+        raise UnsupportedError("the tutorial's kernel needs as many keys as queries and a key head for each head")
     if point.seq_len % ROWS:
-        raise UnsupportedError(f"the tutorial's kernel wants seq_len to be a multiple of {ROWS}")
+        raise UnsupportedError(f"the tutorial's kernel needs seq_len to be a multiple of {ROWS}")
     if point.head_dim not in (16, 32, 64, 128, 256):
-        raise UnsupportedError("the tutorial's kernel wants a head_dim that is a power of two from 16 to 256")
+        raise UnsupportedError("the tutorial's kernel needs a head_dim that is a power of two from 16 to 256")
 
 
 def rendition(point: Point) -> Candidate:
@@ -48,7 +48,7 @@ def rendition(point: Point) -> Candidate:
 
 @lru_cache
 def _function() -> Any:
-    """Return the differentiable function; made at first use, so that torch is not imported sooner."""
+    """Return the differentiable function, created at first use so that torch is not imported sooner."""
     import torch
     from torch.autograd.function import once_differentiable
 

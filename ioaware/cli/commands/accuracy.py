@@ -13,14 +13,14 @@ from ioaware.cli.output import emit, progress
 @verb
 @click.option("--predict", "missing", is_flag=True, help="Simulate the points that have no prediction, some seconds each.")
 @click.option("--predictions", type=click.Path(path_type=Path), help="Predictions to compare or write.  [default: recorded]")
-@click.option("--only", metavar="TEXT", default="", help="Points whose target has this in its name.")
+@click.option("--only", metavar="TEXT", default="", help="Points of targets with this in their name.")
 @json_option
 @output_option("Write here instead of to stdout.")
 def accuracy(missing: bool, predictions: Path | None, only: str, as_json: bool, output: Path | None) -> None:
-    """Errors of predicted bytes against counters of an H200, by kernel family and place, and every outlier with its cause.
+    """Compare predicted bytes with the counters of an H200, by kernel family and place; explain every outlier.
 
-    Compares the recorded predictions of `simulate` with the recorded measurements. --predict makes those that are missing;
-    interrupted, the same command goes on. Third-party targets need the checkouts that FOREIGN_... variables name.
+    Compares the recorded predictions of `simulate` with the recorded measurements. --predict makes the missing ones; after an
+    interruption the same command continues. Third-party targets need the checkouts that FOREIGN_... variables name.
     Example: ioaware accuracy --only flash2
     """
     from ioaware.cli.simulation_tables import accuracy_text

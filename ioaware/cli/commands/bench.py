@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rounds", type=click.IntRange(1, 1000), default=7, show_default=True, help="Times each back end runs at a point."
 )
-@click.option("--seconds", type=click.FloatRange(1), help="Begin no point later than this; the same command goes on with -o.")
+@click.option("--seconds", type=click.FloatRange(1), help="Begin no point later than this; the same command continues with -o.")
 @json_option
 @output_option(
     "Append each point's record to this file of JSON lines; points that are in it are not run again.", metavar="FILE"
@@ -135,7 +135,7 @@ def _race(
 
 
 def _go_on(output: Path | None) -> str:
-    return f"; the same command goes on in {output}" if output else "; with -o FILE the same command could go on"
+    return f"; the same command continues in {output}" if output else "; with -o FILE the same command could continue"
 
 
 def data(records: Sequence[Record]) -> dict[str, Any]:

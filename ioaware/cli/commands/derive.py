@@ -37,8 +37,8 @@ def derive(
 
     Runs the host function on tensors without memory and compiles each launch for a GPU that need not be present. Prints for
     each launch and in total the formula, its leading term, its value, the intensity, and the ratio to the compulsory bytes.
-    --counters adds the L1 requests of each launch, under Nsight Compute's names. --check counts each exact launch again, by
-    another route. A number that depends on data is a named unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
+    --counters adds the L1 requests of each launch, under Nsight Compute's names. --check counts each exact launch again by
+    plain interpretation. A number that depends on data is a named unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
     Example: ioaware derive flash2 -p seq_len=4096
     """
     from ioaware.cli.formula_tables import derived_text

@@ -26,8 +26,8 @@ def fuse(program: str, kernel: Path | None, as_json: bool, output: Path | None) 
     """Find the combiner that lets one pass over the data compute reductions that use each other's results.
 
     FUNCTION takes sequences and is written with ioaware.fusion (exp, reduce_max, reduce_sum, ...). The answer is the state, the
-    combiner, its guards and a proof, or a certificate that no finite state can do it: exit code 0 for both. 3 if neither is
-    proven. --kernel writes Triton kernels that `ioaware derive`, `trace` and `measure` take; -v prints them.
+    combiner, its guards and a proof. Or it is a certificate that no finite state can do it. Both exit with 0, and with 3 if
+    neither is proven. --kernel writes Triton kernels that `ioaware derive`, `trace` and `measure` take; -v prints them.
     Example: ioaware fuse attention.py:attention --kernel attention_kernel.py
     """
     from ioaware.analysis.fusion.answer import fuse as find
@@ -47,7 +47,7 @@ def _source(fusion: Fusion) -> Iterator[RenderableType]:
 
 
 def _text(fusion: Fusion, kernel: Path | None, *, verbose: bool) -> Iterator[RenderableType]:
-    """Yield the answer first, then what it rests on."""
+    """Yield the answer first, then its basis."""
     from rich.text import Text
 
     from ioaware.cli.render import table

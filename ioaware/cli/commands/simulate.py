@@ -1,4 +1,4 @@
-"""`ioaware simulate TARGET`: requested bytes through a model of the L2, to bytes at HBM."""
+"""`ioaware simulate TARGET`: predict HBM bytes with a model of the L2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioaware.cli.output import emit
 @verb
 @click.argument("target", metavar="TARGET")
 @param_option
-@click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU whose L2 is modelled.")
+@click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU that is modelled.")
 @gpu_option
 @config_option
 @click.option("--cold", is_flag=True, help="Empty the L2 before each launch and leave dirty lines unwritten, as measure does.")
@@ -29,12 +29,13 @@ def simulate(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Bytes between HBM and the L2 that the kernels of TARGET move, launch by launch and tensor by tensor.
+    """Predict the bytes between HBM and the L2 that the kernels of TARGET move, by launch and by tensor.
 
-    Replays the launches that derive finds: programs in launch order on as many slots as registers and shared memory admit, in
-    lock step, through the L2 of the named GPU. Says of each tensor how often it is read and why again, and between which bounds
-    the sums lie. A machine file starts from a preset and changes numbers of it. Needs no GPU.
-    Example: ioaware simulate flash2 --machine H200 -p seq_len=65536 -p heads=4 -p head_dim=128
+    Replays the launches that derive finds through a model of the named GPU's L2. Programs run in launch order and in lockstep,
+    on as many slots as registers and shared memory admit. Prints how often each tensor is read, why it is read again, and the
+    range of the sums. A machine file starts from a preset and changes some of its numbers. Needs no GPU.
+    Example: ioaware
+    simulate flash2 --machine H200 -p seq_len=65536 -p heads=4 -p head_dim=128
     """
     from ioaware.cli.simulation_tables import simulated_text
     from ioaware.compilation.triton_ir import find_gpu

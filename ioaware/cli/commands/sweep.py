@@ -32,16 +32,17 @@ if TYPE_CHECKING:
 @click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only this source of the study; repeatable.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Points at a time.  [default: one per core, at most 4]")
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds a point may take.")
-@click.option("--retry-failed", is_flag=True, help="Run points again whose record is not ok.")
+@click.option("--retry-failed", is_flag=True, help="Run points again that have a record that is not ok.")
 @json_option
 def sweep(
     study: str, path: Path, sources: tuple[str, ...], workers: int | None, timeout: float, retry_failed: bool, as_json: bool
 ) -> int:
     """Run STUDY (a name of `ioaware list`, or a TOML file) into a store.
 
-    A point that crashes, hangs or runs out of memory becomes one failed record; the others go on. After an interruption the
+    A point that crashes, hangs or runs out of memory becomes one failed record; the other points run. After an interruption the
     same command continues. Exits with 3 when a point is not ok, with 5 when this machine cannot run a source.
-    Example: ioaware sweep forward --store forward.db
+    Example: ioaware
+    sweep forward --store forward.db
     """
     from ioaware.cli.progress import progress_bar
     from ioaware.sweep.runner import run_study

@@ -37,13 +37,13 @@ _KNOWN = frozenset(metric.name for metric in METRICS)
 def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...]:
     """Return every profiled kernel in launch order, Triton's and torch's distinguished.
 
-    `logged` are the Triton launches that the worker logged. Each must match exactly one kernel of the table: otherwise the
-    table is truncated or of another run, and `DataError` is raised. Kernels of no Triton launch are torch's own. Metrics
-    beyond `METRICS` become the launch's counters.
+    `logged` are the Triton launches that the worker logged. Each must match exactly one kernel of the table. Otherwise the
+    table is truncated or of another run, and `DataError` is raised. Kernels of no Triton launch are torch's own. Metrics beyond
+    `METRICS` become the launch's counters.
     """
     owners = _owners_by_range(table.rows, logged) if table.has_ranges else _owners_by_order(table.rows, logged)
     return tuple(
-        _of_triton(row, logged[owners[number]]) if number in owners else _launch(row, row.kernel, "torch")
+        _triton_launch(row, logged[owners[number]]) if number in owners else _launch(row, row.kernel, "torch")
         for number, row in enumerate(table.rows)
     )
 
@@ -87,7 +87,7 @@ def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
     return {number: index for number, (index, _) in zip(numbers, real, strict=True)}
 
 
-def _of_triton(row: KernelRow, made: TritonLaunch) -> Launch:
+def _triton_launch(row: KernelRow, made: TritonLaunch) -> Launch:
     """Add the local memory of spilled registers, which only Triton knows."""
     launch = replace(_launch(row, made.kernel, "triton"), local_bytes=made.local_bytes)
     if not made.local_bytes:

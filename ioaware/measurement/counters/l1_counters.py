@@ -1,4 +1,4 @@
-"""Names of the optional L1 counters: sectors and bytes that warps request from their L1."""
+"""Name the optional L1 counters: sectors and bytes that warps request from their L1."""
 
 from __future__ import annotations
 

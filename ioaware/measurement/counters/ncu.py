@@ -23,7 +23,7 @@ INSTALL = (
 )
 
 PERMISSION = (
-    "Three ways, each to be decided by who runs the machine, since counters let users observe each other's work "
+    "Three ways, each for the administrator to decide, since counters let users observe each other's work "
     "(CVE-2018-6260):\n"
     "  1. an administrator opens the counters: put 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into "
     "/etc/modprobe.d/nvidia-profiling.conf and reload the driver or reboot;\n"
@@ -69,7 +69,7 @@ def find_ncu(environ: Mapping[str, str] | None = None, *, root: Path = Path("/")
     for path in tried:
         version = _version(path, timeout_s)
         if version is None:
-            problems.append(f"{path} does not say its version")
+            problems.append(f"{path} prints no version")
         elif version[:2] < MINIMUM_VERSION:
             problems.append(f"{path} is version {version[0]}.{version[1]}, older than {'.'.join(map(str, MINIMUM_VERSION))}")
         else:
@@ -89,7 +89,7 @@ def _version(path: Path, timeout_s: float) -> tuple[int, int, int] | None:
 def command(ncu: Ncu, metrics: Sequence[str], log: Path, program: Sequence[str], *, launches_only: bool = False) -> list[str]:
     """Return the argv that profiles `program` between cudaProfilerStart and -Stop, flushing caches before each kernel.
 
-    `launches_only` leaves out kernels outside the ranges around Triton's launches: torch's own.
+    `launches_only` excludes kernels outside the ranges around Triton's launches: torch's own.
     """
     bad = [name for name in metrics if not _METRIC_NAME.fullmatch(name)]
     if bad:
@@ -139,7 +139,7 @@ DIAGNOSES: Sequence[tuple[str, str, str]] = (
 
 
 def counters_refused(finished: Finished, log: str) -> MachineError | None:
-    """Return why this machine gives no counters; None where ncu reports no such problem."""
+    """Return why counters cannot be read on this machine; None where ncu reports no such problem."""
     output = f"{log}\n{finished.stdout}\n{finished.stderr}"
     for pattern, what, remedy in DIAGNOSES:
         if re.search(pattern, output, re.IGNORECASE):

@@ -1,4 +1,4 @@
-"""Figure: traffic and time against block size and M (FlashAttention paper, Figure 2, middle)."""
+"""Draw traffic and time against block size and M (FlashAttention paper, Figure 2, middle)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def blocks(points: Points) -> Figure | None:
 
 
 def _groups(points: Points) -> dict[tuple[int, int], list[Point]]:
-    """Map (head_dim, N) to full-attention flash points, for each head_dim the N with most measured outer blocks."""
+    """Map (head_dim, N) to full-attention flash points; for each head_dim the N with most measured outer blocks."""
     dtype = points.slices[0].dtype if points.slices else ""
     groups: dict[tuple[int, int], list[Point]] = defaultdict(list)
     for point in points.of("predict", "trace", "measure", standing=("shown", "unstable")):
@@ -127,7 +127,7 @@ def _line(points: Points, own: list[Point], name: str) -> list[Series]:
 
 
 def _own_bound(point: Point) -> float | None:
-    """Return the lower bound for the M on the axis, which only predictions made from an M have."""
+    """Return the lower bound for the M on the axis; only predictions made from an M have it."""
     return None if point.sram_elements is None else point.per_head(point.result.lower_bound_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Figure: fitted exponents of the claims, with confidence intervals and theory's powers."""
+"""Draw fitted exponents of the claims, with confidence intervals and the theorems' powers."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def exponents(claims: Sequence[Claim]) -> Figure | None:
     return Figure(
         "exponents",
         "Fitted exponents less the theorems'",
-        "Each dot is the power fitted to the points of a claim less the power that the theorem gives, its bar the 95 % "
-        "confidence interval: theory is the line at 0, and the fit is to the leading term where one is told apart. Hollow: "
-        "powers of whole counts, which lower-order terms bend over a finite range; they are shown and not judged.",
+        "Each dot is the power fitted to a claim's points less the power of the theorem; its bar is the 95 % confidence "
+        "interval. Theory is the line at 0. The fit is to the leading term where one is known. Hollow dots are powers of "
+        "whole counts. Lower-order terms bend those over a finite range, so they are shown and not judged.",
         tuple(cells),
         columns=1,
     )

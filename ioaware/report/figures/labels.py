@@ -1,4 +1,4 @@
-"""Series of points and their labels, shared by every figure over points."""
+"""Make series of points and their labels, shared by every figure over points."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def curve(points: Points, config: Config, value: Value, *, mark: Mark = "predict
 def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: str = "", timed: bool = False) -> list[Series]:
     """Return traced and measured points of one algorithm, one series per source, unstable ones apart.
 
-    `timed` says that times are drawn, so that throttled points are apart as well.
+    `timed`: times are drawn, so throttled points are apart as well.
     """
     groups: dict[Mark, list[Point]] = {"trace": [], "measure": [], "unstable": []}
     for point in seen:

@@ -1,4 +1,4 @@
-"""Figure: extra memory against N, beyond inputs and output."""
+"""Draw extra memory, beyond inputs and output, against N."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figure: roofline of measured points under the limits of HBM and tensor cores."""
+"""Draw the roofline of measured points under the limits of HBM and tensor cores."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
     return Figure(
         "roofline",
         "Roofline: FLOP/s against FLOP per HBM byte, measured",
-        "A point on the slope is bound by HBM bytes: nothing but moving fewer of them makes it faster. A point right of the "
-        "ridge has bytes to spare, and what keeps it below the flat roof is the issue of matmuls and exponentials, not HBM. "
-        "FlashAttention-1's falls where there are fewer heads than SMs: Algorithm 1 runs a head on one. "
+        "A point on the slope is bound by HBM bytes: only fewer bytes make it faster. A point right of the "
+        "ridge is limited by the issue of matmuls and exponentials, not by HBM. "
+        "FlashAttention-1 is slower where there are fewer heads than SMs: Algorithm 1 runs a head on one SM. "
         f"Each line starts at the smallest N and ends, with the name, at the largest. {limit}",
         tuple(cells),
     )
@@ -83,7 +83,7 @@ def _path(points: Points, seen: list[Point]) -> list[Series]:
 
 
 def _long(series: Series) -> bool:
-    """Whether its ends are far enough apart for two labels."""
+    """Return whether its ends are far enough apart for two labels."""
     return max(series.x) > 3 * min(series.x)
 
 

@@ -1,4 +1,4 @@
-"""Figure: speed of attention by back end over the sequence length, from the records of `ioaware bench`."""
+"""Draw the speed of attention by back end over the sequence length, from the records of `ioaware bench`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
 LENGTH = Axis("sequence length N (rows)", "size")
 CACHE = Axis("length of the cache N_k (rows)", "size")
 NAMES = {OWN: "ioaware", PLAIN: "ioaware, plain Triton", "tutorial": "Triton's tutorial", "tutorial-file": "its own file"}
-"""Names in figures, of back ends whose own name is unclear."""
+"""Names in figures of back ends with an unclear name of their own."""
 
 
 def speeds(records: Sequence[Record]) -> list[Figure]:

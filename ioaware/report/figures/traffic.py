@@ -1,4 +1,4 @@
-"""Figure: traffic against N, predicted, requested and measured; requested and HBM apart."""
+"""Draw traffic against N: predicted, requested and measured; requested and HBM apart."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Figure: points under the ceilings of HBM, tensor cores and exponentials, in one unit.
+"""Draw points under the ceilings of HBM, tensor cores and exponentials, in FLOP per clock and SM.
 
-Unit: FLOP per clock and SM, at each point's clock, because execution units have rates per clock. Of compute capability 9.0:
+The unit is taken at each point's clock, because execution units have rates per clock. Of compute capability 9.0:
 - tensor cores, fp16 or bf16 into fp32: 4096 FLOP a clock and SM (989.4 TFLOP/s = 132 SMs x 4096 x 1.83 GHz; H100 whitepaper);
 - exponentials: 16 EX2 a clock and SM (CUDA C++ Programming Guide, throughput of native arithmetic instructions).
-Attention takes one exponential a score. Its forward matmuls take 4 d FLOP a score, so the exponentials allow 16 x 4 d FLOP
-a clock: as much as the tensor cores at d = 64, twice and four times as much at 128 and 256.
+
+Attention takes one exponential a score. Its forward matmuls take 4 d FLOP a score, so the exponentials allow 16 x 4 d FLOP a
+clock. That is as much as the tensor cores at d = 64, twice and four times as much at 128 and 256.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from ioaware.report.figures.roofline import HBM_INTENSITY
 from ioaware.report.kernel_points import Pair
 
 TENSOR_FLOPS, EXPONENTIALS = 4096, 16
-"""Per clock and SM of compute capability 9.0."""
+"""Rates per clock and SM of compute capability 9.0."""
 MACHINE = PRESETS["H200"]
 FLOPS_PER_SCORE: Mapping[str, int] = {"hopper": 4}
 """FLOPs of a score over head_dim, of the targets for which this ratio is known."""
 RATE = Axis("rate (FLOP per clock and SM)", "rate", limits=(120, 24_000))
 INTENSITY = Axis(HBM_INTENSITY.label, HBM_INTENSITY.quantity, limits=(25, 25_000))
-"""The same in every cell, so that cells compare."""
+"""Intensity range, the same in every cell, so that cells compare."""
 
 
 def units(pairs: Sequence[Pair]) -> Figure | None:
@@ -43,11 +44,11 @@ def units(pairs: Sequence[Pair]) -> Figure | None:
     return Figure(
         "units",
         "What binds the Hopper kernel: FLOP per clock and SM against FLOP per HBM byte, measured",
-        "A kernel that did its matmuls and its exponentials in turn would end at the dashed line: points above it do one "
-        "under the other. The distance of the long sequences from the sloped roof is how far HBM is from mattering: the "
-        "bytes are what a byte-bound kernel would need to run on and this one has to spare. At d = 64 a score costs as long in "
-        "the exponential units as in the tensor cores, so both must be busy at once all the time; from d = 128 on the tensor "
-        "cores alone bind, and what is missing to them is short sequences' few tiles and the causal mask's uneven ones. "
+        "A kernel without overlap of its matmuls and its exponentials would end at the dashed line; points above it "
+        "overlap them. Long sequences lie far right of the sloped roof, so HBM bandwidth does not limit them. "
+        "At d = 64 a score takes as long in "
+        "the exponential units as in the tensor cores, so both must always be busy at once. From d = 128 on only the tensor "
+        "cores bind. They idle where short sequences have few tiles and where the causal mask makes tiles uneven. "
         f"Each line begins at the smallest N. Ceilings of an SM: tensor cores {TENSOR_FLOPS:,} FLOP a clock (H100 whitepaper), "
         f"{EXPONENTIALS} exponentials a clock (CUDA C++ Programming Guide), 4 d FLOP for each; HBM at the median clock. "
         "FLOPs are those that the kernel issues, derived from its IR: masked and padded scores count.",

@@ -16,7 +16,7 @@ pytestmark = [
 NOT_AFFINE = {"band", "chosen_pointer", "either", "either_or", "every_third", "host_descriptors", "joined", "matmul"}
 """Kernels without a sector rule: addresses or masks that mix dimensions, wrap around or come from memory."""
 AT_MOST = {
-    "gather": "memory decides where rows start",
+    "gather": "the starts of rows are loaded from memory",
     "halves": "rows may share sectors",
     "toward_zero": "lanes of two branches may share sectors",
 }

@@ -1,1 +1,1 @@
-"""Triton source of a plan."""
+"""Generate the Triton source of a plan."""

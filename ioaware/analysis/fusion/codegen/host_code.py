@@ -1,4 +1,4 @@
-"""Host side of a generated Triton file: functions that allocate and launch, and targets to derive, trace and measure."""
+"""Write the host side of a generated Triton file: functions that allocate and launch, and targets for the verbs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def split_host(name: str, inputs: Sequence[str], plan: Plan) -> str:
 
 
 def targets(inputs: Sequence[str], *, split: bool) -> str:
-    """Return what `ioaware derive`, `trace` and `measure` can be pointed at."""
+    """Return functions that are targets of `ioaware derive`, `trace` and `measure`."""
     lines = [
         f"BLOCK = {BLOCK}",
         "",

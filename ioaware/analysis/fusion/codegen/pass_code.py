@@ -1,7 +1,7 @@
-"""Triton functions of one pass: the state of a block by itself, and the combiner.
+"""Write the Triton functions of one pass: the state of a block by itself, and the combiner.
 
-Names that come from the program get a prefix that says which state they are of (`block_m`, `left_m`, `both_m`), so that
-none can meet a name of the file.
+Names that come from the program get a prefix for the state they belong to (`block_m`, `left_m`, `both_m`). So none can collide
+with a name of the file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def named(prefix: str, symbol: Any) -> str:
 
 @dataclass(frozen=True)
 class PassCode:
-    """The functions of one pass: the state of a block by itself, and the combiner."""
+    """Functions of one pass: the state of a block by itself, and the combiner."""
 
     plan: Plan
     part: FusedPass
@@ -75,7 +75,7 @@ class PassCode:
         return names | {symbol: named("fixed", symbol) for symbol in self.fixed}
 
     def value_lines(self, prefix: str) -> Iterator[str]:
-        """Yield the parameters of a state that are made of its components."""
+        """Yield the parameters of a state that are computed from its components."""
         for step in steps(self.part):
             if step.parameter:
                 yield from self.parameter(prefix, step.parameter, self._over_references(step.value, prefix))
@@ -153,7 +153,7 @@ class PassCode:
 
 
 def guarded_lines(guard: Guard, name: str, value: str) -> Iterator[str]:
-    """Yield the lines that give a parameter its value, or what stands in for it where it is undefined."""
+    """Yield the lines that give a parameter its value, or a substitute where it is undefined."""
     if not value.isidentifier():
         yield f"{name} = {value}"
         value = name

@@ -1,4 +1,4 @@
-"""Python source of expressions, for Triton: a kind of number whose values are pieces of code."""
+"""Write expressions as Python source for Triton: a kind of number with pieces of code as values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SUM, PRODUCT, POWER, ATOM = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """An expression's source; `binds` is how tightly its outermost operator does."""
+    """Source of an expression; `binds` is the precedence of its outermost operator."""
 
     text: str
     binds: int = ATOM

@@ -1,1 +1,1 @@
-"""Expressions of a program: identities, numbers, proven intervals, text."""
+"""Handle the expressions of a program: identities, numbers, proven intervals, text."""

@@ -1,8 +1,8 @@
 """Decide identities between expressions built by rational operations from symbols, exponentials, logarithms and roots.
 
-An exponential of a sum is a product of powers of exp(term), each taken as an unknown of its own; an identity is then one
-between rational functions, which cancelling decides. "Zero" is always proven; two logarithms or roots that depend on each
-other can only make a zero go unnoticed.
+An exponential of a sum is a product of powers of exp(term), and each exp(term) is treated as an unknown. An identity is then
+one between rational functions, which cancelling decides. "Zero" is always proven. Logarithms or roots that depend on each other
+can only hide a zero.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ SOFTPLUS = _sympy.log(1 + _sympy.exp(_sympy.Wild("u")))
 
 
 class Numbers(Protocol):
-    """A kind of number: how constants become one, and the functions that operators do not give."""
+    """Kind of number: conversion of constants, and the functions without an operator."""
 
     def constant(self, value: Any) -> Any:
         """Return a sympy rational (or an infinity) as such a number."""
@@ -38,7 +38,7 @@ class Numbers(Protocol):
 
 
 class NotExactError(Exception):
-    """A function whose value at a rational number is no rational number."""
+    """A function with an irrational value at a rational number."""
 
 
 def evaluate(expr: Any, values: Mapping[Any, Any], numbers: Numbers) -> Any:
@@ -116,7 +116,7 @@ class ExactNumbers:
 
 
 class FloatNumbers:
-    """float64 numbers and numpy arrays; what is undefined is inf or NaN, without a warning."""
+    """float64 numbers and numpy arrays; undefined values are inf or NaN, without a warning."""
 
     def constant(self, value: Any) -> Any:
         """Return the nearest float."""

@@ -1,4 +1,4 @@
-"""The elementwise functions of a program as sympy expressions, and those that sympy lacks."""
+"""Represent the elementwise functions of a program as sympy expressions, with those that sympy lacks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def as_number(value: Any) -> Any:
     """
     if isinstance(value, float):
         if not isfinite(value):
-            raise UsageError(f"the constant {value} is no number to compute with", "Write the program with finite constants.")
+            raise UsageError(f"the constant {value} is not a finite number", "Write the program with finite constants.")
         short = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
         exact = short if float(short) == value else Fraction(value)
         return _sympy.Rational(exact.numerator, exact.denominator)

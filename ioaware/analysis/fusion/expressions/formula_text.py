@@ -1,4 +1,4 @@
-"""Expressions as people read them: e^x as exp(x), the larger of two as max(a, b), in Python's notation."""
+"""Print expressions in Python's notation: e^x as exp(x), the larger of two as max(a, b)."""
 
 from __future__ import annotations
 

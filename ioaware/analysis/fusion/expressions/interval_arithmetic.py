@@ -1,4 +1,4 @@
-"""Numbers as intervals that are proven to contain them, and the rank of a matrix of such numbers, proven from below."""
+"""Compute with intervals that are proven to contain a number, and bound the rank of a matrix of them from below."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _context.dps = DIGITS
 
 
 class UndecidedError(Exception):
-    """Why an interval does not decide, or a proof does not apply, as a clause."""
+    """An interval does not decide, or a proof does not apply; the message is the reason as a clause."""
 
 
 def interval(low: Fraction, high: Fraction | None = None) -> Any:
@@ -122,7 +122,7 @@ def independent_columns(matrix: Sequence[Sequence[Any]]) -> list[int]:
 
 
 def _largest(rows: list[list[Any]], start: int) -> tuple[int, int] | None:
-    """Return the place of the entry, from `start` on, that is farthest from 0 and excludes it."""
+    """Return the position, from `start` on, of the entry that excludes 0 by the most."""
     places = [
         (abs(_mpmath.mpf(rows[i][j].mid)), i, j)
         for i in range(start, len(rows))

@@ -1,1 +1,1 @@
-"""Reductions lifted to states that one pass can carry and merge."""
+"""Lift reductions to states that one pass can carry and merge."""

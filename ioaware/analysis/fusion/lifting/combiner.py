@@ -1,4 +1,4 @@
-"""The steps of a pass in order: components of the state, and the parameters that become known between them."""
+"""Order the steps of a pass: components of the state, and the parameters that become known between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTREME = {"max": _sympy.Max, "min": _sympy.Min}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A component to be computed, or a parameter with its `value` from components and earlier parameters."""
+    """Component to be computed, or parameter with its `value` from components and earlier parameters."""
 
     component: Component | None = None
     parameter: Parameter | None = None
@@ -27,7 +27,7 @@ class Step:
 
 
 def steps(part: FusedPass) -> Iterator[Step]:
-    """Yield the components of a pass, each parameter as soon as the components that it needs are there."""
+    """Yield the components of a pass, and each parameter as soon as the components it needs are known."""
     values = {lifted.reduction.symbol: part.value_of(lifted) for lifted in part.lifted}
     definitions = {parameter.symbol: parameter.value.xreplace(values) for parameter in part.varying}
     ready: set[Any] = {parameter.symbol for parameter in part.fixed}

@@ -21,7 +21,7 @@ State = dict[Any, Any]
 
 
 class Fold:
-    """The states of one pass, in one kind of number. `fixed` are the parameters that earlier passes gave."""
+    """States of one pass, in one kind of number. `fixed` are the parameters that earlier passes gave."""
 
     def __init__(self, plan: Plan, part: FusedPass, numbers: Numbers, fixed: Mapping[Any, Any] | None = None) -> None:
         self.part = part
@@ -86,7 +86,7 @@ class Fold:
         return found
 
     def guarded(self, parameter: Parameter, values: Mapping[Any, Any]) -> Any:
-        """Return a parameter, or what stands in for it where it is undefined."""
+        """Return a parameter, or its substitute where it is undefined."""
         guard, value = self.guards[parameter.symbol], evaluate(parameter.value, values, self.numbers)
         undefined = value != value or value in (float("inf"), float("-inf"))
         if undefined and guard.if_undefined is not None:

@@ -1,8 +1,9 @@
-"""The identities that make a one-pass fold equal to the program, each decided symbolically for all references.
+"""State the identities that make a one-pass fold equal to the program, each decided symbolically for all references.
 
-For a state A(X; a) summed over elements X at the reference a, and C(A, B) = T(a1, b) A + T(a2, b) B:
-T(a, a) = I, T(b, c) T(a, b) = T(a, c), and the maps at b are those at a, repaired. The last makes C exact for arbitrary
-references, the first two give it its neutral element and make it associative. Maxima have the same with x -> beta x + alpha.
+A(X; a) is a state summed over elements X at the reference a. The combiner is C(A, B) = T(a1, b) A + T(a2, b) B. The identities
+are T(a, a) = I, T(b, c) T(a, b) = T(a, c), and that the maps at b are the repaired maps at a. The last makes C exact for
+arbitrary references. The first two give it its neutral element and make it associative. Maxima have the same with x -> beta x +
+alpha.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _sympy: Any = sympy
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`what` it says, and whether it is proven."""
+    """Statement `what`, and whether it is proven."""
 
     what: str
     proven: bool
 
 
 def identities(lifted: Lifted, inputs: Iterable[Any]) -> Iterator[Identity]:
-    """Yield what one lifted reduction rests on; nothing where its map uses no result that changes."""
+    """Yield the identities of one lifted reduction; none where its map uses no result that changes."""
     if not lifted.parameters:
         return
     forms = {component.symbol: form for component, form in zip(lifted.components, lifted.repair, strict=True)}
@@ -69,7 +70,7 @@ def _composes(name: Any, forms: Mapping[Any, Linear], symbols: Sequence[Any]) ->
 
 
 def _merges(component: Component, lifted: Lifted, form: Linear, inputs: Iterable[Any]) -> bool:
-    """Return whether an element on each side, each at a reference of its own, is repaired to the maps at a third."""
+    """Return whether elements of both sides, each at its own reference, are repaired to the maps at a third."""
     difference = _sympy.Integer(0)
     for side in ("1", "2"):
         element = {symbol: _like(symbol, side) for symbol in inputs}

@@ -1,8 +1,8 @@
-"""Lift a reduction whose map depends on results that are not final yet to a state that can be repaired when they change.
+"""Lift a reduction with a map of unfinished results to a state that can be repaired when they change.
 
-A state belongs to a reference a, the value its parameters had where it was summed. When they become b, a sum of rank r
-is repaired by a matrix, A(b) = T(a, b) A(a) with T(a, b) = H(b) H(a)^-1, where the rows of H are the map's coefficients
-and their derivatives in the basis of `separation`. A maximum is repaired by an increasing affine function.
+A state belongs to a reference a, the value of its parameters when it was summed. When they become b, a sum of rank r is
+repaired by a matrix: A(b) = T(a, b) A(a) with T(a, b) = H(b) H(a)^-1. The rows of H are the map's coefficients and their
+derivatives in the basis of `separation`. A maximum is repaired by an increasing affine function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ioaware.analysis.fusion.programs.program import Parameter, Reduction
 
 _sympy: Any = sympy
 MAX_DERIVED_RANK = 5
-"""Above it the state is the sums of the g_k themselves, which need no repair."""
+"""Above this rank the state is the sums of the g_k themselves, which need no repair."""
 MAX_CANDIDATES = 10
 
 Linear = Mapping[Any, Any]
@@ -39,7 +39,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Lifted:
-    """A reduction as components, how each is repaired, and the reduction's value from them at the reference.
+    """Reduction as components, the repair of each, and the reduction's value from them at the reference.
 
     `repair` has for each component the coefficient of each component, and of 1; `value` those of the reduction's value.
     Coefficients use the parameters at the new reference by their symbols, at the old one by `old_symbol` of these.
@@ -136,7 +136,7 @@ class _Row:
 
 
 def _reference_basis(body: Any, coefficients: list[Any], symbols: list[Any], inputs: frozenset[Any]) -> list[_Row] | None:
-    """Return the map and derivatives of it whose matrix is invertible at every reference, or None."""
+    """Return the map and derivatives of it with a matrix that is invertible at every reference, or None."""
     rank = len(coefficients)
     if rank > MAX_DERIVED_RANK:
         return None
@@ -174,7 +174,7 @@ def _rational_factor(expr: Any, inputs: frozenset[Any]) -> tuple[Any, Any]:
 
 
 def _lift_extreme(reduction: Reduction, inputs: frozenset[Any], varying: tuple[Parameter, ...]) -> Lifted | None:
-    """Lift max or min: of the larger of several maps part by part, of c0(p) + c1(p) g(x) by its affine repair."""
+    """Lift max or min: the larger of several maps part by part, c0(p) + c1(p) g(x) by its affine repair."""
     parts = list(_parts_of_extreme(reduction))
     components: list[Component] = []
     repair: list[Linear] = []
@@ -200,7 +200,7 @@ def _lift_extreme(reduction: Reduction, inputs: frozenset[Any], varying: tuple[P
 
 
 def _parts_of_extreme(reduction: Reduction) -> Iterator[Any]:
-    """Yield maps whose largest is the body (for max; smallest for min): |u| is the larger of u and -u."""
+    """Yield maps with the body as their largest (for max; smallest for min): |u| is the larger of u and -u."""
     body, wanted = reduction.body, _sympy.Max if reduction.op == "max" else _sympy.Min
     if body.func is wanted:
         yield from body.args
@@ -234,7 +234,7 @@ def _affine_parts(body: Any, name: Any, op: str, inputs: frozenset[Any], varying
         factor = tidy(slope / slope.xreplace(old))
         offset = tidy(constant - factor * constant.xreplace(old))
         return _Part([Component(name, op, body)], [{name: factor, ONE: offset}], name, terms)
-    if slope.is_positive:  # but 0 for some data: the reference may not scale the state
+    if slope.is_positive:  # it is 0 for some data, so the reference may not scale the state
         return _Part([Component(name, op, g)], [{name: ONE}], constant + slope * name, terms)
     other = "min" if op == "max" else "max"
     best, worst = (_sympy.Symbol(f"{name.name}_{end}", real=True) for end in (op, other))
@@ -244,7 +244,10 @@ def _affine_parts(body: Any, name: Any, op: str, inputs: frozenset[Any], varying
 
 
 def _monotone(body: Any, reduction: Reduction, inputs: frozenset[Any], varying: Sequence[Parameter]) -> _Part | None:
-    """Return the part of a body F(u), F increasing and u affine as above: the extreme of F(u) is F of the extreme of u."""
+    """Return the part of a body F(u) with F increasing and u affine as above.
+
+    The extreme of F(u) is F of the extreme of u.
+    """
     inner = _sympy.Dummy("u", real=True)
     for node in _sympy.preorder_traversal(body):
         if node == body or not node.free_symbols & inputs:

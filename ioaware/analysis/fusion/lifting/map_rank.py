@@ -1,4 +1,4 @@
-"""The rank of a map, and how many numbers every state that computes its sum must have, proven at sample points."""
+"""Bound the rank of a map, and the numbers that every state for its sum must have, at sample points."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _sympy: Any = sympy
 class Rank:
     """`at_most` terms by the separation found; `at_least` proven by a nonsingular alternant [f(x_i; p_j)].
 
-    `of_derivative` is the proven rank of [d f(x_i; p_j)]: every continuous state has at least as many numbers for this sum
-    and the parameters together, where later elements can bring the parameters to the p_j.
+    `of_derivative` is the proven rank of [d f(x_i; p_j)]. If later elements can bring the parameters to the p_j, every
+    continuous state has at least as many numbers for this sum and the parameters together.
     """
 
     at_most: int
@@ -32,7 +32,7 @@ class Rank:
 
 
 def rank_of(lifted: Lifted, inputs: tuple[Any, ...]) -> Rank:
-    """Return what is proven of the rank of a lifted sum's map."""
+    """Return the proven bounds of the rank of a lifted sum's map."""
     body = with_absolute_values(lifted.reduction.body)
     size = lifted.rank
     slopes = [] if body.has(Rint) else [_sympy.diff(body, x) for x in inputs if x in body.free_symbols]

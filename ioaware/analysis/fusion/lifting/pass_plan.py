@@ -19,7 +19,7 @@ _sympy: Any = sympy
 
 @dataclass(frozen=True)
 class FusedPass:
-    """Reductions that one pass computes. `components` is the state, in order; `known` gives those left out from the others.
+    """Reductions that one pass computes. `components` is the state, in order; `known` gives the omitted ones from the others.
 
     `varying` parameters change while the pass runs; those of `fixed` come from earlier passes.
     """
@@ -56,7 +56,7 @@ class FusedPass:
 
 @dataclass(frozen=True)
 class Plan:
-    """Passes over the data, in order. `program` is what they compute."""
+    """Passes over the data, in order, that compute `program`."""
 
     program: Program
     passes: tuple[FusedPass, ...]
@@ -97,7 +97,7 @@ def plan_as_written(program: Program) -> Plan:
 
 
 def as_expression(linear: Linear) -> Any:
-    """Return the sum that a linear form is."""
+    """Return a linear form as a sum."""
     return _sympy.Add(*(coefficient * symbol for symbol, coefficient in linear.items()))
 
 
@@ -135,11 +135,11 @@ def _known_form(
     varying: Mapping[Any, Parameter],
     values: Mapping[Any, Any],
 ) -> Linear | None:
-    """Return the component as a combination of those that are kept already, whatever the reference; None if it is none.
+    """Return the component as a combination of kept ones at any reference; None where there is none.
 
-    An extreme is known only if it is kept already.
-    With the definitions of the parameters it may be 0, as the sum of x - mean is. That holds at the reference of the state
-    itself; it is used where the parameters are quotients that only a state of no elements leaves undefined.
+    An extreme is known only if it is kept already. With the definitions of the parameters it may be 0, as the sum of x - mean
+    is. That holds at the reference of the state itself. It is used where the parameters are quotients that only a state of no
+    elements leaves undefined.
     """
     same = [other.symbol for other in kept if (other.op, other.body) == (component.op, component.body)]
     if same or component.op != "sum":
@@ -161,13 +161,13 @@ def _known_form(
 
 
 def _is_defined(coefficient: Any, body: Any) -> bool:
-    """Return whether a coefficient divides by nothing that may be 0, but by parameters that the body divides by itself."""
+    """Return whether a coefficient divides only by parameters that the body divides by itself, or by nonzero values."""
     divisors = (factor.as_base_exp()[0] for factor in _sympy.Mul.make_args(_sympy.fraction(coefficient)[1]))
     return all(is_nonzero(part) or (part.is_Symbol and is_singular_at_zero(body, part)) for part in divisors)
 
 
 def _undefined_without_elements_only(form: Linear, varying: Mapping[Any, Parameter], kept: Sequence[Component]) -> bool:
-    """Return whether the parameters in the coefficients are quotients whose denominators are sums of positive maps."""
+    """Return whether the parameters in the coefficients are quotients by sums of positive maps."""
     positive = {component.symbol for component in kept if component.op == "sum" and component.body.is_positive}
     used = free_symbols(form.values()) & varying.keys()
     for symbol in used:

@@ -1,7 +1,7 @@
-"""References for states whose parameters are undefined: of no elements, or of elements that are all -inf.
+"""Guard the references of states with undefined parameters: of no elements, or of elements that are all -inf.
 
-Repair is an identity for arbitrary references, so any number may stand in for an undefined one, as long as the same rule
-gives it everywhere. A sum that is 0 stays 0 whatever its factor: with an undefined reference there is nothing to repair.
+Repair is an identity for arbitrary references. So any number may replace an undefined one, as long as the same rule gives it
+everywhere. A sum that is 0 stays 0 whatever its factor: with an undefined reference there is nothing to repair.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNDEFINED = (_sympy.zoo, _sympy.nan, _sympy.oo, -_sympy.oo)
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What stands in for a parameter: `if_undefined` for infinities and NaN (None: never so), 1 for 0 with `not_zero`."""
+    """Substitute for a parameter: `if_undefined` for infinities and NaN (None: never so), 1 for 0 with `not_zero`."""
 
     parameter: Parameter
     if_undefined: int | None
@@ -56,7 +56,10 @@ def is_singular_at_zero(body: Any, symbol: Any) -> bool:
 
 
 def with_divisors_apart(program: Program) -> Program:
-    """Return the program with two symbols for a parameter that some maps divide by and others do not: guards differ."""
+    """Return the program with two symbols for a parameter that only some maps divide by.
+
+    Why: their guards differ.
+    """
     parameters, reductions = list(program.parameters), list(program.reductions)
     taken = {symbol.name for symbol in (*program.inputs, *program.reduction_of, *program.parameter_of)}
     for parameter in program.parameters:

@@ -18,7 +18,7 @@ LARGEST_POWER = 24
 MAX_TERMS = 64
 
 Terms = dict[Any, Any]
-"""h_k(p) of each g_k(x)."""
+"""Maps each g_k(x) to its h_k(p)."""
 
 
 def separate(expr: Any, inputs: frozenset[Any]) -> Terms | None:

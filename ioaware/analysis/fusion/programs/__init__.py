@@ -1,1 +1,1 @@
-"""A Python function as reductions and maps."""
+"""Represent a Python function as reductions and maps."""

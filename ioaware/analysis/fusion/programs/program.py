@@ -1,4 +1,4 @@
-"""A program as the analysis sees it: reductions in order, each of a map of the inputs and of earlier results."""
+"""Represent a program for the analysis: reductions in order, each of a map of the inputs and of earlier results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sympy
 
 _sympy: Any = sympy
 NEUTRAL: Mapping[str, Any] = {"sum": _sympy.Integer(0), "max": -_sympy.oo, "min": _sympy.oo}
-"""The value of a reduction over no elements."""
+"""Value of a reduction over no elements."""
 
 
 def free_symbols(exprs: Iterable[Any]) -> set[Any]:
@@ -37,7 +37,7 @@ class Reduction:
 
     @property
     def name(self) -> str:
-        """Return the name it has in the program, or one made for it."""
+        """Return its name in the program, or a generated one."""
         return self.symbol.name
 
 
@@ -66,7 +66,7 @@ class Program:
         return tuple(parameter for parameter in self.parameters if parameter.symbol in body.free_symbols)
 
     def uses(self, reduction: Reduction) -> frozenset[Any]:
-        """Return the symbols of the reductions whose results its map uses directly."""
+        """Return the symbols of the reductions that its map uses directly."""
         used = free_symbols(parameter.value for parameter in self.parameters_in(reduction.body))
         return frozenset(used & self.reduction_of.keys())
 

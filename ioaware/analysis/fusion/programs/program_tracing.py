@@ -49,10 +49,10 @@ def _inputs(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{function!r} is no function whose parameters can be read", REMEDY) from error
+        raise UsageError(f"the parameters of {function!r} cannot be read", REMEDY) from error
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if any(parameter.kind in variable for parameter in parameters):
-        raise UsageError("the function takes *args or **kwargs", "Give each sequence a parameter of its own.")
+        raise UsageError("the function takes *args or **kwargs", "Give each sequence its own parameter.")
     names = [parameter.name for parameter in parameters if parameter.default is inspect.Parameter.empty]
     if not names:
         raise UsageError("the function takes no sequence", "Its parameters without a default are the sequences.")
@@ -98,7 +98,7 @@ def _output(value: Any) -> Traced:
     if not isinstance(value, Traced):
         raise UsageError(f"the program returns a {type(value).__name__}", "Return a reduction, or a tuple of them.")
     if value.is_sequence:
-        what = "the program returns a sequence, whose first element needs the last input: one pass cannot write it"
+        what = "the program returns a sequence; its first element needs the last input, so one pass cannot write it"
         raise UsageError(what, "Return what the reductions give; the map after them reads the data once more.")
     if not value.expr.free_symbols:
         raise UsageError("the program returns a constant", "Return a reduction, or a tuple of them.")
@@ -107,7 +107,7 @@ def _output(value: Any) -> Traced:
 
 @dataclass(slots=True)
 class _Names:
-    """Names in use; a new one is the wanted name, or that with a letter."""
+    """Names in use; a new one is the requested name, with a letter appended if it is taken."""
 
     used: set[str]
 
@@ -119,7 +119,7 @@ class _Names:
 
 
 def _names(recorder: Recorder, inputs: Mapping[str, Any], variables: Mapping[str, Any], outputs: list[Any]) -> dict[Any, Any]:
-    """Return the symbol that replaces each made-up one: named as the variable that held it, or by what it is."""
+    """Return the symbol that replaces each generated one: named after the variable that held it, or by its kind."""
     taken = _Names(set(inputs))
     of_expr: dict[Any, str] = {}
     for name, value in variables.items():

@@ -1,7 +1,7 @@
-"""Stand-ins for sequences and scalars that write down what is computed with them.
+"""Record the computations of a program on stand-ins for its sequences and scalars.
 
-A stand-in is a sequence (one value per element) or a scalar (made of finished reductions). Whatever needs the values
-themselves, such as a branch, an index or a loop over elements, has no single program and is refused where it happens.
+A stand-in is a sequence (one value per element) or a scalar (made of finished reductions). A branch, an index or a loop over
+elements needs the values themselves. It has no single program and is refused where it happens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REMEDY = "A program is elementwise functions and reductions of ioaware.fusion ov
 
 
 class Traced:
-    """A value of the program: an expression of inputs and parameters (a sequence) or of reductions (a scalar)."""
+    """Value of the program: an expression of inputs and parameters (a sequence) or of reductions (a scalar)."""
 
     def __init__(self, recorder: Recorder, expr: Any, *, is_sequence: bool) -> None:
         self.recorder = recorder
@@ -120,7 +120,7 @@ class Traced:
 
 
 class Recorder:
-    """What the function has computed so far, under names that are replaced by the function's own at the end."""
+    """Computations so far, under names that are replaced by the function's own at the end."""
 
     def __init__(self) -> None:
         self.reductions: list[Reduction] = []
@@ -137,7 +137,7 @@ class Recorder:
     def reduce(self, op: str, value: Traced) -> Traced:
         """Record a reduction; the same one again is the same scalar."""
         if not value.is_sequence:
-            _refuse(f"reduce_{op} of a scalar", "A finished reduction is no sequence; use it in a map of the elements first.")
+            _refuse(f"reduce_{op} of a scalar", "A finished reduction is not a sequence; use it in a map first.")
         for known in self.reductions:
             if known.op == op and known.body == value.expr:
                 return Traced(self, known.symbol, is_sequence=False)

@@ -1,1 +1,1 @@
-"""Proofs that no finite state computes a program in one pass."""
+"""Prove that no finite state computes a program in one pass."""

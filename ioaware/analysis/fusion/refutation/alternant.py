@@ -1,9 +1,9 @@
 """Prove from below how many numbers a state must hold: the rank of a map's derivative at chosen data.
 
-Let X be n elements and Y_1 ... Y_n continuations that bring the parameters to p_1 ... p_n and can move them independently.
-If the matrix d f(x_i; p_j) / d x_i is nonsingular, X -> (sum f(x_i; p_j))_j is one to one near X. A continuous state of k
-numbers, with the t numbers of the earlier reductions, determines these sums, so that n <= k + t: R^n has no continuous
-one-to-one map into fewer dimensions (invariance of domain).
+Let X be n elements and Y_1 ... Y_n continuations that bring the parameters to p_1 ... p_n and can move them independently. If
+the matrix d f(x_i; p_j) / d x_i is nonsingular, X -> (sum f(x_i; p_j))_j is one to one near X. A continuous state of k numbers,
+with the t numbers of the earlier reductions, determines these sums. R^n has no continuous one-to-one map into fewer dimensions
+(invariance of domain), so n <= k + t.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ioaware.analysis.fusion.refutation.samples import NUMBERS, Sample
 _sympy: Any = sympy
 SIZE = 8
 CONTINUATIONS = 3
-"""Tried for each element."""
+"""Most continuations that are tried for each element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternant:
-    """A nonsingular matrix of `size`: the elements' values of `coordinate`, and the parameters each continuation gives."""
+    """Nonsingular matrix of `size`: the elements' values of `coordinate`, and the parameters each continuation gives."""
 
     coordinate: str
     size: int

@@ -1,4 +1,4 @@
-"""Data at which an element meets the kink or jump of a map, with proven continuations on either side of it."""
+"""Find data at which an element lies at the kink or jump of a map, with proven continuations on either side of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAR = Fraction(8)
 
 
 def find_crossing(root: Reduction, moving: Moving, sample: Sample) -> Sample | None:
-    """Return data where the first element meets the kink or jump, its continuation within proven spans.
+    """Return data with the first element at the kink or jump, and a continuation within proven spans.
 
     The continuation goes along a line on which the crossing expression changes sign. None where no change is found.
     """

@@ -1,10 +1,10 @@
-"""Prove that no state of finitely many numbers computes an output in one pass, or say why that is undecided.
+"""Prove that no state of finitely many numbers computes an output in one pass, or return why that is undecided.
 
 The output must depend on one reduction K that no rule lifts, through a smooth function that is one to one in K's value there.
-K's map must have infinite rank (`singularities`) at data whose continuation can move its parameters independently, and
-repeating the data must leave the parameters as they are (or the map be analytic everywhere). Then for every n there are n
-elements X and n continuations with which the output tells all X near them apart. A continuous state needs at least n
-numbers for that, less those of the earlier reductions, whatever n is.
+K's map must have infinite rank (`singularities`) at data with a continuation that can move its parameters independently.
+Repeating the data must leave the parameters as they are, or the map must be analytic everywhere. Then for every n there are n
+elements X and n continuations for which the output distinguishes all X near them. A continuous state needs at least n numbers
+for that, less those of the earlier reductions, whatever n is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _sympy: Any = sympy
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """Why no finite state computes `reduction`, of whose map in `coordinate` something moves; and a finite instance."""
+    """Proof that no finite state computes `reduction`, with a finite instance.
+
+    It rests on a moving part of the reduction's map in `coordinate`.
+    """
 
     reduction: Reduction
     coordinate: str
@@ -54,7 +57,7 @@ def refute(plan: Plan) -> Refutation:
 
 
 def _late_outputs(plan: Plan) -> Iterator[Any]:
-    """Yield the outputs that a reduction of a later pass has a part in."""
+    """Yield the outputs that depend on a reduction of a later pass."""
     late = [lifted.reduction for part in plan.passes[1:] for lifted in part.lifted]
     for output in plan.program.outputs:
         if any(_uses(plan.program, output, reduction) for reduction in late):
@@ -140,7 +143,7 @@ def _uses(program: Program, output: Any, reduction: Reduction) -> bool:
 def _moving_here(
     program: Program, root: Reduction, coordinate: Any, sample: Sample, gathered: _Gathered
 ) -> tuple[Moving, Sample] | None:
-    """Return what moves in the root's map at this data, with data where it is proven."""
+    """Return a moving part of the root's map at this data, with the data where it is proven."""
     parameters = program.parameters_in(root.body)
     try:
         scope = _scope(program, root, coordinate, sample)
@@ -161,7 +164,7 @@ def _scope(program: Program, root: Reduction, coordinate: Any, sample: Sample) -
 
 
 def _is_seen(sample: Sample, root: Reduction, gathered: _Gathered, moving: Moving) -> bool:
-    """Return whether the output tells values of the root apart here: its derivative in it is proven nonzero."""
+    """Return whether the output depends on the root's value here: its derivative is proven nonzero."""
     slope = _sympy.diff(gathered.output, root.symbol)
     if gathered.output.has(_sympy.Max, _sympy.Min, _sympy.Abs, Rint):
         raise UndecidedError("an output has kinks of its own")
@@ -189,7 +192,7 @@ def _value(sample: Sample, reduction: Reduction) -> Any:
 
 
 def _samples(program: Program, coordinate: Any) -> Iterator[Sample]:
-    """Yield data to look at: one or two elements, as many in the continuation as there are parameters; small or large."""
+    """Yield data to try: one or two elements, as many in the continuation as there are parameters; small or large."""
     count = max(len(program.parameters), 1)
     for start, step in ((Fraction(3, 4), Fraction(1)), (Fraction(-2, 3), Fraction(5, 4)), (Fraction(1, 3), Fraction(3))):
         seen = tuple(

@@ -1,4 +1,4 @@
-"""Concrete data for proofs: elements X that were seen, a continuation Y whose values may move, the results over both."""
+"""Represent concrete data for proofs: elements X, a continuation Y with values that may move, the results over both."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NUMBERS = IntervalNumbers()
 
 Element = Mapping[Any, Fraction]
 Span = tuple[Fraction, Fraction]
-"""A value of the continuation: anything from the first to the second."""
+"""Value of the continuation: any number from the first to the second."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """`seen` elements, then a `continuation` each of whose values is a number or a span of numbers."""
+    """`seen` elements, then a `continuation` of values that are numbers or spans of numbers."""
 
     program: Program
     seen: tuple[Element, ...]

@@ -1,12 +1,11 @@
 """Show that a map has infinite rank: it has a singularity, or an exponent, that moves with a parameter.
 
 Let f(., t) be singular at xi(t) and analytic near xi(t') for every other t' near t. Then f(., t_1) ... f(., t_n) are linearly
-independent for all n: in a relation between them, all terms but one are analytic at xi(t_1). The singularity may be complex,
-as softplus(x - t) has it at t + i pi. A kink or jump has to lie at a real element, with data on both sides of it: as
-functions of t, sums over different elements then have their kinks at different places. Exponentials of polynomials whose
-differences are not constant are linearly independent over the rational functions, which covers exp(x / t).
-
-The rules look at one coordinate x, at data where everything else is known. What they do not cover is undecided.
+independent for all n: in a relation between them, all terms but one are analytic at xi(t_1). The singularity may be complex, as
+softplus(x - t) has it at t + i pi. A kink or jump must lie at a real element, with data on both sides of it. As functions of t,
+sums over different elements then have their kinks at different places. Exponentials of polynomials with nonconstant differences
+are linearly independent over the rational functions, which covers exp(x / t). The rules use one coordinate x, at data where
+everything else is known. Cases without a rule are undecided.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Scope = Mapping[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """What moves, in words; for a kink or jump also what has to cross 0 (half an integer), and be nonzero there."""
+    """Description of a moving part; for a kink or jump also what must cross 0 (half an integer), and be nonzero there."""
 
     argument: str
     crossing: Any | None = None
@@ -42,7 +41,7 @@ class Moving:
 
 
 def moving_parts(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Iterator[Moving]:
-    """Yield what is proven to move with a parameter, at the data that `scope` is of; crossings are left to the caller."""
+    """Yield parts proven to move with a parameter at the data of `scope`; crossings are left to the caller."""
     smooth = with_absolute_values(body)
     joint = _joint_atoms(smooth, x, parameters)
     for atom in joint:
@@ -79,7 +78,7 @@ def _complex_singularity(body: Any, atom: Any, x: Any, parameters: Sequence[Any]
     if any(
         _is_singular(node) and not _is_pole(node) and x in node.free_symbols for node in _sympy.preorder_traversal(coefficient)
     ):
-        raise UndecidedError("the coefficient of a singular function has branches of its own")
+        raise UndecidedError("the coefficient of a singular function has branches itself")
     others = [other for other in _joint_atoms(body, x, parameters) if other != atom]
     powers = [other for other in others if other.args[0] == argument and _is_pole(other) and _is_pole(atom)]
     apart = [other.args[0] for other in others if other not in powers]
@@ -110,7 +109,7 @@ def _leading_coefficient(body: Any, atom: Any) -> Any:
     replaced = body.xreplace(replacements)
     polynomial = _sympy.Poly(_sympy.expand(replaced), mark) if replaced.is_polynomial(mark) else None
     if polynomial is None or polynomial.degree() < 1:
-        raise UndecidedError("the map is no polynomial in a singular function")
+        raise UndecidedError("the map is not a polynomial in a singular function")
     if atom.is_Pow and not atom.exp.is_Integer and polynomial.degree() > 1:
         raise UndecidedError("the map has higher powers of a root")
     return polynomial.LC()
@@ -147,7 +146,7 @@ def _is_nonzero(expr: Any, values: Scope) -> bool:
 
 
 def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:  # noqa: ARG001
-    """Return the kink of |u| where u is 0, or a jump of round(u), with u affine in x and nothing else singular in both."""
+    """Return the kink of |u| where u is 0, or a jump of round(u). u is affine in x and nothing else is singular in both."""
     argument = atom.args[0]
     slope = tidy(_sympy.diff(argument, x))
     mark = _sympy.Dummy("kink", real=True)
@@ -167,7 +166,7 @@ def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope)
 
 
 def _moving_exponent(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:
-    """Return an exponential of a polynomial in x whose coefficients move, in a sum of such with rational coefficients."""
+    """Return an exponential of a polynomial in x with moving coefficients, in a sum of such with rational coefficients."""
     terms = _exponential_sum(body, x)
     for exponent, coefficient in terms.items():
         apart = [_sympy.diff(exponent - other, x) for other in terms if other != exponent]
@@ -187,7 +186,7 @@ def _is_decided(expr: Any, scope: Scope) -> bool:
 
 
 def _exponential_sum(body: Any, x: Any) -> dict[Any, Any]:
-    """Return the coefficient of exp(q) for each polynomial q in x; nothing if the map is no such sum."""
+    """Return the coefficient of exp(q) for each polynomial q in x; empty if the map is not such a sum."""
     terms: dict[Any, Any] = {}
     for term in _sympy.Add.make_args(_sympy.expand(body, power_exp=False)):
         exponent, coefficient = _sympy.Integer(0), ONE

@@ -1,4 +1,4 @@
-"""Log of one interpreted kernel: accesses and matrix products with the loops around them."""
+"""Log the accesses and matrix products of one interpreted kernel with the loops around them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Product:
 
 @dataclass
 class Recorder:
-    """Collects accesses and products in program order; a dry run records nothing."""
+    """Collect accesses and products in program order; a dry run records nothing."""
 
     touches: list[Touch] = field(default_factory=list[Touch])
     products: list[Product] = field(default_factory=list[Product])
@@ -70,7 +70,7 @@ class Recorder:
 
     @contextmanager
     def inside(self, scope: Scope) -> Generator[None]:
-        """Put what the block records inside `scope`."""
+        """Put the records of the block inside `scope`."""
         before = self.scopes
         self.scopes = (*before, scope)
         try:
@@ -110,7 +110,7 @@ class Recorder:
             self.products.append(Product(flops, self.scopes, frames))
 
     def assume(self, text: str) -> None:
-        """Add an assumption that counts are exact under."""
+        """Add an assumption under which counts are exact."""
         if not self.rehearsing:
             self.assumptions[text] = None
 

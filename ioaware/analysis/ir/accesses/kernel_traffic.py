@@ -1,4 +1,4 @@
-"""Inputs and results of the analysis: launch arguments, and each access with its formulas and source line."""
+"""Define inputs and results of the analysis: launch arguments, and each access with its formulas and source line."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ioaware.analysis.formulas.printing import show
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A pointer argument into `tensor`: `offset_bytes` after an address aligned to 32 bytes, as torch's allocations are."""
+    """Pointer argument into `tensor`: `offset_bytes` after an address aligned to 32 bytes, as torch's allocations are."""
 
     name: str
     tensor: str = ""
     offset_bytes: Expr | int = 0
     memory: str = ""
-    """The same text for arguments that share memory; empty for memory of its own."""
+    """Name of its memory, equal for arguments that share memory; empty where it shares none."""
     size_bytes: Expr | int | None = None
-    """Bytes of the memory that `offset_bytes` counts in; None where they are not known."""
+    """Bytes of the memory that `offset_bytes` counts in; None where unknown."""
     elements: Expr | int | None = None
-    """Elements of the tensor; one without elements is passed as a null pointer. None where they are not known."""
+    """Elements of the tensor; one without elements is passed as a null pointer. None where unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number argument, in the caller's symbols. Declare `positive=True` on a symbol that is never 0."""
+    """Number argument, in the caller's symbols. Declare `positive=True` on a symbol that is never 0."""
 
     name: str
     value: Expr | int | float | bool
@@ -42,7 +42,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A tensor descriptor made on the host: shape and strides in elements, in the caller's symbols."""
+    """Tensor descriptor made on the host: shape and strides in elements, in the caller's symbols."""
 
     name: str
     shape: Sequence[Expr | int]
@@ -87,13 +87,10 @@ class Count:
 
 @dataclass(frozen=True)
 class Access:
-    """One memory instruction, over all programs of the launch.
+    """One memory instruction, over all programs of the launch. `elements` counts active lanes.
 
-    `elements` counts active lanes. `sectors` counts the 32-byte sectors of each execution; None for atomics and where
-    data
-    decide. `executions` is how often the launch runs it. `frames` are `file:line`, the instruction's own line first,
-    then its
-    callers.
+    `sectors` counts the 32-byte sectors of each execution; None for atomics and where they depend on data. `executions` is how
+    often the launch runs it. `frames` are `file:line`, the instruction's own line first, then its callers.
     """
 
     kind: AccessKind
@@ -121,7 +118,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Limit:
-    """A condition of the counts: `value` <= `most`. `reason` says of what and where."""
+    """Condition of the counts: `value` <= `most`. `reason` names the integer and its line."""
 
     value: Count
     most: int
@@ -137,7 +134,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class KernelTraffic:
-    """What one launch requests. `exact` is False where data decide a count; the notes say why."""
+    """Requests of one launch. `exact` is False where a count depends on data; the notes give the reason."""
 
     kernel: str
     accesses: tuple[Access, ...]

@@ -1,7 +1,7 @@
-"""Values of the IR as expressions in lane indices: integers, truth values and pointer targets.
+"""Represent values of the IR as expressions in lane indices: integers, truth values and pointer targets.
 
-A lane index is a symbol named by dimension and size: one expression serves all elements of a tensor.
-A tensor that varies along one dimension only has that dimension's symbol alone.
+A lane index is a symbol named by dimension and size: one expression serves all elements of a tensor. A tensor that varies along
+one dimension only has that dimension's symbol alone.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ioaware.analysis.ir.algebra.predicates import choice
 from ioaware.analysis.ir.mlir.types import Type
 
 CARRIED = ":carried"
-"""How the name of a symbol ends that stands for a loop-carried value while its loop is solved."""
+"""Suffix of the name of a loop-carried value while its loop is solved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a pointer points when `condition` is 1: `offset` bytes after the start of an argument."""
+    """Target of a pointer when `condition` is 1: `offset` bytes after the start of an argument."""
 
     argument: str
     offset: Poly
@@ -31,7 +31,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TensorDescriptor:
-    """A tensor in memory as the TMA sees it; shape and strides in elements."""
+    """Tensor in memory as the TMA addresses it; shape and strides in elements."""
 
     target: Target
     shape: tuple[Poly, ...]
@@ -75,7 +75,7 @@ def lanes(shape: Sequence[int]) -> list[Poly]:
 
 
 def relabel(value: Value, kind: Type, indices: Sequence[Poly]) -> Value:
-    """Return the tensor of type `kind` whose elements are those of `value` at `indices`.
+    """Return the tensor of type `kind` with the elements of `value` at `indices`.
 
     `indices` holds one expression for each dimension of `value`.
     """

@@ -1,4 +1,4 @@
-"""Constant lower bounds of expressions, from the bounds of their atoms alone."""
+"""Find constant lower bounds of expressions from the bounds of their atoms."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _shifted(value: Poly) -> dict[Monomial, Coefficient]:
         for atom in monomial:
             low = atom_lower_bound(atom)
             if low is None:
-                return {(atom,): -1}  # its sign is open: nothing follows
+                return {(atom,): -1}  # its sign is unknown
             grown: dict[Monomial, Coefficient] = {}
             for factors, c in expanded.items():
                 grown[(*factors, atom)] = grown.get((*factors, atom), 0) + c

@@ -1,4 +1,4 @@
-"""Simplifying constructors: floors, minima, tests and choices in the normal form of later rules."""
+"""Construct floors, minima, tests and choices in the normal form that later rules expect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ioaware.analysis.ir.algebra.poly import (
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, resolve_tests
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 
-PATIENT = 7  # how deep the proof of a sign may go that many later rules depend on
+PATIENT = 7  # depth of the proof of a sign that many later rules depend on
 
 
 def floor_div(a: Poly, b: Poly) -> Poly:
@@ -166,7 +166,7 @@ def greatest(*args: Poly) -> Poly:
 
 
 def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
-    """Return the minimum or maximum without the arguments that another one always beats."""
+    """Return the minimum or maximum without redundant arguments."""
     flat: dict[Poly, None] = {}
     for arg in args:
         flat.update(dict.fromkeys(_flattened(_absorbed(arg), is_least)))

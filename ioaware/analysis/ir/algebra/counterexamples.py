@@ -1,7 +1,7 @@
-"""Counterexamples: sample values at which an expression is negative.
+"""Search for counterexamples: sample values at which an expression is negative.
 
-A sample gives every symbol one value within its bounds. Most claims of a derivation are false, and a proof search for a
-false claim is long: a counterexample ends it.
+A sample gives every symbol one value within its bounds. Most claims of a derivation are false, and a proof search for a false
+claim is long. A counterexample ends it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Division of polynomials without proofs: exact quotients, and floors reduced by common factors alone."""
+"""Divide polynomials without proofs: exact quotients, and floors reduced by common factors alone."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _never_negative(value: Poly) -> bool:
 def plain_floor_div(a: Poly, b: Poly) -> Poly:
     """Return floor(a / b), b not 0, with exact quotients taken out and no other rewriting.
 
-    The prover builds its bounds with this one, so that no proof asks for another proof's normal form.
+    The prover builds its bounds with this function, so that no proof depends on another proof's normal form.
     """
     divisor = b.constant
     if divisor is None:

@@ -1,4 +1,4 @@
-"""Symbolic intervals: the smallest and largest value of an expression over all its indices."""
+"""Bound expressions by symbolic intervals: the smallest and largest value over all indices."""
 
 from __future__ import annotations
 

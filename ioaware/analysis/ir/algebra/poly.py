@@ -1,8 +1,7 @@
-"""Integer expressions in normal form: polynomials over atoms (symbols, floors, minima, tests).
+"""Represent integer expressions in normal form: polynomials over atoms (symbols, floors, minima, tests).
 
-Truth values are polynomials too, 1 or 0: `and` is a product, `not a` is 1 - a. A division is a floor, exact in
-integers.
-Why not sympy: its constructors query assumptions at every node, too slow for an IR of a thousand operations.
+Truth values are polynomials too, 1 or 0: `and` is a product, `not a` is 1 - a. A division is a floor, exact in integers. Why
+not sympy: its constructors query assumptions at every node, too slow for an IR of a thousand operations.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class _OneOfEach(type):
 
 
 class Atom(metaclass=_OneOfEach):
-    """A variable of a polynomial. `key` identifies it; `free` are the keys of symbols inside."""
+    """Variable of a polynomial. `key` identifies it; `free` are the keys of symbols inside."""
 
     __slots__ = ("__weakref__", "free", "idempotent", "key")
     key: str
@@ -47,7 +46,7 @@ Monomial: TypeAlias = tuple[Atom, ...]  # sorted by key; a power is a repetition
 
 
 class Poly:
-    """An immutable sum of coefficient times monomial."""
+    """Immutable sum of coefficient times monomial."""
 
     __slots__ = ("_atoms", "_free", "_key", "terms")
 
@@ -248,9 +247,10 @@ class Sum(Atom):
 
 
 class Unknown(Atom):
-    """A value that data decide or that the engine does not follow: a function of `args` that no rule gives.
+    """Value that depends on data or has no rule: an unspecified function of `args`.
 
-    `source` says which function: two unknowns are the same value where source and arguments are equal. `name` is for readers.
+    `source` identifies the function: two unknowns are the same value where source and arguments are equal. `name` is for
+    display.
     """
 
     __slots__ = ("args", "name", "source", "why")

@@ -1,4 +1,4 @@
-"""Truth values (1 or 0): tests, negation, disjunction, and choices between expressions."""
+"""Construct truth values (1 or 0): tests, negation, disjunction, and choices between expressions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def disjoint_or(a: Poly, b: Poly) -> Poly:
 
 
 def resolve_tests(truth: Poly) -> Poly:
-    """Replace every test whose outcome is proven by 1 or 0."""
+    """Replace every test with a proven outcome by 1 or 0."""
     for atom in truth.atoms:
         if isinstance(atom, Test):
             if atom.equal:
@@ -84,7 +84,7 @@ def choice(condition: Poly, then: Poly, other: Poly) -> Poly:
     if then == ZERO and other == ONE:
         return negation(condition)
     atom = condition.atom
-    if atom is None:  # of a condition and its negation the one that is a test
+    if atom is None:  # use the negation if that is a test
         opposite = negation(condition)
         if opposite.atom is not None:
             return choice(opposite, other, then)

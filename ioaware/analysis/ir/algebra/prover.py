@@ -28,8 +28,8 @@ from ioaware.analysis.ir.algebra.poly import (
 DEPTH = 5
 CACHED = 20_000
 
-# How deep a proof may go that another one asks for on its way. Set by each step from its own depth alone, so that what is
-# found depends on the question and not on what was asked before.
+# Depth limit of a nested proof. Each step sets it from its own depth alone. So a result depends only on the question, and not
+# on earlier questions.
 _allowed: ContextVar[int] = ContextVar("_allowed", default=100)
 
 
@@ -89,7 +89,7 @@ def _without_ordered_floors(value: Poly) -> Poly:
 
 
 def _prove_by(value: Poly, atom: Atom, depth: int) -> bool:
-    """Prove `value` >= 0 by replacing `atom` by a bound of its own."""
+    """Prove `value` >= 0 by replacing `atom` by one of its bounds."""
     sign = _sign_of_factor(value, atom)
     if sign is None:
         return False

@@ -1,4 +1,4 @@
-"""Simplification for readers: merge minima and halved floors; measure the size of a formula."""
+"""Simplify formulas for display: merge minima and halved floors; measure the size of a formula."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def simplify(value: Poly) -> Poly:
 
 
 def _halves(value: Poly) -> Poly:
-    """Apply Hermite's identity: floor(y/2d) + floor((y + d)/2d) = floor(y/d), any two give the third."""
+    """Apply Hermite's identity floor(y/2d) + floor((y + d)/2d) = floor(y/d), where any two terms give the third."""
     found = {atom for atom in value.atoms if isinstance(atom, Floor) and (atom.denominator.constant or 1) % 2 == 0}
     for lower in sorted(found, key=lambda atom: atom.key):
         double = int(lower.denominator.constant or 0)
@@ -75,7 +75,7 @@ def _halves(value: Poly) -> Poly:
 
 
 def _exchanged(value: Poly, atom: Atom, by: Poly) -> Poly:
-    """Replace a factor, to whatever power it stands."""
+    """Replace a factor of any power."""
     result = ZERO
     for factors, coefficient in value.terms.items():
         term = monomial(tuple(factor for factor in factors if factor != atom), coefficient)

@@ -1,4 +1,4 @@
-"""Conversion between sympy expressions and the engine's polynomials."""
+"""Convert between sympy expressions and the engine's polynomials."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _truth(truth: Poly) -> Any:
     if factors and len(divisible) == len(factors) and all(condition is not None for condition in divisible):
         return _sympy.And(*divisible)
     value: Any = _to_sympy(truth, inside=True)
-    return _sympy.Ge(value, 1, evaluate=value.is_Number)  # what is certain of positive parameters is true or false
+    return _sympy.Ge(value, 1, evaluate=value.is_Number)  # sympy may already decide it for positive parameters
 
 
 def _divisibility(value: Poly) -> Any:

@@ -1,4 +1,4 @@
-"""Integer operations of the `arith` dialect on numpy arrays, in their own number of bits: sums and products wrap around."""
+"""Apply integer operations of the `arith` dialect to numpy arrays in their own width: sums and products wrap around."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
 
 
 def cast(name: str, a: Array, kind: np.dtype[Any]) -> Array:
-    """Return an integer in another number of bits: sign-extended, zero-extended or cut off."""
+    """Return an integer in another width: sign-extended, zero-extended or truncated."""
     if name == "extui" and a.dtype != bool:
         return _unsigned(a).astype(kind)
     if name == "extsi" and a.dtype == bool:

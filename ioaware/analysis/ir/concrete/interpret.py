@@ -1,7 +1,7 @@
-"""Plain interpretation of TTIR at given values: every program and iteration runs, on numpy arrays of lanes.
+"""Interpret TTIR plainly at given values: every program and iteration runs, on numpy arrays of lanes.
 
-A second route to the counts of the symbolic engine: of that it shares the parser and nothing else. Integers have their bits and
-wrap around. Floats are not computed: an address, mask or bound that depends on one is undecided.
+It counts independently of the symbolic engine and shares only the parser with it. Integers have their width and wrap around.
+Floats are not computed: an address, mask or bound that depends on one is undecided.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, parse, spl
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 
 MAX_STEPS = 400_000
-"""Operations of one launch."""
+"""Most operations of one launch."""
 
 
 def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Memory, max_steps: int = MAX_STEPS) -> Tally:
-    """Return what a launch requests, `given` being a value for each parameter of its function.
+    """Return the requests of a launch; `given` holds a value for each parameter of its function.
 
-    Raises `UndecidedError` where data that are not there decide, `TooLongError`, and `UnsupportedOperationError`.
+    Raises `UndecidedError` where the result depends on unknown data, `TooLongError`, and `UnsupportedOperationError`.
     """
     module = parse(text)
     name, _ = public_function(module)

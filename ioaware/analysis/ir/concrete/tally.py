@@ -1,4 +1,4 @@
-"""Counts of a plain interpretation: bytes, sectors and FLOPs, and accesses beyond their memory."""
+"""Count bytes, sectors and FLOPs of a plain interpretation, and accesses outside their tensor."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SECTOR = 32
 
 
 class UndecidedError(Exception):
-    """An address, mask or bound depends on a value that the interpretation does not have."""
+    """An address, mask or bound depends on a value that the interpretation does not compute."""
 
 
 class TooLongError(Exception):
-    """The launch has more work than the interpretation was allowed."""
+    """The launch exceeds the limit of the interpretation."""
 
 
 class UnsupportedOperationError(Exception):
@@ -26,9 +26,9 @@ class UnsupportedOperationError(Exception):
 
 @dataclass
 class Tally:
-    """What one launch requests. `beyond` holds the lines of accesses outside their tensor, with the lanes outside.
+    """Requests of one launch. `beyond` holds the lines of accesses outside their tensor, with the lanes outside.
 
-    Sectors are those of all accesses only where `sectors_known`.
+    Sectors cover all accesses only where `sectors_known`.
     """
 
     read_bytes: int = 0
@@ -56,7 +56,7 @@ class Tally:
 
 @dataclass
 class Memory:
-    """The arguments' memory: argument number k begins at address (k + 1) 2^44; contents are bytes where they are known."""
+    """Memory of the arguments: argument number k begins at address (k + 1) 2^44; contents are bytes where known."""
 
     contents: list[Array | None]
     sizes: list[int | None]
@@ -76,7 +76,7 @@ class Memory:
         return int(np.count_nonzero(~known | (offset + width > sizes[np.where(known, argument, -1)])))
 
     def load(self, addresses: Array, mask: Array, kind: np.dtype[Any]) -> Array | None:
-        """Return the elements at active addresses, 0 elsewhere; None where contents are not known or lie outside."""
+        """Return the elements at active addresses, 0 elsewhere; None where contents are unknown or outside the tensor."""
         result = np.zeros(addresses.shape, kind)
         for place in np.argwhere(mask):
             at = self._at(int(addresses[tuple(place)]), kind.itemsize)
@@ -86,7 +86,7 @@ class Memory:
         return result
 
     def store(self, addresses: Array, mask: Array, values: Array | None, kind: np.dtype[Any] | None) -> None:
-        """Write elements; values that are not known make the memory unknown."""
+        """Write elements; unknown values make the memory unknown."""
         if values is None or kind is None:
             self.forget(addresses[mask])
             return

@@ -1,7 +1,4 @@
-"""Rules for integer and boolean operations of the `arith` dialect.
-
-Overflow is not modelled: indices do not wrap.
-"""
+"""Interpret integer and boolean operations of the `arith` dialect. Overflow is not modelled: indices do not wrap."""
 
 from __future__ import annotations
 

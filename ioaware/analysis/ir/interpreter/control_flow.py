@@ -1,6 +1,6 @@
-"""Loops and branches: trip counts, and loop-carried values as functions of the iteration.
+"""Interpret loops and branches: trip counts, and loop-carried values as functions of the iteration.
 
-A carried value is followed by induction: interpret the body once with a symbol for it and solve the recurrence.
+A carried value is found by induction: interpret the body once with a symbol for it and solve the recurrence.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def carried_values(
         elif mark.key in known:
             result.append(_with_expression(value, known[mark.key]))
         else:
-            why = "it is carried around a loop in a way that has no formula"
+            why = "it is carried around a loop, and its recurrence has no rule"
             name = f"{names[at].lstrip('%')}@{short(walk.where(operation))}"
             after = end[at]
             by_lane = after is None or any(key.startswith("lane") for key in after.free | start[at].free)
@@ -138,7 +138,7 @@ def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol
     if after.free & others:
         return None
     turn = after.atom
-    if isinstance(turn, Choice) and mark.key not in turn.condition.free:  # either way so much is added
+    if isinstance(turn, Choice) and mark.key not in turn.condition.free:  # both branches add this much
         added = choice(turn.condition, turn.then - poly(mark), turn.other - poly(mark))
     else:
         added = after - poly(mark)
@@ -151,9 +151,9 @@ def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol
     period = _period(start, after, mark)
     if period is not None:
         return start + mod(count, period)
-    if mark.key not in after.free:  # what the iteration before has left
+    if mark.key not in after.free:  # left by the previous iteration
         before = substitute(after, {index.key: poly(index) - 1})
-        known = index.lower is not None and substitute(before, {index.key: index.lower}) == start  # as if one had gone before
+        known = index.lower is not None and substitute(before, {index.key: index.lower}) == start  # as if one ran before
         return before if known else choice(is_zero(count), start, before)
     return None
 
@@ -251,7 +251,7 @@ def _while(walk: Interpreter, operation: Operation) -> None:
 
 
 def _trips(condition: Poly, index: Symbol) -> Poly | None:
-    """Return the iterations before `condition` fails; every factor must fail for good at some index."""
+    """Return the iterations before `condition` fails; every factor must become false permanently at some index."""
     if condition == ZERO:
         return ZERO
     if len(condition.terms) != 1 or next(iter(condition.terms.values())) != 1:

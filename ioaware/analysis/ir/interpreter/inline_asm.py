@@ -1,4 +1,4 @@
-"""Inline assembly: one PTX instruction on global memory, such as `red.global.add.v4.f32 [$4], {...}`."""
+"""Interpret inline assembly: one PTX instruction on global memory, such as `red.global.add.v4.f32 [$4], {...}`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ioaware.analysis.ir.mlir.types import result_types
 
 KINDS: Mapping[str, AccessKind] = {"ld": "read", "st": "write", "red": "atomic", "atom": "atomic"}
 INSTRUCTION = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248])\.)?[a-z]+(\d+)\b")
-"""PTX's instructions on memory: their kind, state space and modifiers, the vector's width, the bits of an element."""
+"""PTX instructions on memory: kind, state space and modifiers, vector width, bits of an element."""
 
 
 def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
-    """Record the access of inline assembly; its results are not followed.
+    """Record the access of inline assembly; its results are unknown.
 
     One instruction on global memory must cover all elements that it takes at a time. Its first operand is the address:
     pointers, or integers for atomics, which have no sector count.
@@ -33,7 +33,7 @@ def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
         whole = len(found) == 1 and int(vector or 1) == int(packed[1] if packed else 1)
         known = address.type.is_pointer or (KINDS[name], address.type.element) == ("atomic", "i64")
         if not whole or not known:
-            raise walk.unsupported(operation, "assembly whose accesses to memory its text does not tell")
+            raise walk.unsupported(operation, "assembly with memory accesses that its text does not determine")
         for target in address.targets or (Target("assembly", ZERO),):
             frames = walk.frames(operation)
             walk.record.touch(KINDS[name], operation.name, target, address.type.shape, int(bits) // 8, ONE, frames)

@@ -1,4 +1,4 @@
-"""Memory operations through pointers and tensor descriptors, and matrix products."""
+"""Interpret memory operations through pointers and tensor descriptors, and matrix products."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 
 FROM_MEMORY = "it is loaded from memory"
 LONGEST_ARGUMENTS = 2000
-"""Characters of an address that names a loaded value; a longer one (pointers chased many times) names it by its line."""
-NOT_FOLLOWED = "it is computed in a way that is not followed"
+"""Most characters of an address in the name of a loaded value.
+
+A longer one (pointers chased many times) is named by its line.
+"""
+NOT_FOLLOWED = "it is computed by operations without a rule"
 
 
 def touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Value, mask: Value | None) -> None:
@@ -38,7 +41,7 @@ def touch(walk: Interpreter, operation: Operation, kind: AccessKind, pointer: Va
 def _loaded(walk: Interpreter, operation: Operation, pointer: Value, masks: Sequence[Value] | None) -> None:
     """Bind the result of reading memory; integers become unknowns.
 
-    `masks` are the mask and what masked-off lanes are; None for what no two executions read alike.
+    `masks` are the mask and the value of masked-off lanes. They are None if no two executions read the same.
     """
     kind = pointer.type.of(pointer.type.pointee)
     if operation.results:
@@ -50,8 +53,8 @@ def _from_memory(
 ) -> Value:
     """Return an unknown named by the tensor it is loaded from and the line.
 
-    Where nothing writes to the tensor it is a function of the offset and the mask: equal ones are equal values. Else each
-    operation reads another value in each execution.
+    If nothing writes to the tensor, it is a function of offset and mask: equal ones are equal values. Otherwise each operation
+    reads another value in each execution.
     """
     if not kind.is_integer and not kind.is_pointer:
         return Value(kind)
@@ -84,7 +87,7 @@ def _store(walk: Interpreter, operation: Operation) -> None:
 
 
 def _atomic(walk: Interpreter, operation: Operation) -> None:
-    """Record `atomic_rmw pointer, value[, mask]` and the atomics of Triton 3.9, whose mask is the i1 operand."""
+    """Record `atomic_rmw pointer, value[, mask]` and the atomics of Triton 3.9, with their mask in the i1 operand."""
     pointer, *rest = walk.operands(operation)
     masks = [value for value in rest if value.type.element == "i1"]
     touch(walk, operation, "atomic", pointer, masks[-1] if masks else None)
@@ -138,7 +141,7 @@ def _touch_block(
     coordinates: Sequence[Poly],
     shape: tuple[int, ...],
 ) -> tuple[Target, Poly]:
-    """Record the lanes of a block that lie inside the tensor; return where they are and which."""
+    """Record the lanes of a block that lie inside the tensor; return their offsets and mask."""
     width = descriptor.block.element_bytes
     mask, offset = ONE, descriptor.target.offset
     for at, size, stride in zip(coordinates, descriptor.shape, descriptor.strides, strict=True):

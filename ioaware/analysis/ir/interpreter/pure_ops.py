@@ -1,4 +1,4 @@
-"""Operations without side effects: shapes, indices and integer arithmetic.
+"""Interpret operations without side effects: shapes, indices and integer arithmetic.
 
 Floats have no expression: no count depends on them except through an unknown.
 """
@@ -22,7 +22,7 @@ from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 
 FROM_FLOATS = "it is computed from floating-point numbers"
 MODULAR = ("addi", "subi", "muli", "shli", "trunci")
-"""Operations whose result is right modulo 2^bits whether an operand has wrapped around or not."""
+"""Operations with a result that is right modulo 2^bits even if an operand has wrapped around."""
 NO_RULE = "it is computed by an operation that has no formula"
 
 
@@ -54,7 +54,7 @@ def _constant(walk: Interpreter, operation: Operation) -> None:
 
 
 def _arith(walk: Interpreter, operation: Operation) -> None:
-    """Interpret `arith` and `math` by rule where all operands are followed; else bind an unknown."""
+    """Interpret `arith` and `math` by rule where all operands are known; else bind an unknown."""
     name = operation.name.split(".")[1]
     kinds = result_types(operation.types)
     kind = kinds[0]
@@ -86,7 +86,7 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
 
 
 def _counts_rounds(walk: Interpreter, a: Poly, b: Poly) -> bool:
-    """Return whether these are bits from 2^30 on of a loop counter: kernels make an opaque 0 of them."""
+    """Return whether these are bits from 2^30 on of a loop counter, with which kernels make an opaque 0."""
     around = {scope.index.key for scope in walk.record.scopes if isinstance(scope, Loop)}
     return b.constant == 30 and bool(a.free & around)
 
@@ -118,7 +118,7 @@ def _compare(walk: Interpreter, operation: Operation) -> None:
 
 
 def _is_given(walk: Interpreter, target: Target, *, is_given: bool) -> Poly | None:
-    """Return the predicate of `if pointer:`: an argument, as it was passed, is a tensor with elements."""
+    """Return the predicate of `if pointer:` on an argument, which is true for a tensor with elements."""
     start, elements = walk.elements.get(target.argument, (None, ZERO))
     if start is None or target.offset != start or target.condition != ONE:
         return None
@@ -127,7 +127,7 @@ def _is_given(walk: Interpreter, target: Target, *, is_given: bool) -> Poly | No
 
 
 def _address(walk: Interpreter, operation: Operation) -> None:
-    """Bind an address as an unknown number that still knows where it points."""
+    """Bind an address as an unknown number that keeps its target."""
     (pointer,) = walk.operands(operation)
     define_unknown(walk, operation)
     name = operation.results[0]
@@ -209,7 +209,7 @@ def _reshape(walk: Interpreter, operation: Operation) -> None:
     kind = result_types(operation.types)[0]
     followed = value.number is not None or value.targets
     if followed and "allow_reorder" in operation.text and prod(kind.shape) > 1 and _varies(value):
-        define_unknown(walk, operation, "its lanes come in no particular order", across_lanes=True)
+        define_unknown(walk, operation, "the order of its lanes is undefined", across_lanes=True)
         return
     walk.values[operation.results[0]] = reshape(value, kind) if followed else Value(kind)
 

@@ -1,4 +1,4 @@
-"""Symbolic interpreter: walks a kernel once for all programs and iterations.
+"""Interpret a kernel symbolically, once for all programs and iterations.
 
 Values become expressions, memory accesses become log entries.
 """
@@ -22,7 +22,7 @@ from ioaware.analysis.ir.mlir.types import Type, parse_type
 from ioaware.errors import UsageError
 
 NARROW = ("i8", "i16", "i32", "u8", "u16", "u32")
-"""Integers that can wrap around in what a kernel computes; 64 bits hold any address."""
+"""Integers of a kernel that can wrap around; 64 bits hold any address."""
 Handler = Callable[["Interpreter", Operation], None]
 
 
@@ -37,15 +37,15 @@ class Interpreter:
     names: set[str]
     record: Recorder = field(default_factory=Recorder)
     values: dict[str, Value] = field(default_factory=dict[str, Value])
-    captured: list[Value] = field(default_factory=list[Value])  # what partitions of warps are given
+    captured: list[Value] = field(default_factory=list[Value])  # operands of warp partitions
     depth: int = 0
-    calls: tuple[str, ...] = ()  # the calls on the way to the function that runs
-    mutable: frozenset[str] = frozenset()  # arguments that the kernel writes, or whose memory another one writes through
+    calls: tuple[str, ...] = ()  # the call stack of the running function
+    mutable: frozenset[str] = frozenset()  # arguments that the kernel writes, directly or through an alias
     loaded: set[str] = field(default_factory=set[str])  # arguments that integers are loaded from
     pointers: frozenset[str] = frozenset()  # arguments of the kernel that point to memory
     elements: Mapping[str, tuple[Poly, Poly]] = field(default_factory=dict[str, tuple[Poly, Poly]])  # their start and size
-    addressing: frozenset[int] = frozenset()  # operations of the function that runs on which addresses may depend
-    unused: frozenset[int] = frozenset()  # operations of the function that runs on whose results no access can depend
+    addressing: frozenset[int] = frozenset()  # operations of the running function on which addresses may depend
+    unused: frozenset[int] = frozenset()  # operations of the running function on which no access depends
 
     def value(self, name: str) -> Value:
         """Return the value of an operand."""
@@ -68,7 +68,7 @@ class Interpreter:
     def where(self, operation: Operation) -> str:
         """Return the operation's line, for a sentence."""
         found = self.frames(operation)
-        return found[0] if found else "a line that the compiler does not name"
+        return found[0] if found else "a line without a location"
 
     def unsupported(self, operation: Operation, why: str = "") -> UsageError:
         return UsageError(
@@ -90,9 +90,9 @@ class Interpreter:
     def unknown(
         self, operation: Operation, kind: Type, why: str, over: Sequence[Value] = (), *, across_lanes: bool = False
     ) -> Value:
-        """Return a value that the engine does not follow; an integer keeps a name for formulas.
+        """Return a value without a rule; an integer keeps a name for formulas.
 
-        It varies with what its operands `over` vary with; with everything around it where one of them is not followed.
+        It varies with the indices of its operands `over`, and with all surrounding indices if one of those is unknown itself.
         `across_lanes`: a lane of the result depends on other lanes of the operands.
         """
         if not kind.is_integer and not kind.is_pointer:
@@ -105,7 +105,7 @@ class Interpreter:
         else:
             args = [*self.surroundings(), *self.lanes(kind)]
         name = operation.results[0].lstrip("%") if operation.results else ""
-        if not name or name[0].isdigit():  # a number of the compiler's
+        if not name or name[0].isdigit():  # a number given by the compiler
             name = operation.name.rpartition(".")[2]
         atom = Unknown(f"{name}@{short(self.where(operation))}", why, args, kind.element == "i1", self.identity(operation))
         if kind.is_pointer:
@@ -113,7 +113,7 @@ class Interpreter:
         return Value(kind, poly(atom))
 
     def requires_width(self, operation: Operation, *values: Value) -> None:
-        """Record that these integers are used as they are: an address needs them not to have wrapped around."""
+        """Record that an address depends on these integers, so they must not have wrapped around."""
         if self.record.rehearsing or id(operation) not in self.addressing:
             return
         for value in values:
@@ -132,7 +132,7 @@ class Interpreter:
         return [index for index in lanes(kind.shape) if index.terms]
 
     def identity(self, operation: Operation) -> str:
-        """Return a text that no other operation has, nor the same one in another call."""
+        """Return a text that is unique to this operation in this call."""
         return " ".join((*self.calls, *operation.results[:1], operation.location))
 
     def run_function(self, name: str, given: Sequence[Value]) -> list[Value]:
@@ -184,7 +184,7 @@ class Interpreter:
             targets = {label for block in waiting for label in _successors(block)}
             free = [block for block in waiting if block.label not in targets]
             if not free:
-                raise self.unsupported(waiting[0].operations[-1], "branches that go round in a circle")
+                raise self.unsupported(waiting[0].operations[-1], "branches that form a cycle")
             done += free
             waiting = [block for block in waiting if block not in free]
         return done

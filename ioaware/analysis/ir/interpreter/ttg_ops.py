@@ -1,4 +1,4 @@
-"""Gluon operations of TTGIR: shared-memory copies, TMA, warp partitions, wgmma and tcgen05."""
+"""Interpret Gluon operations of TTGIR: shared-memory copies, TMA, warp partitions, wgmma and tcgen05."""
 
 from __future__ import annotations
 

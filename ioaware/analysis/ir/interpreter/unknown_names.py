@@ -1,4 +1,4 @@
-"""Names of unknowns for readers: the tensor and the line, and the offset where one line loads several values."""
+"""Name unknowns for display: the tensor and the line, and the offset where one line loads several values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
 from ioaware.analysis.ir.mlir.types import Type
 
 LONGEST_OFFSET = 40
-"""Characters of an offset that a name shows; of a longer one it shows a digest."""
+"""Most characters of an offset in a name; a longer offset is shown as a digest."""
 
 
 def varies(unknown: Unknown) -> bool:
@@ -25,7 +25,7 @@ def varies(unknown: Unknown) -> bool:
 
 
 def name_unknowns(record: Recorder) -> None:
-    """Give different unknowns of one line different names, in everything that is recorded."""
+    """Give different unknowns of one line different names, in all records."""
     alike: dict[str, dict[str, Unknown]] = {}
     for expression in _expressions(record):
         for unknown in _unknowns(expression):
@@ -59,7 +59,7 @@ def _distinct(name: str, group: list[Unknown]) -> dict[str, str]:
 
 
 def _text(expression: Poly) -> str:
-    """Return an expression as text; a value that is loaded in turn stands without its line."""
+    """Return an expression as text, without the line of values that are loaded themselves."""
     return re.sub(r"@[\w.]+:\d+", "", show(to_sympy(expression)))
 
 

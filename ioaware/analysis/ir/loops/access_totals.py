@@ -1,4 +1,4 @@
-"""Totals of an access: active lanes and executions, over loops and all programs."""
+"""Sum active lanes and executions of an access over loops and all programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ioaware.analysis.ir.sums.summation import sum_over
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The grid: an index and a number of programs for each axis."""
+    """Grid: an index and a number of programs for each axis."""
 
     indices: tuple[Symbol, Symbol, Symbol]
     sizes: tuple[Poly, Poly, Poly]
@@ -38,7 +38,7 @@ def _over(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> Poly:
 
 
 Counted: TypeAlias = tuple[Poly, tuple[Scope, ...], Programs]
-"""So much in each iteration of these loops, under these conditions, in each of these programs."""
+"""Count per iteration of these loops, under these conditions, in each of these programs."""
 
 
 def total_count(counted: Iterable[Counted]) -> Poly:
@@ -72,7 +72,7 @@ def repeat_in_scopes(count: Poly, scopes: Sequence[Scope]) -> Poly:
 
 
 def upper_bound(truth: Poly) -> tuple[Poly, list[Unknown]]:
-    """Take every test that data decide as true; return the bound and the unknowns that decide.
+    """Take every data-dependent test as true; return the bound and the unknowns it depends on.
 
     A test against an unknown that is the same for all lanes is kept by name: the count is then a formula in it.
     """
@@ -92,7 +92,7 @@ def upper_bound(truth: Poly) -> tuple[Poly, list[Unknown]]:
 
 
 def _clamped(value: Poly) -> Poly:
-    """Return 1 for an inclusion-exclusion that lost a test and may exceed 1."""
+    """Return 1 for an inclusion-exclusion sum that lost a test and may exceed 1."""
     return value if len(value.terms) == 1 and next(iter(value.terms.values())) == 1 else ONE
 
 

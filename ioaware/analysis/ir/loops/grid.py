@@ -1,8 +1,7 @@
-"""The grid of a launch; a program count that is a minimum gets a name during the analysis.
+"""Represent the grid of a launch; a program count that is a minimum gets a name during the analysis.
 
-`min(132, tiles)` programs that share `tiles` are a persistent kernel's. Its tile schedule is recognisable while the
-count
-is one symbol. Expanded, the minimum would dissolve into the minima and floors around it.
+`min(132, tiles)` programs that share `tiles` are a persistent kernel's. Its tile schedule is recognisable while the count is
+one symbol. Expanded, the minimum would merge with the minima and floors around it.
 """
 
 from __future__ import annotations

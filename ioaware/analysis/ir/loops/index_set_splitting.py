@@ -1,10 +1,8 @@
-"""Index-set splitting: cut loops where a choice switches, and merge pieces with equal bodies.
+"""Split index sets: cut loops where a choice switches, and merge pieces with equal bodies.
 
-Example: a causal kernel pairs the longest row block with the shortest. Pair r takes block b - 1 - r, then block r; of
-an
-odd number b the middle one is alone. Split by the two cases this is a sum over the blocks from b - 1 down to b/2 and
-one
-from 0 to b/2, which merge into one over all blocks. Every step is an identity of sums for any lengths.
+Example: a causal kernel pairs the longest row block with the shortest. Pair r takes block b - 1 - r, then block r; of an odd
+number b the middle one is alone. Split by the two cases, this is a sum over the blocks from b - 1 down to b/2 and one from 0 to
+b/2. These merge into one sum over all blocks. Every step is an identity of sums for any lengths.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from ioaware.analysis.ir.loops.tile_schedules import assume_test, tests_of_choic
 from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.analysis.ir.sums.reindex import floors
 
-FEW = 4  # iterations that may each be looked at
+FEW = 4  # most iterations that are enumerated
 MAX_PIECES = 8
 
 
@@ -62,7 +60,7 @@ def _plainly_named(part: Placed) -> Placed:
 
 
 def _taken_apart(part: Placed) -> list[Placed] | None:
-    """Split one loop: by digits, into its few iterations, or where the test of a choice switches."""
+    """Split one loop: by digits, into a few iterations, or where the test of a choice switches."""
     asked = [
         (at, loop, test) for at, loop in enumerate(part.scopes) if isinstance(loop, Loop) for test in _tests(part, at, loop)
     ]
@@ -135,7 +133,7 @@ def _in_digits(part: Placed, at: int, loop: Loop, divisor: Poly) -> Placed:
 
 
 def _folded(parts: Sequence[Placed]) -> list[Placed]:
-    """Merge every two pieces that are one sum over adjacent ranges."""
+    """Merge pairs of pieces that are one sum over adjacent ranges."""
     for one, other in permutations(range(len(parts)), 2):
         joined = _joined(parts[one], parts[other])
         if joined is not None:
@@ -153,7 +151,7 @@ def _joined(first: Placed, second: Placed) -> Placed | None:
         return None
     if not all(nonnegative(loop.high - loop.low) for loop in (one, other)):
         return None  # ranges that end before they begin do not add up
-    # either counted as it is, or from its own beginning
+    # each as it is, or counted from its own beginning
     for first_from, then_from in product(dict.fromkeys((ZERO, one.low)), dict.fromkeys((ZERO, other.low))):
         low, end = simplify(one.low - first_from), simplify(one.high - first_from)
         start, stop = simplify(other.low - then_from), simplify(other.high - then_from)

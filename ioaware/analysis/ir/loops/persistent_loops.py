@@ -1,6 +1,6 @@
-"""Persistent kernels: merge the tile loop and its grid axis into one loop over all tiles.
+"""Merge the tile loop of a persistent kernel and its grid axis into one loop over all tiles.
 
-`tile_schedules` knows how programs share tiles. A kernel that takes several tiles in a row has a two-digit loop.
+`tile_schedules` determines how programs share tiles. A kernel that takes several tiles in a row has a two-digit loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Substitution of symbols in expressions, loops and the bounds of indices at once."""
+"""Substitute symbols in expressions, loops and the bounds of indices at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioaware.analysis.ir.loops.access_totals import Programs
 
 
 class Rewriting:
-    """Replaces symbols; an index whose bounds change is replaced everywhere after."""
+    """Replace symbols; an index with changed bounds is replaced everywhere after."""
 
     def __init__(self, by: Mapping[str, Poly], first: Callable[[Poly], Poly] | None = None) -> None:
         self._by, self._first = dict(by), first

@@ -35,7 +35,7 @@ def merge_tile_loop(plain: Placed, at: int) -> Placed | None:
 
 
 def _in_turn(loop: Loop, programs: Programs) -> tuple[int, Poly, Poly] | None:
-    """Return the axis whose programs share the tiles, the number of tiles, and the number of programs."""
+    """Return the axis of programs that share the tiles, the number of tiles, and the number of programs."""
     if loop.source is not None:
         start, stop, step = loop.source
         axes = [axis for axis, index in enumerate(programs.indices) if start == poly(index)]
@@ -111,7 +111,7 @@ class _Assignment:
         return None if tiles is None else _over_tiles(self.plain, self.at, self.axis, tiles, self.step)
 
     def tiles(self, left: Poly, position: Poly) -> Poly | None:
-        """Return the number of tiles, where `left` says that `position` is below the remainder of the last round."""
+        """Return the number of tiles; `left` is the test that `position` is below the remainder of the last round."""
         tiles = left + self.step * self.rounds + 1 + position
         programs = self.plain.programs.sizes[self.axis]
         known = self.pid.key not in tiles.free and floor_div(tiles, self.step) == self.rounds
@@ -184,7 +184,7 @@ def _over_tiles(
 ) -> Placed | None:
     """Rewrite with tile = step t + position as the index, where only the tile is used.
 
-    The position is the program id. `way` gives the outcome of a test of the round and the position that goes with it.
+    The position is the program id. `way` gives the outcome of a test of the round and the position for it.
     """
     loop, programs = plain.scopes[at], plain.programs
     pid = programs.indices[axis]
@@ -196,7 +196,7 @@ def _over_tiles(
         rewrite = Rewriting({pid.key: position})
     else:
         truth, place = way
-        back = substitute(place, {pid.key: position})  # both ways of sitting are their own way back
+        back = substitute(place, {pid.key: position})  # both orders are their own inverse
         rewrite = Rewriting({pid.key: back}, lambda value: assume_test(value, poly(test), truth))
     inner = [rewrite.scope(scope) for scope in plain.scopes[at + 1 :]]
     moved = tuple(map(rewrite, plain.values))

@@ -1,4 +1,4 @@
-"""Liveness: operations that no memory access depends on."""
+"""Find operations that no memory access depends on."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from ioaware.analysis.ir.mlir.parser import Block, Operation
 
 COMPUTES = ("arith.", "math.", "tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout", "tt.addptr")
-"""Without an effect: needed where a result is."""
+"""Operations without an effect: needed where a result is."""
 ON_CHIP = ("ttg.memdesc_", "ttg.local_", "ttng.init_barrier", "ttng.inval_barrier", "ttng.barrier_expect", "ttng.wait_barrier",
            "ttng.arrive_barrier", "ttng.tmem_")  # fmt: skip
-"""Whose operands no access to memory depends on."""
+"""Operations with operands that no memory access depends on."""
 ISOLATED = "partition"
-"""What partitions of warps run."""
+"""Operations that contain the regions of warp partitions."""
 
 
 def dead_operations(function: Operation) -> frozenset[int]:
-    """Return the `id`s of a function's operations whose results only stay on the chip."""
+    """Return the `id`s of a function's operations with results that only stay on the chip."""
     return frozenset(_unneeded(function.regions[0], set()))
 
 
@@ -26,7 +26,7 @@ def _unneeded(blocks: list[Block], needed: set[str]) -> set[int]:
     for operation in reversed(list(_operations(blocks))):
         if operation.name.startswith(ISOLATED):
             for region in operation.regions:
-                unused |= _unneeded(region, set())  # sees nothing from outside, and names values as others do
+                unused |= _unneeded(region, set())  # it uses no outer values, and its names may repeat theirs
         elif operation.name.startswith(COMPUTES) and not {_base(name) for name in operation.results} & needed:
             unused.add(id(operation))
         elif not operation.name.startswith(ON_CHIP):

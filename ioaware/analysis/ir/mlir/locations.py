@@ -1,4 +1,4 @@
-"""Source locations: MLIR `loc` attributes to `file:line`, innermost call first."""
+"""Convert MLIR `loc` attributes to `file:line`, innermost call first."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Parser for MLIR text: operations with operands, regions and source locations.
+"""Parse MLIR text: operations with operands, regions and source locations.
 
-MLIR prints one operation a line, and a region between lines that end in `{` and lines that begin with `}`. The syntax
-inside
-a line belongs to each operation; the parser takes results, operands and location from it.
+MLIR prints one operation a line, and a region between lines that end in `{` and lines that begin with `}`. The syntax inside a
+line belongs to each operation; the parser takes results, operands and location from it.
 """
 
 from __future__ import annotations

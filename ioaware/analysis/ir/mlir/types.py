@@ -1,4 +1,4 @@
-"""Types of the IR; a scalar is a tensor without dimensions."""
+"""Parse types of the IR; a scalar is a tensor without dimensions."""
 
 from __future__ import annotations
 

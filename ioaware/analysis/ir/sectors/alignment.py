@@ -1,4 +1,4 @@
-"""Alignment: multiples of lengths for which all rows lie alike in sectors and no tile is cut."""
+"""Find multiples of lengths for which all rows have the same offset in sectors and no tile is cut."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def multiples(needed: Mapping[Symbol, int]) -> tuple[dict[str, Poly], dict[str, 
 
 
 def has_unknown(value: Poly) -> bool:
-    """Return whether data decide some part of the value."""
+    """Return whether part of the value depends on data."""
     return any(isinstance(a, Unknown) or any(has_unknown(p) for p in parts(a)) for a in value.atoms)

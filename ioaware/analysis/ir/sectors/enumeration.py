@@ -1,6 +1,6 @@
-"""Enumeration of a launch without free symbols, execution by execution.
+"""Enumerate a launch without free symbols, execution by execution.
 
-Why: sums over programs whose loops have bounds of their own may have no closed form, and searching for one is slow.
+Why: sums over programs with varying loop bounds may have no closed form, and searching for one is slow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Execution classes: executions of an access that touch sectors alike, counted together.
+"""Group executions of an access that touch sectors alike, and count each group once.
 
-Grid and loops mostly move the start of a tile, of which the offset within a sector matters, and where masks clip.
-Executions that agree in both form a class, and each class is evaluated once.
+Grid and loops mostly move the start of a tile. Only its offset within a sector matters, and where masks clip. Executions that
+agree in both form a class, and each class is evaluated once.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class ExecutionClass:
 def execution_classes(touch: Touch, programs: Programs) -> Iterator[ExecutionClass]:
     """Yield the execution classes of an access without free symbols.
 
-    Raises `ValueError` where data decide or there are too many executions.
+    Raises `ValueError` where they depend on data or there are too many executions.
     """
     where = f"{touch.operation} at {touch.frames[0]}" if touch.frames else touch.operation
     data = next(iter(_data(touch)), None)
     if data is not None:
-        raise ValueError(f"{where} goes by {data.name}: {data.why}")
+        raise ValueError(f"{where} depends on {data.name}: {data.why}")
     try:
         yield from _classes(touch, programs)
     except KeyError as error:  # the count of a loop that data end
-        raise ValueError(f"{where} goes by {str(error.args[0]).partition('[')[0]}") from error
+        raise ValueError(f"{where} depends on {str(error.args[0]).partition('[')[0]}") from error
 
 
 def _data(touch: Touch) -> Iterator[Unknown]:
@@ -119,7 +119,7 @@ def _split(value: Poly, lanes: Mapping[str, object]) -> tuple[Poly, Poly]:
 
 
 def _of_test(test: Test, outside: Mapping[str, Numbers], lanes: Mapping[str, Numbers], count: int) -> list[Numbers]:
-    """Return the lane threshold of a test, clipped where all lanes or none meet it."""
+    """Return the lane threshold of a test, clipped where all lanes or none satisfy it."""
     fixed, moving = _split(test.value, lanes)
     if moving.free - lanes.keys():
         return _named(test.free, outside, lanes)

@@ -1,4 +1,4 @@
-"""Sectors counted lane by lane, where mask and address within a sector depend on lanes alone."""
+"""Count sectors lane by lane, where mask and address within a sector depend on lanes alone."""
 
 from __future__ import annotations
 

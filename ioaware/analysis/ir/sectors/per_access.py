@@ -1,10 +1,8 @@
-"""Sectors (32 bytes) of one access as a formula: runs of bytes, shared sectors, alignment.
+"""Count the 32-byte sectors of one access as a formula: runs of bytes, shared sectors, alignment.
 
-An access whose address is affine in its lanes, under masks that clip each dimension, is a stack of rows; a row is a run
-of
-bytes. A run from byte b to byte l touches floor(l/32) - floor(b/32) + 1 sectors. Ascending rows share a sector at most
-with
-the row before. Where lengths are multiples of a sector all rows are alike, and the formula states those lengths.
+An access with an address affine in its lanes, under masks that clip each dimension, is a stack of rows; a row is a run of
+bytes. A run from byte b to byte l touches floor(l/32) - floor(b/32) + 1 sectors. Ascending rows share a sector at most with the
+row before. Where lengths are multiples of a sector all rows are alike, and the formula states those lengths.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from ioaware.machine.model import SECTOR_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A dimension of an access: byte stride, active lanes, and the period after which it wraps."""
+    """Dimension of an access: byte stride, active lanes, and the period after which it wraps."""
 
     lane: Symbol
     stride: Poly
@@ -63,7 +61,7 @@ def sectors_of(touch: Touch) -> Sectors | None:
 
 
 def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
-    """Count lanes whose address is one of two: the sectors of each branch, an upper bound."""
+    """Count lanes with one of two addresses: the sectors of each branch, an upper bound."""
     cases = (branch.condition, branch.then), (negation(branch.condition), branch.other)
     found: list[Sectors] = []
     for condition, value in cases:
@@ -154,7 +152,7 @@ def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | N
     for axis in axes:
         if not axis.stride.terms:  # every lane at the same address
             present = present * resolve_tests(at_least_zero(axis.count - 1))
-        elif nonnegative(-axis.stride):  # descends: count from the other end
+        elif nonnegative(-axis.stride):  # descending: count from the other end
             address = substitute(address, {axis.lane.key: axis.low + axis.high - 1 - poly(axis.lane)})
             moving.append(replace(axis, stride=-axis.stride))
         else:
@@ -165,7 +163,7 @@ def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | N
 
 
 def _merged(axes: Sequence[Axis]) -> tuple[Axis | None, list[Axis]]:
-    """Return the contiguous axis, extended by every axis whose stride is its length, and the other axes."""
+    """Return the contiguous axis, extended by every axis with a stride equal to its length, and the other axes."""
     constant = [a for a in axes if a.stride.constant is not None]
     others = list(axes)
     run = min(constant, key=lambda a: int(a.stride.constant or 0), default=None)
@@ -203,7 +201,7 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
         caveats.append("lanes wrap around")
         each = floor_div(span, SECTOR) + 3
     if has_unknown(each):
-        caveats.append("memory decides where rows start")
+        caveats.append("the starts of rows are loaded from memory")
         each = resolve_tests(at_least_zero(count - 1)) * (floor_div(span + 2 * SECTOR_BYTES - width - 1, SECTOR))
     present = resolve_tests(at_least_zero(count - 1))  # rows without lanes share nothing
     for axis in sorted(rows, key=lambda a: (a.stride.constant is None, int(a.stride.constant or 0), len(a.stride.key))):
@@ -218,7 +216,7 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
 def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, caveats: list[str]) -> Poly:
     """Return the sectors that a row of this axis shares with the row before, if rows are `present`.
 
-    Returns 0 and adds a caveat where that is not known.
+    Returns 0 and adds a caveat where that is unknown.
     """
     if nonnegative(axis.stride - span - (SECTOR_BYTES - 1)):
         return ZERO

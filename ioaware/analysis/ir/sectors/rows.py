@@ -1,4 +1,4 @@
-"""Sectors of rows of bytes: one run, and rows that a band or triangle mask cuts differently."""
+"""Count sectors of rows of bytes: one run, and rows that a band or triangle mask cuts differently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ioaware.analysis.ir.sums.closed_forms import extent, linear
 from ioaware.machine.model import SECTOR_BYTES
 
 SECTOR = poly(SECTOR_BYTES)
-PATIENT = 7  # a proof that rows do not overlap decides between a number and a bound
+PATIENT = 7  # without a proof that rows do not overlap the count is only a bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def run_sectors(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | No
     """Return the sectors of one row; contiguous while the stride is at most a sector."""
     present = resolve_tests(at_least_zero(count - 1))
     if span == stride * count and not mod(start, SECTOR).terms:
-        present = ONE  # no bytes from the start of a sector on are no sectors
+        present = ONE  # an empty row has no sectors
     dense = present * (floor_div(start + span - 1, SECTOR) - floor_div(start, SECTOR) + 1)
     if nonnegative(SECTOR_BYTES - stride):
         return dense
@@ -39,7 +39,7 @@ def run_sectors(start: Poly, span: Poly, stride: Poly, count: Poly) -> Poly | No
 
 
 def sum_rows(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
-    """Sum over rows, term by term where rows lie differently in sectors."""
+    """Sum over rows, term by term where rows have different offsets in sectors."""
     if index.key not in body.free:
         return body * extent(low, high)
     return poly(Sum(body, index, low, high))

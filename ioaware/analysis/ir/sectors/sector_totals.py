@@ -1,4 +1,4 @@
-"""Sectors of an access over the launch: closed for aligned lengths, a sum for others."""
+"""Sum the sectors of an access over the launch: closed for aligned lengths, a sum for others."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ioaware.analysis.ir.sums.reindex import floors
 
 @dataclass(frozen=True, slots=True)
 class SectorTotal:
-    """`aligned` holds where the lengths `needed` are these multiples, `anyway` always (None: unknown)."""
+    """`aligned` is valid where the lengths `needed` are these multiples, `anyway` always (None: unknown)."""
 
     anyway: Poly | None
     aligned: Poly
     needed: Mapping[Symbol, int]
     caveats: tuple[str, ...]
     each: Counted | None = None
-    """What `aligned` is the sum of, with each length needed as so many times another."""
+    """Summand of `aligned`, with each needed length as a multiple of another."""
 
 
 def combined_sectors(parts: Sequence[SectorTotal | None], unit: int = 1) -> Expr | None:
@@ -81,7 +81,7 @@ def _formula(needed: Mapping[Symbol, int], aligned: Poly, anyway: Poly | None) -
 
 
 def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> SectorTotal | None:
-    """Return the sectors of an access; None where its shape has no rule or data decide its addresses."""
+    """Return the sectors of an access; None where its shape has no rule or its addresses depend on data."""
     plain = sectors_of(touch)
     if plain is not None and has_unknown(plain.count):
         return None
@@ -119,7 +119,7 @@ def _joined(one: Mapping[Symbol, int], other: Mapping[Symbol, int]) -> dict[Symb
 
 
 def _summed(count: Poly, scopes: Sequence[Scope], programs: Programs) -> Poly:
-    """Sum over scopes and programs, unevaluated where rows lie differently in sectors."""
+    """Sum over scopes and programs, unevaluated where rows have different offsets in sectors."""
     indices = {index.key for index in programs.indices} | {scope.index.key for scope in scopes if isinstance(scope, Loop)}
     if not any(indices & floor.free for floor in floors(count)):
         return programs.sum(repeat_in_scopes(count, scopes))

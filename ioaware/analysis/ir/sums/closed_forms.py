@@ -1,4 +1,4 @@
-"""Closed forms of single sums: powers of the index, and tiles that cover a length."""
+"""Close single sums: powers of the index, and tiles that cover a length."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def tiles(factors: Monomial, index: Symbol, low: Poly, high: Poly) -> Poly | Non
         return None
     slope, offset = found
     high = greatest(low, high)
-    if slope == size:  # the tiles ascend: count the index from the other end
+    if slope == size:  # ascending tiles: count the index from the other end
         slope, offset = -slope, offset + slope * (low + high - 1)
     if slope != -size:
         return None

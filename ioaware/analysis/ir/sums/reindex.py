@@ -1,4 +1,4 @@
-"""Changes of summation index: split into digits, join two, rotate remainders.
+"""Change the summation index: split into digits, join two, rotate remainders.
 
 Each is a bijection between the integers summed over: a sum keeps its value for any body.
 """

@@ -1,4 +1,4 @@
-"""Closed forms of sums: clipped ranges, tiles, triangles, and splits where a minimum switches.
+"""Close sums: clipped ranges, tiles, triangles, and splits where a minimum switches.
 
 Every rule is an identity of integers for any bounds. A sum that no rule closes stays a sum, evaluated exactly later.
 """
@@ -35,10 +35,10 @@ from ioaware.analysis.ir.algebra.simplify import simplify, size
 from ioaware.analysis.ir.sums.closed_forms import extent, linear, one_tile, power_sum, tiles
 from ioaware.analysis.ir.sums.reindex import join_two, rotate, split_into_digits
 
-READABLE, LONGER = 25, 2  # a closed form of more parts than this, and than so many times its sum, helps no reader
+READABLE, LONGER = 25, 2  # a closed form with more parts than both is not used: this number, and this multiple of its sum's
 MAX_SPLITS = 5
-LARGEST_CUT = 100  # parts of a body that is worth taking apart
-FEW = 4  # iterations that may each be written down
+LARGEST_CUT = 100  # most parts of a body that is split
+FEW = 4  # most iterations that are unrolled
 
 
 @lru_cache(maxsize=8192)
@@ -56,7 +56,7 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MAX
         return periodic
     for digits in split_into_digits(body, index, low, high):
         turned_over = join_two(digits.body, digits.tens, digits.quotient, digits.ones, digits.length) if digits.exact else None
-        if turned_over is not None:  # the digits the other way round are one index again
+        if turned_over is not None:  # the digits in reverse order are one index again
             return sum_over(*turned_over, ZERO, digits.quotient * digits.length, splits)
         inner = sum_over(digits.body, digits.ones, ZERO, digits.length, splits)
         result = sum_over(inner, digits.tens, ZERO, digits.quotient, splits)
@@ -230,7 +230,7 @@ def _split(atom: Extreme, rest: Poly, index: Symbol, low: Poly, high: Poly, spli
                 first, second, slope, offset = second, first, -slope, -offset
             elif not positive(slope):
                 continue
-            # first - second ascends: first is the smaller one below the crossing, wherever they are equal.
+            # first - second ascends, so first is the smaller one below the crossing, also where they are equal.
             early, late = (first, second) if atom.least else (second, first)
             before = [arg for arg in atom.args if arg != late]
             after = [arg for arg in atom.args if arg != early]

@@ -1,4 +1,4 @@
-"""Theorem 2 on the exact counts themselves, at sizes no kernel has to run: constants, powers and the lower bound."""
+"""Check Theorem 2 on the exact counts themselves, at sizes no kernel has to run: constants, powers and the lower bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ioaware.analysis.theory.lower_bounds import lower_bound_elements
 HEAD_DIMS = (16, 64, 128, 256)
 STEPS = 16
 LARGE = {"N": 2**17, "d": 64, "M": 2**16}
-"""The point the series vary one of; M is a multiple of 4 d and the blocks divide N, so that no ceiling bends a power."""
+"""Point around which each series varies one variable. M is a multiple of 4 d and the blocks divide N, so no ceiling bends a
+power."""
 SERIES: Mapping[str, tuple[int, ...]] = {
     "N": tuple(2**k for k in range(12, 21)),
     "d": (16, 32, 64, 128, 256),

@@ -1,4 +1,4 @@
-"""Claims of theory as executable checks: parts, evidence, and a verdict that fails closed."""
+"""Represent claims of theory as executable checks: parts, evidence, and a verdict that fails closed."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Exponent:
-    """A fitted power of one variable with its 95 % confidence interval, beside the power the theorem gives.
+    """Fitted power of one variable with its 95 % confidence interval, beside the theorem's power.
 
-    The power of a whole count is shown beside that of its leading term and not judged: over a finite range the
-    lower-order terms move it away from the theorem's. None: the points could not be fitted.
+    The power of a whole count is shown beside that of its leading term and not judged. Why: over a finite range the lower-order
+    terms move it away from the theorem's. None: the points could not be fitted.
     """
 
     quantity: str
@@ -71,7 +71,7 @@ class Exponent:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement, its source, and the verdict that follows from the evidence alone.
+    """Statement, its source, and the verdict that follows from the evidence alone.
 
     `evidence` holds `parts` (one row a check), `exponents`, `points` (every number compared) and `notes`.
     """

@@ -1,4 +1,4 @@
-"""Evidence for a claim: the runs it needs, and each run's result beside the prediction."""
+"""Collect the evidence for a claim: the runs it needs, and each run's result beside the prediction."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Evidence:
                 yield seen
 
     def checked(self, target: str) -> Iterator[Observation]:
-        """Return measurements of a case whose output was checked, trusted or not."""
+        """Return measurements of a case with a checked output, trusted or not."""
         return (seen for seen in self.measurements if seen.target == target and seen.observed.check is not None)
 
     def failures(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Fitted powers beside a theorem's, and the rule that decides whether they agree."""
+"""Fit powers and compare them with a theorem's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ioaware.analysis.theory.claims.claim import Exponent, Number, Verdict
 from ioaware.analysis.theory.power_law_fit import fit_power_law
 
 SLACK = 0.005
-"""A power is met when it lies within its confidence interval widened by this: counters carry systematic errors of 0.1 %."""
+"""Tolerance added to the confidence interval of a power: counters carry systematic errors of 0.1 %."""
 WIDEST = 0.2
-"""An interval wider than this decides nothing, whatever it contains."""
+"""Widest interval that decides anything."""
 
 Sample = tuple[Mapping[str, int], Number | None]
 """The values of the variables at a point, and what was observed there."""

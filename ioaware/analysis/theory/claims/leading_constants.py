@@ -1,4 +1,4 @@
-"""Leading terms of Theorem 2's exact counts, and the M that a pair of blocks stands for."""
+"""Define leading terms of Theorem 2's exact counts, and the M that a pair of blocks stands for."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ POWERS: Mapping[str, Mapping[str, int]] = {
     "flash1": {"N": 2, "d": 2, "M": -1},
     "flash2": {"N": 2, "d": 2, "M": -1},
 }
-"""The powers of N, d and M in the leading term of requested bytes, with the blocks that M sets."""
+"""Powers of N, d and M in the leading term of requested bytes, with the blocks that M sets."""
 
 
 @cache
 def leading_elements(target: str) -> Expr:
     """Return the leading term per head, in elements.
 
-    FlashAttention: Q and O of every pass over the rows, and O's writes: 12 N^2 d^2 / M with the paper's B_c.
-    FlashAttention-2: K and V of every row block, 8 N^2 d^2 / M with its B_r. Standard, idealised: S and P, 4 N^2.
+    FlashAttention: Q and O of every pass over the rows, and O's writes, 12 N^2 d^2 / M with the paper's B_c. FlashAttention-2:
+    K and V of every row block, 8 N^2 d^2 / M with its B_r. Standard, idealised: S and P, 4 N^2.
     """
     return {"flash1": 3 * N * d * T_c, "flash2": 2 * N_k * d * T_r, "standard": 4 * N * N_k}[target]
 

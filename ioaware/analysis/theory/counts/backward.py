@@ -1,4 +1,4 @@
-"""Exact counts of the FlashAttention paper's backward passes, Algorithms 3 (standard) and 4, unmasked."""
+"""Count the FlashAttention paper's backward passes exactly, Algorithms 3 (standard) and 4, unmasked."""
 
 from __future__ import annotations
 

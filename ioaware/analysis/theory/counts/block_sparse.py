@@ -1,4 +1,4 @@
-"""Exact counts of block-sparse FlashAttention, Algorithm 5, for a band of blocks and the first column blocks."""
+"""Count block-sparse FlashAttention exactly, Algorithm 5, for a band of blocks and the first column blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _j = index("j")
 def counts(_causal: bool) -> Counts:
     """Count Algorithm 1 with only the nonzero blocks' rows: rho of them together, line 6 for every column block.
 
-    Column block j < g meets all N rows, column block j >= g those of row blocks j - w to j + w.
+    Column block j < g visits all N rows, column block j >= g those of row blocks j - w to j + w.
     """
     globals_, j = smallest(g, T_c), _j + smallest(g, T_c)
     end, first = smallest(N, B_r * smallest(T_r, j + w + 1)), B_r * largest(0, j - w)

@@ -1,4 +1,4 @@
-"""Exact counts of attention in query and key chunks with a partial result per key chunk, unmasked."""
+"""Count attention in query and key chunks exactly, with a partial result per key chunk, unmasked."""
 
 from __future__ import annotations
 

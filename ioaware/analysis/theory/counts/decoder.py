@@ -1,4 +1,4 @@
-"""Exact counts of a decoder's attention with LayerNorm and dropout on chip: FlashAttention-2's, causal.
+"""Count a decoder's attention exactly, with LayerNorm and dropout on chip: FlashAttention-2's, causal.
 
 LayerNorm has no weights and is recomputed from Q, K and V wherever they are read; dropout's mask comes from a counter. So they
 add operations and no bytes.

@@ -1,6 +1,6 @@
-"""Exact counts of FlashAttention, Algorithm 1: K/V outer loop; O, l and m pass through HBM each step.
+"""Count FlashAttention exactly, Algorithm 1: K/V outer loop; O, l and m pass through HBM each step.
 
-They do not depend on B_r, unless causal: the inner loop visits every row once whatever the row block is.
+The counts do not depend on B_r, unless causal: the inner loop visits every row once whatever the row block is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Exact counts of FlashAttention's backward pass, Algorithm 4: K/V outer loop; dQ passes through HBM each step.
+"""Count FlashAttention's backward pass exactly, Algorithm 4: K/V outer loop; dQ passes through HBM each step.
 
-Like Algorithm 1's, they do not depend on B_r, unless causal.
+Like Algorithm 1's, the counts do not depend on B_r, unless causal.
 """
 
 from __future__ import annotations

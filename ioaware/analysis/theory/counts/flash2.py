@@ -1,6 +1,6 @@
-"""Exact counts of FlashAttention-2, Algorithm 1: Q outer loop; O, l, m stay on chip, logsumexp is written.
+"""Count FlashAttention-2 exactly, Algorithm 1: Q outer loop; O, l, m stay on chip, logsumexp is written.
 
-They do not depend on B_c, unless causal: each row block reads all of K and V once whatever the column block is.
+The counts do not depend on B_c, unless causal: each row block reads all of K and V once whatever the column block is.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ioaware.analysis.theory.counting import B_c, B_r, Counts, Elements, M, N, N
 
 SOURCE = "Dao 2023, arXiv 2307.08691, Algorithm 1"
 
-# The paper gives no rule for the blocks. FlashAttention-1's with the roles swapped, as the loops are: keeping
-# B_r = min(ceil(M/4d), d) would give 2 N^2 + 2 N d + N for every M >= 4 d^2, no dependence on M at all.
+# The paper gives no rule for the blocks, so this is FlashAttention-1's with the roles swapped, as the loops are. Keeping B_r =
+# min(ceil(M/4d), d) would give 2 N^2 + 2 N d + N for every M >= 4 d^2, which does not depend on M at all.
 PAPER_BLOCKS = {"B_r": ceil_div(M, 4 * d), "B_c": smallest(ceil_div(M, 4 * d), d)}
 
 _i = index("i")

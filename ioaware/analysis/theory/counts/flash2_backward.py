@@ -1,7 +1,7 @@
-"""Exact counts of FlashAttention-2's backward pass, Algorithm 2, in the two forms of real kernels.
+"""Count FlashAttention-2's backward pass exactly, Algorithm 2, in the two forms of real kernels.
 
-Both begin with D = rowsum(dO O) and have a pass over column blocks for dK and dV. dQ is either added to an fp32 accumulator by
-atomics from that pass, or computed by a second pass over row blocks, which recomputes S and dP.
+Both begin with D = rowsum(dO O) and have a pass over column blocks for dK and dV. In one form that pass adds dQ to an fp32
+accumulator by atomics. In the other a second pass over row blocks computes dQ, and recomputes S and dP.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact counts of attention with the log-sum-exp carried through the loop: FlashAttention-2's, in element for element."""
+"""Count attention with the log-sum-exp carried through the loop exactly: element for element FlashAttention-2's."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ SOURCE = "FlashAttention's Triton implementation; order of Dao 2023, arXiv 2307.
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Count Q once, K and V per row block, O and the fp32 log-sum-exp once: what is kept on chip moves no bytes."""
+    """Count Q once, K and V per row block, O and the fp32 log-sum-exp once: values kept on chip move no bytes."""
     return replace(flash2.counts(causal), name="flash_lse", source=SOURCE, compulsory=compulsory(causal))

@@ -1,7 +1,8 @@
-"""Exact counts of attention whose query heads share key heads, and of its keys in splits (Flash-Decoding).
+"""Count attention with grouped query heads exactly, and attention with its keys in splits (Flash-Decoding).
 
-An instance is what shares tiles of rows: one query head, or, packed, all query heads of a key head one after another. N is the
-rows of an instance, G the instances that read the same keys: 1 if packed, else the query heads of a key head.
+An instance is one set of rows that share tiles: one query head, or, packed, all query heads of a key head one after another. N
+is the rows of an instance. G is the number of instances that read the same keys: 1 if packed, else the query heads of a key
+head.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact counts of attention with log-softmax weights, in flash order and by its linear form. There is no mask."""
+"""Count attention with log-softmax weights exactly, in flash order and by its linear form. There is no mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact counts of attention one row at a time: K and V are read for every row. Unmasked."""
+"""Count attention one row at a time exactly: K and V are read for every row. Unmasked."""
 
 from __future__ import annotations
 

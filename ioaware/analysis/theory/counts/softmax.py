@@ -1,7 +1,7 @@
-"""Exact counts of the ways to compute softmax by rows, for a matrix of R rows and C columns, G = R C.
+"""Count the ways to compute softmax by rows exactly, for a matrix of R rows and C columns, G = R C.
 
-Named by their total in matrix accesses, as in Milakov and Gimelshein 2018, arXiv 1805.02867, who count 4 per element for the
-safe form and 3 for the online one. Row statistics (m, l, log-sum-exp) are fp32, everything else has the input's dtype.
+Each is named by its total in matrix accesses, as in Milakov and Gimelshein 2018, arXiv 1805.02867. They count 4 per element for
+the safe form and 3 for the online one. Row statistics (m, l, log-sum-exp) are fp32, everything else has the input's dtype.
 """
 
 from __future__ import annotations

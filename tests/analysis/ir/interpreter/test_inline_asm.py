@@ -59,7 +59,7 @@ def test_each_execution_adds_once_to_each_element(asm: tl.constexpr, constraints
 def test_assembly_with_unknown_accesses_is_refused(asm: tl.constexpr, constraints: str, pack: int) -> None:
     if pack == 8:
         constraints = ",".join(["=r"] * 8 + ["l"] * 8 + ["r"] * 8)
-    with pytest.raises(UsageError, match="assembly whose accesses"):
+    with pytest.raises(UsageError, match="assembly with memory accesses"):
         launched(asm, constraints, pack).derive()
 
 
