@@ -124,7 +124,7 @@ def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, requ
     """Return the backend for these tensors. Raises UsageError if `requested` does not exist or does not support them."""
     if requested not in (None, *get_args(BackendName)):
         known = ", ".join(map(repr, get_args(BackendName)))
-        raise UsageError(f"attention: there is no backend {requested!r}", f"Ask for one of {known}, or leave it out.")
+        raise UsageError(f"attention: there is no backend {requested!r}", f"Choose one of {known}, or leave it out.")
     if requested == "triton":
         return Backend("triton", "requested")
     if requested in (None, "decode"):

@@ -9,7 +9,7 @@ Dao et al. 2022, arXiv 2205.14135, Algorithm 4 without dropout, per (batch, head
             write dQ_i += dS K_j;  dK_j += dS^T Q_i                                             (lines 21, 22)
         write dK_j, dV_j                                                                        (line 24)
 Reads 2 N_k d + T_c (4 N d + 2 N) elements and writes N d (1 + T_c) + 4 N_k d, T_c = ceil(N_k / B_c): line 5 writes dK and dV,
-which line 8 makes needless. Causal starts each inner loop at the first row block that sees a key of column block j.
+which line 8 makes unnecessary. Causal starts each inner loop at the first row block that sees a key of column block j.
 """
 
 from __future__ import annotations

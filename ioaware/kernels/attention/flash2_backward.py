@@ -1,4 +1,4 @@
-"""FlashAttention-2, backward, in both forms that real kernels have: dQ by atomics, or dQ by a kernel of its own.
+"""FlashAttention-2, backward, in both forms of real kernels: dQ by atomics, or dQ by a separate kernel.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2, per (batch, head), with L the log-sum-exp of the forward pass:
     D = rowsum(dO O)                        a pre-pass, which also zeroes dQ's float32 accumulator in the atomic form   (line 4)
@@ -158,7 +158,7 @@ def flash2_backward(
     block_n: int = 64,
     atomic: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute dQ, dK and dV by FlashAttention-2: dQ by float32 atomics, or by a kernel of its own.
+    """Compute dQ, dK and dV by FlashAttention-2: dQ by float32 atomics, or by a separate kernel.
 
     q, o, do [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads;
     float16, bfloat16 or float32, any strides. lse [batch, heads, seq_len], float32, as flash2 returns it.

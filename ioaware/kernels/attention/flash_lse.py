@@ -3,7 +3,7 @@
 The Triton implementation of FlashAttention that preceded its paper's second version, per (batch, head) and row block i:
     O_i = 0, L_i = -inf, m_i = -inf on chip;  load Q_i
     for each column block j:    load K_j, V_j;  S = Q_i K_j^T
-        m_new = max(L_i, rowmax S);  P = exp(S - m_new)            L_i, which is at least the maximum so far, stands for it
+        m_new = max(L_i, rowmax S);  P = exp(S - m_new)            L_i is at least the maximum so far and replaces it
         O_i = e^(m_i - m_new) O_i + P V_j;  L_i = m_new + log(e^(L_i - m_new) + rowsum P);  m_i = m_new
     write O_i e^(m_i - L_i) and L_i
 Reads N d + 2 N_k d ceil(N / B_r) elements and writes N d + N, as FlashAttention-2 does; it takes a logarithm per row and block.

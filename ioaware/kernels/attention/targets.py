@@ -1,4 +1,4 @@
-"""Targets that are not cases, checked against float64.
+"""Define targets that are not cases, checked against float64.
 
 For example `ioaware derive ioaware.kernels.attention.targets:hopper -p seq_len=4096`, and measure likewise.
 """

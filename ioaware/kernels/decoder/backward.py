@@ -5,7 +5,7 @@ With q, k, v the LayerNorms of Q, K, V, Z dropout's mask recomputed from its cou
     notebook   A = Z e^(S - L);                       dS = A (dO v^T - D)
     for each column block j:   over row blocks i:     dv += A^T dO_i;  dk += scale dS^T q;  write dK_j, dV_j through LayerNorm
     for each row block i:      over column blocks j:  dq += scale dS k;                     write dQ_i through LayerNorm
-Elements: FlashAttention-2's two-kernel form with a causal mask. The notebook's own gradient of m is left out: its sum is zero.
+Elements: FlashAttention-2's two-kernel form with a causal mask. The notebook form omits the gradient of m: its sum is zero.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 O = A norm(V), per (batch, head), with S = scale norm(Q) norm(K)^T masked, Z dropout's mask and p its probability:
     paper      A = Z softmax(S) / (1 - p): weights are normalised, then dropped (Dao et al. 2022, arXiv 2205.14135, Algorithm 2)
-    notebook   A = Z e^S / rowsum(Z e^S): the seed's notebook drops, then normalises; a row that is dropped whole gives zeros
+    notebook   A = Z e^S / rowsum(Z e^S): weights are dropped, then normalised; a row that is dropped whole gives zeros
     for each row block i:           load Q_i;  q = norm(Q_i)
         for each column block j:    load K_j, V_j;  k = norm(K_j), v = norm(V_j);  S;  Z from its counter
                                     m, l and O as in FlashAttention-2, l over e^S (paper) or Z e^S (notebook)

@@ -15,7 +15,7 @@ from ioaware.kernels.decoder.forward import decoder
 from ioaware.kernels.decoder.layer_norm import EPSILON
 
 SEED = 20
-"""Of the first head's dropout; the next heads have the next ones."""
+"""Dropout seed of the first head; each next head has the next seed."""
 
 
 def decoder_reference(

@@ -1,4 +1,4 @@
-"""Rows of a matrix in chunks: what the softmax kernels share."""
+"""Load, store and reduce rows of a matrix in chunks, for the softmax kernels."""
 
 from __future__ import annotations
 

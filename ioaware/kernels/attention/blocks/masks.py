@@ -10,7 +10,7 @@ from ioaware.kernels.attention.blocks.tiles import block_mask, tile_side
 
 @triton.jit
 def visible_pairs(row, col, seq_len, kv_len, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Return True for the pairs of a tile [B_r, B_c] that exist and whose query sees its key."""
+    """Return True for the pairs of a tile [B_r, B_c] inside the matrix where the query sees the key."""
     pairs = block_mask(row, col, seq_len, kv_len, BLOCK_M, BLOCK_N)
     if CAUSAL:
         rows = row + tl.arange(0, tile_side(BLOCK_M))

@@ -1,4 +1,4 @@
-"""Products of matrices in HBM by square tiles that all fit a small on-chip memory: what the algorithms for M < d^2 share."""
+"""Multiply matrices in HBM by square tiles that all fit a small on-chip memory, for the algorithms with M < d^2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of a matrix in HBM as padded tiles, with 64-bit offsets; masks keep the padding out of every byte count."""
+"""Load and store blocks of a matrix in HBM as padded tiles, with 64-bit offsets; masks keep padding out of every byte count."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import triton.language as tl
 from ioaware.kernels.attention.launching.on_chip_limits import padded
 
 tile_side = triton.constexpr_function(padded)
-"""The side of the tile that holds a block of so many rows or columns, at compile time."""
+"""Return the side of the tile that holds a block of so many rows or columns, at compile time."""
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Host side of decode: its plan, and the cache of prepared calls, which a growing key cache does not invalidate."""
+"""Prepare and launch decode on the host; prepared calls are cached, and a growing key cache does not invalidate them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _CALLS: dict[tuple[object, ...], PreparedCall] = {}
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """All of a call that its shapes (but kv_len), strides, dtype, device, mask and scale determine."""
+    """Everything in a call that its shapes (but kv_len), strides, dtype, device, mask and scale determine."""
 
     splits: int
     decode: Launch
@@ -112,7 +112,7 @@ class PreparedCall:
         )
 
     def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Launch for tensors with the properties that this was prepared from, and any kv_len with as many splits."""
+        """Launch for tensors with the same properties, and any kv_len with as many splits."""
         o = torch.empty_strided(q.shape, self.o_strides, dtype=q.dtype, device=q.device)
         lse = torch.empty(self.lse_shape, dtype=torch.float32, device=q.device)
         _, heads, seq_len, _ = q.shape

@@ -1,4 +1,4 @@
-"""How decode splits the keys: programs that fill the GPU once and evenly, each with enough loads in flight."""
+"""Choose how decode splits the keys: programs that fill the GPU once and evenly, each with enough loads in flight."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def plan_splits(
 ) -> SplitPlan:
     """Return the plan for `rows` rows on each of `key_heads` key heads, batch included; `splits` is chosen unless given."""
     width = padded(head_dim)
-    no_tensor_cores = element_bytes == 4  # those matmuls want smaller tiles and more warps
+    no_tensor_cores = element_bytes == 4  # float32 matmuls need smaller tiles and more warps
     pair_bytes = min(2 * TILE_BYTES, shared_bytes // 3)  # K and V of a block, with two such pairs beside Q
     pair_bytes //= 2 if no_tensor_cores else 1
     block_n = max(16, min(MAX_BLOCK_N, _floor_power_of_2(pair_bytes // (2 * width * element_bytes))))

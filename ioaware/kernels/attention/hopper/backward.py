@@ -1,4 +1,4 @@
-"""Host side of the Hopper backward kernels: which kernels run for a head_dim, their configuration and buffers."""
+"""Prepare and launch the Hopper backward kernels on the host: which kernels run for a head_dim, their tiling and buffers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """All of a backward pass that the shapes, strides, dtype, device, mask and scale determine."""
+    """Everything in a backward pass that the shapes, strides, dtype, device, mask and scale determine."""
 
     steps: tuple[Step, ...]
     strides: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -118,7 +118,7 @@ class PreparedCall:
     def __call__(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor
     ) -> Gradients:
-        """Launch for tensors with the properties that this was prepared from."""
+        """Launch for tensors with the same properties."""
         dq, dk, dv = (x.new_empty_strided(x.shape, strides) for x, strides in zip((q, k, v), self.strides, strict=True))
         rows = torch.empty(self.statistics_shape, dtype=torch.float32, device=q.device)
         sums = torch.empty(self.sums_shape, dtype=torch.float32, device=q.device)

@@ -1,4 +1,4 @@
-"""Arithmetic that steers the compiler to faster instructions or fewer live registers."""
+"""Compute common expressions in forms that compile to faster instructions or fewer live registers."""
 
 from __future__ import annotations
 

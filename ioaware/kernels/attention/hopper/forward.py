@@ -1,4 +1,4 @@
-"""Host side of the Hopper forward kernel: supported tensors, launches, and the cache of prepared calls."""
+"""Prepare and launch the Hopper forward kernel on the host: supported tensors, launches, and the cache of prepared calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ioaware.kernels.attention.launching.launch_cache import Launch, same_view
 from ioaware.kernels.attention.launching.tma import capability, processors, suits_tma, tma_view
 
 PLAIN = {torch.Tensor, torch.nn.Parameter}
-"""Tensor types whose shapes are numbers and not symbols."""
+"""Tensor types with shapes that are numbers and not symbols."""
 MAX_CACHED_CALLS = 4096
 """Prepared calls that are cached; beyond that the cache is cleared."""
 
@@ -75,7 +75,7 @@ _CALLS: dict[tuple[object, ...], PreparedCall] = {}
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """All of a call that its shapes, strides, dtype, device, mask and scale determine."""
+    """Everything in a call that its shapes, strides, dtype, device, mask and scale determine."""
 
     launch: Launch
     views: tuple[Any, Any, Any, Any]
@@ -115,7 +115,7 @@ class PreparedCall:
         )  # fmt: skip
 
     def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Launch for tensors with the properties that this was prepared from."""
+        """Launch for tensors with the same properties."""
         o = torch.empty_strided(q.shape, self.o_strides, dtype=q.dtype, device=q.device)
         lse = torch.empty(self.lse_shape, dtype=torch.float32, device=q.device)
         views = map(same_view, self.views, (q, k, v, o))

@@ -1,4 +1,4 @@
-"""Configuration of the Hopper forward kernel: plans, tilings and the schedule of tiles. Pure numbers."""
+"""Configure the Hopper forward kernel: plans, tilings and the schedule of tiles. Pure numbers."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ SHORT = Plan(block_n=64, stages=6, consumers=4, registers=112, q_slots=8)
 LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_slots=6, pingpong=True)
 MEDIUM = Plan(block_n=128, stages=2, consumers=2, registers=240, q_slots=4)
 WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, separate_o_smem=False)
-"""WIDE: three Q fit beside K and V, one for each consumer and the next one of whichever finishes first."""
+"""Three Q fit beside K and V: one for each consumer, and the next one for the consumer that finishes first."""
 PLANS = (FEW, SHORT, LONG, MEDIUM, WIDE)
 WIDTHS = (64, 128, 256)
 LPT_ROUNDS = {64: 31 / 8, 128: 31 / 8, 256: 31 / 16}
-"""By width: rounds of causal tiles in LPT order. They even out what the pairs before them leave uneven, and K and V of their
-heads, 32 MB, stay in the L2. A little less than whole rounds, so that the last one, which is not full, has the shortest."""
+"""Rounds of causal tiles in LPT order, by width. They balance what the pairs before them leave uneven, and K and V of their
+heads, 32 MB, stay in the L2. Slightly less than whole rounds, so that the last round, which is not full, has the shortest
+tiles."""
 
 
 def masked_blocks(seq_len: int, kv_len: int, block_n: int, *, causal: bool) -> int:
@@ -70,7 +71,7 @@ class Tiling:
 
     @staticmethod
     def of(head_dim: int, seq_len: int, batch_heads: int, processors: int, *, causal: bool) -> Tiling:
-        """Return the fastest plan at 16,384 tokens on 132 SMs (docs/hopper-attention.md).
+        """Return the fastest plan at 16,384 tokens on 132 SMs (docs/lab-notes/hopper-attention.md).
 
         FEW replaces SHORT where that would leave SMs without tiles.
         """

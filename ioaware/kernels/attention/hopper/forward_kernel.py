@@ -8,7 +8,7 @@ Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), Algorithm 1 per consumer 
     O += P_last V_last;  store O / l and the log-sum-exp
 P_0 subtracts the rows' maxima; later blocks subtract the maximum in use, and O is rescaled only in the few blocks where that is
 far below the true one (softmax.py). Exponentials before the wait for O, FlashAttention-3's Algorithm 2, are slower here
-(docs/hopper-attention.md).
+(docs/lab-notes/hopper-attention.md).
 Column blocks run from the last visible one to the first, so that masked blocks come first. If the causal diagonal begins at a
 multiple of 64, only the first is masked; otherwise a branch in the main loop masks the second.
 With PINGPONG, consumers issue these two matmuls one after the other (warp_scheduler_barrier.py).
@@ -188,7 +188,7 @@ def epilogue(
     gl.store(Lse + (batch * sizes.heads + head).to(gl.int64) * sizes.seq_len + rows, lse, mask=rows < sizes.seq_len)
     inverse = gl.convert_layout(1.0 / l, gl.SliceLayout(1, o.type.layout))
     tma_store_wait(0)  # the last store has read o_tile
-    warpgroup_barrier()  # ... and every warp knows it, and is done with Q, whose tile may be O's
+    warpgroup_barrier()  # all warps, after that wait and done with Q, which may share O's tile
     o_tile.reshape(o.shape).store((o * inverse[:, None]).to(o_tile.dtype))
     fence_async_shared()  # what was stored to o_tile, before TMA reads it
     warpgroup_barrier()
@@ -225,8 +225,8 @@ def skip_unseen_blocks(
 def rematerialize(sizes, n):
     """Return the sizes, recomputed from n >= 0.
 
-    Why: the compiler cannot prove that they do not change with n. What depends on them is computed where it is written, and
-    not once for all warps before the loop, where no register is left for it.
+    Why: the compiler cannot prove that they do not change with n. So expressions of them are computed where they are written.
+    Else they would be computed once for all warps before the loop, where no register is left for them.
     """
     zero = opaque_zero(n)
     return Sizes(

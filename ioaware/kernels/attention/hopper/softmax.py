@@ -8,7 +8,7 @@ lost. S stays in registers until its exponentials have passed the test; half a b
 Hong et al. 2023, arXiv 2311.01282 (FlashDecoding++, section 3) use one number for all rows and blocks and restart on overflow;
 FlashAttention-4 rescales O only when a maximum has grown by 8.
 
-Each warp decides for its own 16 rows, for which Gluon has no function: a branch needs a scalar, scalars are uniform over the
+Each warp decides for its own 16 rows, for which Gluon has no function. A branch needs a scalar, scalars are uniform over the
 partition, and a reduction of a tensor would synchronise all warps. PTX `vote` writes its answer to a predicate of each warp,
 and another line of PTX makes a scalar of it.
 """
@@ -98,7 +98,7 @@ def softmax_half(s, earlier, o, l, m, scale_log2, C: gl.constexpr, LATER: gl.con
 
     The latter are rescaled where the maximum had to be updated.
     """
-    # Where m is -inf this is inf or NaN, hence above LIMIT.
+    # Where m is -inf this is inf or NaN, and so above LIMIT.
     e = gl.exp2(s * scale_log2 - broadcast_rows(s, m * scale_log2))
     sums = gl.convert_layout(row_sums(e), l.type.layout)
     p = e.to(P)

@@ -8,7 +8,7 @@ LPT      A work item is one row block, the longest of several heads first (longe
          a short tile of each other, but K and V of all these heads are read at a time.
 The forward kernel pairs the first heads and orders the last ones by LPT. Totals over all programs do not depend on the order.
 Coordinates come from the item number by division, with nothing carried from tile to tile, so that loads and stores have a
-closed formula. The divisions are multiplications by a reciprocal (docs/hopper-attention.md has their cost).
+closed formula. The divisions are multiplications by a reciprocal (docs/lab-notes/hopper-attention.md has their cost).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Sizes(NamedTuple):
     """inverse_of(items_per_head)."""
     heads_inverse: Any
     paired: Any
-    """Heads whose row blocks are paired."""
+    """Heads with paired row blocks."""
     others_inverse: Any
     """inverse_of the number of other heads."""
 

@@ -18,7 +18,7 @@ from triton.runtime import driver, jit
 from ioaware.kernels.attention.launching.launch import launching
 
 LAUNCHERS_KNOWN = ((3, 6), (3, 9))
-"""First and last Triton version whose launchers take `run(*grid, stream, function, metadata, three hooks, *arguments)`."""
+"""First and last Triton version with launchers that take `run(*grid, stream, function, metadata, three hooks, *arguments)`."""
 
 
 class Launch:

@@ -1,4 +1,4 @@
-"""TMA descriptors of tensors: which tensors can have one, boxes and shared-memory layouts; properties of the GPU."""
+"""Create TMA descriptors: which tensors can have one, boxes and shared-memory layouts; properties of the GPU."""
 
 from __future__ import annotations
 

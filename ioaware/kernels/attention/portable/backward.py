@@ -4,7 +4,7 @@ Dao 2023, arXiv 2307.08691, Algorithm 2, with its loop split in two so that ever
     for each row block i:        D_i = rowsum(dO_i * O_i)
                                  for each column block j:  P = exp(S - L);  dS = P * (dO_i V_j^T - D_i);  dQ_i += dS K_j
     for each column block j:     for each row block i:     P^T and dS^T again;  dV_j += P^T dO_i;  dK_j += dS^T Q_i
-Seven matmuls per pair of blocks instead of five buy determinism and save a float32 copy of dQ. P^T and dS^T come out of their
+Seven matmuls per pair of blocks instead of five give determinism and save a float32 copy of dQ. P^T and dS^T come out of their
 matmuls transposed, as those for dV and dK take them.
 """
 

@@ -1,4 +1,4 @@
-"""Blocks of the portable kernels: a table measured on an H200 (docs/portable-attention.md), and defaults for other GPUs."""
+"""Choose blocks of the portable kernels: a table measured on an H200 (docs/lab-notes/portable-attention.md), else defaults."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def visible_keys_of_rows(row, seq_len, kv_len, CAUSAL: tl.constexpr, BLOCK_M: tl
     """Return how many keys each row of the block at `row` sees [B_r], and its first and its last row."""
     rows = row + tl.arange(0, BLOCK_M)
     if CAUSAL:
-        behind = kv_len - seq_len  # the last query stands at the last key
+        behind = kv_len - seq_len  # the last query aligns with the last key
         each = rows + behind + 1
         visible_to_first = tl.minimum(tl.maximum(row + behind + 1, 0), kv_len)
         visible_to_last = tl.maximum(tl.minimum(row + BLOCK_M, seq_len) + behind, 0)

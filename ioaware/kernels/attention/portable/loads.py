@@ -1,6 +1,6 @@
 """Load and store rows of one head as a tile, by pointers or by TMA, for the portable kernels.
 
-TMA takes a descriptor of the whole tensor [batch, heads, rows, head_dim], fills what lies beyond it with zeros, and costs a
+TMA takes a descriptor of the whole tensor [batch, heads, rows, head_dim], reads zeros beyond it, and costs a
 program one instruction per tile. Pointers work on any GPU and for any strides, with masks at the tensor's end.
 """
 

@@ -1,4 +1,4 @@
-"""Seeded inputs of attention, Q, K and V, of several distributions."""
+"""Make seeded inputs of attention, Q, K and V, of several distributions."""
 
 from __future__ import annotations
 

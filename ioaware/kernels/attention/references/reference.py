@@ -1,4 +1,4 @@
-"""Attention and its gradients in float64, the reference of every kernel."""
+"""Compute attention and its gradients in float64, the reference of every kernel."""
 
 from __future__ import annotations
 

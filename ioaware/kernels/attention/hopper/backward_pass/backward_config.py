@@ -1,4 +1,4 @@
-"""Configuration of the fused Hopper backward kernel: blocks and the schedule of column blocks. Pure numbers."""
+"""Configure the fused Hopper backward kernel: blocks and the schedule of column blocks. Pure numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ BLOCK_N = 128
 PIECE = 64 * 64
 """Elements of a piece of dQ's accumulator: 64 rows by 64 columns."""
 LPT_ROUNDS = 31 / 16
-"""Last rounds of causal column blocks in LPT order, which even out what the pairs before them leave uneven. A little less than
-whole rounds, so that the last one, which is not full, has the shortest."""
+"""Last rounds of causal column blocks in LPT order, to balance what the pairs before them leave uneven. Slightly less than
+whole rounds, so that the last round, which is not full, has the shortest blocks."""
 LEAST_SHARE, WORTH_ONE_OF = 4, 64
 """Without a mask, the last round's column blocks are divided by rows where this saves one row block in WORTH_ONE_OF. A CTA's
-share has at least LEAST_SHARE row blocks, and adding dK and dV up takes about as long."""
+share has at least LEAST_SHARE row blocks; summing dK and dV takes about as long as that."""
 WHOLE_BLOCKS, KEPT_BYTES = 4, 33 * 2**20
-"""A CTA works on whole heads of at most WHOLE_BLOCKS column blocks, if the L2 keeps what the next column block reads again:
-Q, dO and dQ's float32 accumulator of all CTAs' heads (half of these where causal) in KEPT_BYTES."""
+"""A CTA works on whole heads of at most WHOLE_BLOCKS column blocks if the next column block rereads its data from the L2. Those
+are Q, dO and dQ's float32 accumulator of all CTAs' heads (half of them where causal), at most KEPT_BYTES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class BackwardTiling:
         head_dim: int, seq_len: int, kv_len: int, group: int, batch_heads: int, processors: int, *, causal: bool,
         divides: bool = True,
     ) -> BackwardTiling:  # fmt: skip
-        """Return the fastest tiling at 16,384 tokens on 132 SMs (docs/hopper-attention.md).
+        """Return the fastest tiling at 16,384 tokens on 132 SMs (docs/lab-notes/hopper-attention.md).
 
         batch_heads counts key heads, each of `group` query heads; divides: the last round may be divided by rows.
         """
@@ -140,7 +140,7 @@ def last_round(tiles: int, row_blocks: int, processors: int) -> tuple[int, int, 
     gain = row_blocks - share - LEAST_SHARE
     if left == 0 or gain * WORTH_ONE_OF < (before + 1) * row_blocks:
         return 0, 0, 0
-    # Numbers in derivation too: how ranges meet column blocks has no short formula.
+    # Plain numbers also under derivation: the overlap of ranges and column blocks has no short formula.
     return int(before), int(left), int(share)
 
 

@@ -122,7 +122,7 @@ def epilogue(
     """Store a consumer's 64 rows of a gradient of this column block through a tile in shared memory."""
     batch, kv_head, col = tile_coordinates(r, part, zero, sizes, schedule, CAUSAL, WHOLE, SPLIT)
     tma_store_wait(0)  # the last store has read the tile
-    warpgroup_barrier()  # ... which every warp must know
+    warpgroup_barrier()  # all warps, after that wait
     tile.reshape(x.shape).store(x.to(tile.dtype))
     fence_async_shared()  # what was stored to the tile, before TMA reads it
     warpgroup_barrier()
@@ -160,7 +160,7 @@ def mma(
             mbarrier.wait(barriers.k_full, t & 1)  # K has landed
             mbarrier.wait(barriers.v_full, t & 1)  # V has landed
             k_registers = here
-            if HELD:  # half of K or all of it, of which the tensor cores then read less from shared tiles
+            if HELD:  # half of K or all of it in registers: fewer reads of shared tiles
                 k = tiles.k.index(here).reshape([BLOCK_N, HEAD_DIM]).slice(C * SIDE, SIDE, dim=0)
                 k_registers = k.slice(0, 64, dim=1).load(gl.DotOperandLayout(0, S, 2))
             tile = ColumnTile(col + C * SIDE, first, end, first + schedule.row_blocks - end, part == 0, here, k_registers)
@@ -189,7 +189,7 @@ def mma(
             mbarrier.wait(barriers.ds_full.index(last), phase)  # the last dS is complete
             k_both = tiles.k.index(opaque_zero(done)).reshape([BLOCK_N, HEAD_DIM])
             if HELD or SPLIT:
-                here = opaque_zero(done)  # another one: no registers are left for addresses
+                here = opaque_zero(done)  # a second zero: no registers are left for addresses
             accumulate(
                 state.accumulator,
                 warpgroup_mma_wait(0, [start_dq(C, tiles.ds.index(latest), k_both, BLOCK_M)]),
@@ -198,7 +198,7 @@ def mma(
                 WHOLE,
             )
             mbarrier.arrive(barriers.kv_empty)  # all matmuls have read K and V
-            # Each store has opaque zeros of its own: shared ones would occupy registers until the next tile. Where that would
+            # Each store has its own opaque zeros: shared ones would occupy registers until the next tile. Where that would
             # spill, addresses of the tiles are recomputed too.
             AGAIN: gl.constexpr = (
                 (WHOLE or SINCE_3_9)

@@ -24,7 +24,7 @@ from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9
 
 
 class State(NamedTuple):
-    """What one row block hands to the next."""
+    """State passed from one row block to the next."""
 
     dk: Any
     dv: Any
@@ -35,13 +35,13 @@ class State(NamedTuple):
     done: Any
     """Row blocks so far."""
     latest: Any
-    """Which of three dS tiles has the last row block's dS."""
+    """Index of the dS tile, of three, with the last row block's dS."""
     free: Any
-    """Which one is free for this row block's dS."""
+    """Index of the dS tile that is free for this row block's dS."""
 
 
 class ColumnTile(NamedTuple):
-    """What stays the same for all row blocks of a tile."""
+    """Values that are the same for all row blocks of a tile."""
 
     key: Any
     """First key of this consumer."""
@@ -136,7 +136,7 @@ def row_block_step(
 
     if late:
         before, phase_before = ring_slot_phase_pow2(done - 1, 2)
-        # dS_{i-1} is complete, and the other consumer has waited for dQ_{i-3}, whose dS was in this tile.
+        # dS_{i-1} is complete. The other consumer has waited for dQ_{i-3}, which read this tile.
         mbarrier.wait(barriers.ds_full.index(before), phase_before)
     tiles.ds.index(free).slice(C * SIDE, SIDE, dim=0).store(ds)
     fence_async_shared()  # what was stored of dS, before the tensor cores read it
@@ -161,13 +161,13 @@ def row_block_step(
 
 @gluon.jit
 def skip_row_block(C: gl.constexpr, state, tiles, barriers, STAGES: gl.constexpr):
-    """Skip the first row block of a tile for a consumer whose keys it does not see: its half of dS is zero."""
+    """Skip the first row block of a tile for a consumer with keys that it does not see: its half of dS is zero."""
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])
     tiles.ds.index(state.free).slice(C * SIDE, SIDE, dim=0).store(gl.zeros([SIDE, SIDE], tiles.ds.dtype, S))
     fence_async_shared()  # what was stored of dS, before the tensor cores read it
     mbarrier.arrive(barriers.ds_full.index(state.done & 1))  # this half of dS_i is stored
     slot, phase = ring_slot_phase_pow2(state.done, STAGES)
-    mbarrier.wait(barriers.q_full.index(slot), phase)  # skip what landed, but no phase
+    mbarrier.wait(barriers.q_full.index(slot), phase)  # consume the barrier's phase without reading
     mbarrier.wait(barriers.do_full.index(slot), phase)
     mbarrier.wait(barriers.rows_full.index(slot), phase)
     mbarrier.arrive(barriers.row_block_empty.index(slot))  # for this consumer

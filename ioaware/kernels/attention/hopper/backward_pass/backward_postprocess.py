@@ -1,4 +1,4 @@
-"""After the fused Hopper backward kernel, in plain Triton: gradients from their float32 accumulators.
+"""Compute gradients from their float32 accumulators after the fused Hopper backward kernel, in plain Triton.
 
 finish_kernel: dQ = scale * accumulator, whose elements have the order of a wgmma accumulator's registers
 finish_parts_kernel: dK and dV of the column blocks that several CTAs computed, likewise

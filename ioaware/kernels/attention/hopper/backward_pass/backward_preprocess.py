@@ -1,4 +1,4 @@
-"""Before the Hopper backward kernels, in plain Triton: D = rowsum(dO * O) beside the log-sum-exp, and zeroed accumulators.
+"""Compute D = rowsum(dO * O) and zero the accumulators before the Hopper backward kernels, in plain Triton.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2, line 4.
 """

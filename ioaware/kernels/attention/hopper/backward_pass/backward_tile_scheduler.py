@@ -6,8 +6,8 @@ column block    without a mask: all cost the same, head by head
 row range       where column blocks leave many CTAs idle in the last round: the row blocks of its column blocks, concatenated,
                 are divided evenly, into parts of one or two blocks (Stream-K, Osama et al. 2023, arXiv 2301.03598)
 pair            causal: the longest column block of a head with its shortest, and so on, all pairs equally long; the last heads'
-                blocks are items by themselves, the longest first (LPT), and even out what the pairs leave uneven
-docs/hopper-attention.md has what each is worth.
+                blocks are single items, the longest first (LPT), to balance what the pairs leave uneven
+docs/lab-notes/hopper-attention.md has the speed-up of each.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Schedule(NamedTuple):
     pairs: Any
     """Pairs of column blocks of a head."""
     paired: Any
-    """Key heads whose column blocks are paired."""
+    """Key heads with paired column blocks."""
     others: Any
-    """Key heads whose column blocks are ordered by LPT."""
+    """Key heads with column blocks in LPT order."""
     before: Any
     """Rounds before the one that is divided by rows."""
     rest: Any

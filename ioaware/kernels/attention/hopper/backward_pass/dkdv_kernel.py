@@ -6,7 +6,7 @@ Dao 2023, arXiv 2307.08691, Algorithm 2, for one column block and its row blocks
 Accumulators of 64 keys by 256 fill half the registers of a consumer, so each consumer has one. Both have the same matmuls, and
 while one computes on elements, the other's matmuls run. Each starts its matmul for block i before its accumulation of block
 i - 1, so that the accumulation runs while block i is awaited and processed.
-dQ has a kernel of its own (dq_kernel.py): seven matmuls per pair of blocks instead of five, but every gradient has one writer.
+dQ has a separate kernel (dq_kernel.py): seven matmuls per pair of blocks instead of five, but every gradient has one writer.
 So results are bitwise reproducible, and nothing is accumulated in memory.
 """
 

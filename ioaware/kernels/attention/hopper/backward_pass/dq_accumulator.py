@@ -86,7 +86,7 @@ def store_piece(C: gl.constexpr, dQ, x, tile, block, batch, kv_head, end, group,
     member = block // end
     head, row = kv_head * group + member, (block - member * end) * BLOCK_M
     tma_store_wait(0)  # the last store has read the tile
-    warpgroup_barrier()  # ... and every warp knows it
+    warpgroup_barrier()  # all warps, after that wait
     tile.reshape([64, 64]).store(x)
     fence_async_shared()  # what was stored to the tile, before TMA reads it
     warpgroup_barrier()
