@@ -157,14 +157,14 @@ class Interceptor:
         self._events.append(captured)
         if self._on_launch:
             self._on_launch(captured, bound)
-        return LaunchedKernel(captured, self._symbols.given, self._gpu)
+        return LaunchedKernel.of(captured, self._symbols.given, self._gpu)
 
     def _warmed_up(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchedKernel:
         """Return the kernel of a warm-up call; host code may read its resources or launch it."""
         bound, options = self._bound(kernel, args, kwargs)
         one: Any = self._symbols.expression(1)
         launch = CapturedLaunch(kernel, self._values(kernel, bound), (one, one, one), options)
-        return LaunchedKernel(launch, self._symbols.given, self._gpu)
+        return LaunchedKernel.of(launch, self._symbols.given, self._gpu)
 
     def _bound(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arguments by parameter, with defaults, and the launch options among the keywords."""

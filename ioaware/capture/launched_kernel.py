@@ -24,17 +24,26 @@ class LaunchedKernel:
     Its constexprs and options are those it was compiled with, whatever a later launch passes for them.
     """
 
-    def __init__(self, launch: CapturedLaunch, given: Mapping[str, int], gpu: GPUTarget) -> None:
-        self._launch = launch
-        self._given = given
-        self._gpu = gpu
+    def __init__(
+        self, kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any], compiled: Callable[[], Any]
+    ) -> None:
+        """Keep what a later launch repeats; `compiled` returns Triton's compiled kernel."""
+        self._kernel = kernel
+        self._arguments = arguments
+        self._options = options
+        self._compile = compiled
         self._compiled: Any = None
+
+    @classmethod
+    def of(cls, launch: CapturedLaunch, given: Mapping[str, int], gpu: GPUTarget) -> LaunchedKernel:
+        """Return the kernel of a captured launch, compiled for `gpu` at the `given` parameters."""
+        return cls(launch.kernel, launch.arguments, launch.options, lambda: compiled(launch, given, gpu))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         if self._compiled is None:
-            self._compiled = compiled(self._launch, self._given, self._gpu)
+            self._compiled = self._compile()
             self._compiled._init_handles()
         return getattr(self._compiled, name)
 
@@ -47,18 +56,23 @@ class LaunchedKernel:
         return lambda *args, **_: self._again(args[:3], args[LEADING_ARGUMENTS:])
 
     def _again(self, grid: Any, args: tuple[Any, ...]) -> None:
-        kernel = self._launch.kernel
-        constants = [param.name for param in kernel.params if param.is_constexpr]
-        names = [param.name for param in kernel.params]
+        name, parameters = self._kernel.fn.__name__, self._kernel.params
+        constants = [parameter.name for parameter in parameters if parameter.is_constexpr]
+        names = [parameter.name for parameter in parameters]
         if len(args) < len(names):  # constexprs left out
-            names = [name for name in names if name not in constants]
+            names = [each for each in names if each not in constants]
         if len(args) != len(names):
-            raise UsageError(f"{self._launch.name} takes {len(names)} arguments, and a compiled kernel was given {len(args)}")
-        for name, value in zip(names, args, strict=True):
-            if name not in constants and self._launch.arguments[name] == 1 and type(value) is int and value != 1:
-                raise UsageError(f"{self._launch.name} was compiled for {name} = 1 and is launched with {name} = {value}")
-        given = dict(zip(names, args, strict=True)) | {name: self._launch.arguments[name] for name in constants}
-        _active[-1](kernel, (), grid, given | dict(self._launch.options))
+            raise UsageError(f"{name} takes {len(names)} arguments, and a compiled kernel was given {len(args)}")
+        for each, value in zip(names, args, strict=True):
+            if each not in constants and self._is_one(each) and type(value) is int and value != 1:
+                raise UsageError(f"{name} was compiled for {each} = 1 and is launched with {each} = {value}")
+        given = dict(zip(names, args, strict=True)) | {each: self._arguments[each] for each in constants}
+        _active[-1](self._kernel, (), grid, given | dict(self._options))
+
+    def _is_one(self, name: str) -> bool:
+        """Return whether an argument was the integer 1, for which Triton compiles a kernel of its own."""
+        value = self._arguments[name]
+        return not isinstance(value, (bool, float)) and getattr(value, "is_Integer", type(value) is int) and value == 1
 
 
 def activate(launch: Launch) -> None:

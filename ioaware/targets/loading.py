@@ -19,6 +19,7 @@ from typing import Any
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import IoawareError, UsageError
+from ioaware.targets.operator_libraries import operator_libraries
 
 
 def load_function(spec: str) -> Callable[..., Any]:
@@ -54,7 +55,7 @@ def load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     linecache.checkcache(str(path))
     sys.modules[name] = module  # dataclasses and Triton look a module up by name
-    with import_path(path.parent), _import_errors(path.name, path):
+    with import_path(path.parent), _import_errors(path.name, path), operator_libraries(path):
         spec.loader.exec_module(module)
     return module
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +61,10 @@ class AddressSpace:
         """Return the address that a kernel sees for a tensor, or another object with `data_ptr()`, passed as `name`."""
         tensor = getattr(value, "base", value)
         pointer = int(tensor.data_ptr())
-        if hasattr(tensor, "untyped_storage"):
-            storage = tensor.untyped_storage()
+        storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else _storage_at(pointer)
+        if storage is not None:
             key, real, nbytes = storage._cdata, storage.data_ptr(), storage.nbytes()
-        else:
+        else:  # memory of no tensor: the object's own elements are all that it may touch
             storage, key, real, nbytes = tensor, -id(tensor), pointer, _extent(tensor)
         region = self._region(key, storage)
         region.name, region.real, region.nbytes = name, real, nbytes
@@ -143,6 +143,15 @@ def _elements(count: int) -> str:
     return f"{count} element{'s' * (count != 1)}"
 
 
+def _storage_at(address: int) -> Any:
+    """Return the storage of a tensor that an address of this process points into; None for other memory."""
+    for value in _live_tensors():
+        storage = value.untyped_storage()
+        if storage.data_ptr() <= address < storage.data_ptr() + storage.nbytes():
+            return storage
+    return None
+
+
 def _extent(value: Any) -> int:
     """Return the bytes of an object that is no tensor, from its shape and dtype, as if contiguous."""
     width = getattr(getattr(value, "dtype", None), "itemsize", 1)
@@ -159,12 +168,17 @@ def _weak(value: Any) -> Callable[[], object | None]:
 def _live_storages() -> list[Region]:
     """Return the storages of every tensor that Python holds."""
     regions: dict[int, Region] = {}
+    for value in _live_tensors():
+        storage = value.untyped_storage()
+        start = storage.data_ptr()
+        regions[start] = Region("a tensor", start, start, storage.nbytes(), _weak(storage))
+    return list(regions.values())
+
+
+def _live_tensors() -> Iterator[torch.Tensor]:
     for value in gc.get_objects():
         if issubclass(type(value), torch.Tensor) and value.layout == torch.strided and value.device.type == "cpu":
-            storage = value.untyped_storage()
-            start = storage.data_ptr()
-            regions[start] = Region("a tensor", start, start, storage.nbytes(), _weak(storage))
-    return list(regions.values())
+            yield value
 
 
 POINTER_OPERANDS = {

@@ -28,6 +28,7 @@ from triton.runtime import interpreter as _interpreter
 from triton.runtime import jit as _jit
 
 from ioaware._monkeypatch import Patches
+from ioaware.capture.launched_kernel import LaunchedKernel, activate, deactivate
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import patch_autotuners, run_one_configuration
 from ioaware.targets.loading import failing_line
@@ -84,7 +85,11 @@ def interpret_kernels(
             )
 
         patch_autotuners(patches, one_configuration)
-        yield
+        activate(session.launch)
+        try:
+            yield
+        finally:
+            deactivate()
 
 
 class _Session:
@@ -114,13 +119,18 @@ class _Session:
         """
 
         def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-            if not warmup:
-                return self.launch(kernel, args, grid, kwargs)
+            def compiled() -> Any:
+                with Patches() as patches:
+                    patches.set(kernel, "device_caches", defaultdict(kernel.create_binder))
+                    return compile_and_run(kernel, *args, grid=(1,), warmup=True, **kwargs)
+
+            if warmup:
+                return compiled() if isinstance(kernel, jit.JITFunction) else None
+            arguments = self.launch(kernel, args, grid, kwargs)
             if not isinstance(kernel, jit.JITFunction):
                 return None
-            with Patches() as patches:
-                patches.set(kernel, "device_caches", defaultdict(kernel.create_binder))
-                return compile_and_run(kernel, *args, grid=grid, warmup=True, **kwargs)
+            options = {name: value for name, value in kwargs.items() if name not in arguments}
+            return LaunchedKernel(kernel, arguments, options, compiled)
 
         return run
 
@@ -128,13 +138,13 @@ class _Session:
     def relaunch(self) -> Callable[..., Any]:
         """Replacement of `CompiledKernel.__getitem__`: launches the result of a warm-up, arguments by position."""
 
-        def launcher(compiled: Any, grid: Any) -> Callable[..., None]:
+        def launcher(compiled: Any, grid: Any) -> Callable[..., object]:
             return lambda *args, **_: self.launch(compiled.src.fn, args, grid, {})  # pyright: ignore[reportUnknownLambdaType]
 
         return launcher
 
-    def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
-        """Run every program of the grid, the first axis outermost."""
+    def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Run every program of the grid, the first axis outermost; return the arguments by parameter."""
         _refuse_gluon(kernel)
         for hook in kernel.pre_run_hooks:
             hook(*args, **kwargs)
@@ -152,6 +162,7 @@ class _Session:
             if self.observer:
                 self.observer.launch(kernel.fn.__name__, shape, self._tensors(bound.arguments))
             self._programs(kernel, values, shape)
+        return dict(bound.arguments)
 
     def _tensors(self, arguments: Mapping[str, Any]) -> dict[str, tuple[int, torch.Tensor]]:
         """Return the tensors among a launch's arguments, with the addresses that the kernel sees."""

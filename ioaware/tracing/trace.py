@@ -15,6 +15,7 @@ from ioaware.case import Work
 from ioaware.environment import software_environment
 from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
@@ -100,7 +101,7 @@ class _Tracer:
         if self._observer:
             self._observer.begin()
         memory = AllocationTracker()
-        with _no_garbage_collection(), Poison(), memory, OperatorRecorder(self._launches):
+        with _no_garbage_collection(), Poison(), memory, OperatorRecorder(self._launches), CudaImplementations():
             output = function()
         return Recording(self._launches, memory.extra_bytes(output), output)
 

@@ -108,6 +108,12 @@ def wrapped(n: int = 1000, skip: int = 5):
     scale_kernel[(triton.cdiv(n, 64),)](Wrapped(x[skip:]), Wrapped(torch.empty_like(x)), n, 2.0, BLOCK=64)
 
 
+def wrapped_and_beyond(n: int = 1000):
+    """Reads 6 numbers more than there are."""
+    x = ones(n)
+    scale_kernel[(triton.cdiv(n, 64),)](Wrapped(x), Wrapped(ones(2 * n)), n + 6, 2.0, BLOCK=64)
+
+
 def wild_pointer(n: int = 1000):
     x = ones(n)
     pointer = Wrapped(x)

@@ -1,0 +1,34 @@
+"""Operators that a target file registers with torch, unregistered before the file is loaded again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ioaware._monkeypatch import Patches
+
+_libraries: dict[Path, list[Any]] = {}
+"""Instances of `torch.library.Library` that the last import of a file made."""
+
+
+@contextmanager
+def operator_libraries(path: Path) -> Generator[None]:
+    """Inside the block, which imports `path`, let the file register again what an earlier import of it registered.
+
+    Why: torch refuses a second definition of a namespace or operator.
+    """
+    import torch.library
+
+    for library in _libraries.pop(path, []):
+        library._destroy()
+    made = _libraries.setdefault(path, [])
+
+    def initialise(library: Any, *args: Any, **kwargs: Any) -> None:
+        plain(library, *args, **kwargs)
+        made.append(library)
+
+    with Patches() as patches:
+        plain: Any = patches.set(torch.library.Library, "__init__", initialise)
+        yield

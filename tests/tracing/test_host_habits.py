@@ -1,0 +1,71 @@
+"""A trace runs what host code does with launches, pointers and operators as a derivation does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ioaware
+from ioaware.errors import UsageError
+from tests.support import SUPPORT
+
+TARGETS = SUPPORT / "targets/host_code_targets.py"
+
+OPERATOR_FILE = """
+import torch
+import triton
+import triton.language as tl
+
+library = torch.library.Library("ioaware_test", "DEF")
+library.define("doubled(Tensor x) -> Tensor")
+
+
+@triton.jit
+def double_kernel(x, out, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n) * 2, lanes < n)
+
+
+def on_cuda(x):
+    out = torch.empty_like(x)
+    double_kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+library.impl("doubled", on_cuda, "CUDA")
+library.impl("doubled", lambda x: x * 2, "CPU")
+library.impl("doubled", torch.empty_like, "Meta")
+
+
+def doubled(n: int = 100):
+    return torch.ops.ioaware_test.doubled(torch.ones(n, device="cuda"))
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["kept_kernel", "registers", "wrapped", "own_autotuner", "operator_with_a_fake", "operator_for_cuda", "optional_bias"],
+)
+def test_a_trace_counts_what_a_derivation_says(name: str) -> None:
+    derived, traced = ioaware.derive(f"{TARGETS}:{name}", n=100), ioaware.trace(f"{TARGETS}:{name}", n=100)
+    assert derived.requested is not None
+    assert traced.requested is not None
+    assert traced.requested.read_bytes == derived.requested.read_bytes
+    assert traced.requested.write_bytes == derived.requested.write_bytes
+    kernels = [[launch.kernel for launch in result.launches if launch.origin == "triton"] for result in (derived, traced)]
+    assert kernels[0] == kernels[1]
+
+
+def test_a_pointer_into_a_tensor_is_checked_against_its_storage() -> None:
+    with pytest.raises(UsageError, match="past x"):
+        ioaware.trace(f"{TARGETS}:wrapped_and_beyond", n=100)
+
+
+def test_a_file_that_defines_operators_is_loaded_again(tmp_path: Path) -> None:
+    file = tmp_path / "operators.py"
+    file.write_text(OPERATOR_FILE, encoding="utf-8")
+    for verb in (ioaware.derive, ioaware.trace, ioaware.derive):
+        result = verb(f"{file}:doubled")
+        assert result.requested is not None
+        assert (result.requested.read_bytes, result.requested.write_bytes) == (400, 400)
