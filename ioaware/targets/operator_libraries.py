@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,8 @@ _libraries: dict[Path, list[Any]] = {}
 def operator_libraries(path: Path) -> Generator[None]:
     """Inside the block, which imports `path`, let the file register again what an earlier import of it registered.
 
-    Why: torch refuses a second definition of a namespace or operator.
+    Why: torch refuses a second definition of a namespace or operator. What other modules register is left alone, since they
+    are imported once.
     """
     import torch.library
 
@@ -27,7 +29,11 @@ def operator_libraries(path: Path) -> Generator[None]:
 
     def initialise(library: Any, *args: Any, **kwargs: Any) -> None:
         plain(library, *args, **kwargs)
-        made.append(library)
+        caller: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while caller is not None and caller.f_code.co_filename == torch.library.__file__:
+            caller = caller.f_back
+        if caller is not None and caller.f_code.co_filename == str(path):
+            made.append(library)
 
     with Patches() as patches:
         plain: Any = patches.set(torch.library.Library, "__init__", initialise)
