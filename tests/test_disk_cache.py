@@ -33,14 +33,14 @@ def clear_memory_caches() -> None:
     resource_usage.resource_cache.clear()
 
 
-def derived() -> Derived:
+def derive_anew() -> Derived:
     clear_memory_caches()
     target = load_target(TARGET)
     return derive(target, target.resolve({}))
 
 
 def test_a_second_process_computes_nothing(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = derived()
+    first = derive_anew()
     assert len(list(cache_directory.iterdir())) == 3
 
     def never(*_: object) -> None:
@@ -48,54 +48,54 @@ def test_a_second_process_computes_nothing(cache_directory: Path, monkeypatch: p
 
     monkeypatch.setattr(launch_traffic, "analyse", never)
     monkeypatch.setattr(resource_usage, "fresh_ir", never)
-    second = derived()
+    second = derive_anew()
     assert second.to_dict() == first.to_dict()
     assert second.kernels == first.kernels
 
 
 def test_the_value_on_disk_is_used(cache_directory: Path) -> None:
     """Without this the test above could not fail."""
-    (kernel,) = filter(None, derived().kernels)
+    (kernel,) = filter(None, derive_anew().kernels)
     name = next(path.stem for path in cache_directory.iterdir() if traffic_cache.find(path.stem) == kernel)
     traffic_cache.keep(name, replace(kernel, notes=("planted",)))
-    assert "planted" in derived().launches[-1].notes
+    assert "planted" in derive_anew().launches[-1].notes
 
 
 def test_damaged_files_are_replaced(cache_directory: Path) -> None:
-    first = derived().to_dict()
+    first = derive_anew().to_dict()
     whole = {path: path.read_bytes() for path in cache_directory.iterdir()}
     for path, data in whole.items():
         middle = len(data) // 2
         for damaged in (b"", data[:middle], data[:-1], b"[]", b"\xff" + data, data[:middle] + b"7" + data[middle + 1 :]):
             path.write_bytes(damaged)
-            assert derived().to_dict() == first
+            assert derive_anew().to_dict() == first
     assert {path: path.read_bytes() for path in cache_directory.iterdir()} == whole
 
 
 @pytest.mark.parametrize("value", [None, [], {}, [1], ["a", "b"], {"nodes": [["sin", 0]]}, {"nodes": [], "counts": [0]}])
 def test_a_value_of_another_shape_is_computed_again(cache_directory: Path, value: object) -> None:
-    first = derived().to_dict()
+    first = derive_anew().to_dict()
     for path in cache_directory.iterdir():
         disk_cache.store(path.stem, value)
-        assert derived().to_dict() == first
+        assert derive_anew().to_dict() == first
 
 
 def test_an_empty_setting_turns_the_cache_off(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
-    derived()
+    derive_anew()
     assert not cache_directory.exists()
 
 
 def test_a_directory_that_cannot_be_written_stores_nothing(cache_directory: Path) -> None:
     cache_directory.write_text("a file")
-    assert derived().exact
+    assert derive_anew().exact
 
 
 def test_another_compiler_setting_has_another_key(cache_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    derived()
+    derive_anew()
     before = len(list(cache_directory.iterdir()))
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
-    derived()
+    derive_anew()
     assert len(list(cache_directory.iterdir())) > before
 
 

@@ -14,7 +14,7 @@ HEAVY = ("torch", "triton", "sympy", "numpy", "matplotlib", "plotly", "rich", "m
 HELP = "import contextlib\nfrom ioaware.cli.main import main\nwith contextlib.suppress(SystemExit):\n    main(['--help'])"
 
 
-def loaded_by(code: str) -> set[str]:
+def heavy_modules_after(code: str) -> set[str]:
     """Return the heavy modules in a fresh interpreter after running `code`."""
     question = f"\nimport sys\nprint('loaded:', *(name for name in {HEAVY} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code + question], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -33,18 +33,18 @@ def loaded_by(code: str) -> set[str]:
     ],
 )
 def test_loads_nothing_heavy(code: str) -> None:
-    assert loaded_by(code) == set()
+    assert heavy_modules_after(code) == set()
 
 
 @pytest.mark.parametrize("name", ["sympy", "numpy", "rich"])
 def test_the_test_above_can_fail(name: str) -> None:
-    assert name in loaded_by(f"import ioaware, {name}")
+    assert name in heavy_modules_after(f"import ioaware, {name}")
 
 
 def test_a_verb_loads_only_its_own_libraries() -> None:
     """`predict` must start without plotly and msgspec. `list` needs neither torch nor sympy."""
     verb = HELP.replace("--help", "list")
-    assert loaded_by(verb) == {"rich"}
+    assert heavy_modules_after(verb) == {"rich"}
 
 
 def test_the_version_is_printed_from_another_directory(tmp_path: Path) -> None:

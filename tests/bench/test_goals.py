@@ -98,10 +98,10 @@ def test_the_table_has_speeds_and_reasons_of_failures() -> None:
 
 
 def test_one_refusal_at_every_shape_is_one_note() -> None:
-    def refused(point: Point, sizes: str) -> Record:
+    def refusal(point: Point, sizes: str) -> Record:
         return replace(record(point, ioaware=1.0), entries=(Entry("flash", "unsupported", reason=f"not for {sizes}"),))
 
-    shown = text([refused(FORWARD, "[1, 2, 3]"), refused(SHORT, "[4, 5, 6]")])
+    shown = text([refusal(FORWARD, "[1, 2, 3]"), refusal(SHORT, "[4, 5, 6]")])
     assert "note: flash: unsupported: not for [...] (every point)" in shown
 
 

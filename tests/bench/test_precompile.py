@@ -30,7 +30,7 @@ def ends(*names: str) -> list[BackEnd]:
     return [BackEnd(name, lambda point: None, compiles=True) for name in names]  # type: ignore[arg-type,return-value]
 
 
-def precompiled(*names: str, timeout_s: float = 30.0):
+def run_precompile(*names: str, timeout_s: float = 30.0):
     seen = []
     command = (sys.executable, "-SE", "-c", HELPER)
     found = precompile(
@@ -59,27 +59,27 @@ def test_a_group_shares_its_kernels() -> None:
 
 
 def test_successes_exclude_nothing() -> None:
-    assert precompiled("good") == {}
+    assert run_precompile("good") == {}
 
 
 def test_failures_are_returned_with_their_reason() -> None:
-    assert precompiled("refuser") == {(point, "refuser"): ("failed", "not here") for point in POINTS}
+    assert run_precompile("refuser") == {(point, "refuser"): ("failed", "not here") for point in POINTS}
 
 
 def test_a_crash_excludes_one_point_and_the_others_go_on() -> None:
-    found = precompiled("mortal", "good")
+    found = run_precompile("mortal", "good")
     assert {(point.seq_len, name) for point, name in found} == {(512, "mortal")}
     assert all("died by signal 11" in reason for _, reason in found.values())
 
 
 def test_an_exit_excludes_its_point_too() -> None:
-    found = precompiled("quitter")
+    found = run_precompile("quitter")
     assert {point.head_dim for point, _ in found} == {64}
     assert all("ended with code 3" in reason for _, reason in found.values())
 
 
 def test_a_process_that_hangs_is_killed() -> None:
-    found = precompiled("sleeper", timeout_s=0.5)
+    found = run_precompile("sleeper", timeout_s=0.5)
     assert {point.seq_len for point, _ in found} == {512}
 
 

@@ -22,7 +22,7 @@ def targets() -> ModuleType:
     return load_file(Path(TARGETS))
 
 
-def derived(targets: ModuleType, name: str, *, machine_code: bool = False, **params: Any) -> Derived:
+def derive_target(targets: ModuleType, name: str, *, machine_code: bool = False, **params: Any) -> Derived:
     target = load_target(getattr(targets, name))
     return derive(target, target.resolve(params), machine_code=machine_code)
 
@@ -54,7 +54,7 @@ def derived(targets: ModuleType, name: str, *, machine_code: bool = False, **par
 )
 def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, reads: str) -> None:
     for _ in range(2):  # a derivation restores the state of host code
-        result = derived(targets, name)
+        result = derive_target(targets, name)
         assert result.exact
         assert result.requested is not None
         assert result.requested.read_formula == reads
@@ -64,7 +64,7 @@ def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, 
 @pytest.mark.parametrize(("name", "launches"), [("opaque_state", 2), ("opaque_failure", 1)])
 def test_runs_that_disagree_give_no_symbols(targets: ModuleType, name: str, launches: int) -> None:
     targets.counter = type(targets.counter)()
-    result = derived(targets, name)
+    result = derive_target(targets, name)
     assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * launches
     assert result.requested is not None
     assert result.requested.read_bytes == 4000 * launches
@@ -73,59 +73,59 @@ def test_runs_that_disagree_give_no_symbols(targets: ModuleType, name: str, laun
 
 
 def test_views_move_nothing(targets: ModuleType) -> None:
-    result = derived(targets, "module_from_outside")
+    result = derive_target(targets, "module_from_outside")
     assert result.assumed is None
     assert not any(parameter.__class__.__name__ == "FakeTensor" for parameter in targets.outside.parameters())
 
 
 def test_a_pointer_to_no_tensor_is_refused(targets: ModuleType) -> None:
     with pytest.raises(UsageError, match="in no known tensor"):
-        derived(targets, "wild_pointer")
+        derive_target(targets, "wild_pointer")
 
 
 @pytest.mark.parametrize("name", ["branch_on_a_number", "branch_on_an_item"])
 def test_a_branch_on_what_a_kernel_computes_is_refused(targets: ModuleType, name: str) -> None:
     with pytest.raises(UsageError, match=r"host_code_targets\.py"):
-        derived(targets, name)
+        derive_target(targets, name)
 
 
 def test_no_contents_follow_from_what_a_kernel_computes(targets: ModuleType) -> None:
-    result = derived(targets, "index_from_a_number")
+    result = derive_target(targets, "index_from_a_number")
     assert not result.exact
     assert result.launches[-1].requested is not None
     assert result.launches[-1].requested.write_bytes is None
 
 
 def test_a_pointer_without_elements_is_null(targets: ModuleType) -> None:
-    result = derived(targets, "optional_bias", biases=0)
+    result = derive_target(targets, "optional_bias", biases=0)
     assert result.exact
     assert result.requested is not None
     assert result.requested.read_formula == "4*n"
 
 
 def test_alignment_is_a_guard(targets: ModuleType) -> None:
-    result = derived(targets, "branch_on_alignment")
+    result = derive_target(targets, "branch_on_alignment")
     assert "skip % 4 == 0" in result.conditions
     with pytest.raises(UsageError, match="skip % 4 == 0"):
         result.evaluate(skip=7)
 
 
 def test_keys_are_checked_by_running(targets: ModuleType) -> None:
-    result = derived(targets, "looked_up_or_default")
+    result = derive_target(targets, "looked_up_or_default")
     assert result.requested is not None
     assert result.requested.read_formula == "4*d*n"
     assert any("d is the key of a cache or table" in note for note in result.notes)
     assert result.evaluate(d=96, n=7)["read_bytes"] == 4 * 96 * 7
     with pytest.raises(UsageError, match="do not hold at d=128"):
         result.evaluate(d=128)
-    assert len(derived(targets, "looked_up_or_default", d=128).kernels) == 3
+    assert len(derive_target(targets, "looked_up_or_default", d=128).kernels) == 3
 
 
 def test_a_grid_beyond_the_limits_of_cuda_is_not_exact(targets: ModuleType) -> None:
-    result = derived(targets, "tall_grid")
+    result = derive_target(targets, "tall_grid")
     assert not result.exact
     assert "70,000 programs along y" in result.launches[-1].notes[-1]
-    small = derived(targets, "tall_grid", rows=65_535)
+    small = derive_target(targets, "tall_grid", rows=65_535)
     assert small.exact
     assert small.evaluate(rows=3)["write_bytes"] == 12
     with pytest.raises(UsageError, match="y of the grid of tall_kernel"):
@@ -140,7 +140,7 @@ def test_a_grid_beyond_the_limits_of_cuda_is_not_exact(targets: ModuleType) -> N
     ],
 )
 def test_configurations_that_cannot_run_are_skipped(targets: ModuleType, name: str, chosen: str, refused: str) -> None:
-    result = derived(targets, name, machine_code=True)
+    result = derive_target(targets, name, machine_code=True)
     (note,) = (note for note in result.launches[-1].notes if note.startswith("autotuned over"))
     assert chosen in note
     assert refused in note

@@ -14,14 +14,14 @@ TARGETS = load_file(SUPPORT / "targets/index_data_targets.py")
 FIELDS = ("read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes")
 
 
-def derived(name: str) -> Derived:
+def derive_target(name: str) -> Derived:
     target = load_target(getattr(TARGETS, name))
     return derive(target, target.resolve({}), machine_code=False)
 
 
 @pytest.mark.parametrize("name", ["paged", "ragged", "experts"])
 def test_bytes_at_index_tensors_equal_traced_bytes(name: str) -> None:
-    result, target = derived(name), load_target(getattr(TARGETS, name))
+    result, target = derive_target(name), load_target(getattr(TARGETS, name))
     traced = trace(target, target.resolve({})).requested
     assert result.exact
     assert result.requested
@@ -34,7 +34,7 @@ def test_bytes_at_index_tensors_equal_traced_bytes(name: str) -> None:
 
 
 def test_random_contents_are_not_exact() -> None:
-    result = derived("drawn_at_random")
+    result = derive_target("drawn_at_random")
     assert not result.exact
     assert result.requested
     assert result.requested.read_bytes
@@ -45,14 +45,14 @@ def test_random_contents_are_not_exact() -> None:
     "name", ["written_by_a_kernel", "written_through_a_float", "written_through_a_pointer", "never_written"]
 )
 def test_contents_unknown_to_the_host_are_not_used(name: str) -> None:
-    result = derived(name)
+    result = derive_target(name)
     assert not result.exact
     assert result.requested
     assert result.requested.read_bytes is None
 
 
 def test_tensors_of_the_module_are_copied() -> None:
-    result = derived("changed_in_place")
+    result = derive_target("changed_in_place")
     assert result.requested
     rows = 8 - 1  # offsets 1, 1, 4, 6, 8
     assert result.requested.read_bytes == 4 * (100 * rows + 2 * 4)

@@ -18,12 +18,12 @@ from tests.support import SUPPORT
 TARGETS = SUPPORT / "targets/validity_targets.py"
 
 
-def derived(name: str, **params: int) -> Derived:
+def derive_target(name: str, **params: int) -> Derived:
     target = load_target(f"{TARGETS}:{name}")
     return derive(target, target.resolve(params), machine_code=False)
 
 
-def written(name: str, **params: int) -> int | None:
+def write_bytes_of(name: str, **params: int) -> int | None:
     target = load_target(f"{TARGETS}:{name}")
     requested = trace(target, target.resolve(params)).requested
     return requested and requested.write_bytes
@@ -40,29 +40,29 @@ def written(name: str, **params: int) -> int | None:
     ],
 )
 def test_every_guard_is_checked_at_new_values(name, inside, outside, condition) -> None:
-    result = derived(name)
+    result = derive_target(name)
     assert condition in result.conditions
     ((parameter, good),) = inside.items()
     ((_, bad),) = outside.items()
     for value in good:
-        assert result.evaluate(**{parameter: value})["write_bytes"] == written(name, **{parameter: value})
+        assert result.evaluate(**{parameter: value})["write_bytes"] == write_bytes_of(name, **{parameter: value})
     for value in bad:
         with pytest.raises(UsageError) as caught:
             result.evaluate(**{parameter: value})
         assert condition in str(caught.value)
         assert f"Derive again at {parameter}={value}." in str(caught.value)
-        assert derived(name, **{parameter: value}).evaluate()["write_bytes"] == written(name, **{parameter: value})
+        assert derive_target(name, **{parameter: value}).evaluate()["write_bytes"] == write_bytes_of(name, **{parameter: value})
 
 
 def test_first_failing_point_is_named() -> None:
-    result = derived("frozen_share")
+    result = derive_target("frozen_share")
     assert np.array_equal(np.asarray(result.evaluate(rows=np.arange(133, 265))["write_bytes"]), 4 * np.arange(133, 265))
     with pytest.raises(UsageError, match=r"do not hold at rows=265: they are for ceil\(rows/132\) == 2"):
         result.evaluate(rows=np.arange(133, 400))
 
 
 def test_launches_carry_their_conditions() -> None:
-    result = derived("frozen_block", columns=100)
+    result = derive_target("frozen_block", columns=100)
     assert result.requested
     assert result.requested.write_formula == "4*columns*rows"  # not min(128, columns), which the condition replaces
     assert result.to_dict()["launches"][-1]["conditions"] == ["next_power_of_2(columns) == 128"]
@@ -71,24 +71,24 @@ def test_launches_carry_their_conditions() -> None:
 
 def test_torch_guards_are_checked_by_running() -> None:
     """torch guards on sizes of 1 in many places. Running the host function shows whether they matter."""
-    result = derived("stretched")
-    assert result.evaluate(n=1)["write_bytes"] == written("stretched", n=1)
-    transposed = derived("transposed")
+    result = derive_target("stretched")
+    assert result.evaluate(n=1)["write_bytes"] == write_bytes_of("stretched", n=1)
+    transposed = derive_target("transposed")
     assert transposed.evaluate(n=7)["write_bytes"] == 40
     with pytest.raises(UsageError, match="do not hold at m=80, n=1"):
         transposed.evaluate(n=1)
     with pytest.raises(UsageError, match="do not hold"):
         transposed.evaluate(n=np.array([7, 1]))
-    one = derived("stretched", n=1)
+    one = derive_target("stretched", n=1)
     assert np.array_equal(np.asarray(one.evaluate(m=np.arange(1, 2000))["write_bytes"]), np.full(1999, 4))
 
 
 def test_data_reads_are_repeated_at_new_values() -> None:
-    result = derived("lengths")
+    result = derive_target("lengths")
     assert result.evaluate()["write_bytes"] == 400
     with pytest.raises(UsageError, match="do not hold at n=200"):
         result.evaluate(n=200)
-    assert derived("constant_length").evaluate(n=200)["write_bytes"] == 4 * 800
+    assert derive_target("constant_length").evaluate(n=200)["write_bytes"] == 4 * 800
     with pytest.raises(UsageError, match=r"so it has to be run at each point"):
         result.evaluate(n=np.arange(1, 101))
 
@@ -96,7 +96,7 @@ def test_data_reads_are_repeated_at_new_values() -> None:
 @pytest.mark.parametrize("value", [0, -3, 2.5, np.array([3, 0]), np.array([1.0])])
 def test_a_size_is_a_positive_integer(value: object) -> None:
     with pytest.raises(UsageError, match="must be a positive integer"):
-        derived("branching").evaluate(n=value)  # pyright: ignore[reportArgumentType]
+        derive_target("branching").evaluate(n=value)  # pyright: ignore[reportArgumentType]
 
 
 def test_conditions_without_parameters_are_dropped() -> None:

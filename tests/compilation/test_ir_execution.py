@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 
-def executed(launched: Launched, values: dict[str, int]) -> Moved:
+def execute_launch(launched: Launched, values: dict[str, int]) -> Moved:
     """Execute the zoo's launch at these values. Integer tensors have the contents of the trace."""
     arguments: list[tuple[str, int | Pointer | None]] = []
     data: dict[str, np.ndarray] = {}
@@ -40,7 +40,7 @@ def test_executions_equal_traces() -> None:
     for name, launched in ZOO.items():
         values = dict(launched.points[0])
         try:
-            moved = executed(launched, values)
+            moved = execute_launch(launched, values)
         except UndeterminedError:
             continue
         traced = launched.trace(values).requested

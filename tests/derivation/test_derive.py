@@ -26,7 +26,7 @@ TARGETS = SUPPORT / "targets/derived_targets.py"
 UNDEFINED_LINE = next(number for number, line in enumerate(TARGETS.read_text().splitlines(), 1) if "undefined" in line)
 
 
-def derived(name: str, *, file: Path = TARGETS, autotune: dict[str, object] | None = None, **params: object) -> Derived:
+def derive_target(name: str, *, file: Path = TARGETS, autotune: dict[str, object] | None = None, **params: object) -> Derived:
     target = load_target(f"{file}:{name}")
     return derive(target, target.resolve(params), autotune=autotune, machine_code=False)
 
@@ -40,7 +40,7 @@ def has_note(result: Derived, *words: str) -> bool:
 
 
 def test_sizes_from_views_stay_symbolic() -> None:
-    result = derived("flat", rows=7, columns=30)
+    result = derive_target("flat", rows=7, columns=30)
     assert formulas(result) == [("2*columns*rows", "2*columns*rows")]
     assert result.requested is not None
     assert (result.requested.read_bytes, result.requested.write_bytes, result.requested.atomic_bytes) == (420, 420, 0)
@@ -49,7 +49,7 @@ def test_sizes_from_views_stay_symbolic() -> None:
 
 
 def test_a_host_loop_pins_its_count_and_nothing_else() -> None:
-    result = derived("one_launch_each", n=100, times=3)
+    result = derive_target("one_launch_each", n=100, times=3)
     triton = [launch for launch in result.launches if launch.origin == "triton"]
     assert [launch.requested.read_formula for launch in triton if launch.requested] == ["4*n"] * 3
     assert has_note(result, "times specialised to 3", "derived_targets.py:")
@@ -58,22 +58,22 @@ def test_a_host_loop_pins_its_count_and_nothing_else() -> None:
 
 
 def test_power_of_two_leaves_its_parameter_symbolic_with_a_condition() -> None:
-    result = derived("rounded_up", rows=20, columns=100)
+    result = derive_target("rounded_up", rows=20, columns=100)
     assert formulas(result)[1:] == [("4*columns*rows", "4*columns*rows")]
     assert result.conditions == result.launches[-1].conditions == ("next_power_of_2(columns) == 128",)
     assert has_note(result, "assumes next_power_of_2(columns) == 128 (constexpr BLOCK)")
 
 
 def test_branches_pin_or_are_assumed() -> None:
-    result = derived("branching")
+    result = derive_target("branching")
     assert has_note(result, "mode specialised to 2", "branch at derived_targets.py:")
     assert has_note(result, "assumes n < 4096", "branch at derived_targets.py:")
     assert len([launch for launch in result.launches if launch.origin == "triton"]) == 2
-    assert len([launch for launch in derived("branching", mode=3).launches if launch.origin == "triton"]) == 1
+    assert len([launch for launch in derive_target("branching", mode=3).launches if launch.origin == "triton"]) == 1
 
 
 def test_code_that_rejects_symbols_gets_integers() -> None:
-    result = derived("integers_only", n=70, block=32)
+    result = derive_target("integers_only", n=70, block=32)
     assert has_note(result, "block specialised to 32", "needs a plain integer at derived_targets.py:")
     assert result.requested is not None
     assert result.requested.read_formula == "4*n"
@@ -81,13 +81,13 @@ def test_code_that_rejects_symbols_gets_integers() -> None:
 
 @pytest.mark.parametrize(("batch", "launches"), [(1, 2), (2, 1)])
 def test_size_one_is_not_generalised(batch: int, launches: int) -> None:
-    result = derived("singular", batch=batch)
+    result = derive_target("singular", batch=batch)
     assert len([launch for launch in result.launches if launch.origin == "triton"]) == launches
     assert has_note(result, "batch specialised to 1") == (batch == 1)
 
 
 def test_forward_and_backward_with_the_operators_between() -> None:
-    result = derived("forward_and_backward", n=100)
+    result = derive_target("forward_and_backward", n=100)
     assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * 2
     assert result.requested is not None
     assert result.requested.read_formula == "8*n"
@@ -96,21 +96,21 @@ def test_forward_and_backward_with_the_operators_between() -> None:
 
 
 def test_custom_operators_allocate_where_their_operands_are() -> None:
-    result = derived("custom_operator", n=100)
+    result = derive_target("custom_operator", n=100)
     assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * 2
     assert result.requested is not None
     assert result.requested.read_formula == "8*n"
 
 
 def test_the_configuration_is_named_and_can_be_chosen() -> None:
-    first, second = derived("tuned"), derived("tuned", autotune={"BLOCK": 128})
+    first, second = derive_target("tuned"), derive_target("tuned", autotune={"BLOCK": 128})
     assert "derived with BLOCK=32" in first.launches[-1].notes[0]
     assert "derived with BLOCK=128" in second.launches[-1].notes[0]
     assert formulas(first)[-1] == ("2*n", "2*n")
     assert formulas(second)[-1] == ("2*n", "2*n")
     assert has_note(first, "assumes n % 32 == 0 (constexpr EVEN)")
     with pytest.raises(UsageError, match="no configuration"):
-        derived("tuned", autotune={"BLOCK": 7})
+        derive_target("tuned", autotune={"BLOCK": 7})
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_the_configuration_is_named_and_can_be_chosen() -> None:
     [("described", "4*columns*rows"), ("paired", "4*min(16, m) + 4*min(16, n)"), ("local", "4*n")],
 )
 def test_argument_kinds(name: str, reads: str) -> None:
-    result = derived(name)
+    result = derive_target(name)
     assert result.requested is not None
     assert result.requested.read_formula == reads
 
 
 def test_a_grid_from_what_the_compiled_kernel_uses() -> None:
-    result = derived("occupied")
+    result = derive_target("occupied")
     assert result.launches[-1].grid[0] % 132 == 0
     assert has_note(result, "read the GPU's properties")
 
@@ -133,7 +133,7 @@ def test_a_grid_from_what_the_compiled_kernel_uses() -> None:
     ("name", "floor"), [("flat", (420, 420)), ("described", (3840, 3840)), ("half", None), ("one_launch_each", (400, 400))]
 )
 def test_compulsory_is_every_input_and_output_once(name: str, floor: tuple[int, int] | None) -> None:
-    result = derived(name)
+    result = derive_target(name)
     found = result.compulsory and (result.compulsory.read_bytes, result.compulsory.write_bytes)
     assert found == floor
     assert floor or has_note(result, "compulsory is unknown")
@@ -151,20 +151,20 @@ def test_compulsory_is_every_input_and_output_once(name: str, floor: tuple[int, 
 )
 def test_bad_targets_give_one_sentence(name: str, words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as caught:
-        derived(name)
+        derive_target(name)
     assert all(word in str(caught.value) for word in words), caught.value
     assert caught.value.exit_code == 2
 
 
 def test_host_reads_of_data_are_replayed_and_noted() -> None:
-    result = derived("reads_lengths", n=100)
+    result = derive_target("reads_lengths", n=100)
     triton = [launch for launch in result.launches if launch.origin == "triton"]
     assert [launch.requested.read_bytes for launch in triton if launch.requested] == [400, 40, 80, 120, 400]
     assert result.requested is not None
     assert result.requested.read_formula == "8*n + 240"
     for words in (" is 30", " is True", " is [10, 20, 30]"):
         assert has_note(result, "assumes that the data read at derived_targets.py:", words)
-    assert len([launch for launch in derived("branches_on_data").launches if launch.origin == "triton"]) == 1
+    assert len([launch for launch in derive_target("branches_on_data").launches if launch.origin == "triton"]) == 1
 
 
 SAME = (
@@ -190,7 +190,7 @@ def test_derived_is_traced(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["histogram", "scan"])
 def test_data_dependence_is_not_guessed(name: str) -> None:
-    result = derived(name, file=Path(zoo(name).rpartition(":")[0]))
+    result = derive_target(name, file=Path(zoo(name).rpartition(":")[0]))
     assert result.exact == (name == "scan")  # the host wrote its bound, so its bytes are exact
     assert result.requested is not None
     assert (None in (result.requested.read_bytes, result.requested.atomic_bytes)) == (name != "scan")
@@ -281,7 +281,7 @@ def test_derived_is_traced_and_predicted(case: str) -> None:
 
 
 def test_evaluation_at_many_points() -> None:
-    result = derived("flat")
+    result = derive_target("flat")
     rows = np.arange(1, 100_001)
     found = result.evaluate(rows=rows)["read_bytes"]
     assert np.array_equal(np.asarray(found), 60 * rows)
@@ -314,7 +314,7 @@ def test_unknown_gpu_is_refused(name: str) -> None:
 def test_the_result_is_a_record(tmp_path: Path) -> None:
     from ioaware.result_file import read_jsonl, write_jsonl
 
-    result = derived("flat")
+    result = derive_target("flat")
     write_jsonl(tmp_path / "derived.jsonl", [result])
     (read,) = read_jsonl(tmp_path / "derived.jsonl")
     assert read.to_dict() == result.to_dict()
@@ -327,9 +327,9 @@ def test_a_function_as_the_target() -> None:
         import derived_targets
     finally:
         sys.path.remove(str(TARGETS.parent))
-    assert ioaware.derive(derived_targets.flat, rows=3).requested == derived("flat", rows=3).requested
+    assert ioaware.derive(derived_targets.flat, rows=3).requested == derive_target("flat", rows=3).requested
 
 
 def test_kernels_decorated_for_the_interpreter_are_refused() -> None:
     with pytest.raises(UsageError, match="Unset TRITON_INTERPRET"):
-        derived("interpreted")
+        derive_target("interpreted")

@@ -33,7 +33,7 @@ POINTS = [
 
 
 @cache
-def captured(name: str, deterministic: bool = False) -> Capture:
+def capture_target(name: str, deterministic: bool = False) -> Capture:
     target = load_target(f"{TARGETS}:{name}")
     # At 4000 rows the fused backward kernel has the general plan, which the points below need.
     given: dict[str, int | bool] = {"causal": True, "heads": 16, "seq_len": 4000 if name == "hopper_backward" else 4096}
@@ -44,11 +44,11 @@ def launches(found: Capture) -> list[CapturedLaunch]:
     return [event for event in found.events if isinstance(event, CapturedLaunch)]
 
 
-def derived(found: Capture, launch: CapturedLaunch) -> KernelTraffic:
+def derive_launch(found: Capture, launch: CapturedLaunch) -> KernelTraffic:
     return kernel_traffic(launch, found.values, DEFAULT_GPU, param_facts(found.validity.conditions if found.validity else ()))
 
 
-def enumerated_bytes(launch: CapturedLaunch, values: Mapping[str, int]) -> dict[str, int]:
+def enumerate_bytes(launch: CapturedLaunch, values: Mapping[str, int]) -> dict[str, int]:
     """Count the bytes of all lanes, and of the sectors of each execution."""
     touches, programs = launch_touches(launch, values, DEFAULT_GPU)
     fields: list[str] = ["read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes"]
@@ -65,13 +65,13 @@ def enumerated_bytes(launch: CapturedLaunch, values: Mapping[str, int]) -> dict[
 
 @pytest.mark.parametrize(("name", "deterministic"), [("hopper", False), ("hopper_backward", False), ("hopper_backward", True)])
 def test_every_formula_equals_enumeration(name: str, deterministic: bool) -> None:
-    found = captured(name, deterministic)
+    found = capture_target(name, deterministic)
     for launch in launches(found):
-        kernel = derived(found, launch)
+        kernel = derive_launch(found, launch)
         assert kernel.exact, kernel.notes
         assert kernel.sectors_exact, kernel.notes
         for values in POINTS:
-            expected = enumerated_bytes(launch, {**found.values, **values})
+            expected = enumerate_bytes(launch, {**found.values, **values})
             known = [field for field in expected if getattr(kernel, field) is not None]
             got = {field: getattr(kernel, field).evaluate({**found.values, **values}) for field in known}
             assert got == {field: expected[field] for field in known}, (launch.name, values)
@@ -79,8 +79,8 @@ def test_every_formula_equals_enumeration(name: str, deterministic: bool) -> Non
 
 def test_the_forward_formula_has_the_form_of_the_theory() -> None:
     """Q once, and K and V up to the last row of each row block: 2 d e (sum of min(128 (b + 1), N)) with e = 2, d = 128."""
-    found = captured("hopper")
-    kernel = derived(found, launches(found)[0])
+    found = capture_target("hopper")
+    kernel = derive_launch(found, launches(found)[0])
     blocks = "ceil(seq_len/128)"
     assert str(kernel.read_bytes) == f"768*heads*seq_len + 32768*heads*{blocks}**2 - 32768*heads*{blocks}"
     assert str(kernel.write_bytes) == "260*heads*seq_len"
@@ -89,9 +89,9 @@ def test_the_forward_formula_has_the_form_of_the_theory() -> None:
 
 def test_backward_is_closed() -> None:
     for deterministic in (False, True):
-        found = captured("hopper_backward", deterministic)
+        found = capture_target("hopper_backward", deterministic)
         for launch in launches(found):
-            kernel = derived(found, launch)
+            kernel = derive_launch(found, launch)
             counts = (kernel.read_bytes, kernel.write_bytes, kernel.atomic_bytes, kernel.flops)
             assert all(count.closed and len(str(count)) < 250 for count in counts), launch.name
 

@@ -108,13 +108,13 @@ def loops(rows: int = 5, n: int = 1000, device: str = "cuda") -> Callable[[], ob
     return lambda: ragged_loop[(rows,)](x, out, n, ROWS=rows, BLOCK=64)
 
 
-def captured(function: Callable[..., Any], **params: int) -> Capture:
+def capture_function(function: Callable[..., Any], **params: int) -> Capture:
     target = load_target(function)
     return capture(target, target.resolve(params))
 
 
 def l1_requests(function: Callable[..., Any], **params: int) -> L1Requests:
-    found = captured(function, **params)
+    found = capture_function(function, **params)
     return l1_requests_of_launch(found.launches[0], found.values, DEFAULT_GPU)
 
 
@@ -189,7 +189,7 @@ def test_gluon_tma_copies_are_boxes() -> None:
 
 
 def test_operations_without_rule_are_refused() -> None:
-    found = captured(vector_add, n=4096)
+    found = capture_function(vector_add, n=4096)
     touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
     with pytest.raises(ValueError, match=r"no rule for tt\.descriptor_gather"):
         count_l1_requests([replace(touches[0], operation="tt.descriptor_gather")], programs, [])
@@ -231,7 +231,7 @@ def test_accesses_of_one_line_are_not_mixed_up() -> None:
 )
 def test_execution_classes_sum_to_the_formulas(function: Callable[..., Any], params: dict[str, int]) -> None:
     """Elements and sectors of every access, summed over its classes, equal its formulas."""
-    found = captured(function, **params)
+    found = capture_function(function, **params)
     launch = found.launches[0]
     touches, programs = launch_touches(launch, found.values, DEFAULT_GPU)
     formulas = kernel_traffic(launch, found.values, DEFAULT_GPU).accesses
@@ -246,7 +246,7 @@ def test_execution_classes_sum_to_the_formulas(function: Callable[..., Any], par
 
 def test_equal_executions_form_one_class() -> None:
     """2,000 programs with rows of whole sectors form one class."""
-    found = captured(rows_of, rows=2000, cols=512)
+    found = capture_function(rows_of, rows=2000, cols=512)
     touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
     rows = next(touch for touch in touches if touch.shape == (512,) and touch.kind == "read")
     assert [case.times for case in execution_classes(rows, programs)] == [2000]

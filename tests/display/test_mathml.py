@@ -12,12 +12,12 @@ from ioaware.display.mathml import LONGEST, formulas_html, mathml
 (seq_len,) = positive_symbols("seq_len")
 
 
-def parsed(text: str) -> ElementTree.Element:
+def parse(text: str) -> ElementTree.Element:
     return ElementTree.fromstring(text.replace("&InvisibleTimes;", "*"))  # noqa: S314 - written by this package
 
 
 def test_names_stay_whole_and_quotients_are_fractions() -> None:
-    math = parsed(mathml(256 * seq_len * ceil_div(seq_len, 64)))
+    math = parse(mathml(256 * seq_len * ceil_div(seq_len, 64)))
     assert [element.text for element in math.iter("mi")] == ["seq_len", "seq_len"]
     assert len(list(math.iter("mfrac"))) == 1
 

@@ -69,13 +69,13 @@ DECODER = tuple(name for name in CASES if name.startswith("decoder"))
 SOFTMAX_CASES = tuple(name for name in CASES if name.startswith("softmax"))
 
 
-def accepted(case: str, params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
+def params_of(case: str, params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
     """Return those of the parameters that the case has."""
     names = {param.name for param in CASES[case].params}
     return {name: value for name, value in params.items() if name in names}
 
 
-def moved(result: Result) -> tuple[int | None, int | None, int | None]:
+def bytes_of(result: Result) -> tuple[int | None, int | None, int | None]:
     assert result.requested is not None
     return result.requested.read_bytes, result.requested.write_bytes, result.requested.atomic_bytes
 
@@ -84,7 +84,7 @@ def assert_agreement(case: str, params: Mapping[str, ParamValue]) -> None:
     """Check that traced bytes of each launch, extra memory and output are those of the algorithm."""
     target = load_target(case)
     traced, predicted = trace(target, target.resolve(params)), predict(case, **params)
-    assert moved(traced) == moved(predicted)
+    assert bytes_of(traced) == bytes_of(predicted)
     for launch, step in zip(traced.launches, predicted.launches, strict=True):
         assert launch.requested is not None
         assert step.requested is not None
@@ -105,35 +105,35 @@ def assert_derived(case: str, params: Mapping[str, ParamValue], sizes: Mapping[s
     target = load_target(case)
     result = derive(target, target.resolve(params), machine_code=False)
     assert result.exact, result.notes
-    assert moved(result) == moved(predict(case, **params))
+    assert bytes_of(result) == bytes_of(predict(case, **params))
     draw = random.Random(0)
     for _ in range(draws):
         at = {name: draw.choice(values) for name, values in sizes.items()}
         found = result.evaluate(**at)
-        assert (found["read_bytes"], found["write_bytes"], found["atomic_bytes"]) == moved(predict(case, **{**params, **at})), (
-            at
-        )
+        assert (found["read_bytes"], found["write_bytes"], found["atomic_bytes"]) == bytes_of(
+            predict(case, **{**params, **at})
+        ), at
 
 
 @pytest.mark.parametrize("case", BACKWARD + FORWARD + DECODER)
 @settings(derandomize=True, deadline=None, max_examples=8)
 @given(params=ATTENTION)
 def test_attention_traced_equals_predicted(case: str, params: dict[str, ParamValue]) -> None:
-    assert_agreement(case, accepted(case, params))
+    assert_agreement(case, params_of(case, params))
 
 
 @pytest.mark.parametrize("case", GROUPED_CASES)
 @settings(derandomize=True, deadline=None, max_examples=6)
 @given(params=GROUPED)
 def test_grouped_traced_equals_predicted(case: str, params: dict[str, ParamValue]) -> None:
-    assert_agreement(case, accepted(case, params))
+    assert_agreement(case, params_of(case, params))
 
 
 @pytest.mark.parametrize("case", SOFTMAX_CASES)
 @settings(derandomize=True, deadline=None, max_examples=6)
 @given(params=SOFTMAX)
 def test_softmax_traced_equals_predicted(case: str, params: dict[str, ParamValue]) -> None:
-    assert_agreement(case, accepted(case, params))
+    assert_agreement(case, params_of(case, params))
 
 
 def test_an_empty_split_writes_its_partial_result() -> None:
@@ -146,7 +146,7 @@ def test_an_empty_split_writes_its_partial_result() -> None:
 @pytest.mark.parametrize("case", BACKWARD + FORWARD + DECODER)
 def test_attention_derived_equals_predicted(case: str, causal: bool) -> None:
     given = {"seq_len": 100, "kv_len": 130, "head_dim": 48, "causal": causal, "block_m": 32, "block_n": 20}
-    if (params := accepted(case, given)) == given or not causal:
+    if (params := params_of(case, given)) == given or not causal:
         sizes = {"batch": range(1, 5), "heads": range(1, 5), "seq_len": range(2, 700), "kv_len": range(129, 256)}
         assert_derived(case, params, sizes)
 
@@ -163,12 +163,12 @@ def test_grouped_derived_equals_predicted(case: str) -> None:
         "block_n": 20,
         "splits": 3,
     }
-    assert_derived(case, accepted(case, given), {"batch": range(1, 5), "seq_len": range(2, 700), "kv_len": range(129, 256)})
+    assert_derived(case, params_of(case, given), {"batch": range(1, 5), "seq_len": range(2, 700), "kv_len": range(129, 256)})
 
 
 @pytest.mark.parametrize("case", SOFTMAX_CASES)
 def test_softmax_derived_equals_predicted(case: str) -> None:
-    params = accepted(case, {"rows": 64, "cols": 1000, "block_n": 256})
+    params = params_of(case, {"rows": 64, "cols": 1000, "block_n": 256})
     assert_derived(case, params, {"rows": range(2, 5000), "cols": range(513, 1024)})
 
 
@@ -181,7 +181,7 @@ def test_blocks_set_from_on_chip_memory(case: str) -> None:
 @pytest.mark.parametrize("case", ["flash1_bwd", "flash2_bwd", "flash2_bwd_atomic", "flash_lse", "logsoftmax_linear", "gqa_bwd"])
 def test_flops_equal_the_prediction_where_tiles_divide_the_sequence(case: str, causal: bool) -> None:
     given = {"heads": 2, "seq_len": 64, "kv_len": 96, "head_dim": 32, "block_m": 16, "block_n": 32, "causal": causal}
-    params = accepted(case, given)
+    params = params_of(case, given)
     target = load_target(case)
     assert trace(target, target.resolve(params)).flops == predict(case, **params).flops
 

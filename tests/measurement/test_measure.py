@@ -223,7 +223,7 @@ def launch(reads: int, hbm: int, origin: Any = "triton") -> Launch:
     return Launch("k", (1,), origin, requested=Traffic(reads, 400), hbm=Traffic(hbm, 0), time_ns=1000.0)
 
 
-def merged(timed: Report = TIMED, *launches: Launch, profiled: Report = PROFILED) -> Result:
+def assemble(timed: Report = TIMED, *launches: Launch, profiled: Report = PROFILED) -> Result:
     counted = Profiled(profiled, launches or (launch(5000, 1200),), 64)
     return assemble_result(timed, counted, compulsory=COMPULSORY, environment={}, notes=())
 
@@ -241,7 +241,7 @@ def has_numbers(result: Result) -> bool:
     ],
 )
 def test_no_number_of_a_wrong_output_is_shown(change: Callable[[Report], Report]) -> None:
-    result = merged(change(TIMED))
+    result = assemble(change(TIMED))
     assert result.status == "failed"
     assert not has_numbers(result)
     assert all(item.requested is None and item.hbm is None and item.time_ns is None for item in result.launches)
@@ -251,35 +251,35 @@ def test_no_number_of_a_wrong_output_is_shown(change: Callable[[Report], Report]
 @pytest.mark.parametrize(("norm", "status"), [(10.05, "ok"), (10.2, "failed"), (9.8, "failed"), (20.0, "failed")])
 def test_norms_of_an_unchecked_output_agree_to_a_percent(norm: float, status: str) -> None:
     """A target without a reference has no tolerance."""
-    assert merged(replace(TIMED, check=None, output_norm=norm)).status == status
+    assert assemble(replace(TIMED, check=None, output_norm=norm)).status == status
 
 
 def test_norms_within_the_tolerance_agree() -> None:
-    assert merged(replace(TIMED, output_norm=10.01)).status == "ok"
+    assert assemble(replace(TIMED, output_norm=10.01)).status == "ok"
 
 
 def test_an_unstable_point_keeps_its_numbers_with_a_reason() -> None:
-    result = merged(replace(TIMED, unstable=("1 other process computing on this GPU",), throttled=("software power cap",)))
+    result = assemble(replace(TIMED, unstable=("1 other process computing on this GPU",), throttled=("software power cap",)))
     assert result.status == "unstable"
     assert result.notes[0] == "unstable: 1 other process computing on this GPU"
     assert has_numbers(result)
 
 
 def test_a_throttled_point_keeps_its_bytes_and_a_note_on_its_time() -> None:
-    result = merged(replace(TIMED, throttled=("software power cap",)))
+    result = assemble(replace(TIMED, throttled=("software power cap",)))
     assert result.status == "throttled"
     assert result.notes[0] == "throttled, so the time is not comparable: software power cap"
     assert has_numbers(result)
 
 
 def test_impossible_numbers_are_the_first_note() -> None:
-    result = merged(replace(TIMED, unstable=("other process",)), launch(5000, 900))
+    result = assemble(replace(TIMED, unstable=("other process",)), launch(5000, 900))
     assert result.status == "impossible"
     assert result.notes[:2] == ("impossible: hbm read_bytes 900 below the compulsory 1000", "unstable: other process")
 
 
 def test_torch_alone_has_no_totals() -> None:
-    result = merged(TIMED, launch(5000, 1200, "torch"))
+    result = assemble(TIMED, launch(5000, 1200, "torch"))
     assert (result.requested, result.hbm) == (None, None)
     assert result.assumed is not None
     assert result.assumed.read_bytes == 5000
@@ -287,4 +287,4 @@ def test_torch_alone_has_no_totals() -> None:
 
 
 def test_an_unchecked_output_is_labelled() -> None:
-    assert "the output was not checked: the target gives no reference" in merged(replace(TIMED, check=None)).notes
+    assert "the output was not checked: the target gives no reference" in assemble(replace(TIMED, check=None)).notes

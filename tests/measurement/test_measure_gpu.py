@@ -33,7 +33,7 @@ def reason_to_skip() -> str:
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "a GPU is here")]
 
 
-def measured(target: str, *, options: Options | None = None, **params: Any) -> Result:
+def measure_target(target: str, *, options: Options | None = None, **params: Any) -> Result:
     """Measure a case, or one of the targets in measured_targets.py. The record is printed for `pytest -s`."""
     result = measure(target if target in CASES else f"{TARGETS}:{target}", params, options=options)
     print(encode(result))
@@ -48,7 +48,7 @@ def test_doctor_finds_what_measuring_needs() -> None:
 
 def test_the_bytes_of_a_copy_are_exact() -> None:
     n = 2**26
-    result = measured("copies", n=n)
+    result = measure_target("copies", n=n)
     assert result.status == "ok", result.notes
     assert [launch.origin for launch in result.launches] == ["triton", "torch", "triton"]
     assert [launch.kernel for launch in result.launches][::2] == ["copy_kernel", "copy_kernel"]
@@ -63,7 +63,7 @@ def test_the_bytes_of_a_copy_are_exact() -> None:
 
 
 def test_time_energy_and_gpm_agree_with_the_bytes() -> None:
-    result = measured("copies", options=Options(window_s=1.0))
+    result = measure_target("copies", options=Options(window_s=1.0))
     assert result.timing is not None
     assert result.telemetry is not None
     kernels = sum(launch.time_ns or 0 for launch in result.launches)
@@ -81,7 +81,7 @@ def test_time_energy_and_gpm_agree_with_the_bytes() -> None:
 def test_the_cases_match_their_theory(case: str) -> None:
     """Requested reads equal the prediction where nothing is reused in the L1. L1 hits only lower them."""
     params = {"batch": 1, "heads": 16, "seq_len": 2048, "head_dim": 64, "block_m": 64, "block_n": 64}
-    result, theory = measured(case, **params), predict(case, **params)
+    result, theory = measure_target(case, **params), predict(case, **params)
     assert result.status == "ok", result.notes
     assert result.check is not None
     assert result.check.passed
@@ -95,7 +95,7 @@ def test_the_cases_match_their_theory(case: str) -> None:
 
 
 def test_an_autotuned_kernel_is_one_launch() -> None:
-    result = measured("tuned")
+    result = measure_target("tuned")
     assert [(launch.kernel, launch.origin) for launch in result.launches] == [("tuned_kernel", "triton")]
     assert result.requested is not None
     assert result.requested.read_bytes == 4 * 2**24
@@ -103,7 +103,7 @@ def test_an_autotuned_kernel_is_one_launch() -> None:
 
 @pytest.mark.parametrize(("target", "why"), [("unwritten", "the output is wrong"), ("in_place", "changes its input 0")])
 def test_wrong_outputs_have_no_numbers(target: str, why: str) -> None:
-    result = measured(target)
+    result = measure_target(target)
     assert result.status == "failed"
     assert why in result.notes[0]
     assert (result.requested, result.hbm, result.time_ns) == (None, None, None)
@@ -118,15 +118,15 @@ def test_wrong_outputs_have_no_numbers(target: str, why: str) -> None:
     ],
 )
 def test_works_that_crash_are_failed_points(target: str, why: str) -> None:
-    result = measured(target, options=Options(timeout_s=60))
+    result = measure_target(target, options=Options(timeout_s=60))
     assert result.status == "failed"
     assert why in result.notes[0]
-    assert measured("tuned", n=2**20).status in ("ok", "throttled")  # the next point is not affected
+    assert measure_target("tuned", n=2**20).status in ("ok", "throttled")  # the next point is not affected
 
 
 def test_a_hang_ends_in_time_with_its_place() -> None:
     start = time.monotonic()
-    result = measured("hangs", options=Options(timeout_s=5, counters="off"))
+    result = measure_target("hangs", options=Options(timeout_s=5, counters="off"))
     assert time.monotonic() - start < 60
     assert result.status == "failed"
     assert "measured_targets.py" in result.notes[0] or "killed" in result.notes[0]
@@ -134,24 +134,24 @@ def test_a_hang_ends_in_time_with_its_place() -> None:
 
 def test_concurrent_measurements_do_not_overlap() -> None:
     with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda _: measured("copies", options=Options(counters="off")), range(2)))
+        results = list(pool.map(lambda _: measure_target("copies", options=Options(counters="off")), range(2)))
     for result in results:
         assert not any("other process" in note for note in result.notes)
 
 
 def test_without_counters_time_is_still_measured() -> None:
-    result = measured("copies", options=Options(counters="off"))
+    result = measure_target("copies", options=Options(counters="off"))
     assert result.requested is None
     assert result.time_ns is not None
     assert result.launches[0].registers is not None
 
 
 def test_a_record_names_no_user_host_or_gpu() -> None:
-    text = encode(measured("flash2", seq_len=512, options=Options(counters="off")))
+    text = encode(measure_target("flash2", seq_len=512, options=Options(counters="off")))
     for secret in (str(Path.home()), os.uname().nodename, "GPU-"):
         assert len(secret) < 4 or secret not in text
 
 
 def test_a_misspelt_parameter_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="seq_length"):
-        measured("flash2", seq_length=512)
+        measure_target("flash2", seq_length=512)

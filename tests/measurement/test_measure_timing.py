@@ -21,7 +21,7 @@ class Clock:
         return self.now
 
 
-def timed(seconds: float, nanoseconds: list[float], budget_s: float = 1.0) -> tuple[int, int]:
+def time_work(seconds: float, nanoseconds: list[float], budget_s: float = 1.0) -> tuple[int, int]:
     """Return the numbers of repetitions and of checks.
 
     A repetition of the work lasts `seconds` and reports the next of `nanoseconds`.
@@ -37,27 +37,27 @@ def timed(seconds: float, nanoseconds: list[float], budget_s: float = 1.0) -> tu
 
 
 def test_a_steady_work_stops_after_a_fifth_of_a_second() -> None:
-    count, checks = timed(0.001, [1000.0])
+    count, checks = time_work(0.001, [1000.0])
     assert count == pytest.approx(200, abs=1)
     assert checks == 2
 
 
 def test_a_noisy_work_uses_its_budget() -> None:
-    count, checks = timed(0.01, [1000.0, 3000.0, 500.0])
+    count, checks = time_work(0.01, [1000.0, 3000.0, 500.0])
     assert count == pytest.approx(100, abs=1)
     assert checks in (9, 10)
 
 
 def test_a_slow_work_runs_five_times() -> None:
-    assert timed(10.0, [1e10])[0] == 5
+    assert time_work(10.0, [1e10])[0] == 5
 
 
 def test_a_tiny_work_is_bounded() -> None:
-    assert timed(1e-7, [100.0, 300.0])[0] == MAXIMUM_COUNT
+    assert time_work(1e-7, [100.0, 300.0])[0] == MAXIMUM_COUNT
 
 
 def test_a_time_of_zero_never_converges() -> None:
-    assert timed(0.01, [0.0])[0] == pytest.approx(100, abs=1)
+    assert time_work(0.01, [0.0])[0] == pytest.approx(100, abs=1)
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)

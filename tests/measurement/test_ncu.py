@@ -12,7 +12,7 @@ from tests.support.fakes import FIXTURES, fake_ncu, script
 NCU = Ncu(Path("/opt/ncu"), (2025, 3, 1))
 
 
-def ended(code: int = 0, out: str = "", err: str = "", *, timed_out: bool = False) -> Finished:
+def finish(code: int = 0, out: str = "", err: str = "", *, timed_out: bool = False) -> Finished:
     return Finished(code, timed_out, out, err)
 
 
@@ -93,7 +93,7 @@ def test_an_invalid_metric_name_is_refused(name: str) -> None:
 
 
 def test_permission_denied_names_three_remedies_and_the_risk() -> None:
-    error = counters_refused(ended(), (FIXTURES / "permission.log").read_text())
+    error = counters_refused(finish(), (FIXTURES / "permission.log").read_text())
     assert error is not None
     assert error.exit_code == 5
     for word in ("NVreg_RestrictProfilingToAdminUsers=0", "--cap-add=SYS_ADMIN", "CAP_SYS_ADMIN", "CVE-2018-6260"):
@@ -111,7 +111,7 @@ def test_permission_denied_names_three_remedies_and_the_risk() -> None:
     ],
 )
 def test_other_refusals(message: str, what: str) -> None:
-    for finished, log in ((ended(err=message), ""), (ended(out=message), ""), (ended(), message)):
+    for finished, log in ((finish(err=message), ""), (finish(out=message), ""), (finish(), message)):
         error = counters_refused(finished, log)
         assert error is not None
         assert what in error.what
@@ -120,17 +120,21 @@ def test_other_refusals(message: str, what: str) -> None:
 
 def test_real_logs_of_good_runs_are_not_refusals() -> None:
     good = (FIXTURES / "h200_two_launches.csv").read_text()
-    assert counters_refused(ended(), good) is None
-    assert run_failed(ended(), good) is None
+    assert counters_refused(finish(), good) is None
+    assert run_failed(finish(), good) is None
 
 
 @pytest.mark.parametrize(
     ("finished", "log", "what"),
     [
-        (ended(), (FIXTURES / "no_kernels.csv").read_text(), "profiled no kernel"),
-        (ended(3), (FIXTURES / "program_failed.csv").read_text(), r"exit code 3: The application returned an error code \(3\)"),
-        (ended(-9, timed_out=True), "", "did not end within its time"),
-        (ended(-11), "", "killed by SIGSEGV"),
+        (finish(), (FIXTURES / "no_kernels.csv").read_text(), "profiled no kernel"),
+        (
+            finish(3),
+            (FIXTURES / "program_failed.csv").read_text(),
+            r"exit code 3: The application returned an error code \(3\)",
+        ),
+        (finish(-9, timed_out=True), "", "did not end within its time"),
+        (finish(-11), "", "killed by SIGSEGV"),
     ],
 )
 def test_failed_runs(finished: Finished, log: str, what: str) -> None:

@@ -32,7 +32,7 @@ RANGES = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:
 Table = list[list[str]]
 
 
-def edited(change: Callable[[Table], object], text: str = REAL) -> str:
+def edit_table(change: Callable[[Table], object], text: str = REAL) -> str:
     """Return the real CSV with its table (header, units, kernels) changed."""
     start = text.index('"ID",')
     table = list(csv.reader(io.StringIO(text[start:], newline="")))
@@ -108,7 +108,7 @@ def test_real_launches_are_attributed() -> None:
     ],
 )
 def test_prefixed_units_are_decimal(metric: str, unit: str, text: str, value: int) -> None:
-    changed = edited(both(cell(1, metric, unit), *(cell(row, metric, text) for row in range(2, 6))))
+    changed = edit_table(both(cell(1, metric, unit), *(cell(row, metric, text) for row in range(2, 6))))
     assert read_table(changed, METRICS).rows[0].values[metric] == value
 
 
@@ -124,26 +124,29 @@ REFUSED = {
         (FIXTURES / "h200_unknown_metric.csv").read_text(),
         "dram__bytes_write.sum, lts__t_sectors_srcunit_tex_op_read.sum: this GPU or this ncu does not know",
     ),
-    "column gone": (edited(without(REQUESTED_READS)), "no column l1tex__m_xbar2l1tex_read_bytes.sum"),
-    "column twice": (edited(cell(0, "dram__bytes_read.avg", HBM_READS)), "is there twice"),
-    "n/a": (edited(cell(2, HBM_READS, "n/a")), "kernel row 0, dram__bytes_read.sum: the cell 'n/a' is not a number"),
-    "n/a in the last kernel": (edited(cell(5, TIME, "n/a")), "kernel row 3"),
-    "empty cell": (edited(cell(2, HBM_READS, "")), "not a number"),
-    "nan": (edited(cell(2, HBM_READS, "nan")), "not a number"),
-    "negative": (edited(cell(2, HBM_READS, "-1")), "not a number"),
-    "unit KB": (edited(cell(1, HBM_READS, "KB")), "has the unit 'KB'"),
-    "unit of another dimension": (edited(cell(1, HBM_READS, "ns")), "has the unit 'ns'"),
-    "bytes without a unit": (edited(cell(1, HBM_READS, "")), "has the unit ''"),
-    "decimal comma": (edited(cell(2, HBM_READS, "134,24")), "not a number"),
-    "decimal comma, three places": (edited(both(cell(1, HBM_READS, "Mbyte"), cell(2, HBM_READS, "134,238"))), "decimal comma"),
-    "dots as separators": (edited(cell(2, HBM_READS, "134.237.952")), "not a number"),
-    "one dot as a separator": (edited(cell(2, HBM_READS, "1.024")), "not a whole number"),
-    "half a byte": (edited(cell(2, HBM_READS, "134237952.5")), "not a whole number"),
-    "no unit row": (edited(lambda table: table.pop(1)), "row of units"),
-    "short unit row": (edited(lambda table: table[1].pop()), "row of units"),
-    "short row": (edited(lambda table: table[3].pop()), "truncated"),
+    "column gone": (edit_table(without(REQUESTED_READS)), "no column l1tex__m_xbar2l1tex_read_bytes.sum"),
+    "column twice": (edit_table(cell(0, "dram__bytes_read.avg", HBM_READS)), "is there twice"),
+    "n/a": (edit_table(cell(2, HBM_READS, "n/a")), "kernel row 0, dram__bytes_read.sum: the cell 'n/a' is not a number"),
+    "n/a in the last kernel": (edit_table(cell(5, TIME, "n/a")), "kernel row 3"),
+    "empty cell": (edit_table(cell(2, HBM_READS, "")), "not a number"),
+    "nan": (edit_table(cell(2, HBM_READS, "nan")), "not a number"),
+    "negative": (edit_table(cell(2, HBM_READS, "-1")), "not a number"),
+    "unit KB": (edit_table(cell(1, HBM_READS, "KB")), "has the unit 'KB'"),
+    "unit of another dimension": (edit_table(cell(1, HBM_READS, "ns")), "has the unit 'ns'"),
+    "bytes without a unit": (edit_table(cell(1, HBM_READS, "")), "has the unit ''"),
+    "decimal comma": (edit_table(cell(2, HBM_READS, "134,24")), "not a number"),
+    "decimal comma, three places": (
+        edit_table(both(cell(1, HBM_READS, "Mbyte"), cell(2, HBM_READS, "134,238"))),
+        "decimal comma",
+    ),
+    "dots as separators": (edit_table(cell(2, HBM_READS, "134.237.952")), "not a number"),
+    "one dot as a separator": (edit_table(cell(2, HBM_READS, "1.024")), "not a whole number"),
+    "half a byte": (edit_table(cell(2, HBM_READS, "134237952.5")), "not a whole number"),
+    "no unit row": (edit_table(lambda table: table.pop(1)), "row of units"),
+    "short unit row": (edit_table(lambda table: table[1].pop()), "row of units"),
+    "short row": (edit_table(lambda table: table[3].pop()), "truncated"),
     "cut in a cell": (REAL[: len(REAL) - 10], "truncated"),
-    "grid": (edited(cell(2, "Grid Size", "65536")), "grid size"),
+    "grid": (edit_table(cell(2, "Grid Size", "65536")), "grid size"),
     "too long": ("x" * (MAX_CHARACTERS + 1), "characters"),
 }
 
@@ -171,7 +174,7 @@ def test_truncation_is_always_detected(length: int) -> None:
 
 
 def test_a_launch_without_its_kernel_is_refused() -> None:
-    table = read_table(edited(lambda table: table.pop(4)), METRICS)
+    table = read_table(edit_table(lambda table: table.pop(4)), METRICS)
     with pytest.raises(DataError, match=r"launch 1 \(copy_kernel\) has 0 kernels"):
         attribute(table, [COPY, COPY])
 
@@ -182,7 +185,7 @@ def test_a_kernel_of_an_unknown_launch_is_refused() -> None:
 
 
 def test_a_hooks_torch_kernel_in_a_launchs_range_is_torchs() -> None:
-    inside = edited(cell(3, RANGES, '470  "<default domain>:ioaware:1:none:none:none:none:none:none" '))
+    inside = edit_table(cell(3, RANGES, '470  "<default domain>:ioaware:1:none:none:none:none:none:none" '))
     origins = [launch.origin for launch in attribute(read_table(inside, METRICS), [COPY, COPY])]
     assert origins == ["triton", "torch", "triton", "torch"]
 
@@ -201,7 +204,7 @@ def test_kernels_of_one_name_are_separated_by_their_ranges() -> None:
 
 
 def test_without_ranges_the_order_decides_where_it_is_certain() -> None:
-    unranged = read_table(edited(without(RANGES)), METRICS)
+    unranged = read_table(edit_table(without(RANGES)), METRICS)
     assert not unranged.has_ranges
     assert [launch.origin for launch in attribute(unranged, [COPY, COPY])] == ["triton", "torch", "triton", "torch"]
     with pytest.raises(DataError, match="would be a guess"):
@@ -225,5 +228,5 @@ def test_the_fixtures_have_every_requested_metric() -> None:
 def test_a_kernel_in_nested_ranges_belongs_to_the_innermost(order: tuple[int, ...]) -> None:
     """A launch in another launch's pre-run hook. Indices grow as ranges open, whatever ncu's column order."""
     text = " ".join(f'"{index}:ioaware:{launch}:none:none:none:none"' for index, launch in enumerate(order))
-    table = read_table(edited(cell(2, RANGES, text)), METRICS)
+    table = read_table(edit_table(cell(2, RANGES, text)), METRICS)
     assert table.rows[0].launch_index == max(order)

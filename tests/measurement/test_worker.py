@@ -34,12 +34,12 @@ def doubling(rows: int = 4, *, tolerance: float = 1e-6) -> Work:
     return Work(lambda: x * 2, inputs=(x,), reference=lambda: x.double() * 2, tolerance=tolerance)
 
 
-def timed(work: Work, tmp_path: Path, nvml: FakeNvml | None = None, device: FakeDevice | None = None) -> Report:
+def time_report(work: Work, tmp_path: Path, nvml: FakeNvml | None = None, device: FakeDevice | None = None) -> Report:
     return time_work("t", {}, work, context_of(nvml or FakeNvml(), device or FakeDevice()), spec_for(tmp_path))
 
 
 def test_the_report_of_a_timing_is_complete(tmp_path: Path) -> None:
-    report = timed(doubling(), tmp_path, device=FakeDevice(extra_bytes=512))
+    report = time_report(doubling(), tmp_path, device=FakeDevice(extra_bytes=512))
     assert report.refused is None
     assert report.check is not None
     assert report.check.relative_error == 0.0
@@ -63,7 +63,7 @@ def test_the_report_of_a_timing_is_complete(tmp_path: Path) -> None:
     ],
 )
 def test_missing_nvml_functions_get_a_note(tmp_path: Path, nvml: FakeNvml, note: str) -> None:
-    assert any(note in item for item in timed(doubling(), tmp_path, nvml).notes)
+    assert any(note in item for item in time_report(doubling(), tmp_path, nvml).notes)
 
 
 def test_a_short_window_has_no_energy(tmp_path: Path) -> None:
@@ -74,13 +74,15 @@ def test_a_short_window_has_no_energy(tmp_path: Path) -> None:
 
 
 def test_a_throttled_gpu_marks_the_point(tmp_path: Path) -> None:
-    assert timed(doubling(), tmp_path, FakeNvml(reasons=0x4)).throttled == ("software power cap (clocks-event reason 0x4)",)
+    assert time_report(doubling(), tmp_path, FakeNvml(reasons=0x4)).throttled == (
+        "software power cap (clocks-event reason 0x4)",
+    )
 
 
 def test_a_wrong_output_is_refused_before_any_number(tmp_path: Path) -> None:
     x = torch.ones(4, 4)
     wrong = Work(lambda: x * 3, inputs=(x,), reference=lambda: x.double() * 2, tolerance=1e-3)
-    report = timed(wrong, tmp_path)
+    report = time_report(wrong, tmp_path)
     assert report.refused is not None
     assert "relative error 0.5, allowed 0.001" in report.refused
     assert report.timing is None
@@ -99,7 +101,7 @@ def test_an_unwritten_tile_is_refused(tmp_path: Path) -> None:
     incomplete = Work(run, inputs=(x,), reference=lambda: x.double() * 2, tolerance=1e-3)
     assert check_work(incomplete, FakeDevice(), 1)[2] is None  # type: ignore[arg-type]
     device = FakeDevice(on_poison=lambda: memory.view(torch.uint8).fill_(255))
-    report = timed(incomplete, tmp_path, device=device)
+    report = time_report(incomplete, tmp_path, device=device)
     assert report.check is not None
     assert report.check.relative_error == output_check.NOT_FINITE_ERROR
     assert not report.check.passed
@@ -109,7 +111,7 @@ def test_an_unwritten_tile_is_refused(tmp_path: Path) -> None:
 
 def test_a_changed_input_is_refused(tmp_path: Path) -> None:
     x, y = torch.ones(4), torch.ones(4)
-    report = timed(Work(lambda: y.mul_(1.5), inputs=(x, y)), tmp_path)
+    report = time_report(Work(lambda: y.mul_(1.5), inputs=(x, y)), tmp_path)
     assert report.refused is not None
     assert "changes its input 1" in report.refused
 
@@ -123,11 +125,11 @@ def test_an_input_with_nan_in_it_is_not_changed() -> None:
 def test_an_output_of_another_shape_is_the_users_error(tmp_path: Path) -> None:
     x = torch.ones(4, 4)
     with pytest.raises(UsageError, match=r"shape \(4,\), its reference \(4, 4\)"):
-        timed(Work(lambda: x[0], inputs=(x,), reference=lambda: x.double(), tolerance=1e-3), tmp_path)
+        time_report(Work(lambda: x[0], inputs=(x,), reference=lambda: x.double(), tolerance=1e-3), tmp_path)
 
 
 def test_without_a_reference_nothing_is_checked(tmp_path: Path) -> None:
-    report = timed(Work(lambda: {"o": [torch.ones(2), (torch.ones(3),)]}), tmp_path)
+    report = time_report(Work(lambda: {"o": [torch.ones(2), (torch.ones(3),)]}), tmp_path)
     assert report.check is None
     assert report.refused is None
     assert report.output_norm == pytest.approx(5**0.5)
@@ -219,7 +221,7 @@ def test_a_parameter_that_does_not_exist_is_the_users_error(fake_machine: Callab
 
 
 def test_reports_survive_a_round_trip(tmp_path: Path) -> None:
-    report = timed(doubling(), tmp_path)
+    report = time_report(doubling(), tmp_path)
     report.write(tmp_path / "report.json")
     assert Report.read(tmp_path / "report.json") == report
     assert Report.read(tmp_path / "absent.json") is None
@@ -257,7 +259,7 @@ def test_throttling_under_sustained_load_is_only_a_note(tmp_path: Path) -> None:
             return super().run_back_to_back(run, seconds, one_ns)
 
     nvml = FakeNvml()
-    report = timed(doubling(), tmp_path, nvml, Hot())
+    report = time_report(doubling(), tmp_path, nvml, Hot())
     assert report.throttled == ()
     assert any("not the timed ones: software power cap" in note for note in report.notes)
 

@@ -27,13 +27,13 @@ def hold() -> ModuleType:
 
 
 @cache
-def recorded(name: str) -> list[Result]:
+def read_records(name: str) -> list[Result]:
     return list(read_jsonl(RECORDS / f"{name}.jsonl"))
 
 
-def edited(change: Callable[[Launch], Launch]) -> list[Result]:
+def edit_first_launch(change: Callable[[Launch], Launch]) -> list[Result]:
     """Return the measurements with the first launch of the first one changed."""
-    first, *others = recorded("measured")
+    first, *others = read_records("measured")
     return [replace(first, launches=(change(first.launches[0]), *first.launches[1:])), *others]
 
 
@@ -51,21 +51,21 @@ def counting(**more: int) -> Callable[[Launch], Launch]:
 
 
 def test_the_committed_document_follows_from_the_records(hold: ModuleType) -> None:
-    measured = recorded("measured")
-    found = hold.rows(measured, recorded("derived"))
+    measured = read_records("measured")
+    found = hold.rows(measured, read_records("derived"))
     text = (ROOT / "docs" / "results" / "derive-against-counters.md").read_text(encoding="utf-8")
     assert hold.document(found, measured[0].environment) == text
 
 
 def test_there_are_20_kernels_at_two_sizes_each(hold: ModuleType) -> None:
-    points = {(row.target, row.kernel, str(row.params)) for row in hold.rows(recorded("measured"), recorded("derived"))}
+    points = {(row.target, row.kernel, str(row.params)) for row in hold.rows(read_records("measured"), read_records("derived"))}
     sizes = Counter((target, kernel) for target, kernel, _ in points)
     assert len(sizes) >= 20
     assert set(sizes.values()) == {2}
 
 
 def test_the_terms_of_every_launch_sum_to_its_counters(hold: ModuleType) -> None:
-    found = hold.rows(recorded("measured"), recorded("derived"))
+    found = hold.rows(read_records("measured"), read_records("derived"))
     assert [row.kernel for row in found if not row.closed] == []
     sides = [side for row in found for side in (row.reads, row.writes)]
     assert all(side.asked == side.asked_counted for side in sides)
@@ -80,7 +80,7 @@ def test_one_more_sector_is_detected(hold: ModuleType, more: dict[str, int]) -> 
         more = {"lsu_mem_global_op_ld": 1}
     if "global_op_st" in more:
         more = {"lsu_mem_global_op_st": 1}
-    found = hold.rows(edited(counting(**more)), recorded("derived"))
+    found = hold.rows(edit_first_launch(counting(**more)), read_records("derived"))
     assert not found[0].closed
     assert all(row.closed for row in found[1:])
 
@@ -97,15 +97,15 @@ def test_uncounted_hits_are_detected(hold: ModuleType) -> None:
         return change
 
     for name in ("read_bytes", "write_bytes"):
-        assert not hold.rows(edited(less(name)), recorded("derived"))[0].closed
+        assert not hold.rows(edit_first_launch(less(name)), read_records("derived"))[0].closed
 
 
 def test_another_grid_or_kernel_is_not_compared(hold: ModuleType) -> None:
     for change in (lambda launch: replace(launch, grid=(1, 1, 1)), lambda launch: replace(launch, kernel="other")):
         with pytest.raises(ValueError, match=r"measured .* derived"):
-            hold.rows(edited(change), recorded("derived"))
+            hold.rows(edit_first_launch(change), read_records("derived"))
     with pytest.raises(ValueError, match="failed"):
-        hold.rows([replace(recorded("measured")[0], status="failed")], recorded("derived"))
+        hold.rows([replace(read_records("measured")[0], status="failed")], read_records("derived"))
 
 
 def test_terms_are_shares_of_the_derived_bytes(hold: ModuleType) -> None:
@@ -125,7 +125,7 @@ def test_terms_are_shares_of_the_derived_bytes(hold: ModuleType) -> None:
 
 
 def test_measured_records_have_bytes_and_no_times() -> None:
-    for result in recorded("measured"):
+    for result in read_records("measured"):
         assert result.status == "ok"
         assert result.time_ns is None
         assert result.requested == total(launch.requested for launch in result.launches)
@@ -133,7 +133,7 @@ def test_measured_records_have_bytes_and_no_times() -> None:
 
 def test_merged_stores_are_described_from_the_records(hold: ModuleType) -> None:
     """For launches with equal stores: the least and the largest share of bytes saved."""
-    found = hold.rows(recorded("measured"), recorded("derived"))
+    found = hold.rows(read_records("measured"), read_records("derived"))
     text = " ".join(hold.merging(found).split())
     assert "`_seeded_dropout` 56 %, `_dropout` 70 %, `add_kernel` 83 %" in text
     assert "share no sector, and that spill nothing, it saved at most 0.0002 % of the bytes" in text

@@ -41,7 +41,7 @@ def log(kernels: Sequence[str]) -> str:
     return text.getvalue()
 
 
-def launched(*kernels: str) -> tuple[TritonLaunch, ...]:
+def launches(*kernels: str) -> tuple[TritonLaunch, ...]:
     return tuple(TritonLaunch(kernel, kernel, (4, 1, 1)) for kernel in kernels)
 
 
@@ -50,9 +50,9 @@ POINTS = [Point("measure", "a.py:f", {"n": number}) for number in range(3)]
 
 def test_each_point_gets_its_own_launches(script: ModuleType) -> None:
     reports = [
-        Report("a.py:f", {}, launched("first", "second"), environment={"gpu": "one"}),
+        Report("a.py:f", {}, launches("first", "second"), environment={"gpu": "one"}),
         Report(error={"kind": "ValueError", "what": "no such size", "remedy": ""}),
-        Report("a.py:f", {}, launched("third"), unstable=("others compute here",)),
+        Report("a.py:f", {}, launches("third"), unstable=("others compute here",)),
     ]
     one, failed, other = script.records(POINTS, reports, log(["first", "second", "third"]), {"triton": "3"})
     assert [launch.kernel for launch in one.launches] == ["first", "second"]
@@ -69,7 +69,7 @@ def test_each_point_gets_its_own_launches(script: ModuleType) -> None:
 
 
 def test_a_missing_launch_or_report_is_no_record(script: ModuleType) -> None:
-    reports = [Report("a.py:f", {}, launched("first", "second"))]
+    reports = [Report("a.py:f", {}, launches("first", "second"))]
     with pytest.raises(Exception, match="0 kernels in ncu's output instead of one"):
         script.records(POINTS[:1], reports, log(["first"]), {})
     with pytest.raises(ValueError, match="zip"):

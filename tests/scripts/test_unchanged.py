@@ -56,12 +56,12 @@ def answer(kernel: str = "a_kernel", **values: Any) -> dict[str, Any]:
     return {"launches": [launch], "conditions": ["n <= 65535"], **values}
 
 
-def compared(differences: ModuleType, one: Any, other: Any, section: str = "formulas") -> Any:
+def compare_answers(differences: ModuleType, one: Any, other: Any, section: str = "formulas") -> Any:
     return differences.compare({section: {"target {}": one}}, {section: {"target {}": other}})
 
 
 def test_equal_answers_are_no_difference(differences: ModuleType) -> None:
-    comparison = compared(differences, answer(), answer())
+    comparison = compare_answers(differences, answer(), answer())
     assert comparison.differences == []
     assert comparison.compared == {"formulas": 1}
     assert comparison.values == {"formulas": 5}
@@ -81,13 +81,13 @@ def test_equal_answers_are_no_difference(differences: ModuleType) -> None:
 def test_a_changed_missing_or_added_value_is_reported(
     differences: ModuleType, changed: dict[str, Any], path: str, old: str, new: str
 ) -> None:
-    (line,) = compared(differences, answer(), answer(**changed)).differences
+    (line,) = compare_answers(differences, answer(), answer(**changed)).differences
     assert line.startswith(f"formulas: target {{}}: {path}: {old}")
     assert f"-> {new}" in line
 
 
 def test_true_is_not_one_and_an_integer_no_float(differences: ModuleType) -> None:
-    assert len(compared(differences, answer(flag=True, count=2), answer(flag=1, count=2.0)).differences) == 2
+    assert len(compare_answers(differences, answer(flag=True, count=2), answer(flag=1, count=2.0)).differences) == 2
 
 
 def test_a_missing_answer_or_section_is_reported(differences: ModuleType) -> None:
@@ -96,13 +96,13 @@ def test_a_missing_answer_or_section_is_reported(differences: ModuleType) -> Non
 
 
 def test_a_renamed_kernel_is_listed_but_no_difference(differences: ModuleType) -> None:
-    comparison = compared(differences, answer("prepare"), answer("preprocess"))
+    comparison = compare_answers(differences, answer("prepare"), answer("preprocess"))
     assert comparison.differences == []
     assert "renamed: prepare is preprocess (1 times)" in comparison.report()
 
 
 def test_a_third_party_kernel_keeps_its_name(differences: ModuleType) -> None:
-    (line,) = compared(differences, answer("prepare"), answer("preprocess"), "foreign").differences
+    (line,) = compare_answers(differences, answer("prepare"), answer("preprocess"), "foreign").differences
     assert line.endswith("launches[0].kernel: 'prepare' -> 'preprocess'")
 
 
@@ -110,8 +110,8 @@ def test_swapped_or_merged_kernels_are_reported(differences: ModuleType) -> None
     pair = [{"kernel": "one"}, {"kernel": "other"}, {"kernel": "one"}]
     swapped = [{"kernel": "other"}, {"kernel": "one"}, {"kernel": "one"}]
     merged = [{"kernel": "one"}, {"kernel": "one"}, {"kernel": "one"}]
-    assert any("not one to one" in line for line in compared(differences, {"l": pair}, {"l": swapped}).differences)
-    assert any("not one to one" in line for line in compared(differences, {"l": pair}, {"l": merged}).differences)
+    assert any("not one to one" in line for line in compare_answers(differences, {"l": pair}, {"l": swapped}).differences)
+    assert any("not one to one" in line for line in compare_answers(differences, {"l": pair}, {"l": merged}).differences)
 
 
 @pytest.mark.parametrize(
@@ -123,29 +123,29 @@ def test_swapped_or_merged_kernels_are_reported(differences: ModuleType) -> None
     ],
 )
 def test_prose_may_be_reworded_but_keeps_its_numbers(differences: ModuleType, new: str, passes: bool) -> None:
-    comparison = compared(differences, answer(notes=["no counters: row 7 (tiles.py:65)"]), answer(notes=[new]))
+    comparison = compare_answers(differences, answer(notes=["no counters: row 7 (tiles.py:65)"]), answer(notes=[new]))
     assert (comparison.differences == []) is passes
     assert len(comparison.reworded) == passes
     assert any(new in line for line in comparison.report(words=True))
 
 
 def test_many_differences_of_an_answer_are_counted_not_listed(differences: ModuleType) -> None:
-    comparison = compared(differences, list(range(50)), list(range(1, 51)))
+    comparison = compare_answers(differences, list(range(50)), list(range(1, 51)))
     assert len(comparison.differences) == differences.SHOWN + 1
     assert comparison.differences[-1].endswith(f"and {50 - differences.SHOWN} more")
     assert comparison.differing == {"formulas": 1}
 
 
-def written(folder: Path, name: str, sections: dict[str, Any], triton: str = "3.7.1") -> str:
+def write_dump(folder: Path, name: str, sections: dict[str, Any], triton: str = "3.7.1") -> str:
     path = folder / name
     path.write_text(json.dumps({"about": {"commit": name, "software": {"triton": triton}}, "sections": sections}))
     return str(path)
 
 
 def test_the_exit_code_is_1_after_a_change(unchanged: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = written(tmp_path, "one", {"code": {"plan": {"code_sha256": "aa"}}})
-    same = written(tmp_path, "same", {"code": {"plan": {"code_sha256": "aa"}}})
-    other = written(tmp_path, "other", {"code": {"plan": {"code_sha256": "bb"}}})
+    one = write_dump(tmp_path, "one", {"code": {"plan": {"code_sha256": "aa"}}})
+    same = write_dump(tmp_path, "same", {"code": {"plan": {"code_sha256": "aa"}}})
+    other = write_dump(tmp_path, "other", {"code": {"plan": {"code_sha256": "bb"}}})
     assert unchanged.main(["compare", one, same]) == 0
     assert "nothing else changed" in capsys.readouterr().out
     assert unchanged.main(["compare", one, other]) == 1
@@ -153,7 +153,7 @@ def test_the_exit_code_is_1_after_a_change(unchanged: ModuleType, tmp_path: Path
 
 
 def test_dumps_of_two_tritons_are_not_compared(unchanged: ModuleType, tmp_path: Path) -> None:
-    assert unchanged.main(["compare", written(tmp_path, "one", {}), written(tmp_path, "other", {}, "3.6.0")]) == 2
+    assert unchanged.main(["compare", write_dump(tmp_path, "one", {}), write_dump(tmp_path, "other", {}, "3.6.0")]) == 2
 
 
 def elf(sections: dict[str, bytes]) -> bytes:

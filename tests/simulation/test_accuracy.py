@@ -17,18 +17,18 @@ from ioaware.simulation.predictions import measured_points, read_predictions, wr
 MB = 1_000_000
 
 
-def measured(read: int, write: int = 40 * MB, requested: int = 500 * MB, requested_write: int = 40 * MB) -> Result:
+def measurement(read: int, write: int = 40 * MB, requested: int = 500 * MB, requested_write: int = 40 * MB) -> Result:
     traffic, hbm = Traffic(requested, requested_write), Traffic(read, write)
     return Result("measure", "flash2", {"seq_len": 1}, hbm=hbm, launches=(Launch("k", requested=traffic, hbm=hbm),))
 
 
-def predicted(read: int, low: int = 0, high: int | None = None, *, fills: bool = False, write: int = 40 * MB) -> Prediction:
+def prediction(read: int, low: int = 0, high: int | None = None, *, fills: bool = False, write: int = 40 * MB) -> Prediction:
     launch = PredictedLaunch("k", 500 * MB, 40 * MB, read, write, (low, high), (0, None), fills)
     return Prediction("flash2", {"seq_len": 1}, (launch,))
 
 
 def test_errors_by_family_and_place() -> None:
-    found = compare([measured(100 * MB)], [predicted(90 * MB, 0, 95 * MB)])
+    found = compare([measurement(100 * MB)], [prediction(90 * MB, 0, 95 * MB)])
     rows = {(row.family, row.place): row for row in found.rows}
     assert rows["flash2", "HBM reads"].worst == pytest.approx(0.1)
     assert rows["all", "HBM reads"].count == 1
@@ -38,26 +38,26 @@ def test_errors_by_family_and_place() -> None:
 
 
 def test_an_error_within_the_range_is_explained_by_it() -> None:
-    (outlier,) = compare([measured(100 * MB)], [predicted(90 * MB, 80 * MB, 120 * MB)]).outliers
+    (outlier,) = compare([measurement(100 * MB)], [prediction(90 * MB, 80 * MB, 120 * MB)]).outliers
     assert outlier.inside
     assert "inside the predicted range" in outlier.explanation
 
 
 def test_known_causes() -> None:
-    (partial,) = compare([measured(100 * MB, requested_write=80 * MB)], [predicted(80 * MB, 80 * MB, 81 * MB)]).outliers[1:]
+    (partial,) = compare([measurement(100 * MB, requested_write=80 * MB)], [prediction(80 * MB, 80 * MB, 81 * MB)]).outliers[1:]
     assert "partial-sector stores" in partial.explanation
-    (l1,) = compare([measured(90 * MB, requested=400 * MB)], [predicted(90 * MB, 0, 90 * MB)]).outliers
+    (l1,) = compare([measurement(90 * MB, requested=400 * MB)], [prediction(90 * MB, 0, 90 * MB)]).outliers
     assert l1.explanation == "the L1 serves part of the requests"
 
 
 def test_small_counters_are_compared_in_bytes_alone() -> None:
-    found = compare([measured(500_000)], [predicted(900_000)])
+    found = compare([measurement(500_000)], [prediction(900_000)])
     row = next(row for row in found.rows if row.place == "HBM reads")
     assert (row.count, row.small, row.worst_small_bytes) == (0, 1, 400_000)
 
 
 def test_dirty_lines_of_the_profiler_count_where_the_l2_is_filled() -> None:
-    found = compare([measured(90 * MB, 40 * MB + PROFILER_DIRTY_BYTES)], [predicted(90 * MB, fills=True)])
+    found = compare([measurement(90 * MB, 40 * MB + PROFILER_DIRTY_BYTES)], [prediction(90 * MB, fills=True)])
     assert next(row for row in found.rows if row.place == "HBM writes").worst == 0
 
 
@@ -68,7 +68,7 @@ def test_points_without_prediction_have_a_reason() -> None:
         ([other], "the kernels changed"),
         ([Prediction("flash2", {"seq_len": 1}, failed="no checkout")], "no checkout"),
     ):
-        found = compare([measured(90 * MB)], given)
+        found = compare([measurement(90 * MB)], given)
         assert not found.comparisons
         assert reason in found.unpredicted[0][1]
 
@@ -81,7 +81,7 @@ def test_families() -> None:
 
 def test_predictions_on_disk(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
-    one = predicted(5, 1, None)
+    one = prediction(5, 1, None)
     write_predictions([one], path)
     assert read_predictions(path) == [one]
     path.write_text(path.read_text().replace('"schema":1', '"schema":9'))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks, masks, rectangles
 
 
-def covered(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
+def covering_blocks(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
     found: set[int] = set()
     for low, high in blocks.intervals(np.array([base]), part):
         found |= set(range(int(low[0]), int(high[0])))
@@ -21,7 +21,7 @@ def covered(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
 @settings(max_examples=100, deadline=None)
 def test_tiles_of_a_row_of_bytes_share_no_block(tile: int, count: int, grain: int) -> None:
     blocks = Blocks(grain, 1, grain, 8)
-    all_of = [covered(blocks, k * tile, Rectangle(0, 1, tile, tile)) for k in range(count)]
+    all_of = [covering_blocks(blocks, k * tile, Rectangle(0, 1, tile, tile)) for k in range(count)]
     assert sum(map(len, all_of)) == len(set[int]().union(*all_of))
     assert set[int]().union(*all_of) == set(range((2 * tile * count + grain) // (2 * grain)))
 
@@ -31,10 +31,10 @@ def test_tiles_of_a_matrix_are_whole_cells() -> None:
     part = Rectangle(0, 8, 32, 192)
     blocks = choose_blocks([part], 32, 4096)
     assert (blocks.pitch, blocks.rows, blocks.columns) == (192, 8, 32)
-    tiles = [covered(blocks, row * 8 * 192 + column * 32, part) for row in range(4) for column in range(6)]
+    tiles = [covering_blocks(blocks, row * 8 * 192 + column * 32, part) for row in range(4) for column in range(6)]
     assert all(len(tile) == 1 for tile in tiles)
     assert len(set[int]().union(*tiles)) == 24
-    assert covered(blocks, 0, Rectangle(0, 1, 192 * 8, 192 * 8)) == set(range(6))  # the same memory, row by row
+    assert covering_blocks(blocks, 0, Rectangle(0, 1, 192 * 8, 192 * 8)) == set(range(6))  # the same memory, row by row
 
 
 @given(st.lists(st.integers(0, 60), max_size=40), st.sampled_from([1, 2, 4]))

@@ -10,7 +10,7 @@ from ioaware.simulation.regimes import live_heads, miss_share, regime, sweep_byt
 TILES = 16
 
 
-def replayed(heads: int, rows: int, at_once: int, capacity: float, *, sawtooth: bool = False) -> float:
+def replay_reads(heads: int, rows: int, at_once: int, capacity: float, *, sawtooth: bool = False) -> float:
     """HBM reads of K and V in tiles: waves of programs in linear order that sweep the tiles of their heads in lock step."""
     events: list[Event] = []
     for wave, first in enumerate(range(0, heads * rows, at_once)):
@@ -32,16 +32,16 @@ def test_incidences_are_pairs_of_wave_and_head(heads: int, rows: int, at_once: i
 
 @pytest.mark.parametrize(("heads", "rows", "at_once"), [(1, 64, 16), (4, 16, 8), (2, 64, 32)])
 def test_lru_thrashes_where_a_sweep_is_larger_than_the_cache(heads: int, rows: int, at_once: int) -> None:
-    assert replayed(heads, rows, at_once, TILES - 1) == sweep_bytes(heads, rows, at_once, TILES, TILES - 1, "lru")
-    assert replayed(heads, rows, at_once, 3 * TILES) == sweep_bytes(heads, rows, at_once, TILES, 3 * TILES, "lru")
+    assert replay_reads(heads, rows, at_once, TILES - 1) == sweep_bytes(heads, rows, at_once, TILES, TILES - 1, "lru")
+    assert replay_reads(heads, rows, at_once, 3 * TILES) == sweep_bytes(heads, rows, at_once, TILES, 3 * TILES, "lru")
 
 
 def test_a_sawtooth_finds_the_end_of_the_sweep_before() -> None:
     """One head: every later sweep misses all but the cache's size."""
     capacity = 10
-    found = replayed(1, 64, 16, capacity, sawtooth=True)
+    found = replay_reads(1, 64, 16, capacity, sawtooth=True)
     assert found == TILES + 3 * (TILES - capacity)
-    assert found < replayed(1, 64, 16, capacity)
+    assert found < replay_reads(1, 64, 16, capacity)
 
 
 def test_random_replacement_lies_between() -> None:

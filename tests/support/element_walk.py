@@ -68,13 +68,13 @@ def visible(n: int, n_k: int, causal: bool) -> np.ndarray:
     return np.arange(n_k)[None, :] <= np.arange(n)[:, None] + (n_k - n) if causal else np.ones((n, n_k), bool)
 
 
-def masked(s: np.ndarray, see: np.ndarray) -> np.ndarray:
+def apply_mask(s: np.ndarray, see: np.ndarray) -> np.ndarray:
     return np.where(see, s, -np.inf)
 
 
 def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
     """Return softmax(Q K^T) V. A row that sees no key is zeros."""
-    return _softmax(masked(q @ k.T, visible(len(q), len(k), causal))) @ v
+    return _softmax(apply_mask(q @ k.T, visible(len(q), len(k), causal))) @ v
 
 
 def _softmax(s: np.ndarray) -> np.ndarray:
@@ -98,7 +98,7 @@ def idealised(memory: SlowMemory, causal: bool) -> None:
     memory.allocate("S", n, n_k)
     memory.allocate("P", n, n_k)
     s = memory.dot(memory.read("Q", ALL), memory.read("K", ALL).T)  # line 1
-    memory.write("S", masked(s, visible(n, n_k, causal)), ALL)
+    memory.write("S", apply_mask(s, visible(n, n_k, causal)), ALL)
     memory.write("P", _softmax(memory.read("S", ALL)), ALL)  # line 2
     memory.write("O", memory.dot(memory.read("P", ALL), memory.read("V", ALL)), ALL)  # line 3
 
@@ -112,7 +112,7 @@ def standard(memory: SlowMemory, b_r: int, b_c: int, causal: bool, row_reads: in
     for i in blocks(n, b_r):
         for j in blocks(n_k, b_c):
             s = memory.dot(memory.read("Q", i), memory.read("K", j).T)
-            memory.write("S", masked(s, see[i, j]), i, j)
+            memory.write("S", apply_mask(s, see[i, j]), i, j)
     for row in blocks(n, 1):
         for _ in range(row_reads - 1):  # a row that does not fit on chip is read once more for its statistics
             memory.read("S", row)
@@ -131,7 +131,7 @@ def row_panels(memory: SlowMemory, b_r: int, causal: bool) -> None:
     memory.allocate("P", n, n_k)
     for i in blocks(n, b_r):
         s = memory.dot(memory.read("Q", i), memory.read("K", ALL).T)
-        memory.write("S", masked(s, visible(n, n_k, causal)[i]), i)
+        memory.write("S", apply_mask(s, visible(n, n_k, causal)[i]), i)
     for i in blocks(n, b_r):
         memory.write("P", _softmax(memory.read("S", i)), i)
     for i in blocks(n, b_r):
@@ -183,7 +183,7 @@ def flash1(memory: SlowMemory, b_r: int, b_c: int, causal: bool) -> None:
                 continue
             q, o = memory.read("Q", i), memory.read("O", i)  # line 8
             l, m = memory.read("l", i), memory.read("m", i)
-            s = masked(memory.dot(q, k.T), see[i, j])  # line 9
+            s = apply_mask(memory.dot(q, k.T), see[i, j])  # line 9
             m_tile = s.max(axis=1, keepdims=True)  # line 10
             p = np.exp(s - np.where(np.isinf(m_tile), 0, m_tile))
             l_tile = p.sum(axis=1, keepdims=True)
@@ -212,7 +212,7 @@ def flash2(memory: SlowMemory, b_r: int, b_c: int, causal: bool) -> None:
         seen = [number for number, j in enumerate(blocks(n_k, b_c)) if see[i, j].any()]
         for j in blocks(n_k, b_c)[: seen[-1] + 1 if seen else 0]:  # line 6
             k, v = memory.read("K", j), memory.read("V", j)  # line 7
-            s = masked(memory.dot(q, k.T), see[i, j])  # line 8
+            s = apply_mask(memory.dot(q, k.T), see[i, j])  # line 8
             m_new = np.maximum(m, s.max(axis=1, keepdims=True))  # line 9
             base = np.where(np.isinf(m_new), 0, m_new)
             p = np.exp(s - base)

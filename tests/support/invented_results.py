@@ -12,7 +12,7 @@ from ioaware.result import Check, Result, Timing, Traffic
 ROOFS = Roofs("an invented GPU", 4.8e12, 989e12, "invented for a test")
 
 
-def requested(algorithm: str, n: int, d: int, block: int) -> tuple[int, int]:
+def requested_elements(algorithm: str, n: int, d: int, block: int) -> tuple[int, int]:
     """Return elements read and written per head, close to those of the papers."""
     passes = math.ceil(n / block)
     if algorithm == "standard":
@@ -47,7 +47,8 @@ def make(
         "sram_elements": None,
     }
     reads, writes = (
-        2 * count * heads // (2 if causal and algorithm != "standard" else 1) for count in requested(algorithm, n, d, block)
+        2 * count * heads // (2 if causal and algorithm != "standard" else 1)
+        for count in requested_elements(algorithm, n, d, block)
     )
     flops = 4 * n * n * d * heads // (2 if causal else 1)
     floor = Traffic(3 * n * d * 2 * heads, n * d * 2 * heads)
@@ -63,11 +64,11 @@ def make(
     if source == "trace":
         fields |= {"flops": flops, "compulsory": floor}
     if source == "measure":
-        fields |= measured(algorithm, n, heads, reads, writes, floor, flops)
+        fields |= measured_fields(algorithm, n, heads, reads, writes, floor, flops)
     return Result(source, algorithm, **({"params": params} | fields | changes))
 
 
-def measured(algorithm: str, n: int, heads: int, reads: int, writes: int, floor: Traffic, flops: int) -> dict[str, Any]:
+def measured_fields(algorithm: str, n: int, heads: int, reads: int, writes: int, floor: Traffic, flops: int) -> dict[str, Any]:
     """Return the fields of an invented measurement.
 
     It has L1 hits for small FA1, L2 misses for long sequences, and a plausible time.

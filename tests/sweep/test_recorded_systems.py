@@ -28,7 +28,7 @@ def label(record: Result) -> str:
     return f"{record.target}-" + "-".join(str(value) for value in record.params.values())
 
 
-def moved(record: Result) -> tuple[int, int, int, int]:
+def bytes_of(record: Result) -> tuple[int, int, int, int]:
     """Return measured then predicted bytes, read and written, with atomics among the written."""
     out: list[int] = []
     for traffic in (record.requested, predict(record.target, **dict(record.params)).requested):  # pyright: ignore[reportArgumentType]
@@ -68,7 +68,7 @@ def test_measured_bytes_are_predicted_except_spills_and_partial_sectors(record: 
     assert spills == (record.target in SPILLING)
     if spills:
         return
-    read, written, predicted_read, predicted_written = moved(record)
+    read, written, predicted_read, predicted_written = bytes_of(record)
     beside = unused_sector_bytes(record)
     assert read <= 1.001 * predicted_read or read <= predicted_read + beside
     if beside:
@@ -80,7 +80,7 @@ def test_measured_bytes_are_predicted_except_spills_and_partial_sectors(record: 
 def test_the_page_has_the_ratios_of_every_case() -> None:
     ratios: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for record in RECORDS:
-        read, written, predicted_read, predicted_written = moved(record)
+        read, written, predicted_read, predicted_written = bytes_of(record)
         ratios[record.target].append((read / predicted_read, written / predicted_written))
     rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     assert rows == [

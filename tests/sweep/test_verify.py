@@ -30,7 +30,7 @@ def evidence() -> Evidence:
     return gathered
 
 
-def planted(evidence: Evidence, function: str) -> Evidence:
+def plant(evidence: Evidence, function: str) -> Evidence:
     """Return the evidence with flash2's series in N traced from another kernel."""
     answers = dict(evidence.answers)
     target = load_target(f"{PLANTED}:{function}")
@@ -54,7 +54,7 @@ def test_the_kernels_satisfy_both_theorems(evidence: Evidence):
 
 
 def test_another_sound_kernel_changes_nothing(evidence: Evidence):
-    replaced = planted(evidence, "sound")
+    replaced = plant(evidence, "sound")
     assert theorem1.judge(replaced).verdict == "holds"
     assert theorem2.judge(replaced).verdict == "holds"
 
@@ -70,14 +70,14 @@ def test_another_sound_kernel_changes_nothing(evidence: Evidence):
     ],
 )
 def test_a_planted_fault_fails_exactly_its_part(evidence: Evidence, fault: str, in_theorem1: set[str], in_theorem2: set[str]):
-    replaced = planted(evidence, fault)
+    replaced = plant(evidence, fault)
     for claim, expected in ((theorem1.judge(replaced), in_theorem1), (theorem2.judge(replaced), in_theorem2)):
         assert failing(claim) == expected
         assert claim.verdict == ("fails" if expected else "holds")
 
 
 def test_memory_of_a_kernel_that_keeps_s_grows_as_n_squared(evidence: Evidence):
-    rows = theorem1.judge(planted(evidence, "keeps_s")).evidence["exponents"]
+    rows = theorem1.judge(plant(evidence, "keeps_s")).evidence["exponents"]
     (power,) = [row for row in rows if row["quantity"] == "flash2: traced extra memory"]
     assert power["verdict"] == "fails"
     assert power["low"] > 1.9

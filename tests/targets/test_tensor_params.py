@@ -79,20 +79,20 @@ def test_values_of_a_tensor() -> None:
     assert TensorParam("bool", (4,)).make({}, "cpu").all()
 
 
-def resolved(target: Callable[..., object], **given: ParamValue) -> dict[str, ParamValue]:
+def resolve(target: Callable[..., object], **given: ParamValue) -> dict[str, ParamValue]:
     return load_target(target).resolve(given, typed=True)
 
 
 def test_named_sizes_are_parameters() -> None:
-    values = resolved(scale, x="f16[rows=40, cols=100]", weight="f16[cols]")
+    values = resolve(scale, x="f16[rows=40, cols=100]", weight="f16[cols]")
     assert values == {"x": "float16[rows, cols]", "weight": "float16[cols]", "factor": 1.0, "rows": 40, "cols": 100}
-    assert resolved(scale, x="f16[rows, cols]", weight="f16[cols]", rows="7", cols="8")["rows"] == 7
-    assert resolved(scale, x="f16[rows=1, cols=2]", weight="f16[cols]", rows="7")["rows"] == 7
+    assert resolve(scale, x="f16[rows, cols]", weight="f16[cols]", rows="7", cols="8")["rows"] == 7
+    assert resolve(scale, x="f16[rows=1, cols=2]", weight="f16[cols]", rows="7")["rows"] == 7
     assert load_target(scale).resolve(values) == values
 
 
 def test_a_size_with_the_name_of_an_argument_is_that_argument() -> None:
-    values = resolved(Scale, x="bf16[rows=4, hidden=16]")
+    values = resolve(Scale, x="bf16[rows=4, hidden=16]")
     assert values == {"hidden": 16, "factor": 1.0, "x": "bfloat16[rows, hidden]", "rows": 4}
 
 
@@ -107,7 +107,7 @@ def test_a_size_with_the_name_of_an_argument_is_that_argument() -> None:
 )
 def test_wrong_sizes(given: dict[str, ParamValue], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        resolved(scale, **given)
+        resolve(scale, **given)
     assert message in str(caught.value)
 
 

@@ -269,7 +269,7 @@ def fill_kernel(out, n, BLOCK: tl.constexpr):
     tl.store(out + at, 1.0, mask=at < n)
 
 
-def tuned(kind: type[Autotuner]) -> Autotuner:
+def autotuner(kind: type[Autotuner]) -> Autotuner:
     configs = [triton.Config({"BLOCK": 32}), triton.Config({"BLOCK": 64})]
     return kind(fill_kernel, fill_kernel.arg_names, configs, [], None, None)  # pyright: ignore[reportArgumentType]
 
@@ -291,7 +291,7 @@ def test_a_subclass_of_the_autotuner_runs_one_configuration() -> None:
                 return super().run(*args, **kwargs)
 
         for kind in (Tuner, Later):
-            tuned(kind)[(1,)](out, 64)
+            autotuner(kind)[(1,)](out, 64)
     assert out.all()
     assert [len(more) for more in notes] == [1, 1]
     assert "traced with BLOCK=64" in notes[0][0]

@@ -28,7 +28,7 @@ def scaled_kernel(
     tl.store(out + rows[:, None] * N + columns[None, :], product)
 
 
-def decoded(bits: torch.Tensor, kind: str) -> np.ndarray:
+def decode(bits: torch.Tensor, kind: str) -> np.ndarray:
     """Return elements as float64, decoded by definition: sign, exponent, mantissa."""
     if kind == "e2m1":
         values = bits.numpy().astype(np.int64)
@@ -55,7 +55,7 @@ def test_a_product_with_scales(kind: str) -> None:
     with interpret_kernels(), count_accesses(counter):
         scaled_kernel[(1,)](a, b, *scales, out, M=M, N=N, KA=K // packed, G=K // 32, KIND=kind)
     wide = [
-        decoded(bits, kind) * np.repeat(2.0 ** (s.numpy().astype(float) - 127), 32, axis=1)
+        decode(bits, kind) * np.repeat(2.0 ** (s.numpy().astype(float) - 127), 32, axis=1)
         for bits, s in zip((a, b), scales, strict=True)
     ]
     np.testing.assert_allclose(out.numpy(), wide[0] @ wide[1].T, rtol=1e-4)

@@ -33,7 +33,7 @@ from tests.support.fusion_programs import (
 Symbols = Mapping[str, Any]
 
 
-def combined(fusion: Fusion) -> tuple[dict[str, Any], dict[str, Any]]:
+def combiner_formulas(fusion: Fusion) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the formula of each component of C over both states, and every symbol by its name."""
     (part,) = fusion.plan.passes
     combiner = Combiner(part)
@@ -65,7 +65,7 @@ def test_the_examples_run_in_one_pass_with_the_fewest_numbers_known(program: Cal
 
 def test_equation_14_of_flash_attention() -> None:
     """o = (exp(b1 - b) o1 e1 + exp(b2 - b) o2 e2) / (e1 exp(b1 - b) + e2 exp(b2 - b)), b the larger maximum."""
-    found, s = combined(answer(attention))
+    found, s = combiner_formulas(answer(attention))
     b = sympy.Max(s["m1"], s["m2"])
     first, second = sympy.exp(s["m1"] - b), sympy.exp(s["m2"] - b)
     denominator = s["l1"] * first + s["l2"] * second
@@ -81,7 +81,7 @@ def test_the_log_sum_exp_combiner_of_flash_decoding() -> None:
 
 def test_chan_and_welford() -> None:
     """M2 = M2_1 + M2_2 + delta^2 n1 n2 / n, delta the difference of the means; no other number is carried."""
-    found, s = combined(answer(squared_deviations))
+    found, s = combiner_formulas(answer(squared_deviations))
     n = s["n_1"] + s["n_2"]
     delta = s["sum_x_2"] / s["n_2"] - s["sum_x_1"] / s["n_1"]
     assert is_zero(found["m2"] - (s["m2_1"] + s["m2_2"] + delta**2 * s["n_1"] * s["n_2"] / n))
@@ -92,7 +92,7 @@ def test_logsoftmax_attention_needs_the_sum_of_v() -> None:
     fusion = answer(logsoftmax_attention)
     assert [number.name for number in fusion.state] == ["m", "s", "o", "o_v"]
     assert fusion.state[3].meaning == "sum of v"
-    found, s = combined(fusion)
+    found, s = combiner_formulas(fusion)
     lse = {side: s[f"m{side}"] + sympy.log(s[f"s{side}"]) for side in "12"}
     b = sympy.Max(s["m1"], s["m2"])
     both = b + sympy.log(s["s1"] * sympy.exp(s["m1"] - b) + s["s2"] * sympy.exp(s["m2"] - b))

@@ -101,15 +101,17 @@ EXACT = (
 )
 
 
-def bracketed(fold: Fold, elements: Sequence[Any], source: random.Random) -> State:
+def fold_in_random_brackets(fold: Fold, elements: Sequence[Any], source: random.Random) -> State:
     """Return the state of the elements, split at random, sometimes with an empty side."""
     if len(elements) <= 1 or source.random() < 0.1:
         return fold.of(elements)
     cut = source.randrange(len(elements) + 1)
     if cut in (0, len(elements)):
-        sides = (fold.empty(), bracketed(fold, elements, source))
+        sides = (fold.empty(), fold_in_random_brackets(fold, elements, source))
         return fold.merge(*(sides if cut == 0 else sides[::-1]))
-    return fold.merge(bracketed(fold, elements[:cut], source), bracketed(fold, elements[cut:], source))
+    return fold.merge(
+        fold_in_random_brackets(fold, elements[:cut], source), fold_in_random_brackets(fold, elements[cut:], source)
+    )
 
 
 @pytest.mark.parametrize("program", EXACT, ids=lambda program: program.__name__)
@@ -127,7 +129,7 @@ def test_every_bracketing_is_exact_on_rationals(program: Callable[..., Any]) -> 
         expected = run_plan(written, elements, numbers)
         if any(value != value for value in expected):
             continue
-        found = finish(fusion.plan, fold.results(bracketed(fold, elements, source)), numbers)
+        found = finish(fusion.plan, fold.results(fold_in_random_brackets(fold, elements, source)), numbers)
         assert found == expected
         compared += 1
     assert compared > 6
@@ -143,7 +145,7 @@ def test_every_bracketing_is_the_program_in_float64(program: Callable[..., Any])
         columns = [np.array([source.uniform(-3, 3) for _ in range(9)]) for _ in fusion.program.inputs]
         elements = [dict(zip(fusion.program.inputs, row, strict=True)) for row in zip(*columns, strict=True)]
         expected = program(*columns)
-        found = finish(fusion.plan, fold.results(bracketed(fold, elements, source)), numbers)
+        found = finish(fusion.plan, fold.results(fold_in_random_brackets(fold, elements, source)), numbers)
         assert found == pytest.approx(expected if isinstance(expected, tuple) else (expected,), rel=1e-9, abs=1e-9)
 
 

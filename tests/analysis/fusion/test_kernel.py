@@ -37,7 +37,7 @@ def signed(x: Any, y: Any) -> Any:
     return reduce_min(n * y + rint(x / x)), reduce_sum(softplus(x)) / (n * n + 1)
 
 
-def written(program: Callable[..., Any], folder: Path, block: int = 64) -> ModuleType:
+def generate_module(program: Callable[..., Any], folder: Path, block: int = 64) -> ModuleType:
     """Return the generated file as a module, with blocks small enough for several in a row."""
     path = folder / f"{program.__name__}.py"
     answer(program).write_kernel(path)
@@ -71,7 +71,7 @@ ALL = (*FUSABLE, signed, softplus_of_max, relu_of_mean, rounded_dot)
 @pytest.mark.parametrize("program", ALL, ids=lambda program: program.__name__)
 def test_every_form_matches_float64(program: Callable[..., Any], tmp_path: Path) -> None:
     """Ragged lengths, one shorter than a block, and one that leaves splits empty."""
-    module = written(program, tmp_path)
+    module = generate_module(program, tmp_path)
     forms = [module.fused, module.separate] + ([module.fused_split] if answer(program).fusable else [])
     for length in (33, 200):
         inputs = make_inputs(program, 2, length, torch.float64)
@@ -84,7 +84,7 @@ def test_every_form_matches_float64(program: Callable[..., Any], tmp_path: Path)
 @pytest.mark.parametrize("program", [attention, layer_norm_dot, softmax_variance], ids=lambda program: program.__name__)
 def test_short_types_are_summed_in_float32(program: Callable[..., Any], dtype: torch.dtype, tmp_path: Path) -> None:
     inputs = make_inputs(program, 2, 300, dtype)
-    (found,) = run(written(program, tmp_path).fused, inputs)
+    (found,) = run(generate_module(program, tmp_path).fused, inputs)
     (expected,) = reference(program, inputs)
     assert found.dtype == dtype
     rounding = torch.finfo(dtype).eps
@@ -99,7 +99,7 @@ def test_masked_elements(program: Callable[..., Any], form: str, tmp_path: Path)
     x = inputs[0]
     x[0, :130], x[1, 60:], x[2, ::3], x[4, :] = -np.inf, -np.inf, -np.inf, -np.inf
     x[3] -= 800
-    found = run(getattr(written(program, tmp_path), form), inputs)
+    found = run(getattr(generate_module(program, tmp_path), form), inputs)
     with np.errstate(all="ignore"):
         expected = reference(program, [tensor[:4] for tensor in inputs])
     for one, other in zip(found, expected, strict=True):
@@ -114,7 +114,7 @@ def test_a_large_common_offset_costs_no_digits(tmp_path: Path) -> None:
         return reduce_mean((x - reduce_mean(x)) ** 2)
 
     inputs = [(torch.randn(2, 4000, generator=torch.Generator().manual_seed(0)) + 10_000).float()]
-    (found,) = run(written(variance, tmp_path).fused, inputs)
+    (found,) = run(generate_module(variance, tmp_path).fused, inputs)
     (expected,) = reference(variance, inputs)
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=0)
 
@@ -162,5 +162,5 @@ def test_names_of_the_program_cannot_collide_with_the_files(tmp_path: Path) -> N
         return reduce_sum(length * row / (tl * tl + 1))
 
     inputs = make_inputs(program, 2, 100, torch.float64)
-    (found,) = run(written(program, tmp_path).fused, inputs)
+    (found,) = run(generate_module(program, tmp_path).fused, inputs)
     torch.testing.assert_close(found, reference(program, inputs)[0], rtol=1e-12, atol=1e-12)

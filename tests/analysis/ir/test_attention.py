@@ -40,7 +40,7 @@ HOSTS = {"standard": standard_host, "flash1": flash1_host, "flash2": flash2_host
 
 
 @lru_cache(maxsize=256)
-def derived(case: str, causal: bool, chosen: tuple[int, int, int, str], layout: str, chunk: int) -> list[KernelTraffic]:
+def derive_launches(case: str, causal: bool, chosen: tuple[int, int, int, str], layout: str, chunk: int) -> list[KernelTraffic]:
     head_dim, block_m, block_n, dtype = chosen
     kernels = Kernels(causal=causal, head_dim=head_dim, block_m=block_m, block_n=block_n, dtype=DTYPES[dtype], layout=layout)
     return kernels.derive(case, chunk)
@@ -70,7 +70,7 @@ def test_derived_equals_predicted_and_traced(case, causal, formula_lines, heads,
         result = HOSTS[case](q, k, v, causal=causal, block_m=block_m, block_n=block_n)
         return result[0] if isinstance(result, tuple) else result
 
-    launches = derived(case, causal, *formula_lines, padded(kv_len) if case == "standard" else 0)
+    launches = derive_launches(case, causal, *formula_lines, padded(kv_len) if case == "standard" else 0)
     predicted = predict(case, **params).requested
     traced = [launch for launch in trace(load_target(run), {}).launches if launch.origin == "triton"]
     values = {"N": seq_len, "N_k": kv_len, "B": heads[0], "H": heads[1]}

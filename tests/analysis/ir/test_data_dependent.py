@@ -209,7 +209,7 @@ def case(kernel: Any, arguments: list[Any], grid: int, reads: int, writes: int, 
     return Case(Launched(kernel, arguments, [grid], [], constants), reads, writes, atomics)
 
 
-def capped(most: int, data: list[int] = LENGTHS) -> int:
+def capped_sum(most: int, data: list[int] = LENGTHS) -> int:
     return sum(min(most, one) for one in data)
 
 
@@ -238,9 +238,9 @@ def runs(data: list[int], width: int) -> int:
 CASES: dict[str, Case] = {}
 for B in (8, 16):
     CASES |= {
-        f"counts {B}": case(counts, [tensor_of(LENGTHS), WORK], ROWS, ROWS, capped(B), B=B),
+        f"counts {B}": case(counts, [tensor_of(LENGTHS), WORK], ROWS, ROWS, capped_sum(B), B=B),
         f"blocks {B}": case(blocks, [tensor_of(LENGTHS), WORK, WORK], ROWS, ROWS + B * pages(B), B * ROWS, B=B),
-        f"ragged {B}": case(ragged, [tensor_of(STARTS), WORK, WORK], ROWS, 2 * ROWS + capped(B), capped(B), B=B),
+        f"ragged {B}": case(ragged, [tensor_of(STARTS), WORK, WORK], ROWS, 2 * ROWS + capped_sum(B), capped_sum(B), B=B),
         f"ragged_range {B}": case(ragged_range, [tensor_of(STARTS), WORK, WORK], ROWS, 2 * ROWS + sum(LENGTHS), ROWS, B=B),
         f"skipped {B}": case(skipped, [tensor_of(FLAGS), WORK, WORK], ROWS, ROWS + 3 * B, 3 * B, B=B),
         f"early {B}": case(early, [tensor_of(FLAGS), WORK], ROWS, ROWS, 3 * B, B=B),
@@ -251,7 +251,7 @@ for B in (8, 16):
         ),
         f"until_negative {B}": case(until_negative, [tensor_of(IDS), WORK], 1, 6, 5 * B, B=B),
         f"chased {B}": case(chased, [tensor_of(CHASED), WORK, 7], 1, 7, chain(7, B), B=B),
-        f"queue {B}": case(queue, [tensor_of([0]), tensor_of(LENGTHS), WORK], 4, 4, capped(B, LENGTHS[:4]), 4, B=B),
+        f"queue {B}": case(queue, [tensor_of([0]), tensor_of(LENGTHS), WORK], 4, 4, capped_sum(B, LENGTHS[:4]), 4, B=B),
         f"reread {B}": case(reread, [tensor_of([5]), WORK], 1, 2, 1 + 3, B=B),
         f"largest {B}": case(largest, [tensor_of(LENGTHS), WORK], 1, 6, 21 * B, B=B, R=8),
         f"summed {B}": case(summed, [tensor_of(LENGTHS), WORK], 1, 6, min(B, sum(LENGTHS)), B=B, R=8),
@@ -260,8 +260,8 @@ for B in (8, 16):
             nested, [tensor_of(STARTS), tensor_of(CHASED), WORK, WORK], ROWS, 2 * ROWS + NESTED * (1 + B), ROWS * B, B=B
         ),
         f"paged {B}": case(paged, [TABLE, tensor_of(LENGTHS), WORK, WORK], ROWS, ROWS + pages(B) + sum(LENGTHS), ROWS * B, B=B),
-        f"through_a_helper {B}": case(through_a_helper, [tensor_of(STARTS), WORK], ROWS, 2 * ROWS, capped(B), B=B),
-        f"through_a_call {B}": case(through_a_call, [tensor_of(STARTS), WORK], ROWS, 2 * ROWS, capped(B), B=B),
+        f"through_a_helper {B}": case(through_a_helper, [tensor_of(STARTS), WORK], ROWS, 2 * ROWS, capped_sum(B), B=B),
+        f"through_a_call {B}": case(through_a_call, [tensor_of(STARTS), WORK], ROWS, 2 * ROWS, capped_sum(B), B=B),
     }
 
 

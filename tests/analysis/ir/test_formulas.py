@@ -42,7 +42,7 @@ def formulas(kernel: KernelTraffic) -> dict[str, str | None]:
     return {field: text(getattr(kernel, field)) for field in fields}
 
 
-def derived_formulas(name: str) -> list[dict[str, str | None]]:
+def derive_formulas(name: str) -> list[dict[str, str | None]]:
     if name in ZOO:
         return [formulas(ZOO[name].derive())]
     case, *mask = name.split()
@@ -54,6 +54,6 @@ def derived_formulas(name: str) -> list[dict[str, str | None]]:
 def test_formulas_are_those_on_record(name: str) -> None:
     recorded = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     if os.environ.get("IOAWARE_RECORD"):
-        recorded[name] = derived_formulas(name)
+        recorded[name] = derive_formulas(name)
         RECORD.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    assert derived_formulas(name) == recorded[name]
+    assert derive_formulas(name) == recorded[name]

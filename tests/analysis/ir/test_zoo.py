@@ -53,7 +53,7 @@ def test_sectors_without_a_rule_are_unknown_or_a_bound(name: str) -> None:
             assert count is None or count.evaluate(values) >= getattr(requested, field)
 
 
-def derived(name: str) -> KernelTraffic:
+def derive_kernel(name: str) -> KernelTraffic:
     launched: Launched = ZOO[name]
     return launched.derive()
 
@@ -87,4 +87,4 @@ def derived(name: str) -> KernelTraffic:
 )  # fmt: skip
 def test_formulas_are_closed_and_short(name: str, field: str, formula: str) -> None:
     """The text is the same under every Triton, so the formulas of 3.6, 3.7 and 3.9 are equal."""
-    assert str(getattr(derived(name), field)) == formula
+    assert str(getattr(derive_kernel(name), field)) == formula

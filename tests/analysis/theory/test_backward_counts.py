@@ -53,7 +53,7 @@ def flash1_walk(memory: SlowMemory, b_r: int, b_c: int) -> None:
         memory.write("dV", dv, j)
 
 
-def prepared(n: int, n_k: int, head_dim: int, seed: int) -> SlowMemory:
+def forward_memory(n: int, n_k: int, head_dim: int, seed: int) -> SlowMemory:
     dice, memory = np.random.default_rng(seed), SlowMemory()
     q, k, v = (dice.normal(size=(rows, head_dim)) for rows in (n, n_k, n_k))
     s = q @ k.T
@@ -82,7 +82,7 @@ def test_backward_counts_equal_the_walk(name: str) -> None:
     for seed in range(200):
         dice = random.Random(seed)
         n, n_k, head_dim, b_r, b_c = (dice.randint(1, high) for high in (30, 30, 10, 33, 33))
-        memory = prepared(n, n_k, head_dim, seed)
+        memory = forward_memory(n, n_k, head_dim, seed)
         if name == "standard":
             standard_walk(memory)
         else:

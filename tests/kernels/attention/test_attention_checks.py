@@ -21,7 +21,7 @@ def tensors(q: tuple[int, ...] = (1, 2, 8, 16), kv: tuple[int, ...] = (1, 2, 8, 
     return [torch.empty(shape, **{"dtype": torch.float16, **options}) for shape in (q, kv, kv)]
 
 
-def refused(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None, **blocks: Any) -> str:
+def refusal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None, **blocks: Any) -> str:
     with pytest.raises(UsageError) as caught:
         check_attention("flash2", q, k, v, scale=scale, **{**BLOCKS, **blocks})
     assert caught.value.what.startswith("flash2: ")
@@ -46,39 +46,39 @@ def test_valid_arguments_are_accepted() -> None:
     ],
 )
 def test_refuses_shapes(q: tuple[int, ...], kv: tuple[int, ...], message: str) -> None:
-    assert message in refused(*tensors(q, kv))
+    assert message in refusal(*tensors(q, kv))
 
 
 def test_refuses_keys_and_values_of_different_shapes() -> None:
     q, k, v = tensors()
-    assert "v [1, 2, 4, 16]" in refused(q, k, v[:, :, :4])
+    assert "v [1, 2, 4, 16]" in refusal(q, k, v[:, :, :4])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.float8_e4m3fn])
 def test_refuses_dtypes(dtype: torch.dtype) -> None:
-    assert "float16, bfloat16, float32" in refused(*tensors(dtype=dtype))
+    assert "float16, bfloat16, float32" in refusal(*tensors(dtype=dtype))
 
 
 def test_refuses_mixed_dtypes() -> None:
     q, k, v = tensors()
-    assert "q float32, k float16, v float16" in refused(q.float(), k, v)
+    assert "q float32, k float16, v float16" in refusal(q.float(), k, v)
 
 
 def test_refuses_devices() -> None:
     q, k, v = tensors()
-    assert "q cpu, k meta, v cpu" in refused(q, k.to("meta"), v)
-    assert "Put all three on one CUDA device" in refused(*tensors(device="meta"))
+    assert "q cpu, k meta, v cpu" in refusal(q, k.to("meta"), v)
+    assert "Put all three on one CUDA device" in refusal(*tensors(device="meta"))
 
 
 @pytest.mark.parametrize("block", [0, -16, 1025, 16.0, True])
 @pytest.mark.parametrize("name", ["block_m", "block_n"])
 def test_refuses_blocks(name: str, block: object) -> None:
-    assert f"{name}={block!r} cannot work" in refused(*tensors(), **{name: block})
+    assert f"{name}={block!r} cannot work" in refusal(*tensors(), **{name: block})
 
 
 @pytest.mark.parametrize("scale", [float("nan"), float("inf")])
 def test_refuses_scales(scale: float) -> None:
-    assert "not a finite number" in refused(*tensors(), scale=scale)
+    assert "not a finite number" in refusal(*tensors(), scale=scale)
 
 
 def test_the_host_functions_check(kernel_name: str, attention: Any) -> None:

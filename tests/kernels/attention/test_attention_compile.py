@@ -47,7 +47,7 @@ def source(
     return ASTSource(kernel, signature, constants, attributes)
 
 
-def compiled(kernel: Any, dtype: str, options: dict[str, int], **given: Any) -> Any:
+def compile_kernel(kernel: Any, dtype: str, options: dict[str, int], **given: Any) -> Any:
     """Compile the kernel for contiguous tensors, down to machine code."""
     options = {**options, "enable_fp_fusion": True}
     return triton.compile(source(kernel, dtype, **given), target=GPUTarget("cuda", 90, 32), options=options)
@@ -57,7 +57,7 @@ def compiled(kernel: Any, dtype: str, options: dict[str, int], **given: Any) -> 
 @pytest.mark.parametrize("causal", [False, True])
 def test_flash1_spills_no_register(tmp_path: Path, causal: bool, block_m: int, block_n: int, head_dim: int) -> None:
     options = flash1_options(block_m, block_n, head_dim, 2, HOPPER_SHARED_BYTES)
-    kernel = compiled(flash1_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=head_dim, BLOCK_M=block_m, BLOCK_N=block_n)
+    kernel = compile_kernel(flash1_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=head_dim, BLOCK_M=block_m, BLOCK_N=block_n)
     assert spilled_bytes(kernel, tmp_path) == 0
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
 
@@ -65,7 +65,7 @@ def test_flash1_spills_no_register(tmp_path: Path, causal: bool, block_m: int, b
 @pytest.mark.parametrize(("block_m", "causal"), [(16, True), (64, False), (256, True)])
 def test_flash2_spills_no_register(tmp_path: Path, block_m: int, causal: bool) -> None:
     options = flash2_options(block_m, 32, 128, 2, HOPPER_SHARED_BYTES)
-    kernel = compiled(flash2_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=128, BLOCK_M=block_m, BLOCK_N=32)
+    kernel = compile_kernel(flash2_kernel, "fp16", options, CAUSAL=causal, HEAD_DIM=128, BLOCK_M=block_m, BLOCK_N=32)
     assert spilled_bytes(kernel, tmp_path) == 0
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
 
@@ -74,9 +74,9 @@ def test_standard_spills_no_register(tmp_path: Path) -> None:
     options = standard_options(128, 128, 128, 2, HOPPER_SHARED_BYTES)
     blocks = {"HEAD_DIM": 128, "BLOCK_M": 128, "BLOCK_N": 128}
     for kernel in (
-        compiled(standard_scores, "fp16", options, CAUSAL=True, **blocks),
-        compiled(standard_softmax, "fp16", softmax_options(16384), CHUNK=16384, ONE_READ=True),
-        compiled(standard_output, "fp16", options, **blocks),
+        compile_kernel(standard_scores, "fp16", options, CAUSAL=True, **blocks),
+        compile_kernel(standard_softmax, "fp16", softmax_options(16384), CHUNK=16384, ONE_READ=True),
+        compile_kernel(standard_output, "fp16", options, **blocks),
     ):
         assert spilled_bytes(kernel, tmp_path) == 0
         assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
@@ -84,7 +84,7 @@ def test_standard_spills_no_register(tmp_path: Path) -> None:
 
 def test_the_largest_head_fits_shared_memory() -> None:
     constants = {"CAUSAL": True, "HEAD_DIM": 256, "BLOCK_M": 64, "BLOCK_N": 64}
-    kernel = compiled(flash2_kernel, "bf16", flash2_options(64, 64, 256, 2, HOPPER_SHARED_BYTES), **constants)
+    kernel = compile_kernel(flash2_kernel, "bf16", flash2_options(64, 64, 256, 2, HOPPER_SHARED_BYTES), **constants)
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
 
 
@@ -105,7 +105,7 @@ def test_matrices_are_addressed_with_64_bits() -> None:
 
 def test_stores_of_flash1_are_loaded_only_after_a_barrier() -> None:
     constants = {"CAUSAL": False, "HEAD_DIM": 64, "BLOCK_M": 64, "BLOCK_N": 64}
-    kernel = compiled(flash1_kernel, "fp16", flash1_options(64, 64, 64, 2, HOPPER_SHARED_BYTES), **constants)
+    kernel = compile_kernel(flash1_kernel, "fp16", flash1_options(64, 64, 64, 2, HOPPER_SHARED_BYTES), **constants)
     ttgir: str = kernel.asm["ttgir"]
     outer = ttgir.index("scf.for")
     inner = ttgir.index("scf.for", outer + 1)
@@ -136,7 +136,7 @@ def test_decode_spills_little_and_prefetches(tmp_path: Path, head_dim: int, rows
     plan = plan_splits(8, rows, head_dim, element_bytes, processors=132, shared_bytes=HOPPER_SHARED_BYTES)
     constants = {"CAUSAL": False, "HEAD_DIM": head_dim, "WIDTH": plan.width, "ROWS": plan.rows, "BLOCK_N": plan.block_n}
     options = {"num_warps": plan.num_warps, "num_stages": plan.num_stages}
-    kernel = compiled(decode_kernel, dtype, options, float32=("O", "Lse"), ALIGNMENT=16, **constants)
+    kernel = compile_kernel(decode_kernel, dtype, options, float32=("O", "Lse"), ALIGNMENT=16, **constants)
     assert spilled_bytes(kernel, tmp_path) <= 16  # spilled once, outside the loop
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
     assert "cp.async.cg.shared.global" in kernel.asm["ptx"]

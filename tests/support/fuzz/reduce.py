@@ -26,7 +26,7 @@ def minimise(text: str, still: Callable[[str], bool]) -> str:
         progress = False
         at = 0
         while True:
-            candidate = _edited(text, at)
+            candidate = _apply_edit(text, at)
             if candidate is None:
                 break
             if candidate != text and still(candidate):
@@ -36,7 +36,7 @@ def minimise(text: str, still: Callable[[str], bool]) -> str:
     return text
 
 
-def _edited(text: str, wanted: int) -> str | None:
+def _apply_edit(text: str, wanted: int) -> str | None:
     """Return the program after edit number `wanted`, or None if there are fewer edits."""
     tree = ast.parse(text)
     for at, edit in enumerate(_edits(tree)):

@@ -38,7 +38,7 @@ def _text(kernel: Any, signature: tuple[tuple[str, str], ...], constants: tuple[
 
 
 @lru_cache(maxsize=512)
-def _analysed(text: str, arguments: tuple[Argument, ...], grid: tuple[Any, ...]) -> KernelTraffic:
+def _analyse(text: str, arguments: tuple[Argument, ...], grid: tuple[Any, ...]) -> KernelTraffic:
     """Analyse once a kernel that several configurations launch alike, such as the softmax of every layout."""
     return analyse(text, arguments, grid)
 
@@ -74,7 +74,7 @@ class Kernels:
             pointer = isinstance(value, str)
             arguments.append(Pointer(name) if pointer else Scalar(name, value))
             signature[name] = value if pointer else "fp32" if isinstance(value, float) else "i32"
-        return _analysed(_text(kernel, tuple(signature.items()), tuple(constants.items())), tuple(arguments), grid)
+        return _analyse(_text(kernel, tuple(signature.items()), tuple(constants.items())), tuple(arguments), grid)
 
     def _strides(self, names: str) -> dict[str, Any]:
         return {

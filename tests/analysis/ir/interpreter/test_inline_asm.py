@@ -40,7 +40,7 @@ def computes(x, B: tl.constexpr, ASM: tl.constexpr):
 SINGLE, PACKED = "=r,l,r", "=r,=r,=r,=r,l,l,l,l,r,r,r,r"
 
 
-def launched(asm: tl.constexpr, constraints: str, pack: int) -> Launched:
+def launch_of(asm: tl.constexpr, constraints: str, pack: int) -> Launched:
     constants = {"B": 64, "ASM": asm.value, "CONSTRAINTS": constraints, "PACK": pack}
     return Launched(adds, [Tensor(64 * G)], [G], [], constants)
 
@@ -49,7 +49,7 @@ def launched(asm: tl.constexpr, constraints: str, pack: int) -> Launched:
     ("asm", "constraints", "pack"), [(ONE_BY_ONE, SINGLE, 1), (KEPT, SINGLE, 1), (FOUR_AT_ONCE, PACKED, 4)]
 )
 def test_each_execution_adds_once_to_each_element(asm: tl.constexpr, constraints: str, pack: int) -> None:
-    derived = launched(asm, constraints, pack).derive()
+    derived = launch_of(asm, constraints, pack).derive()
     assert derived.exact
     assert derived.atomic_bytes.evaluate({"G": 5}) == 5 * 3 * 64 * 4
     assert derived.read_bytes.evaluate({"G": 5}) == derived.write_bytes.evaluate({"G": 5}) == 0
@@ -60,7 +60,7 @@ def test_assembly_with_unknown_accesses_is_refused(asm: tl.constexpr, constraint
     if pack == 8:
         constraints = ",".join(["=r"] * 8 + ["l"] * 8 + ["r"] * 8)
     with pytest.raises(UsageError, match="assembly with memory accesses"):
-        launched(asm, constraints, pack).derive()
+        launch_of(asm, constraints, pack).derive()
 
 
 @pytest.mark.parametrize("asm", [ROUNDED, SHARED])

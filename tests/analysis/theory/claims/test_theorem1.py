@@ -19,7 +19,7 @@ def verdicts(claim: Claim, part: str) -> set[str]:
     return {row["verdict"] for row in claim.evidence["parts"] if row["part"] == part}
 
 
-def observed(seen: Observation, **changes: object) -> Observation:
+def with_observed(seen: Observation, **changes: object) -> Observation:
     return replace(seen, observed=replace(seen.observed, **changes))
 
 
@@ -52,7 +52,7 @@ def test_one_missing_run_is_inconclusive(evidence: Evidence):
 def test_one_output_without_a_check_leaves_its_part_open(evidence: Evidence):
     """Even if all other outputs are checked."""
     need = next(need for need in evidence.answers if need.target == "flash1")
-    answers = {**evidence.answers, need: observed(evidence.answers[need], check=None)}
+    answers = {**evidence.answers, need: with_observed(evidence.answers[need], check=None)}
     assert verdicts(theorem1.judge(Evidence(answers)), "a") == {"holds", "inconclusive"}
 
 
@@ -79,7 +79,7 @@ def test_a_run_that_failed_is_inconclusive_and_says_why(evidence: Evidence):
 def test_each_wrong_number_changes_its_part(
     altered: Callable[..., Evidence], change: dict[str, object], part: str, verdict: str
 ):
-    claim = theorem1.judge(altered("flash1", lambda seen: observed(seen, **change)))
+    claim = theorem1.judge(altered("flash1", lambda seen: with_observed(seen, **change)))
     assert claim.verdict == verdict
     assert verdict in verdicts(claim, part)
 
@@ -87,7 +87,7 @@ def test_each_wrong_number_changes_its_part(
 @pytest.mark.parametrize(("field", "part"), [("flops", "b"), ("extra_memory_bytes", "c")])
 @pytest.mark.parametrize("off", [-1, 1])
 def test_a_count_off_by_one_fails(altered: Callable[..., Evidence], field: str, part: str, off: int):
-    claim = theorem1.judge(altered("flash2", lambda seen: observed(seen, **{field: getattr(seen.observed, field) + off})))
+    claim = theorem1.judge(altered("flash2", lambda seen: with_observed(seen, **{field: getattr(seen.observed, field) + off})))
     assert claim.verdict == "fails"
     assert verdicts(claim, part) == {"fails", "holds"}
 
@@ -95,7 +95,9 @@ def test_a_count_off_by_one_fails(altered: Callable[..., Evidence], field: str, 
 def test_memory_that_grows_as_n_squared_fails_even_if_it_was_predicted(altered: Callable[..., Evidence]):
     def quadratic(seen: Observation) -> Observation:
         extra = 4 * seen.values["N"] ** 2
-        return replace(observed(seen, extra_memory_bytes=extra), predicted=replace(seen.predicted, extra_memory_bytes=extra))
+        return replace(
+            with_observed(seen, extra_memory_bytes=extra), predicted=replace(seen.predicted, extra_memory_bytes=extra)
+        )
 
     claim = theorem1.judge(altered("flash1", quadratic))
     assert verdicts(claim, "c") == {"holds"}
@@ -106,17 +108,19 @@ def test_memory_that_grows_as_n_squared_fails_even_if_it_was_predicted(altered: 
 def test_measurements_join_the_evidence(evidence: Evidence, measured: Callable[..., Observation]):
     good = measured("flash1", seq_len=4096)
     assert theorem1.judge(Evidence(evidence.answers, [good])).verdict == "holds"
-    for bad in (observed(good, extra_memory_bytes=1), observed(good, check=Check(math.nan, 1e-2))):
+    for bad in (with_observed(good, extra_memory_bytes=1), with_observed(good, check=Check(math.nan, 1e-2))):
         assert theorem1.judge(Evidence(evidence.answers, [good, bad])).verdict == "fails"
 
 
 def test_numbers_that_are_not_trusted_are_no_evidence(evidence: Evidence, measured: Callable[..., Observation]):
-    bad = observed(measured("flash1", seq_len=4096), extra_memory_bytes=1, status="impossible", notes=("faster than its HBM",))
+    bad = with_observed(
+        measured("flash1", seq_len=4096), extra_memory_bytes=1, status="impossible", notes=("faster than its HBM",)
+    )
     claim = theorem1.judge(Evidence(evidence.answers, [bad]))
     assert claim.verdict == "holds"
     assert any("faster than its HBM" in note for note in claim.evidence["notes"])
 
 
 def test_a_wrong_output_is_evidence_even_in_a_record_that_was_refused(evidence: Evidence, measured: Callable[..., Observation]):
-    bad = observed(measured("flash1", seq_len=4096), status="failed", check=Check(0.5, 6e-3))
+    bad = with_observed(measured("flash1", seq_len=4096), status="failed", check=Check(0.5, 6e-3))
     assert theorem1.judge(Evidence(evidence.answers, [bad])).verdict == "fails"

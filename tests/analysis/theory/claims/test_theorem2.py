@@ -16,7 +16,7 @@ from ioaware.result import Traffic
 Measured = Callable[..., Observation]
 
 
-def scaled(seen: Observation, reads: float = 1, writes: float = 1) -> Observation:
+def scale_bytes(seen: Observation, reads: float = 1, writes: float = 1) -> Observation:
     was = seen.observed.requested
     assert was is not None
     assert was.read_bytes is not None
@@ -58,7 +58,7 @@ def test_one_missing_run_is_inconclusive(evidence: Evidence):
 
 @pytest.mark.parametrize("change", [{"reads": 1.5}, {"writes": 0.5}, {"reads": 1.0001}])
 def test_other_bytes_than_counted_fail(altered: Callable[..., Evidence], change: dict[str, float]):
-    claim = theorem2.judge(altered("flash1", lambda seen: scaled(seen, **change)))
+    claim = theorem2.judge(altered("flash1", lambda seen: scale_bytes(seen, **change)))
     assert claim.verdict == "fails"
     assert parts(claim, "a") == {
         "standard: traced reads and writes are the exact counts": "holds",
@@ -100,14 +100,14 @@ def test_measurements_determine_all_powers(evidence: Evidence, measured: Measure
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0009, "holds"), (0.9991, "holds"), (1.002, "fails"), (0.998, "fails")])
 def test_measured_within_a_tenth_of_a_percent(evidence: Evidence, measured: Measured, factor: float, verdict: str):
-    records = [scaled(seen, reads=factor) for seen in campaign(measured)]
+    records = [scale_bytes(seen, reads=factor) for seen in campaign(measured)]
     assert theorem2.judge(Evidence(evidence.answers, records)).verdict == verdict
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.9, "holds"), (1.01, "fails")])
 def test_the_l1_may_only_take_requests_away(evidence: Evidence, measured: Measured, factor: float, verdict: str):
     """O, l and m of 1024 rows are 139 KB at d = 64: they fit in the L1 that the kernel leaves."""
-    records = [*campaign(measured), scaled(measured("flash1", seq_len=1024, head_dim=64), reads=factor)]
+    records = [*campaign(measured), scale_bytes(measured("flash1", seq_len=1024, head_dim=64), reads=factor)]
     assert theorem2.judge(Evidence(evidence.answers, records)).verdict == verdict
 
 
@@ -116,7 +116,7 @@ def test_the_l1_shares_tiles_between_programs_but_holds_only_so_much(
     evidence: Evidence, measured: Measured, factor: float, verdict: str
 ):
     """A fifth of standard attention's reads at N = 4096, d = 64 are repeated reads of Q and K."""
-    records = [*campaign(measured), scaled(measured("standard", seq_len=4096, head_dim=64), reads=factor)]
+    records = [*campaign(measured), scale_bytes(measured("standard", seq_len=4096, head_dim=64), reads=factor)]
     assert theorem2.judge(Evidence(evidence.answers, records)).verdict == verdict
 
 
@@ -125,18 +125,18 @@ def test_the_last_column_blocks_of_causal_flash1_fit_in_the_l1(
     evidence: Evidence, measured: Measured, factor: float, verdict: str
 ):
     seen = measured("flash1", seq_len=8192, head_dim=64, causal=True)
-    assert theorem2.judge(Evidence(evidence.answers, [*campaign(measured), scaled(seen, reads=factor)])).verdict == verdict
+    assert theorem2.judge(Evidence(evidence.answers, [*campaign(measured), scale_bytes(seen, reads=factor)])).verdict == verdict
 
 
 def test_writes_are_exact_even_where_the_l1_helps_reads(evidence: Evidence, measured: Measured):
-    seen = scaled(measured("flash1", seq_len=1024, head_dim=64), writes=0.99)
+    seen = scale_bytes(measured("flash1", seq_len=1024, head_dim=64), writes=0.99)
     assert theorem2.judge(Evidence(evidence.answers, [*campaign(measured), seen])).verdict == "fails"
 
 
 def test_spilled_registers_are_named_and_not_compared(evidence: Evidence, measured: Measured):
     seen = measured("flash2", seq_len=4096, head_dim=128)
     launches = tuple(replace(launch, local_bytes=16) for launch in seen.observed.launches)
-    spilled = scaled(replace(seen, observed=replace(seen.observed, launches=launches)), writes=5.0)
+    spilled = scale_bytes(replace(seen, observed=replace(seen.observed, launches=launches)), writes=5.0)
     claim = theorem2.judge(Evidence(evidence.answers, [*campaign(measured), spilled]))
     assert claim.verdict == "holds"
     assert any(note.startswith("Not compared, measure flash2") for note in claim.evidence["notes"])
@@ -148,7 +148,7 @@ def test_points_served_by_the_l1_alone_decide_nothing(evidence: Evidence, measur
 
 def test_measurements_that_grow_otherwise_fail(evidence: Evidence, measured: Measured):
     """The deviation stays below the tolerance at every point but grows with N. Only the exponents show a cubic term."""
-    records = [scaled(seen, reads=(seen.values["N"] / 4096) ** 0.1) for seen in campaign(measured)]
+    records = [scale_bytes(seen, reads=(seen.values["N"] / 4096) ** 0.1) for seen in campaign(measured)]
     claim = theorem2.judge(Evidence(evidence.answers, records))
     failed = {(row["quantity"], row["variable"]) for row in claim.evidence["exponents"] if row["verdict"] == "fails"}
     assert ("flash1: measured bytes, leading term", "N") in failed
@@ -156,7 +156,7 @@ def test_measurements_that_grow_otherwise_fail(evidence: Evidence, measured: Mea
 
 
 def test_below_the_lower_bound_fails(altered: Callable[..., Evidence]):
-    claim = theorem2.judge(altered("flash2", lambda seen: scaled(seen, reads=0, writes=0.1)))
+    claim = theorem2.judge(altered("flash2", lambda seen: scale_bytes(seen, reads=0, writes=0.1)))
     assert "fails" in parts(claim, "e").values()
 
 

@@ -25,7 +25,7 @@ SPILLED = 16 if triton.__version__.startswith("3.9") else 0
 NOT_OF_16 = ("seq_len", "group", "splits", "scale_log2", "heads")
 
 
-def compiled(kernel: Any, constants: dict[str, Any], **options: Any) -> Any:
+def compile_kernel(kernel: Any, constants: dict[str, Any], **options: Any) -> Any:
     """Compile the kernel as it is launched for contiguous tensors."""
     signature: dict[str, str] = {}
     attributes: dict[tuple[int, ...], list[list[object]]] = {}
@@ -50,7 +50,7 @@ def test_decode(head_dim: int, key_heads: int, tmp_path: Path) -> None:
         "CAUSAL": False, "HEAD_DIM": head_dim, "WIDTH": plan.width, "ROWS": plan.rows, "BLOCK_N": plan.block_n,
         "ALIGNMENT": 16, "OVERLAP": True,
     }  # fmt: skip
-    kernel = compiled(decode_kernel, constants, num_warps=plan.num_warps, num_stages=plan.num_stages)
+    kernel = compile_kernel(decode_kernel, constants, num_warps=plan.num_warps, num_stages=plan.num_stages)
     resident = -(-key_heads * plan.tiles * plan.splits // 132)
     assert spilled_bytes(kernel, tmp_path) <= SPILLED
     assert resident * kernel.metadata.shared <= HOPPER_SHARED_BYTES  # all programs are resident
@@ -60,7 +60,7 @@ def test_decode(head_dim: int, key_heads: int, tmp_path: Path) -> None:
 def test_the_combine_kernel_waits_before_it_reads(tmp_path: Path) -> None:
     """It is launched while decode still writes its splits."""
     constants = {"HEAD_DIM": 128, "COLS": 32, "AT_ONCE": 64, "OVERLAP": True}
-    kernel = compiled(combine_kernel, constants, num_warps=1, launch_pdl=True)
+    kernel = compile_kernel(combine_kernel, constants, num_warps=1, launch_pdl=True)
     code = kernel.asm["ptx"]
     assert spilled_bytes(kernel, tmp_path) == 0
     assert kernel.metadata.launch_pdl

@@ -116,20 +116,20 @@ def schedule(tiling: Tiling, heads: int, programs: int) -> list[list[tuple[int, 
     blocks, pairs = tiling.blocks, tiling.items_per_head * tiling.paired
     programs = min(programs, tiling.work_items)
 
-    def divided(n: int, d: int) -> int:
+    def divide(n: int, d: int) -> int:
         return (4 * n * inverse_of(d)) >> 32
 
     def place(item: int, second: int) -> tuple[int, int, int]:
-        batch_head = divided(item, tiling.items_per_head)
+        batch_head = divide(item, tiling.items_per_head)
         block = item - batch_head * tiling.items_per_head
         if tiling.causal:
             block = block - blocks % 2 if second else blocks - 1 - block
             block = blocks if block < 0 else block
             if item >= pairs:
-                shorter = divided(item - pairs, tiling.others)
+                shorter = divide(item - pairs, tiling.others)
                 batch_head = tiling.paired + item - pairs - shorter * tiling.others
                 block = blocks - 1 - shorter
-        batch = divided(batch_head, heads)
+        batch = divide(batch_head, heads)
         return batch, batch_head - batch * heads, block
 
     found: list[list[tuple[int, int, int]]] = []

@@ -24,7 +24,7 @@ from ioaware.kernels.attention.launching.launch import HOPPER_SHARED_BYTES
 from tests.support.machine_code import Code, compile_for_hopper, ptxas_report, spilled_bytes, undefined_reads
 
 
-def compiled(
+def compile_kernel(
     kernel: Any, boxes: Mapping[str, int | tuple[int, int]], width: int, dtype: str, constants: Mapping[str, Any]
 ) -> Any:
     """Compile the kernel as `hopper_backward` launches it, with boxes of these rows, or rows and columns."""
@@ -49,7 +49,7 @@ def compiled(
     return compile_for_hopper(source, num_warps=4)
 
 
-def checked_code(kernel: Any, folder: Path) -> Code:
+def check_code(kernel: Any, folder: Path) -> Code:
     """Return the kernel's machine code after the checks common to all kernels."""
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
     report = ptxas_report(kernel, folder)
@@ -88,7 +88,7 @@ def test_fused_kernel(tmp_path: Path, width: int, dtype: str, causal: bool, mask
     block_m = FUSED_ROWS[width]
     hold = not whole and (width == 128 or (dtype == "bf16" and not causal))
     constants = {"CAUSAL": causal, "MASKED": masked, "WHOLE": whole, "SPLIT": split, "HOLD": hold, "BLOCK_M": block_m, **FUSED}
-    code = checked_code(compiled(hopper_backward_kernel, FUSED_BOXES[width], width, dtype, constants), tmp_path)
+    code = check_code(compile_kernel(hopper_backward_kernel, FUSED_BOXES[width], width, dtype, constants), tmp_path)
     for loop in matmul_loops(code):
         # S and dP in steps of 16 columns, dV and dK in steps of 16 rows, dQ in steps of 16 of the 128 keys
         assert count("HGMMA", loop) == 2 * width // 16 + 2 * block_m // 16 + 128 // 16
@@ -102,7 +102,7 @@ def test_fused_kernel(tmp_path: Path, width: int, dtype: str, causal: bool, mask
 def test_dkdv_and_dq_kernels(tmp_path: Path, width: int, masked: int) -> None:
     constants: dict[str, Any] = {"CAUSAL": masked > 0, "MASKED": masked, **KEYS_VALUES}
     boxes: dict[str, int | tuple[int, int]] = dict.fromkeys(("Q", "K", "V", "dO", "dK", "dV"), 64)
-    code = checked_code(compiled(dkdv_kernel, boxes, width, "bf16", constants), tmp_path)
+    code = check_code(compile_kernel(dkdv_kernel, boxes, width, "bf16", constants), tmp_path)
     for loop in matmul_loops(code):
         matmuls, waits = ([i for i, x in enumerate(loop) if re.search(p, x)] for p in ("HGMMA", "DEPBAR.LE gsb0"))
         assert len(matmuls) == width // 16 + 64 // 16
@@ -113,7 +113,7 @@ def test_dkdv_and_dq_kernels(tmp_path: Path, width: int, masked: int) -> None:
     constants = {"CAUSAL": masked > 0, "MASKED": masked, **QUERIES[width]}
     block_n = QUERIES[width]["BLOCK_N"]
     boxes = {"Q": 64, "dO": 64, "dQ": 64, "K": block_n, "V": block_n}
-    for loop in matmul_loops(checked_code(compiled(dq_kernel, boxes, width, "fp16", constants), tmp_path)):
+    for loop in matmul_loops(check_code(compile_kernel(dq_kernel, boxes, width, "fp16", constants), tmp_path)):
         assert count("HGMMA", loop) == 2 * width // 16 + block_n // 16
         assert count(r"MUFU\.EX2", loop) == block_n // 2
         assert count("BRA", loop) == (4 if masked == 2 else 3)  # two waits, the loop, and a branch around the mask
@@ -130,5 +130,5 @@ def test_spills_of_a_kernel_with_too_few_registers_are_detected(tmp_path: Path) 
         "STAGES": 2,
         "REGISTERS": 208,
     }
-    starved = compiled(hopper_backward_kernel, FUSED_BOXES[128], 128, "bf16", constants)
+    starved = compile_kernel(hopper_backward_kernel, FUSED_BOXES[128], 128, "bf16", constants)
     assert spilled_bytes(starved, tmp_path) > 0

@@ -20,7 +20,7 @@ from ioaware.kernels.attention.launching.launch import HOPPER_SHARED_BYTES
 from tests.support.machine_code import Code, compile_for_hopper, ptxas_report, undefined_reads
 
 
-def compiled(plan: Plan, width: int, dtype: str, *, causal: bool, kv_len: int = 4096) -> Any:
+def compile_kernel(plan: Plan, width: int, dtype: str, *, causal: bool, kv_len: int = 4096) -> Any:
     """Compile the kernel as `hopper_forward` launches it for 4096 rows."""
     constants = plan.constants(4096, kv_len, causal=causal)
     element = {"fp16": gl.float16, "bf16": gl.bfloat16}[dtype]
@@ -60,7 +60,7 @@ REGISTERS = {2: 168, 3: 128, 4: 96}
     ],
 )
 def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal: bool, kv_len: int) -> None:
-    kernel = compiled(plan, width, dtype, causal=causal, kv_len=kv_len)
+    kernel = compile_kernel(plan, width, dtype, causal=causal, kv_len=kv_len)
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
 
     report = ptxas_report(kernel, tmp_path)
@@ -121,7 +121,7 @@ def common_path_of(code: Code, begin: int, end: int) -> list[str]:
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_warp_scheduler_barriers(tmp_path: Path, causal: bool) -> None:
     """Consumer C waits at its own barrier before its matmuls, then arrives at the next consumer's."""
-    code = Code.of(compiled(LONG, 64, "bf16", causal=causal), tmp_path)
+    code = Code.of(compile_kernel(LONG, 64, "bf16", causal=causal), tmp_path)
     barrier = re.compile(r"\bBAR\.(SYNC|ARV)\S* (0x\w+)(, 0x100)?")
     found = [(one[1], int(one[2], 0), bool(one[3])) for x in code.instructions if (one := barrier.search(x))]
     assert max(number for _, number, is_scheduler in found if not is_scheduler) < 8  # Triton's own barriers
@@ -142,6 +142,6 @@ def test_warp_scheduler_barriers(tmp_path: Path, causal: bool) -> None:
 
 def test_spills_of_a_plan_with_too_few_registers_are_detected(tmp_path: Path) -> None:
     starved = Plan(block_n=256, stages=2, consumers=2, registers=240, q_slots=2, separate_o_smem=False)
-    kernel = compiled(starved, 64, "fp16", causal=False)
+    kernel = compile_kernel(starved, 64, "fp16", causal=False)
     assert "C7512" in ptxas_report(kernel, tmp_path)
     assert [x for x in Code.of(kernel, tmp_path).instructions if re.search(r"\b(STL|LDL)\b", x)]

@@ -51,7 +51,7 @@ def source(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: bool,
     return ASTSource(kernel, signature, constants, attributes)
 
 
-def compiled(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, **constants: Any) -> Any:
+def compile_kernel(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, **constants: Any) -> Any:
     """Compile the kernel as it is launched with tensor descriptors, down to machine code."""
     options = {"num_warps": blocks.num_warps, "num_stages": blocks.num_stages, "enable_fp_fusion": True}
     given = source(kernel, dtype, head_dim, blocks, tma=True, **constants)
@@ -78,7 +78,7 @@ def test_forward(tmp_path: Path, head_dim: int, seq_len: int, causal: bool) -> N
         "BY_ROWS": blocks.by_rows and causal,
         "LATE_SUMS": blocks.late_sums,
     }
-    kernel = compiled(portable_forward_kernel, "bf16", head_dim, blocks, **constants)
+    kernel = compile_kernel(portable_forward_kernel, "bf16", head_dim, blocks, **constants)
     check(kernel, tmp_path, spilled=SPILLED)
     assert kernel.asm["ttir"].count("scf.for") == 1
     assert kernel.asm["ttir"].count("scf.if") == causal  # the mask
@@ -87,13 +87,13 @@ def test_forward(tmp_path: Path, head_dim: int, seq_len: int, causal: bool) -> N
 @pytest.mark.parametrize(("head_dim", "seq_len", "spilled"), [(64, 512, 16), (128, 4096, 64), (256, 4096, 64)])
 def test_backward(tmp_path: Path, head_dim: int, seq_len: int, spilled: int) -> None:
     blocks = backward_blocks(head_dim, 2, seq_len, tma=True)
-    dq = compiled(dq_kernel, "fp16", head_dim, blocks.dq, CAUSAL=True, RAGGED=False)
+    dq = compile_kernel(dq_kernel, "fp16", head_dim, blocks.dq, CAUSAL=True, RAGGED=False)
     check(dq, tmp_path, spilled=spilled)
     both = blocks.dk is None
-    check(compiled(dkdv_kernel, "fp16", head_dim, blocks.dkdv, CAUSAL=True, DK=both, DV=True), tmp_path, spilled=spilled)
+    check(compile_kernel(dkdv_kernel, "fp16", head_dim, blocks.dkdv, CAUSAL=True, DK=both, DV=True), tmp_path, spilled=spilled)
     if blocks.dk is not None:
         check(
-            compiled(dkdv_kernel, "fp16", head_dim, blocks.dk, CAUSAL=True, DK=True, DV=False),
+            compile_kernel(dkdv_kernel, "fp16", head_dim, blocks.dk, CAUSAL=True, DK=True, DV=False),
             tmp_path,
             spilled=spilled,
         )
