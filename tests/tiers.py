@@ -1,7 +1,7 @@
 """The tests that `make test` leaves to `make test-all`, in one table.
 
-A line names tests by a pattern of their node id and, where the default tier keeps a sample, the pattern of that sample. A test
-that is long by itself may carry `@pytest.mark.slow` instead.
+A line has a pattern of node ids and, if the default tier keeps a sample of them, the pattern of that sample. A single long test
+may have `@pytest.mark.slow` instead.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/kernels/test_cases.py::test_(blocks_set|flops)", r"\[(chunked|flash1_bwd-causal)\]"),
     # Accuracy on every dtype, mask and shape: float16 stays.
     (f"{ATTENTION}/test_attention_accuracy.py::test_agrees_with_float64", r"float16-full|float16-causal|float16.*\(4"),
-    # Other GPUs' resources, other processes, other installations.
+    # Resources of other GPUs, other processes, other installations.
     (r"tests/compilation/test_resource_usage.py", r"cuda:90-.*plain|after_a_failure|not_printed"),
     (r"tests/symints/test_without_dynamo.py", None),
     (r"tests/cli/test_bare_machine.py", None),
@@ -54,7 +54,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/sweep/test_kill.py", None),
     (r"tests/test_package.py::test_(one_top_level|everything_of_the_package)", None),
     (f"{ATTENTION}/test_attention_quiet.py", None),
-    # Executions of large launches, kernels too large to run, deaths of a child one by one.
+    # Large launches, oversized kernels, each abnormal end of a child process.
     (r"tests/capture/test_host_code.py::test_configurations_that_cannot_run_are_skipped.*oversized", None),
     (r"tests/analysis/ir/concrete/test_interpret.py::test_large_launches_are_refused", None),
     (r"tests/compilation/test_ir_execution.py::test_executions_equal_traces", r"\[[a-d]"),

@@ -51,30 +51,30 @@ def test_check_within_and_over_a_budget(capsys: pytest.CaptureFixture[str]) -> N
     "limit", [(), ("--max-bytes", "q"), ("--max-bytes", "nan"), ("--vs-compulsory", "nan"), ("--max-spills", "-1")]
 )
 @pytest.mark.usefixtures("folder")
-def test_check_refuses_a_budget_that_says_nothing(limit: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_refuses_invalid_budgets(limit: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert ioaware("check", "double.py:double", *limit) == 2
     assert "Traceback" not in capsys.readouterr().err
 
 
-def saved(path: Path, *args: Any, **kwargs: Any) -> str:
+def save(path: Path, *args: Any, **kwargs: Any) -> str:
     path.write_text(json.dumps(document(*args, **kwargs)))
     return str(path)
 
 
 def test_diff_of_saved_derivations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    old = saved(tmp_path / "old.json")
-    new = saved(tmp_path / "new.json", "12*n", 12_000, ir_hash="ba9876543210")
+    old = save(tmp_path / "old.json")
+    new = save(tmp_path / "new.json", "12*n", 12_000, ir_hash="ba9876543210")
     assert ioaware("diff", old, old) == 0
     assert "SAME: nothing that is gated differs" in capsys.readouterr().out
     assert ioaware("diff", old, new, "--json") == 1
     assert json.loads(capsys.readouterr().out)["verdict"] == "WORSE"
     assert ioaware("diff", new, old) == 0
-    assert ioaware("diff", old, saved(tmp_path / "moved.json", "12*n", 12_000, triton="3.9.0")) == 3
+    assert ioaware("diff", old, save(tmp_path / "moved.json", "12*n", 12_000, triton="3.9.0")) == 3
     assert "the toolchain moved: Triton 3.7.1 -> 3.9.0" in capsys.readouterr().out
 
 
 def test_diff_without_a_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    old = saved(tmp_path / "old.json")
+    old = save(tmp_path / "old.json")
     (tmp_path / "cut.json").write_text("{")
     assert ioaware("diff", old, str(tmp_path / "none.json")) == 4
     assert ioaware("diff", old, str(tmp_path / "cut.json")) == 6
@@ -88,7 +88,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 @pytest.mark.slow
 def test_diff_of_two_revisions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The kernel's helper is another file: each side imports its own version of it."""
+    """The kernel's helper is in another file. Each side imports its own version of it."""
     helper, main = KERNEL.split("def double(")
     (folder / "helper.py").write_text(helper)
     (folder / "double.py").write_text("import torch, triton\nfrom helper import double_kernel\n\ndef double(" + main)

@@ -57,7 +57,7 @@ def test_data_that_decide(page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["flash2", "--over", "seq_len=4"], "is no range"),
         (["flash2", "--over", "nothing=1..4"], "no symbolic parameter nothing"),
@@ -66,7 +66,7 @@ def test_data_that_decide(page) -> None:
         (["-p", "seq_len=4"], "need a TARGET"),
     ],
 )
-def test_refusals(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", *arguments, "-o", str(tmp_path / "out")], Settings()) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "report.html").exists()

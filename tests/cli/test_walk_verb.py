@@ -1,4 +1,4 @@
-"""`ioaware walk` end to end: steps and values as text, JSON, parts of a walk, refusals."""
+"""`ioaware walk` end to end: steps and values as text and JSON, parts of a walk, refusals."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ TOY = ("-p", "seq_len=6", "-p", "head_dim=2", "-p", "sram_elements=20", "-p", "d
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]):
-    """Runs `ioaware walk`, expects its exit code, gives what it wrote to stdout, or to stderr when it failed."""
+def output_of(capsys: pytest.CaptureFixture[str]):
+    """Run `ioaware walk` and check its exit code. Return stdout, or stderr if it failed."""
 
-    def ask(*arguments: str, code: int = 0) -> str:
+    def run_verb(*arguments: str, code: int = 0) -> str:
         assert run(["walk", *arguments], Settings()) == code
         written = capsys.readouterr()
         return written.err if code else written.out
 
-    return ask
+    return run_verb
 
 
-def test_steps_and_totals(said) -> None:
-    text = said("flash1", *TOY)
+def test_steps_and_totals(output_of) -> None:
+    text = output_of("flash1", *TOY)
     assert "B_c = 3, B_r = 2" in text
     step = next(line for line in text.splitlines() if "j=1, i=2" in line)
     assert step.split()[-2:] == ["80", "672"]
@@ -37,45 +37,45 @@ def test_steps_and_totals(said) -> None:
     assert "3.5× this" in text
 
 
-def test_values_stand_side_by_side_under_their_names(said) -> None:
-    text = said("flash1", *TOY, "--input", "seed", "--values")
+def test_values_stand_side_by_side_under_their_names(output_of) -> None:
+    text = output_of("flash1", *TOY, "--input", "seed", "--values")
     assert "[-2.76 -1.97 -0.18]  [0.08 0.17 1.00]  [-inf]  [-0.18]" in text
     assert "O[0:2, :] in HBM" in text
-    only = said("flash1", *TOY, "--input", "seed", "--value", "divisor", "--limit", "5")
+    only = output_of("flash1", *TOY, "--input", "seed", "--value", "divisor", "--limit", "5")
     assert "divisor" in only
     assert "m_block" not in only
     assert "6 more steps" in only
 
 
-def test_one_program(said) -> None:
-    data = json.loads(said("flash2", *TOY, "--program", "1", "--json"))
+def test_one_program(output_of) -> None:
+    data = json.loads(output_of("flash2", *TOY, "--program", "1", "--json"))
     assert [step["program"] for step in data["steps"]] == [[1, 0, 0]] * 5
     assert data["number_of_steps"] == 10
     assert data["steps"][-1]["running_bytes"] == data["total_bytes"] == data["predicted_bytes"] == data["traced_bytes"] == 312
     assert data["agrees"] is True
 
 
-def test_json_is_strict_about_infinities_and_what_was_never_written(said) -> None:
-    data = json.loads(said("flash1", *TOY, "--values", "--json", "--limit", "1"))
+def test_json_has_strings_for_infinities_and_null_for_unwritten_elements(output_of) -> None:
+    data = json.loads(output_of("flash1", *TOY, "--values", "--json", "--limit", "1"))
     contents = dict(zip(data["launches"][0]["tensors"], data["launches"][0]["contents"], strict=True))
     assert contents["M"][0] == [None]
     assert data["steps"][0]["moves"][2]["cells"] == [[0, 0, "-inf"], [1, 0, "-inf"]]
 
 
-def test_refusals(said) -> None:
-    assert "no case 'flash9'" in said("flash9", code=2)
-    assert "no step has a variable z" in said("flash2", *TOY, "--value", "z", code=2)
-    assert "no launch has a program (7,)" in said("flash2", *TOY, "--program", "7", code=2)
-    assert "--program x is no program" in said("flash2", "--program", "x", code=2)
-    assert "there is no file no.npz" in said("flash2", *TOY, "--input", "no.npz", code=2)
+def test_refusals(output_of) -> None:
+    assert "no case 'flash9'" in output_of("flash9", code=2)
+    assert "no step has a variable z" in output_of("flash2", *TOY, "--value", "z", code=2)
+    assert "no launch has a program (7,)" in output_of("flash2", *TOY, "--program", "7", code=2)
+    assert "--program x is no program" in output_of("flash2", "--program", "x", code=2)
+    assert "there is no file no.npz" in output_of("flash2", *TOY, "--input", "no.npz", code=2)
 
 
-def test_an_output_that_is_wrong_fails(said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_that_is_wrong_fails(output_of, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(work.TOLERANCES, torch.float32, 0.0)
-    said("flash2", *TOY, code=1)
+    output_of("flash2", *TOY, code=1)
 
 
-def test_a_users_target(said) -> None:
-    text = said(f"{SUPPORT / 'targets/walked_targets.py'}:while_loop", "-p", "n=6")
+def test_a_users_target(output_of) -> None:
+    text = output_of(f"{SUPPORT / 'targets/walked_targets.py'}:while_loop", "-p", "n=6")
     assert "atomics in HBM" in text
     assert "56 bytes, as trace counts" in text

@@ -90,7 +90,7 @@ def some_rows(rows: int = 20, device: str = "cuda") -> torch.Tensor:
 
 
 def flagged(known: bool = True, device: str = "cuda") -> torch.Tensor:
-    """Multiplies in two of four programs; what follows from floating-point numbers is not counted."""
+    """Multiplies in two of four programs. Work that depends on floats is not counted."""
     x, out = torch.empty(32, 32, device=device), torch.empty(4, 32, 32, device=device)
     flags = torch.arange(4, dtype=torch.int32, device=device) % 2
     products_by_flag[(4,)](x, flags if known else torch.empty_like(flags), out, B=32)
@@ -111,7 +111,7 @@ def test_bytes_at_unknown_addresses_are_counted() -> None:
     assert notes(gathered) == (True, ["check: counted again by plain interpretation"])
 
 
-def test_what_data_decide_is_not_checked() -> None:
+def test_data_dependent_kernels_are_not_checked() -> None:
     exact, (note,) = notes(flagged, known=False)
     assert exact
     assert note.startswith("check: not checked: data decide scf.if at")

@@ -1,4 +1,4 @@
-"""What a line costs: bytes, sectors, overfetch of a strided load, heat, and the order of hot lines."""
+"""Costs of a source line: bytes, sectors, overfetch, heat, and the order of hot lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_line_that_moves_nothing_is_cold() -> None:
     assert (cost.bytes, cost.heat, cost.overfetch, cost.sector_bytes) == (0, 0, None, None)
 
 
-def test_what_data_decide_is_unknown_and_not_zero() -> None:
+def test_data_dependent_bytes_are_unknown_and_not_zero() -> None:
     open_ = Line(5, "x", (access(Symbol("count@k.py:5", integer=True), None),))
     cost = line_cost(open_, kernel(open_), {"n": 100})
     assert (cost.bytes, cost.sector_bytes, cost.share, cost.overfetch) == (None, None, None, None)

@@ -1,4 +1,4 @@
-"""Autocast on the fake GPU: the types that a GPU gives, in derive and in trace."""
+"""Autocast on the fake GPU gives the dtypes of a GPU, in derive and in trace."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_type_of_an_operator_is_that_of_a_gpu(operation: Any, expected: torc
         assert operation(x, x.to(LOW)).dtype == expected
 
 
-def test_a_region_says_what_it_is_and_ends() -> None:
+def test_a_region_has_its_state_and_ends() -> None:
     with cuda_on_cpu():
         x = torch.ones(8, 8, device="cuda")
         with torch.autocast("cuda", dtype=LOW):
@@ -57,18 +57,20 @@ def test_a_region_says_what_it_is_and_ends() -> None:
         assert (x @ x).dtype == WIDE
         with torch.autocast("cpu"):
             assert torch.is_autocast_enabled("cpu")
-            assert (x @ x).dtype == WIDE, "tensors are on the GPU as host code sees it"
+            assert (x @ x).dtype == WIDE, "host code has its tensors on the GPU"
 
 
 @pytest.mark.parametrize(("cached", "casts"), [(True, 3), (False, 4)])
 def test_a_weight_is_cast_once_in_a_region(cached: bool, casts: int) -> None:
-    """The input is cast for each product; a parameter only once, unless the region has no cache."""
+    """The input is cast for each product. A parameter is cast once, unless the region has no cache."""
     launches: list[Launch] = []
     with cuda_on_cpu():
         weight, x = torch.nn.Parameter(torch.ones(8, 8)), torch.ones(8, 8)
         with torch.autocast("cuda", cache_enabled=cached), OperatorRecorder(launches):
             functional.linear(functional.linear(x, weight).float(), weight)
-        assert sum(launch.kernel == "aten._to_copy.default" for launch in launches) == casts + 1, "and the result to float32"
+        assert sum(launch.kernel == "aten._to_copy.default" for launch in launches) == casts + 1, (
+            "one more cast of the result to float32"
+        )
         launches.clear()
         with torch.autocast("cuda", cache_enabled=cached), OperatorRecorder(launches):
             functional.linear(x, weight)
@@ -112,7 +114,7 @@ def test_derive_and_trace_copy_the_types_of_a_gpu(target: Any, copied: list[int]
 
 
 def test_the_librarys_product_reads_and_writes_half_precision() -> None:
-    """Two casts of 64 x 64 (the operands are one tensor, cast as two), then the product."""
+    """Two casts of 64 x 64 (both operands are one tensor, cast twice), then the product."""
     for result in (ioaware.derive(targets.product, n=N), ioaware.trace(targets.product, n=N)):
         moved = {launch.kernel: launch.requested for launch in result.launches if launch.origin == "torch"}
         product = moved["aten.mm.default"]

@@ -1,4 +1,4 @@
-"""Budgets: limits as numbers and as formulas; what is not known is never within one."""
+"""Budgets as numbers and as formulas. An unknown value is never within one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def verdict(work: Work = ADD, **budgets: Any) -> Verdict:
         ({"max_bytes": 12_000}, Verdict.SAME),
         ({"max_bytes": "12000"}, Verdict.SAME),
         ({"max_bytes": 11_999}, Verdict.WORSE),
-        ({"max_bytes": "11*n + 1000"}, Verdict.GROWTH),  # within it here, and not at larger sizes
+        ({"max_bytes": "11*n + 1000"}, Verdict.GROWTH),  # within it here, but not at larger sizes
         ({"max_bytes": "13*n - 1000"}, Verdict.SAME),  # from the given sizes on
         ({"max_reads": "8*n"}, Verdict.SAME),
         ({"max_reads": "7*n"}, Verdict.WORSE),
@@ -71,12 +71,12 @@ def test_a_spill_is_over_the_budget() -> None:
         ({"point": {}}, {"max_bytes": 10**9}),
     ],
 )
-def test_what_is_not_known_is_not_within_a_budget(change: dict[str, Any], budgets: dict[str, Any]) -> None:
+def test_unknown_values_are_not_within_a_budget(change: dict[str, Any], budgets: dict[str, Any]) -> None:
     assert verdict(replace(ADD, **change), **budgets) is Verdict.INCOMPARABLE
 
 
-def test_what_is_not_proven_is_unsure() -> None:
-    """Equal at every size, which the algebra does not prove."""
+def test_an_unproven_limit_is_unsure() -> None:
+    """Equal at every size, but the algebra does not prove it."""
     halves = replace(ADD, formulas={**ADD.formulas, "reads": read_formula("n//2 + (n + 1)//2", NAMES)})
     assert verdict(halves, max_reads="n") is Verdict.UNSURE
 

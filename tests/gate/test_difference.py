@@ -1,4 +1,7 @@
-"""Two rows side by side: growth is WORSE, a moved toolchain INCOMPARABLE, a lost TMA load and a spill are growth."""
+"""Differences of two rows: growth is WORSE, another toolchain is INCOMPARABLE.
+
+A lost TMA load and a new spill are growth.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def row(*args: Any, **kwargs: Any) -> Row:
     return row_of(document(*args, **kwargs), "row")
 
 
-def changed(*args: Any, **kwargs: Any) -> Row:
+def changed_row(*args: Any, **kwargs: Any) -> Row:
     return row(*args, **{"ir_hash": "ba9876543210", **kwargs})
 
 
@@ -27,15 +30,15 @@ def changed(*args: Any, **kwargs: Any) -> Row:
     ("new", "verdict"),
     [
         (row(), Verdict.SAME),
-        (changed(), Verdict.SAME),  # another kernel, the same bytes
-        (changed("12*n", 12_000), Verdict.WORSE),
-        (changed("4*n", 4_000), Verdict.BETTER),
-        (changed("8*n + n*n - 1000*n"), Verdict.GROWTH),
-        (changed(local_bytes=8), Verdict.WORSE),
-        (changed(registers=255, shared_bytes=9), Verdict.SAME),  # shown, and no growth of bytes
-        (changed("nonsense("), Verdict.INCOMPARABLE),
-        (changed("12*n", 12_000, triton="3.9.0"), Verdict.INCOMPARABLE),
-        (changed(triton="3.9.0"), Verdict.SAME),  # proven equal whatever compiled it
+        (changed_row(), Verdict.SAME),  # another kernel, the same bytes
+        (changed_row("12*n", 12_000), Verdict.WORSE),
+        (changed_row("4*n", 4_000), Verdict.BETTER),
+        (changed_row("8*n + n*n - 1000*n"), Verdict.GROWTH),
+        (changed_row(local_bytes=8), Verdict.WORSE),
+        (changed_row(registers=255, shared_bytes=9), Verdict.SAME),  # shown, and no growth of bytes
+        (changed_row("nonsense("), Verdict.INCOMPARABLE),
+        (changed_row("12*n", 12_000, triton="3.9.0"), Verdict.INCOMPARABLE),
+        (changed_row(triton="3.9.0"), Verdict.SAME),  # proven equal whatever compiled it
         (row("12*n", 12_000), Verdict.INCOMPARABLE),  # the same IR: ioaware derives it differently
     ],
 )
@@ -55,13 +58,13 @@ def test_a_resource_that_is_unknown_on_one_side_is_incomparable() -> None:
 
 
 def test_a_lost_tma_load_is_worse_and_a_gained_one_better() -> None:
-    with_tma, without = changed(tma_loads=2), row(tma_loads=1)
+    with_tma, without = changed_row(tma_loads=2), row(tma_loads=1)
     assert difference(with_tma, without).verdict is Verdict.WORSE
     assert difference(without, with_tma).verdict is Verdict.BETTER
 
 
 def test_more_sectors_of_the_same_bytes_are_worse() -> None:
-    scattered = changed()
+    scattered = changed_row()
     scattered = replace(scattered, bytes={**scattered.bytes, "read_sectors": 32_000})
     found = difference(row(), scattered)
     assert (found.verdict, found.reason) == (Verdict.WORSE, "read_sectors: +24,000")
@@ -76,7 +79,7 @@ def test_other_sizes_and_inexact_sides_are_incomparable() -> None:
 
 
 def test_the_json_is_stable() -> None:
-    found = difference(row(), changed("12*n", 12_000)).to_dict()
+    found = difference(row(), changed_row("12*n", 12_000)).to_dict()
     assert list(found) == ["schema", "verdict", "reason", "old", "new", "rows"]
     assert found["rows"][0] == {
         "name": "reads", "old": 8_000, "new": 12_000, "old_formula": "8*n", "new_formula": "12*n",
@@ -84,8 +87,8 @@ def test_the_json_is_stable() -> None:
     }  # fmt: skip
 
 
-def test_rows_are_paired_and_none_is_left_out() -> None:
-    others = [row(), replace(changed("12*n", 12_000), target="other.py:f")]
+def test_rows_are_paired_completely() -> None:
+    others = [row(), replace(changed_row("12*n", 12_000), target="other.py:f")]
     before = [replace(one, formulas=row().formulas, bytes=row().bytes, header=row().header) for one in others]
     found = differences(before, others)
     assert found.verdict is Verdict.WORSE

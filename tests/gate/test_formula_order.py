@@ -1,4 +1,4 @@
-"""Formulas compared over sizes: SAME only with a proof, another growth found, nothing unknown passes."""
+"""Formulas compared over sizes: SAME only with a proof, and other growth is found."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def verdict(old: str, new: str) -> Verdict:
         ("128*ceil(n/128)", "n", Verdict.BETTER),
         ("n*m", "n*m + max(0, n - 4096)", Verdict.GROWTH),  # the same bytes at both points
         ("4096*n", "n*n", Verdict.GROWTH),  # fewer bytes at one point
-        ("n//2 + (n + 1)//2", "n", Verdict.INCOMPARABLE),  # equal, and no proof of it
+        ("n//2 + (n + 1)//2", "n", Verdict.INCOMPARABLE),  # equal, but not proven
     ],
 )
 def test_verdicts(old: str, new: str, expected: Verdict) -> None:
@@ -43,7 +43,7 @@ def test_swapping_the_sides_turns_worse_into_better() -> None:
     assert verdict("8*n + m", "12*n + m") is Verdict.WORSE
 
 
-def test_another_growth_says_where() -> None:
+def test_other_growth_has_a_witness() -> None:
     found = compare(read_formula("4096*n", NAMES), read_formula("n*n", NAMES), POINTS[:1])
     assert found.witness is not None
     point, before, after = found.witness
@@ -52,7 +52,7 @@ def test_another_growth_says_where() -> None:
 
 
 def test_sizes_at_which_a_formula_does_not_hold_are_not_tried() -> None:
-    """Under n <= 4096 the two formulas never differ, so that no growth is reported, and no equality either."""
+    """Under n <= 4096 the two formulas never differ. Neither growth nor equality is reported."""
     old, new = read_formula("n*m", NAMES), read_formula("n*m + max(0, n - 4096)", NAMES)
     assert compare(old, new, POINTS, admission(["n <= 4096"], NAMES)).verdict is Verdict.INCOMPARABLE
     assert compare(old, new, POINTS, admission(["n <= 4097"], NAMES)).verdict is Verdict.GROWTH

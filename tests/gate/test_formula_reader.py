@@ -1,4 +1,4 @@
-"""The reader of formulas: what is printed is read back, anything else is refused at once and nothing is executed."""
+"""The formula reader: printed formulas are read back, other text is refused, nothing is executed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = symbols(("n", "m", "rows", "cols"))
 
 
 def printed_formulas() -> list[str]:
-    """The recorded formulas of the compiled kernels in the tests; long ones are recorded as hashes only."""
+    """Return the recorded formulas of the compiled kernels. Long ones are recorded as hashes only."""
     kernels = json.loads(RECORDED.read_text(encoding="utf-8"))
     texts = {text for launches in kernels.values() for launch in launches for text in launch.values()}
     return sorted(text for text in texts if text and "sha256" not in text)
@@ -31,7 +31,7 @@ def read(text: str, names: Any = NAMES) -> Any:
 
 
 def test_printed_formulas_are_read_back() -> None:
-    """The printed text of what was read is the text, but for three in which sympy writes [i == 0] as [i <= 0]."""
+    """Printing gives the same text, except for three in which sympy writes [i == 0] as [i <= 0]."""
     changed = 0
     texts = printed_formulas()
     for text in texts:
@@ -76,7 +76,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_text_is_refused_at_once(text: str) -> None:
+def test_hostile_text_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         read(text)
 
@@ -88,7 +88,7 @@ def test_a_formula_is_text(value: Any) -> None:
 
 
 def test_a_name_that_is_code_stays_a_name() -> None:
-    """sympy's lambdify ran a command hidden in a symbol's name; nothing here compiles names."""
+    """sympy's lambdify executes code in a symbol's name. The reader compiles no names."""
     unknown = "Lock@layer_norm.py:179"
     assert read_formula(f"4*{unknown}*n", symbols(("n", unknown))).free_symbols == set(symbols(("n", unknown)).values())
 

@@ -1,4 +1,4 @@
-"""Rows from documents: a number that is missing, of another type or not finite makes the row unreadable."""
+"""Rows from documents: a missing, wrongly typed or non-finite number makes a row unreadable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def numbers(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield path
 
 
-def changed(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+def change(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
     found = copy.deepcopy(document())
     inner: Any = found
     for key in path[:-1]:
@@ -46,7 +46,7 @@ def changed(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
 
 
 def of_the_row(path: tuple[Any, ...]) -> bool:
-    """A launch's own traffic is in the totals; a row does not read it."""
+    """Return whether a row reads the number. A launch's own traffic is in the totals, and is not read."""
     return path[:1] != ("launches",) or path[2] != "requested"
 
 
@@ -57,7 +57,7 @@ PATHS = [path for path in numbers(document()) if of_the_row(path)]
 @pytest.mark.parametrize("value", BAD, ids=repr)
 def test_a_bad_number_is_refused(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
     file = tmp_path / "row.json"
-    file.write_text(json.dumps(changed(path, value)))
+    file.write_text(json.dumps(change(path, value)))
     with pytest.raises(IoawareError):
         read_row(file)
 

@@ -1,4 +1,4 @@
-"""The page that plays a walk: one file, nothing fetched, everything escaped, and in a browser its keys and buttons work."""
+"""The page that plays a walk: one file, nothing fetched, texts escaped, keys and buttons work."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def test_the_page_admits_its_own_script_and_styles_only(flash1: Walk) -> None:
     assert rules["style-src"] == f"'{digest(style)}'"
     assert rules["script-src"] == f"'{digest(script)}'"
     assert set(re.findall(r"https?://[^\s\"')]+", page)) == {"http://www.w3.org/2000/svg"}  # a name, never fetched
-    assert not re.search(r"\sstyle=|\son\w+=|src=|href=", page)  # which the policy would refuse
+    assert not re.search(r"\sstyle=|\son\w+=|src=|href=", page)  # the policy would refuse these
     assert len(page) < 100_000
 
 
-def test_its_data_are_the_walks(flash1: Walk) -> None:
+def test_the_data_of_the_page_are_those_of_the_walk(flash1: Walk) -> None:
     data = data_of(walk_page(flash1))
     assert data["steps"][-1]["running_bytes"] == data["total_bytes"] == flash1.predicted_bytes
     assert [tensor["name"] for tensor in data["tensors"]] == ["Q", "K", "V", "O", "L", "M"]
@@ -127,7 +127,7 @@ def test_the_verb_writes_the_page_and_prints_its_path(tmp_path: Path, capsys: py
 
 
 def dump(page: Path) -> subprocess.CompletedProcess[str]:
-    """Return the document after the page's scripts have run, in virtual time, and the browser's log."""
+    """Return the document after the page's scripts have run in virtual time, and the browser's log."""
     assert CHROMIUM
     options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=60000")
     command = [CHROMIUM, *options, f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", page.as_uri()]

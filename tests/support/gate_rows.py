@@ -1,4 +1,4 @@
-"""What `ioaware derive --json` prints of an addition, with any part replaced."""
+"""The document that `ioaware derive --json` prints for an addition, with any part replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fifty texts that would do harm where they are not escaped, and the structure of a page to compare."""
+"""Fifty payloads that do harm if unescaped, and the structure of a page for comparison."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ RAW_NEVER = [payload for payload in PAYLOADS if set(payload) & set("<>\"'\x1b\u2
 
 
 class Structure(HTMLParser):
-    """The tags and attribute names of a page, and the strings of its data block."""
+    """The tags and attribute names of a page, and its links."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

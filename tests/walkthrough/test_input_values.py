@@ -1,4 +1,4 @@
-"""Inputs of a walk from a file: copied where they fit, refused with the shapes where they do not."""
+"""Inputs of a walk from a file: copied if they fit, else refused with the expected shapes."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ TOY = {"seq_len": 4, "head_dim": 2, "block_m": 2, "block_n": 2, "dtype": "float3
 Q, K, V = (np.arange(8.0).reshape(4, 2) * factor for factor in (0.1, 0.2, 0.3))
 
 
-def walked(path: Path, case: str = "flash2", **params: object) -> ioaware.api.Walk:
+def walk_case(path: Path, case: str = "flash2", **params: object) -> ioaware.api.Walk:
     return ioaware.walk(case, source=str(path), values=True, **{**TOY, **params})
 
 
 def test_arrays_become_the_inputs_and_a_scale_the_kernels(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", q=Q, k=K, v=V, scale=0.25)
-    walk = walked(tmp_path / "in.npz")
+    walk = walk_case(tmp_path / "in.npz")
     np.testing.assert_allclose(launch_values(walk, "K"), K, rtol=1e-6)
     np.testing.assert_allclose(walk.steps[1].on_chip["s"], 0.25 * Q[:2] @ K[:2].T, rtol=1e-6)
     assert walk.traced.check is not None
     assert walk.traced.check.passed  # the reference has the scale too
 
 
-def test_softmax_takes_one_array(tmp_path: Path) -> None:
+def test_softmax_has_one_input_array(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=np.ones((2, 3)))
     walk = ioaware.walk("softmax_one_read", source=str(tmp_path / "in.npz"), values=True, rows=2, cols=3)
     assert launch_values(walk, "X").tolist() == [[1, 1, 1], [1, 1, 1]]
 
 
 @pytest.mark.parametrize(
-    ("arrays", "says"),
+    ("arrays", "message"),
     [
         ({"q": Q, "k": K}, r"the file has k, q\n.*q \[1, 1, 4, 2\], k \[1, 1, 4, 2\], v"),
         ({"q": Q, "k": K, "v": V[:3]}, r"v has the shape \[3, 2\], not \[1, 1, 4, 2\]"),
         ({"q": Q, "k": K, "v": V.astype(str)}, "v holds <U"),
     ],
 )
-def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, np.ndarray], says: str) -> None:
+def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
     np.savez(tmp_path / "in.npz", **arrays)
-    with pytest.raises(UsageError, match=says):
-        walked(tmp_path / "in.npz")
+    with pytest.raises(UsageError, match=message):
+        walk_case(tmp_path / "in.npz")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
-        walked(tmp_path / "missing.npz")
+        walk_case(tmp_path / "missing.npz")
     (tmp_path / "text.npz").write_text("no archive")
     with pytest.raises(DataError, match=r"is no \.npz file of plain arrays"):
-        walked(tmp_path / "text.npz")
+        walk_case(tmp_path / "text.npz")
     np.savez(tmp_path / "objects.npz", q=np.array([{}], object), k=K, v=V)  # needs pickle, which is never loaded
     with pytest.raises(DataError, match=r"is no \.npz file of plain arrays"):
-        walked(tmp_path / "objects.npz")
+        walk_case(tmp_path / "objects.npz")
     np.save(tmp_path / "one.npy", Q)
     with pytest.raises(DataError, match=r"is no \.npz file of plain arrays"):
-        walked(tmp_path / "one.npy")
+        walk_case(tmp_path / "one.npy")
 
 
 def test_the_seed_is_one_head_and_forward_only() -> None:

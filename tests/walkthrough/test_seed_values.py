@@ -1,7 +1,7 @@
-"""The seed notebook's printed numbers, out of the kernels: `--input seed` at its sizes, M = 20, N = 6, d = 2.
+"""The numbers of the seed notebook equal those of the kernels: `--input seed`, M = 20, N = 6, d = 2.
 
-Every expected number is one that the notebook prints, to its two decimals (seed 001: its direct computation in numpy, "Flash
-Attention 1" and "2"). Its cells are right in what is used here: the errors that it has are in dropout, mask and backward.
+Every expected number is printed by the notebook with two decimals (seed 001: its direct computation in numpy, "Flash
+Attention 1" and "2"). The notebook's errors are in dropout, mask and backward, which are not used here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ioaware.walkthrough.walk import Walk
 from tests.walkthrough.test_walk import final, launch_values
 
 TOY = {"seq_len": 6, "head_dim": 2, "sram_elements": 20, "dtype": "float32"}
-PRINTED = 0.00501
-"""The largest difference to a number printed in two decimals."""
+ROUNDING = 0.00501
+"""Largest difference from a number printed with two decimals."""
 Q = [[0.5, -0.14], [0.65, 1.52], [-0.23, -0.23], [1.58, 0.77], [-0.47, 0.54], [-0.46, -0.47]]
 K = [[0.24, -1.91], [-1.72, -0.56], [-1.01, 0.31], [-0.91, -1.41], [1.47, -0.23], [0.07, -1.42]]
 V = [[-0.54, 0.11], [-1.15, 0.38], [-0.6, -0.29], [-0.6, 1.85], [-0.01, -1.06], [0.82, -1.22]]
@@ -39,8 +39,8 @@ WEIGHTS = [
 OUTPUT = [[-0.17, -0.33], [-0.22, -0.7], [-0.41, 0.14], [-0.03, -0.97], [-0.6, 0.07], [-0.47, 0.29]]
 
 
-def printed(values: object, expected: object) -> None:
-    np.testing.assert_allclose(np.asarray(values, float), np.asarray(expected, float), rtol=0, atol=PRINTED)
+def assert_printed(values: object, expected: object) -> None:
+    np.testing.assert_allclose(np.asarray(values, float), np.asarray(expected, float), rtol=0, atol=ROUNDING)
 
 
 @pytest.fixture(scope="module")
@@ -50,50 +50,50 @@ def walks() -> dict[str, Walk]:
 
 def test_inputs(walks: dict[str, Walk]) -> None:
     for name, expected in (("Q", Q), ("K", K), ("V", V)):
-        printed(launch_values(walks["flash2"], name), expected)
+        assert_printed(launch_values(walks["flash2"], name), expected)
 
 
 def test_standard_attention_writes_the_printed_s_and_weights(walks: dict[str, Walk]) -> None:
     walk = walks["standard"]
-    printed(final(walk, "S"), S)
-    printed(final(walk, "P"), WEIGHTS)
-    printed(final(walk, "O"), OUTPUT)
+    assert_printed(final(walk, "S"), S)
+    assert_printed(final(walk, "P"), WEIGHTS)
+    assert_printed(final(walk, "O"), OUTPUT)
     rows = [step for step in walk.steps if walk.launches[step.launch].kernel == "standard_softmax"]
-    printed([float(step.on_chip["m"]) for step in rows], ROW_MAX)
-    printed([float(step.on_chip["l"]) for step in rows], ROW_SUM)
+    assert_printed([float(step.on_chip["m"]) for step in rows], ROW_MAX)
+    assert_printed([float(step.on_chip["l"]) for step in rows], ROW_SUM)
 
 
 def test_flash1_has_the_first_steps_local_values(walks: dict[str, Walk]) -> None:
-    """Processing blocks K1 V1 Q1: S11, m11, P11, l11, then the updated m1 and l1; O, m, l come as 0, -inf, 0 from HBM."""
+    """Blocks K1 V1 Q1: S11, m11, P11, l11, then the updated m1 and l1. O, m, l are 0, -inf, 0 in HBM."""
     step = next(step for step in walks["flash1"].steps if step.loop_text == "j=0, i=0")
-    printed(step.on_chip["s"], [[0.38, -0.78, -0.55], [-2.76, -1.97, -0.18]])
-    printed(step.on_chip["m_block"], [0.38, -0.18])
-    printed(step.on_chip["p"], [[1.0, 0.31, 0.39], [0.08, 0.17, 1.0]])
-    printed(step.on_chip["p"].sum(1), [1.71, 1.24])
-    printed(step.on_chip["m_new"], [0.38, -0.18])
-    printed(step.on_chip["l_new"], [1.71, 1.24])
+    assert_printed(step.on_chip["s"], [[0.38, -0.78, -0.55], [-2.76, -1.97, -0.18]])
+    assert_printed(step.on_chip["m_block"], [0.38, -0.18])
+    assert_printed(step.on_chip["p"], [[1.0, 0.31, 0.39], [0.08, 0.17, 1.0]])
+    assert_printed(step.on_chip["p"].sum(1), [1.71, 1.24])
+    assert_printed(step.on_chip["m_new"], [0.38, -0.18])
+    assert_printed(step.on_chip["l_new"], [1.71, 1.24])
     assert step.on_chip["m"].tolist() == [-np.inf, -np.inf]
     assert step.on_chip["l"].tolist() == [0, 0]
 
 
 def test_flash1_leaves_the_printed_output_maxima_and_sums_in_hbm(walks: dict[str, Walk]) -> None:
     walk = walks["flash1"]
-    printed(final(walk, "O"), OUTPUT)
-    printed(final(walk, "M")[:, 0], ROW_MAX)
-    printed(final(walk, "L")[:, 0], ROW_SUM)
+    assert_printed(final(walk, "O"), OUTPUT)
+    assert_printed(final(walk, "M")[:, 0], ROW_MAX)
+    assert_printed(final(walk, "L")[:, 0], ROW_SUM)
 
 
 def test_flash2_ends_each_row_block_with_the_printed_maxima_and_sums(walks: dict[str, Walk]) -> None:
-    """With its loops swapped the roles of the blocks are too: B_r = 3, B_c = 2, where the notebook keeps B_r = 2."""
+    """Its loops are swapped, so the blocks are too: B_r = 3, B_c = 2. The notebook keeps B_r = 2."""
     walk = walks["flash2"]
     ends = [step for step in walk.steps if step.loop_text == "j=2"]
-    printed(np.concatenate([step.on_chip["m"] for step in ends]), ROW_MAX)
-    printed(np.concatenate([step.on_chip["l"] for step in ends]), ROW_SUM)
-    printed(final(walk, "O"), OUTPUT)
+    assert_printed(np.concatenate([step.on_chip["m"] for step in ends]), ROW_MAX)
+    assert_printed(np.concatenate([step.on_chip["l"] for step in ends]), ROW_SUM)
+    assert_printed(final(walk, "O"), OUTPUT)
 
 
 def test_split_kv_combines_to_the_printed_output() -> None:
     sizes = {"seq_len": 6, "head_dim": 2, "block_m": 2, "block_n": 3, "splits": 2, "dtype": "float32"}
     walk = ioaware.walk("split_kv", source="seed", values=True, **sizes)
-    printed(final(walk, "O"), OUTPUT)
-    np.testing.assert_allclose(final(walk, "Lse")[:, 0], np.log(ROW_SUM) + ROW_MAX, rtol=0, atol=2 * PRINTED)
+    assert_printed(final(walk, "O"), OUTPUT)
+    np.testing.assert_allclose(final(walk, "Lse")[:, 0], np.log(ROW_SUM) + ROW_MAX, rtol=0, atol=2 * ROUNDING)

@@ -1,4 +1,4 @@
-"""A walk's steps are the run's accesses: their bytes end at the totals of trace and predict, their tiles are the papers'."""
+"""Steps of a walk: their bytes sum to the totals of trace and predict, their tiles are the papers'."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.support import SUPPORT
 
 TARGETS = SUPPORT / "targets/walked_targets.py"
 TOY = {"seq_len": 6, "head_dim": 2, "sram_elements": 20, "dtype": "float32"}
-"""The seed notebook's sizes: M = 20 elements, hence B_c = 3 and B_r = 2."""
+"""Sizes of the seed notebook: M = 20 elements, so B_c = 3 and B_r = 2."""
 SMALL: dict[str, Any] = {**TOY, "splits": 2, "block_m": 2, "block_n": 3, "rows": 3, "cols": 5}
 FORWARD = [name for name in CASES if "_bwd" not in name and not name.startswith("decoder")]
 
 
 def small(name: str) -> dict[str, Any]:
-    """Return toy parameters of a case: blocks from M where it takes M."""
+    """Return toy parameters of a case, with blocks from M if it has M."""
     names = {param.name for param in CASES[name].params}
     dropped = {"block_m", "block_n"} if "sram_elements" in names else set[str]()
     return {key: value for key, value in SMALL.items() if key in names - dropped}
@@ -60,7 +60,10 @@ def test_causal_and_ragged_blocks_and_several_heads() -> None:
 
 
 def test_flash1_reads_and_writes_o_l_m_at_every_step() -> None:
-    """Algorithm 1 with 3 row blocks and 2 column blocks: O, l, m initialised, then 2 x (K_j, V_j and 3 row blocks)."""
+    """Algorithm 1 with 3 row blocks and 2 column blocks.
+
+    O, l, m are initialised, then 2 x (K_j, V_j, 3 row blocks).
+    """
     walk = ioaware.walk("flash1", **TOY)
     assert [(step.program, step.loop_text) for step in walk.steps[:4]] == [
         *(((row, 0, 0), "") for row in range(3)),
@@ -78,14 +81,14 @@ def test_flash1_reads_and_writes_o_l_m_at_every_step() -> None:
     assert walk.total_bytes == 4 * (3 * 12 + 12 + 2 * (3 * 12 + 4 * 6))  # theory: 3 N d + 2 N + T_c (3 N d + 4 N) elements
 
 
-def test_splits_have_names_of_their_own() -> None:
+def test_tensors_of_splits_have_names() -> None:
     walk = ioaware.walk("split_kv", **small("split_kv"))
     assert [tensor.name for tensor in walk.tensors] == ["Q", "K", "V", "O_split", "Lse_split", "O", "Lse"]
     assert moves(walk, len(walk.steps) - 1) == ["write O[5, :]", "write Lse[5]"]
 
 
 def test_values_are_what_the_kernel_computes() -> None:
-    """S, m and l of the last column block, in natural units: flash2 holds S in units of log 2."""
+    """S, m and l of the last column block in natural units. flash2 holds S in units of log 2."""
     for name in ("flash2", "flash_lse", "flash1"):
         walk = ioaware.walk(name, source="seed", values=True, **TOY)
         q, k, v = (launch_values(walk, tensor) for tensor in ("Q", "K", "V"))
@@ -100,12 +103,12 @@ def test_values_are_what_the_kernel_computes() -> None:
 
 
 def launch_values(walk: Walk, name: str) -> Any:
-    """Return a tensor's values before the first launch that takes it."""
+    """Return a tensor's values before the first launch that uses it."""
     return next(v for one in walk.launches for t, v in zip(one.tensors, one.contents, strict=True) if t.name == name)
 
 
 def walk_moves(walk: Walk, step: Any) -> Any:
-    """Yield the reads of the step and, outermost last, those before it in its program: what is on chip."""
+    """Yield the reads of the step, then those of earlier steps of its program: the tiles on chip."""
     at = walk.steps.index(step)
     for earlier in reversed(walk.steps[: at + 1]):
         if (earlier.launch, earlier.program) != (step.launch, step.program):
@@ -139,7 +142,7 @@ def test_views_and_strided_accesses(every: int, label: str) -> None:
     assert moves(ioaware.walk(f"{TARGETS}:transposed", every=every), 0)[0] == label
 
 
-def test_what_the_byte_counter_does_not_confirm_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_difference_from_the_byte_counter_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = walk_module.trace
 
     def one_launch_less(*args: Any, **options: Any) -> Any:
@@ -152,13 +155,13 @@ def test_what_the_byte_counter_does_not_confirm_is_a_bug(monkeypatch: pytest.Mon
         ioaware.walk("flash2", **TOY)
 
 
-def test_a_prediction_that_differs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_prediction_does_not_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = walk_module.predict
     monkeypatch.setattr(walk_module, "predict", lambda case, **params: plain(case, **{**params, "seq_len": 7}))
     assert not ioaware.walk("flash2", **TOY).agrees
 
 
-def test_a_walk_shows_itself() -> None:
+def test_a_walk_has_html_and_json() -> None:
     walk = ioaware.walk("flash1", **TOY)
     assert "K[0:3, :]" in walk._repr_html_()
     assert walk.to_dict(steps=2)["number_of_steps"] == 11

@@ -51,7 +51,7 @@ def dropped(x, out, n, seed, B: tl.constexpr):
 
 @triton.jit
 def dropped_sum(x, out, n, seed, B: tl.constexpr):
-    """The loop carries a sum of what random numbers keep, beside nothing that addresses use."""
+    """The loop carries a sum that random numbers decide. No address depends on it."""
     total = tl.zeros((B,), tl.float32)
     for start in range(0, n, B):
         at = start + tl.arange(0, B)

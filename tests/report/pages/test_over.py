@@ -1,4 +1,4 @@
-"""Bytes along a range: parsing it, its points, and values that equal the formulas'."""
+"""Bytes along a range of a parameter: parsing, points, and values equal to the formulas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_no_range(text: str) -> None:
         parse_span(text)
 
 
-def test_points_are_powers_of_two_what_is_between_and_the_ends() -> None:
+def test_points_are_powers_of_two_their_midpoints_and_the_ends() -> None:
     assert Span("n", 3, 20).points([5, 99]) == [3, 4, 5, 6, 8, 12, 16, 20]
 
 
@@ -51,7 +51,7 @@ def test_a_curve_has_the_values_of_the_formula() -> None:
     assert [point.leading_bytes for point in found.points] == [12 * n for n in (16, 24, 32, 48, 64)]
 
 
-def test_values_at_which_the_formulas_do_not_hold_are_left_out_with_the_reason() -> None:
+def test_values_outside_the_conditions_are_left_out_with_a_reason() -> None:
     half = sympy.Piecewise((N, sympy.Eq(sympy.Mod(N, 16), 0)))
     found = curve(derived(half), Span("n", 16, 64))
     assert [point.value for point in found.points] == [16, 32, 48, 64]
@@ -59,7 +59,7 @@ def test_values_at_which_the_formulas_do_not_hold_are_left_out_with_the_reason()
     assert found.why
 
 
-def test_without_a_range_each_symbol_that_matters_gets_one() -> None:
+def test_without_a_range_each_symbol_of_the_formulas_gets_one() -> None:
     assert [str(span) for span in spans_of(derived(n=64, m=3, other=8), ())] == ["n=4..1024", "m=1..48"]
 
 

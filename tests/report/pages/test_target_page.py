@@ -1,4 +1,4 @@
-"""The page of a target: its structure under hostile texts, its policy, its data, and what it says of unusual targets."""
+"""The page of a target: structure under hostile texts, policy, data, and unusual targets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def kernel_of(text: str) -> KernelTraffic:
 
 
 def findings(texts: Sequence[str], **changes: Any) -> Findings:
-    """Each text in every field of the findings that holds text."""
+    """Return findings with each text in every field that holds text."""
     name, other = texts[0], texts[-1]
     symbols = {name: 64, other: 8}
     kernels = tuple(kernel_of(text) for text in texts)
@@ -74,7 +74,7 @@ def test_the_structure_is_that_of_harmless_text(hostile: str) -> None:
     assert {names for _, names in Structure(hostile).tags} == {names for _, names in Structure(plain).tags}
 
 
-def test_no_payload_is_found_raw(hostile: str) -> None:
+def test_no_payload_is_unescaped(hostile: str) -> None:
     assert [payload for payload in RAW_NEVER if payload in hostile] == []
 
 

@@ -1,4 +1,4 @@
-"""Least times: bytes over bandwidth, FLOPs over the peak, and the longer of the two binds."""
+"""Least times: bytes over bandwidth and FLOPs over peak, of which the longer one binds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_bytes_bind_below_the_ridge_and_arithmetic_above() -> None:
     assert (above.time_ns, above.binds) == (1e7, ARITHMETIC)
 
 
-def test_what_is_unknown_binds_nothing() -> None:
+def test_unknown_counts_bind_nothing() -> None:
     assert time_floor(RATES, None, None).time_ns is None
     assert time_floor(RATES, None, None).binds == ""
     assert time_floor(RATES, None, 10**12).binds == ARITHMETIC

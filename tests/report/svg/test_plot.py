@@ -1,4 +1,4 @@
-"""A cell as SVG: marks at the places of their values, every text escaped, no style that a policy would refuse."""
+"""Charts as SVG: marks at their values, escaped texts, and no style that the policy refuses."""
 
 from __future__ import annotations
 

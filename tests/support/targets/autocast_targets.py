@@ -1,4 +1,4 @@
-"""Host functions that run under autocast, or set torch's defaults, and copy what results with one kernel."""
+"""Host functions that use autocast or set torch's defaults, and copy the result with one kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def copy(x: Any) -> Any:
 
 
 class Copy(torch.autograd.Function):
-    """A copy whose forward pass autocast leaves alone, in half precision."""
+    """A copy in half precision, which autocast does not change."""
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float16)
@@ -39,7 +39,7 @@ class Copy(torch.autograd.Function):
 
 
 class Square(torch.autograd.Function):
-    """A product in the region's type, forward and backward."""
+    """A product in the region's dtype, forward and backward."""
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda")
@@ -62,7 +62,7 @@ def product(n: int = 64) -> Any:
 
 
 def outside(n: int = 64) -> Any:
-    """Copy a product that is computed where the region has ended: 4 bytes an element."""
+    """Copy a product computed after the end of the region: 4 bytes an element."""
     x = torch.ones(n, n, device="cuda")
     with torch.autocast("cuda", dtype=torch.bfloat16), torch.autocast("cuda", enabled=False):
         y = x @ x
@@ -70,7 +70,7 @@ def outside(n: int = 64) -> Any:
 
 
 def custom_function(n: int = 64) -> Any:
-    """Four copies: in half precision forward and backward, of the region's type forward, of a product backward."""
+    """Four copies: half precision forward and backward, the region's dtype forward, a product backward."""
     x = torch.ones(n, n, device="cuda", requires_grad=True)
     with torch.autocast("cuda", dtype=torch.bfloat16):
         y, z = Copy.apply(x), Square.apply(x)
@@ -79,7 +79,7 @@ def custom_function(n: int = 64) -> Any:
 
 
 def checkpointed(n: int = 64) -> Any:
-    """A copy that is made again in the backward pass, in the types of the forward pass."""
+    """A copy recomputed in the backward pass, with the dtypes of the forward pass."""
     x = torch.ones(n, n, device="cuda", requires_grad=True)
     with torch.autocast("cuda"):
         y = checkpoint(lambda t: (t @ t) * copy(t @ t).detach(), x, use_reentrant=False)
@@ -88,7 +88,7 @@ def checkpointed(n: int = 64) -> Any:
 
 
 def set_and_left(n: int = 64) -> Any:
-    """Set defaults and leave them set: the next run must not see them."""
+    """Set defaults and leave them set. The next run must not have them."""
     x = torch.ones(n, n, device="cuda")
     torch.set_default_dtype(torch.float16)
     torch.set_default_device("cuda")
