@@ -28,6 +28,7 @@ def heavy_modules_after(code: str) -> set[str]:
         "import ioaware; ioaware.__version__, dir(ioaware)",
         "import ioaware.api",
         "import ioaware.fusion",
+        "import ioaware.gate.pytest_plugin",
         "import ioaware.kernels.attention",
         HELP,
     ],

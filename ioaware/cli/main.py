@@ -60,6 +60,7 @@ VERBS: Mapping[str, Verb] = {
     "fuse": Verb("ioaware.cli.commands.fuse", "Reductions that use each other's results in one pass, or why not."),
     "check": Verb("ioaware.cli.commands.budget_check", "Budgets on the bytes of a target, for scripts; needs no GPU."),
     "diff": Verb("ioaware.cli.commands.diff", "Two versions of a kernel side by side; exits with 1 where bytes grow."),
+    "coverage": Verb("ioaware.cli.commands.coverage_report", "The share of a repository's kernels that a test gates."),
     "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
     "export": Verb("ioaware.cli.commands.export", "A store as CSV, JSONL or Parquet."),
 }

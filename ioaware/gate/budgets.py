@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioaware.errors import UsageError
-from ioaware.gate.formula_order import Point, at_text, drawn, names_of, proven_at_most, value_at
-from ioaware.gate.formula_reader import read_formula
+from ioaware.gate.formulas.formula_order import Point, at_text, drawn, names_of, proven_at_most, value_at
+from ioaware.gate.formulas.formula_reader import read_formula
 from ioaware.gate.verdict import Verdict
 
 BYTES: Mapping[str, tuple[str, ...]] = {
@@ -132,6 +132,6 @@ def _larger(work: Work, names: list[str]) -> Iterator[Point]:
 
 
 def _symbols(point: Point) -> dict[str, Any]:
-    from ioaware.gate.formula_names import symbols
+    from ioaware.gate.formulas.formula_names import symbols
 
     return symbols(point)

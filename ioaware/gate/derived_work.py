@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ioaware.gate.budgets import Work
-from ioaware.gate.formula_order import Point
+from ioaware.gate.formulas.formula_order import Point
 
 if TYPE_CHECKING:
     from ioaware.derivation.derive import Derived

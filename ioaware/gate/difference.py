@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ioaware.gate.formula_names import admission, read_pair
-from ioaware.gate.formula_order import Comparison, Point, at_text, compare
+from ioaware.gate.formulas.formula_names import admission, read_pair
+from ioaware.gate.formulas.formula_order import Comparison, Point, at_text, compare
 from ioaware.gate.row import FIELDS, RESOURCES, Row
 from ioaware.gate.verdict import Verdict, worst
 
@@ -60,14 +60,17 @@ class Difference:
         }
 
 
-def difference(old: Row, new: Row) -> Difference:
-    """Return how `new` differs from `old`, which are two versions of one target at the same parameters."""
+def difference(old: Row, new: Row, *, cross_toolchain: bool = False) -> Difference:
+    """Return how `new` differs from `old`, which are two versions of one target at the same parameters.
+
+    Rows of two toolchains are INCOMPARABLE; with `cross_toolchain` they are SAME where they are proven equal.
+    """
     entries = tuple(_entries(old, new))
-    verdict, reason = _verdict(old, new, entries)
+    verdict, reason = _verdict(old, new, entries, cross_toolchain=cross_toolchain)
     return Difference(verdict, reason, entries, old, new)
 
 
-def _verdict(old: Row, new: Row, entries: tuple[Entry, ...]) -> tuple[Verdict, str]:
+def _verdict(old: Row, new: Row, entries: tuple[Entry, ...], *, cross_toolchain: bool) -> tuple[Verdict, str]:
     if differing := [name for name in sorted({*old.sizes, *new.sizes}) if old.sizes.get(name) != new.sizes.get(name)]:
         name = differing[0]
         return Verdict.INCOMPARABLE, f"{name} is {old.sizes.get(name)} and {new.sizes.get(name)}: give both the same with -p"
@@ -76,8 +79,9 @@ def _verdict(old: Row, new: Row, entries: tuple[Entry, ...]) -> tuple[Verdict, s
         return Verdict.INCOMPARABLE, f"{side} not exact"
     gated = [entry for entry in entries if entry.gated]
     verdict = worst(entry.verdict for entry in gated)
-    if old.header.toolchain != new.header.toolchain and verdict is not Verdict.SAME:
-        return Verdict.INCOMPARABLE, f"the toolchain moved: {_moved(old, new)}"
+    if old.header.toolchain != new.header.toolchain and not (cross_toolchain and verdict is Verdict.SAME):
+        equal = "; nothing that is gated differs" if verdict is Verdict.SAME else ""
+        return Verdict.INCOMPARABLE, f"the toolchain moved: {_moved(old, new)}{equal}"
     if old.header == new.header and verdict is not Verdict.SAME:
         return Verdict.INCOMPARABLE, "the same IR, arguments and grids: ioaware derives them differently now"
     if verdict is Verdict.SAME:

@@ -31,10 +31,10 @@ class Differences:
         return {"schema": SCHEMA, "verdict": str(self.verdict), "reason": reason, "rows": [], "parts": parts}
 
 
-def differences(olds: Sequence[Row], news: Sequence[Row]) -> Differences:
+def differences(olds: Sequence[Row], news: Sequence[Row], *, cross_toolchain: bool = False) -> Differences:
     """Pair the rows and compare each pair. Raises `BaselineError` for a row without a partner: it is not gated."""
     if len(olds) == len(news) == 1:
-        return Differences((difference(olds[0], news[0]),))
+        return Differences((difference(olds[0], news[0], cross_toolchain=cross_toolchain),))
     before, after = ({_key(row): row for row in rows} for rows in (olds, news))
     if len(before) < len(olds) or len(after) < len(news):
         raise BaselineError("a side has two rows of one target and parameters", "Keep one of each.")
@@ -44,7 +44,7 @@ def differences(olds: Sequence[Row], news: Sequence[Row]) -> Differences:
             f"{len(alone)} rows are on one side only, the first is {alone[0][0]} {alone[0][1]} ({side})",
             "Sweep the same study into both stores.",
         )
-    parts = [difference(before[key], after[key]) for key in before]
+    parts = [difference(before[key], after[key], cross_toolchain=cross_toolchain) for key in before]
     order = list(Verdict)
     return Differences(tuple(sorted(parts, key=lambda part: (part.verdict.passes, -order.index(part.verdict)))))
 

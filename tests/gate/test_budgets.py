@@ -9,8 +9,8 @@ import pytest
 
 from ioaware.errors import UsageError
 from ioaware.gate.budgets import Work, check_budgets, judge
-from ioaware.gate.formula_names import symbols
-from ioaware.gate.formula_reader import read_formula
+from ioaware.gate.formulas.formula_names import symbols
+from ioaware.gate.formulas.formula_reader import read_formula
 from ioaware.gate.verdict import Verdict
 
 NAMES = symbols(("n", "m"))

@@ -1,7 +1,4 @@
-"""Differences of two rows: growth is WORSE, another toolchain is INCOMPARABLE.
-
-A lost TMA load and a new spill are growth.
-"""
+"""Two rows side by side: growth is WORSE, a moved toolchain INCOMPARABLE, a lost TMA load and a spill are growth."""
 
 from __future__ import annotations
 
@@ -38,12 +35,17 @@ def changed_row(*args: Any, **kwargs: Any) -> Row:
         (changed_row(registers=255, shared_bytes=9), Verdict.SAME),  # shown, and no growth of bytes
         (changed_row("nonsense("), Verdict.INCOMPARABLE),
         (changed_row("12*n", 12_000, triton="3.9.0"), Verdict.INCOMPARABLE),
-        (changed_row(triton="3.9.0"), Verdict.SAME),  # proven equal whatever compiled it
+        (changed_row(triton="3.9.0"), Verdict.INCOMPARABLE),  # equal, of another compiler
         (row("12*n", 12_000), Verdict.INCOMPARABLE),  # the same IR: ioaware derives it differently
     ],
 )
 def test_verdicts(new: Row, verdict: Verdict) -> None:
     assert difference(row(), new).verdict is verdict
+
+
+def test_equal_rows_of_two_toolchains_pass_where_that_is_asked_for() -> None:
+    assert difference(row(), changed_row(triton="3.9.0"), cross_toolchain=True).verdict is Verdict.SAME
+    assert difference(row(), changed_row("12*n", 12_000, triton="3.9.0"), cross_toolchain=True).verdict is Verdict.INCOMPARABLE
 
 
 def row_without_spills() -> Row:
@@ -87,7 +89,7 @@ def test_the_json_is_stable() -> None:
     }  # fmt: skip
 
 
-def test_rows_are_paired_completely() -> None:
+def test_rows_are_paired_and_none_is_left_out() -> None:
     others = [row(), replace(changed_row("12*n", 12_000), target="other.py:f")]
     before = [replace(one, formulas=row().formulas, bytes=row().bytes, header=row().header) for one in others]
     found = differences(before, others)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @param_option
 @gpu_option
 @config_option
+@click.option("--cross-toolchain", is_flag=True, help="Sides of two Tritons or GPUs may be SAME, where they are proven equal.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=3600.0, show_default=True,
               metavar="SECONDS", help="Stop a side after this time.")  # fmt: skip
 @json_option
@@ -33,6 +34,7 @@ def diff(
     given: dict[str, str],
     gpu: str,
     config: dict[str, str],
+    cross_toolchain: bool,
     timeout_s: float,
     as_json: bool,
     output: Path | None,
@@ -47,7 +49,7 @@ def diff(
     from ioaware.gate.sides import Request, rows_of_sides
 
     olds, news = rows_of_sides((old, new), Request(given, gpu, config, timeout_s))
-    found = differences(olds, news)
+    found = differences(olds, news, cross_toolchain=cross_toolchain)
     emit(found.to_dict, lambda: _text(found.parts), as_json=as_json, output=output)
     return found.verdict.exit_code
 

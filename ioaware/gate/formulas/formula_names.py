@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ioaware.errors import UsageError
-from ioaware.gate.formula_reader import read_conditions, read_formula
+from ioaware.gate.formulas.formula_reader import read_conditions, read_formula
 
 UNKNOWN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*@[A-Za-z0-9_./<>-]+:[0-9]+'*")
 """A value that a kernel loads from memory, as formulas name it: `Lock@layer_norm.py:179`."""
@@ -47,7 +47,7 @@ def read_pair(old: str, new: str, names: Iterable[str]) -> tuple[Any, Any] | str
 
 def admission(conditions: Iterable[str], names: Iterable[str]) -> Callable[[Mapping[str, int]], bool]:
     """Return whether formulas hold at given sizes, by their conditions; never, where a condition cannot be read."""
-    from ioaware.gate.formula_order import value_at
+    from ioaware.gate.formulas.formula_order import value_at
 
     relations: list[tuple[Any, str, Any]] = []
     known = symbols(names)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.gate.formula_names import admission, symbols
-from ioaware.gate.formula_order import compare, proven_at_most, value_at
-from ioaware.gate.formula_reader import read_formula
+from ioaware.gate.formulas.formula_names import admission, symbols
+from ioaware.gate.formulas.formula_order import compare, proven_at_most, value_at
+from ioaware.gate.formulas.formula_reader import read_formula
 from ioaware.gate.verdict import Verdict, worst
 
 NAMES = symbols(("n", "m"))

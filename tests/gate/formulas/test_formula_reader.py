@@ -11,8 +11,8 @@ import sympy
 
 from ioaware.analysis.formulas.printing import show
 from ioaware.errors import UsageError
-from ioaware.gate.formula_names import symbols
-from ioaware.gate.formula_reader import LONGEST_TEXT, read_conditions, read_formula
+from ioaware.gate.formulas.formula_names import symbols
+from ioaware.gate.formulas.formula_reader import LONGEST_TEXT, read_conditions, read_formula
 from tests.support import ROOT
 
 RECORDED = ROOT / "tests" / "analysis" / "ir" / "formulas.json"

@@ -1,0 +1,68 @@
+"""What a snapshot records of a derivation: formulas, their values at two points, TMA loads, and what made them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ioaware.gate.derived_work import admission_of, formulas_of
+from ioaware.gate.formulas.formula_order import Point, value_at
+from ioaware.gate.row import Header, joined_hash
+
+if TYPE_CHECKING:
+    from ioaware.derivation.derive import Derived
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A derivation as a snapshot has it. `texts` are the formulas, `values` the bytes of each at each point."""
+
+    texts: Mapping[str, str]
+    values: tuple[tuple[Point, tuple[int | None, ...]], ...]
+    tma_loads: int | None
+    header: Header
+
+
+def recorded(derived: Derived) -> Recorded:
+    """Return what a snapshot of this derivation records. Atomics are part of it where there are any."""
+    from ioaware.analysis.formulas.printing import show
+
+    formulas = formulas_of(derived)
+    if formulas.get("atomics") == 0:
+        del formulas["atomics"]
+    texts = {kind: show(expr) for kind, expr in formulas.items()}
+    values = tuple((point, tuple(value_at(expr, point) for expr in formulas.values())) for point in points_of(derived))
+    loads = [launch.tma_loads for launch in derived.launches if launch.origin == "triton"]
+    return Recorded(texts, values, None if None in loads else sum(filter(None, loads)), header_of(derived))
+
+
+def points_of(derived: Derived) -> tuple[Point, ...]:
+    """Return the given sizes, and other sizes at which the formulas hold: ragged ones where they do."""
+    first = {name: value for name, value in derived.params.items() if type(value) is int}
+    return next(((first, second) for second in _others(derived, first)), (first,))
+
+
+def _others(derived: Derived, first: Mapping[str, int]) -> Iterator[Point]:
+    """Yield other sizes at which the formulas hold, each of another kind."""
+    from ioaware.errors import UsageError
+
+    symbols = derived.symbols or {}
+    admits = admission_of(derived)
+    for factor, more in ((1.5, 7), (2, 0), (1, 16), (0.5, 1)):
+        changed = {name: int(value * factor) + more if name in symbols else value for name, value in first.items()}
+        if changed == first or not admits(changed):
+            continue
+        try:
+            if derived.validity:
+                derived.validity.check({name: changed[name] for name in symbols if name in changed})
+        except (UsageError, KeyError):
+            continue
+        yield changed
+
+
+def header_of(derived: Derived) -> Header:
+    """Return what made a derivation: Triton, the GPU compiled for, and the IR of its launches."""
+    environment = derived.environment or {}
+    hashes = [launch.ir_hash or "unknown" for launch in derived.launches if launch.origin == "triton"]
+    return Header(str(environment.get("triton")), str(environment.get("compiled_for")), joined_hash(hashes or ["none"]))

@@ -1,0 +1,112 @@
+"""What a failing gate says: both formulas, what grew and by how much, the line it comes from, and how to accept it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ioaware.display.units import times_text
+from ioaware.gate.derived_snapshot import Recorded
+from ioaware.gate.formulas.formula_order import Comparison, at_text
+from ioaware.gate.snapshot import Judgement, Snapshot
+from ioaware.gate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from ioaware.derivation.derive import Derived
+
+MOST_LINES = 3
+HEADLINES = {
+    Verdict.SAME: "nothing changed",
+    Verdict.BETTER: "fewer bytes than the snapshot: accept it",
+    Verdict.WORSE: "more bytes than the snapshot",
+    Verdict.GROWTH: "the same bytes here, another growth",
+    Verdict.UNSURE: "no more bytes at any size tried, not proven at others",
+    Verdict.INCOMPARABLE: "cannot be compared with the snapshot",
+}
+
+
+def failure_text(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str) -> str:
+    """Return the message of a test whose snapshot does not hold. `command` accepts what is now."""
+    return "\n".join(_lines(snapshot, now, found, derived, command))
+
+
+def _lines(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str) -> Iterator[str]:
+    if snapshot.missing:
+        yield f"MISSING: {derived.target} has no snapshot yet"
+    else:
+        yield f"{found.verdict}: {derived.target}: {HEADLINES[found.verdict]}"
+        yield f"  why         {found.reason}"
+    for kind in dict.fromkeys((*snapshot.texts, *now.texts)):
+        yield from _formula(kind, snapshot, now, found.comparisons.get(kind))
+    yield from _sources(snapshot, now, found, derived)
+    yield from _floor(derived)
+    if snapshot.header and snapshot.header != now.header:
+        yield f"  made with   {snapshot.header}"
+        yield f"  now         {now.header}"
+    yield f"  accept with {command}" if not snapshot.missing else f"  write it with {command}"
+
+
+def _formula(kind: str, snapshot: Snapshot, now: Recorded, compared: Comparison | None) -> Iterator[str]:
+    old, new = snapshot.texts.get(kind), now.texts.get(kind, "0")
+    if old is None or (compared and compared.verdict is Verdict.SAME):
+        yield f"  {kind:<11} {new}"
+        return
+    yield f"  {kind:<11} {old}"
+    yield f"  {'now':<11} {new}"
+    for point, before, after in compared.values if compared else ():
+        if before is not None and after is not None:
+            share = f", {100 * (after - before) / before:+.1f} %" if before else ""
+            yield f"              {at_text(point)}: {before:,} -> {after:,} ({after - before:+,}{share})"
+    if compared and compared.witness:
+        point, before, after = compared.witness
+        yield f"              {at_text(point)}: {before:,} -> {after:,} ({after - before:+,})"
+
+
+def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived) -> Iterator[str]:
+    """Yield the lines that explain what changed: the one line whose bytes are the difference, or the largest ones."""
+    from ioaware.derivation.line_report import KINDS, explain, value
+
+    names = {kind: name for name, kind in KINDS.items()}
+    changed = [kind for kind, one in found.comparisons.items() if one.verdict is not Verdict.SAME]
+    if snapshot.missing or not changed:
+        return
+    label = "from"
+    for kernel in explain(derived):
+        lines = [
+            (section, line, [access for access in line.accesses if names.get(KINDS[access.kind]) in _kinds(changed, names)])
+            for section in kernel.sections
+            for line in section.lines
+        ]
+        moving = [(section, line, accesses) for section, line, accesses in lines if accesses]
+        moving.sort(key=lambda one: -sum(value(access.bytes, derived.values) or 0 for access in one[2]))
+        for section, line, accesses in _blamed(moving, snapshot, now, changed)[:MOST_LINES]:
+            each = ", ".join(str(access.bytes) for access in accesses)
+            yield f"  {label:<11} {section.path}:{line.number}: {line.text.strip()}"
+            yield f"              {line.kinds} {each} bytes"
+            label = ""
+
+
+def _kinds(changed: list[str], names: dict[str, Any]) -> set[Any]:
+    return {names.get(kind) for kind in changed}
+
+
+def _blamed(moving: list[Any], snapshot: Snapshot, now: Recorded, changed: list[str]) -> list[Any]:
+    """Return the lines with an access whose formula is the difference of the totals, or all of them."""
+    from ioaware.gate.formulas.formula_names import read_pair
+    from ioaware.gate.formulas.formula_order import proven_equal
+
+    names = {name for point, _ in now.values for name in point}
+    grown: list[Any] = []
+    for kind in changed:
+        pair = read_pair(snapshot.texts.get(kind, "0"), now.texts.get(kind, "0"), names)
+        if not isinstance(pair, str):
+            grown.append(pair[1] - pair[0])
+    exact = [one for one in moving if any(proven_equal(access.bytes.expr, more) for access in one[2] for more in grown)]
+    return exact[-1:] or moving
+
+
+def _floor(derived: Derived) -> Iterator[str]:
+    floor = derived.compulsory.total_bytes if derived.compulsory else None
+    moved = derived.requested.total_bytes if derived.requested else None
+    if floor and moved is not None:
+        yield f"  compulsory  {floor:,} B; requested {moved:,} B is {times_text(moved / floor)} this"

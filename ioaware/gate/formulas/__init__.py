@@ -1,0 +1,1 @@
+"""Formulas as text: read safely, and compared over the sizes."""

@@ -1,0 +1,171 @@
+"""The pytest plugin: the fixture `traffic`, its marker, `--traffic=create|accept`, and the rules that keep a gate closed.
+
+Nothing heavy is imported at collection. Snapshots are written at the end, by tests that passed, and only on request of the
+command line itself: never by PYTEST_ADDOPTS or a configuration file, never in CI, never from several processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from ioaware.errors import IoawareError
+from ioaware.gate.repository.ledger import LEDGER, Ledger, read_ledger, write_ledger
+from ioaware.gate.source_edit import Edit, write_edits
+from ioaware.gate.traffic_fixture import Traffic
+
+MARKER = (
+    "traffic(max_bytes=, max_reads=, max_writes=, vs_compulsory=, max_spills=, min_tma_loads=, gpu=): budgets on what "
+    "`traffic(...)` derives in this test; no update of a snapshot raises them"
+)
+WROTE = "wrote"
+_state = pytest.StashKey["_Session"]()
+_passed = pytest.StashKey[bool]()
+
+
+class _Session:
+    """What the tests want written and which have passed; a plugin of its own, registered for one configuration."""
+
+    def __init__(self, config: pytest.Config, mode: Any, ledger: Ledger | None) -> None:
+        self.config, self.mode, self.ledger = config, mode, ledger
+        self.edits: list[Edit] = []
+        self.gated: dict[str, set[str]] = {}
+        self._passed: set[str] = set()
+        self._failed: set[str] = set()
+        self._lines: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect the tests that have passed, their teardown included, in the process that reports."""
+        if report.failed:
+            self._failed.add(report.nodeid)
+        elif report.when == "call" and report.passed:
+            self._passed.add(report.nodeid)
+            self._failed.discard(report.nodeid)  # run again
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the snapshots and the ledger; fail where a test that the ledger names has not run."""
+        if hasattr(self.config, "workerinput"):
+            return
+        if self.config.getoption("--traffic-complete") and self.ledger is not None:
+            missing = sorted(self.ledger.tests - (self._passed - self._failed))
+            self._lines += [f"{test} did not run and pass, and {LEDGER} names it" for test in missing]
+        try:
+            self._lines += [] if self._lines or not self.mode else self._write()
+        except (IoawareError, OSError) as error:
+            self._lines.append(f"nothing was written: {error}")
+        if any(not line.startswith(WROTE) for line in self._lines):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _write(self) -> list[str]:
+        written = write_edits(_once(self.edits))
+        if self.ledger is not None and self.ledger.gate(self.gated):
+            write_ledger(self.config.rootpath, self.ledger)
+            written.append(str(self.config.rootpath / LEDGER))
+        return [f"{WROTE} {place}" for place in written]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print what was written, and what the ledger misses; nothing otherwise."""
+        for line in self._lines:
+            terminalreporter.write_line(f"traffic: {line}", red=not line.startswith(WROTE))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("traffic", "memory traffic of Triton kernels (ioaware)")
+    group.addoption(
+        "--traffic", choices=("create", "accept"), default=None, help="write missing, or all changed, traffic snapshots"
+    )
+    group.addoption(
+        "--traffic-cross-toolchain",
+        action="store_true",
+        help="let a snapshot of another Triton or GPU pass, where its formulas are proven equal",
+    )
+    group.addoption(
+        "--traffic-complete", action="store_true", help=f"fail unless every test that {LEDGER} names has run and passed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker; refuse to write snapshots unless the command line of one process asks for it."""
+    config.addinivalue_line("markers", MARKER)
+    mode = config.getoption("--traffic")
+    if mode:
+        _check_mode(config, mode)
+    try:
+        ledger = read_ledger(config.rootpath)
+    except IoawareError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.stash[_state] = _Session(config, mode, ledger)
+    config.pluginmanager.register(config.stash[_state], "ioaware traffic session")
+    if config.getoption("--traffic-complete") and ledger is None:
+        raise pytest.UsageError(f"--traffic-complete needs {config.rootpath / LEDGER}: run `ioaware coverage --write`")
+
+
+def _check_mode(config: pytest.Config, mode: str) -> None:
+    arguments = [str(argument) for argument in config.invocation_params.args]
+    if f"--traffic={mode}" not in arguments and "--traffic" not in arguments:
+        raise pytest.UsageError(f"--traffic={mode} is taken from the command line only, not from PYTEST_ADDOPTS or a file")
+    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        raise pytest.UsageError(f"--traffic={mode} writes snapshots, which CI must not do (the environment sets CI)")
+    if hasattr(config, "workerinput") or config.getoption("numprocesses", None) or config.getoption("tx", None):
+        raise pytest.UsageError(f"--traffic={mode} writes snapshots from one process: leave -n out")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a marker with limits on a test that does not take the fixture: it would hold nothing."""
+    for item in items:
+        if item.get_closest_marker("traffic") and "traffic" not in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(f"{item.nodeid} has the marker traffic, and does not use the fixture `traffic`")
+
+
+@pytest.fixture
+def traffic(request: pytest.FixtureRequest) -> Generator[Traffic]:
+    """Derive the memory traffic of kernels without a GPU, and compare it with a snapshot in the test."""
+    node: pytest.Item = request.node
+    session = request.config.stash[_state]
+    budgets: dict[str, Any] = {}
+    for marker in reversed(list(node.iter_markers("traffic"))):
+        if marker.args:
+            raise pytest.UsageError(f"{node.nodeid}: the limits of the marker traffic have names, as in max_bytes=...")
+        budgets |= marker.kwargs
+    cross = bool(request.config.getoption("--traffic-cross-toolchain"))
+    made = Traffic(node.nodeid, budgets, session.mode, request.config.rootpath, cross_toolchain=cross)
+    yield made
+    if not node.stash.get(_passed, False):
+        return
+    if why := made.unfinished() or _stale(session, node.nodeid, made.kernels):
+        pytest.fail(f"traffic: {why}", pytrace=False)
+    session.edits += made.edits
+    session.gated.setdefault(node.nodeid, set()).update(made.kernels)
+
+
+def _stale(session: _Session, test: str, kernels: set[str]) -> str:
+    """Return why the ledger is not right about this test."""
+    if session.ledger is None or session.mode:
+        return ""
+    gone = sorted(session.ledger.kernels_of(test) - kernels)
+    return f"{LEDGER} says that this test gates {gone[0]}, which it does not launch" if gone else ""
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    """Remember whether the test itself has passed."""
+    outcome = yield
+    if call.when == "call":
+        item.stash[_passed] = outcome.get_result().passed
+
+
+def _once(edits: list[Edit]) -> list[Edit]:
+    """Return one edit for each place. Raises for a place that two tests would write differently."""
+    found: dict[tuple[str, int], Edit] = {}
+    for edit in edits:
+        key = (str(edit.place.path), edit.place.start)
+        if found.setdefault(key, edit).arguments != edit.arguments:
+            raise IoawareError(
+                f"{edit.place.path}:{edit.place.line}: one snapshot stands for two different calls", "Give each its own."
+            )
+    return list(found.values())

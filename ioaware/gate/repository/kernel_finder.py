@@ -1,0 +1,102 @@
+"""Find the Triton and Gluon kernels of a repository in its source, without importing it.
+
+A kernel is a function decorated with `triton.jit` or `gluon.jit`. One that other kernels call, and that no code launches with
+`name[grid]`, is a device function and part of its callers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from ioaware.errors import DataError
+
+SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"})
+LARGEST_FILE_BYTES = 4 * 2**20
+MOST_FILES = 50_000
+JIT = "jit"
+LANGUAGES = ("triton", "gluon")
+
+
+def find_kernels(root: Path) -> set[str]:
+    """Return the kernels below a directory, as `path.py:function`. Raises `DataError` for a file that cannot be read."""
+    found: dict[str, str] = {}
+    called, launched = set[str](), set[str]()
+    for path in _files(root):
+        try:
+            source = path.read_bytes()
+            if not any(language.encode() in source for language in LANGUAGES):
+                continue
+            tree = ast.parse(source)
+        except (OSError, SyntaxError, ValueError, RecursionError) as error:
+            raise DataError(f"{path}: cannot be read as Python ({error})", "Exclude it, or repair it.") from error
+        launched |= set(_launches(tree))
+        for function in _jitted(tree):
+            found[f"{path.relative_to(root).as_posix()}:{function.name}"] = function.name
+            called |= _calls(function) - {function.name}
+    return {kernel for kernel, name in found.items() if name in launched or name not in called}
+
+
+def _files(root: Path) -> Iterator[Path]:
+    count = 0
+    pending = [root]
+    while pending:
+        for path in sorted(pending.pop().iterdir()):
+            if path.is_symlink() or path.name.startswith(".") or path.name in SKIPPED:
+                continue
+            if path.is_dir():
+                pending.append(path)
+            elif path.suffix == ".py" and path.stat().st_size <= LARGEST_FILE_BYTES:
+                count += 1
+                if count > MOST_FILES:
+                    raise DataError(f"{root} has more than {MOST_FILES} Python files", "Name a smaller directory.")
+                yield path
+
+
+def _jitted(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    plain = set(_imported_jit(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any(_is_jit(one, plain) for one in node.decorator_list):
+            yield node
+
+
+def _imported_jit(tree: ast.Module) -> Iterator[str]:
+    """Yield the names under which `from triton import jit` and the like import it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and any(language in (node.module or "") for language in LANGUAGES):
+            yield from (alias.asname or alias.name for alias in node.names if alias.name == JIT)
+
+
+def _is_jit(decorator: ast.expr, plain: set[str]) -> bool:
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if isinstance(function, ast.Name):
+        return function.id in plain
+    return isinstance(function, ast.Attribute) and function.attr == JIT and _root(function) in (*LANGUAGES, "tl", "ttgl", "gl")
+
+
+def _root(expression: ast.expr) -> str:
+    while isinstance(expression, ast.Attribute):
+        expression = expression.value
+    return expression.id if isinstance(expression, ast.Name) else ""
+
+
+def _calls(function: ast.FunctionDef) -> set[str]:
+    """Return the names that a function calls."""
+    return {_name(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+
+
+def _launches(tree: ast.Module) -> Iterator[str]:
+    """Yield the names launched as `name[grid](...)`, `name.run(...)` and `name.warmup(...)`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Subscript(value=launched) | ast.Attribute(value=launched, attr="run" | "warmup")):
+                yield _name(launched)
+            case _:
+                pass
+
+
+def _name(expression: ast.expr) -> str:
+    return (
+        expression.id if isinstance(expression, ast.Name) else expression.attr if isinstance(expression, ast.Attribute) else ""
+    )

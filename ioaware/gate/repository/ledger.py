@@ -1,0 +1,160 @@
+"""The ledger of a repository: each kernel is gated by tests, exempt with a reason, or pending.
+
+`traffic-ledger.toml` at the root of the tests. `ioaware coverage --write` adds kernels as pending; `pytest --traffic=create`
+and `accept` record which tests gate which; a person writes the exemptions.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ioaware._atomic_file import atomic_write
+from ioaware.errors import DataError
+
+LEDGER = "traffic-ledger.toml"
+SCHEMA = 1
+LARGEST_BYTES = 4 * 2**20
+REMEDY = "Restore it from the repository, or write it anew: ioaware coverage --write."
+State = Literal["gated", "exempt", "pending"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """One kernel: the tests that gate it, or why none does."""
+
+    tests: list[str] = field(default_factory=list[str])
+    exempt: str = ""
+
+    @property
+    def state(self) -> State:
+        """Return `exempt` where there is a reason, `gated` where there are tests, else `pending`."""
+        return "exempt" if self.exempt else "gated" if self.tests else "pending"
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The kernels of a repository, by `path.py:function`."""
+
+    kernels: dict[str, Entry] = field(default_factory=dict[str, Entry])
+
+    @property
+    def tests(self) -> set[str]:
+        """Return every test that gates a kernel."""
+        return {test for entry in self.kernels.values() for test in entry.tests}
+
+    def kernels_of(self, test: str) -> set[str]:
+        """Return the kernels that a test gates."""
+        return {kernel for kernel, entry in self.kernels.items() if test in entry.tests}
+
+    def gate(self, gated: Mapping[str, Iterable[str]]) -> bool:
+        """Record which kernels the tests gate; return whether anything changed. Exempt kernels stay exempt."""
+        before = _text(self)
+        for test, launched in gated.items():
+            for kernel, entry in self.kernels.items():
+                if test in entry.tests and kernel not in launched:
+                    entry.tests.remove(test)
+            for kernel in launched:
+                entry = self.kernels.setdefault(kernel, Entry())
+                if test not in entry.tests and not entry.exempt:
+                    entry.tests = sorted([*entry.tests, test])
+        return _text(self) != before
+
+
+def read_ledger(root: Path) -> Ledger | None:
+    """Return the ledger of a repository; None where it has none. Raises `DataError` for one that is damaged."""
+    path = root / LEDGER
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            raise ValueError(f"more than {LARGEST_BYTES} bytes")
+        return ledger_of(content.decode())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})", "Check the path and its permissions.") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DataError(f"{path}: not a ledger ({str(error)[:200]})", REMEDY) from error
+
+
+def ledger_of(text: str) -> Ledger:
+    """Parse a ledger. Raises `ValueError` for anything that `write_ledger` would not write."""
+    data = tomllib.loads(text)
+    if type(data.get("schema")) is not int or data["schema"] != SCHEMA:
+        raise ValueError(f"schema {data.get('schema')!r}, this version reads schema {SCHEMA}")
+    if unknown := data.keys() - {"schema", "kernels", "count"}:
+        raise ValueError(f"unknown entry {', '.join(sorted(unknown))}")
+    kernels: Any = data.get("kernels")
+    if not isinstance(kernels, dict):
+        raise ValueError("no kernels")
+    table = cast("dict[str, Any]", kernels)
+    if type(data.get("count")) is not int or data["count"] != len(table):  # a truncated file is still TOML
+        raise ValueError(f"count is {data.get('count')!r}, and it has {len(table)} kernels")
+    return Ledger({kernel: _entry(kernel, value) for kernel, value in table.items()})
+
+
+def _entry(kernel: str, value: Any) -> Entry:
+    if not isinstance(value, dict):
+        raise ValueError(f"{kernel} is no table")
+    table = cast("dict[str, Any]", value)
+    if table.keys() - {"tests", "exempt"}:
+        raise ValueError(f"{kernel}: only `tests` and `exempt` are known")
+    tests, exempt = table.get("tests", []), table.get("exempt", "")
+    if not isinstance(tests, list) or not all(isinstance(test, str) and test for test in cast("list[Any]", tests)):
+        raise ValueError(f"{kernel}: tests are a list of names")
+    if not isinstance(exempt, str) or ("exempt" in table and not exempt.strip()):
+        raise ValueError(f"{kernel}: an exemption is a reason in words")
+    return Entry(list(cast("list[str]", tests)), exempt)
+
+
+def write_ledger(root: Path, ledger: Ledger) -> None:
+    """Write the ledger atomically. Raises `WriteError`."""
+    with atomic_write(root / LEDGER) as path:
+        path.write_text(_text(ledger), encoding="utf-8")
+
+
+def _text(ledger: Ledger) -> str:
+    lines = [
+        "# Kernels and the tests that gate their memory traffic. Written by ioaware coverage and pytest --traffic=create;",
+        '# replace `tests = []` by `exempt = "reason"` where a kernel cannot be gated.',
+        f"schema = {SCHEMA}",
+        f"count = {len(ledger.kernels)}",
+        "[kernels]",
+    ]
+    for kernel, entry in sorted(ledger.kernels.items()):
+        value = f"exempt = {_string(entry.exempt)}" if entry.exempt else f"tests = [{', '.join(map(_string, entry.tests))}]"
+        lines.append(f"{_string(kernel)} = {{ {value} }}")
+    return "\n".join(lines) + "\n"
+
+
+def _string(text: str) -> str:
+    """Return a basic string of TOML; JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def missing_tests(root: Path, ledger: Ledger) -> list[str]:
+    """Return the tests of the ledger that no longer exist, or no longer use the fixture `traffic`."""
+    return sorted(test for test in ledger.tests if not _uses_traffic(root, test))
+
+
+def _uses_traffic(root: Path, test: str) -> bool:
+    path, *names = test.partition("[")[0].split("::")
+    try:
+        nodes: list[ast.stmt] = ast.parse((root / path).read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return False
+    for name in names:
+        found = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name]
+        if not found:
+            return False
+        if isinstance(found[-1], ast.FunctionDef):
+            arguments = found[-1].args
+            return any(one.arg == "traffic" for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+        nodes = found[-1].body
+    return False

@@ -1,0 +1,183 @@
+"""Snapshots of traffic in tests: formulas with their values at two points, and the verdict on a derivation against one.
+
+    traffic.snapshot(
+        reads="2*cols*rows",
+        writes="2*cols*rows",
+        at={"rows=4096, cols=2048": (16_777_216, 16_777_216)},
+        made_with="triton 3.7.1, cuda:90, ir 0123456789ab",
+    )
+
+One without arguments is missing and never equal to anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from ioaware.errors import UsageError
+from ioaware.gate.budgets import NAMES, check_budgets
+from ioaware.gate.derived_snapshot import Recorded
+from ioaware.gate.formulas.formula_names import read_pair
+from ioaware.gate.formulas.formula_order import Comparison, Point, compare, value_at
+from ioaware.gate.row import Header
+from ioaware.gate.verdict import Verdict, worst
+
+if TYPE_CHECKING:
+    from ioaware.derivation.derive import Derived
+
+KINDS = ("reads", "writes", "atomics")
+HEADER = re.compile(r"triton ([^,\s]{1,40}), ((?:cuda|hip):[A-Za-z0-9]{1,20}), ir ([0-9a-z]{4,64})")
+POINT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,18})")
+REMEDY = "Let pytest write it: --traffic=accept."
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The arguments of `traffic.snapshot`, checked."""
+
+    texts: Mapping[str, str]
+    values: tuple[tuple[Point, tuple[int, ...]], ...] = ()
+    tma_loads: int | None = None
+    header: Header | None = None
+    budgets: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def missing(self) -> bool:
+        """Return whether there is nothing to compare with yet."""
+        return not self.texts
+
+
+def snapshot_of(**given: Any) -> Snapshot:
+    """Return a snapshot of its arguments. Raises `UsageError` for one that is unknown, missing or of another type."""
+    budgets = {name: given.pop(name) for name in NAMES if name in given}
+    check_budgets(budgets)
+    if not given:
+        return Snapshot({}, budgets=budgets)
+    texts = {kind: given.pop(kind) for kind in KINDS if kind in given}
+    at, loads, made_with = (given.pop(name, None) for name in ("at", "tma_loads", "made_with"))
+    if given:
+        raise UsageError(f"a snapshot has no argument {', '.join(sorted(given))}", REMEDY)
+    for kind in ("reads", "writes"):
+        if kind not in texts:
+            raise UsageError(f"the snapshot has no {kind}", REMEDY)
+    for kind, text in texts.items():
+        if type(text) is not str or not text.strip():
+            raise UsageError(f"{kind} of a snapshot is a formula in text, not {text!r}", REMEDY)
+    if loads is not None and (type(loads) is not int or loads < 0):
+        raise UsageError(f"tma_loads of a snapshot is a whole number, not {loads!r}", REMEDY)
+    return Snapshot(texts, _values(at, len(texts)), loads, _header(made_with), budgets)
+
+
+def _values(at: object, count: int) -> tuple[tuple[Point, tuple[int, ...]], ...]:
+    if at is None:
+        return ()
+    if not isinstance(at, dict) or not at:
+        raise UsageError(f"`at` of a snapshot is a table of points, not {at!r}", REMEDY)
+    found: list[tuple[Point, tuple[int, ...]]] = []
+    for text, values in cast("dict[object, object]", at).items():
+        if not isinstance(values, tuple) or len(cast("tuple[object, ...]", values)) != count:
+            raise UsageError(f"the snapshot has {values!r} at {text!r}, and {count} formulas", REMEDY)
+        numbers = cast("tuple[Any, ...]", values)
+        if any(type(value) is not int or value < 0 for value in numbers):
+            raise UsageError(f"the snapshot has {values!r} at {text!r}, which are not whole numbers", REMEDY)
+        found.append((_point(text), numbers))
+    return tuple(found)
+
+
+def _point(text: object) -> Point:
+    parts = [POINT.fullmatch(part.strip()) for part in text.split(",")] if isinstance(text, str) else [None]
+    found = {part[1]: int(part[2]) for part in parts if part}
+    if len(found) < len(parts):
+        raise UsageError(f"{text!r} is no point of a snapshot", REMEDY)
+    return found
+
+
+def _header(text: object) -> Header | None:
+    if text is None:
+        return None
+    match = HEADER.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise UsageError(f"{text!r} does not say what made a snapshot", REMEDY)
+    return Header(match[1], match[2], match[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict on a derivation against a snapshot, and each formula's comparison."""
+
+    verdict: Verdict
+    reason: str
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict[str, Comparison])
+
+
+def judge_snapshot(snapshot: Snapshot, now: Recorded, derived: Derived, *, cross_toolchain: bool = False) -> Judgement:
+    """Return the verdict on a derivation; only SAME means that the snapshot still holds.
+
+    A snapshot of another toolchain is INCOMPARABLE; with `cross_toolchain` it is SAME where the formulas are proven equal.
+    """
+    from ioaware.gate.derived_work import admission_of
+
+    if not derived.exact:
+        notes = [*derived.notes, *(note for launch in derived.launches for note in launch.notes if not launch.exact)]
+        return Judgement(Verdict.INCOMPARABLE, f"the bytes are not exact: {notes[0] if notes else 'see `ioaware derive`'}")
+    if snapshot.missing:
+        return Judgement(Verdict.INCOMPARABLE, "the snapshot is missing")
+    names = {name for point, _ in now.values for name in point} | {str(name) for name in derived.symbols or ()}
+    admits = admission_of(derived)
+    points = [point for point, _ in snapshot.values] or [point for point, _ in now.values]
+    if why := _outside(points, names, admits):
+        return Judgement(Verdict.INCOMPARABLE, why)
+    comparisons: dict[str, Comparison] = {}
+    for kind in dict.fromkeys((*snapshot.texts, *now.texts)):
+        old, new = snapshot.texts.get(kind, "0"), now.texts.get(kind, "0")
+        pair = read_pair(old, new, names)
+        if isinstance(pair, str):
+            same = old == new
+            comparisons[kind] = Comparison(Verdict.SAME if same else Verdict.INCOMPARABLE, "the same formula" if same else pair)
+            continue
+        if why := _damage(snapshot, kind, pair[0]):
+            return Judgement(Verdict.INCOMPARABLE, why)
+        comparisons[kind] = compare(*pair, points, admits)
+    return _judged(snapshot, now, comparisons, cross_toolchain=cross_toolchain)
+
+
+def _outside(points: list[Point], names: set[str], admits: Any) -> str:
+    for point in points:
+        if set(point) != names:
+            return f"the snapshot's sizes are {', '.join(sorted(point))}, the test's {', '.join(sorted(names)) or 'none'}"
+        if not admits(point):
+            where = ", ".join(f"{name}={value}" for name, value in point.items())
+            return f"the formulas hold under other conditions now, and not at {where}"
+    return ""
+
+
+def _damage(snapshot: Snapshot, kind: str, formula: Any) -> str:
+    """Return why a snapshot contradicts itself: its values are those of its formulas."""
+    place = list(snapshot.texts).index(kind) if kind in snapshot.texts else None
+    for point, values in snapshot.values:
+        by_formula = value_at(formula, point)
+        if place is not None and by_formula != values[place]:
+            return f"the snapshot contradicts itself: its {kind} are {values[place]:,}, and {by_formula} by its formula"
+    return ""
+
+
+def _judged(snapshot: Snapshot, now: Recorded, comparisons: dict[str, Comparison], *, cross_toolchain: bool) -> Judgement:
+    verdict = worst(one.verdict for one in comparisons.values())
+    kind = next(kind for kind, one in comparisons.items() if one.verdict is verdict)
+    reason = f"{kind}: {comparisons[kind].reason}"
+    if snapshot.tma_loads is not None and now.tma_loads != snapshot.tma_loads:
+        fewer = now.tma_loads is None or now.tma_loads < snapshot.tma_loads
+        loads = f"TMA loads: {snapshot.tma_loads} -> {now.tma_loads}"
+        reason = loads if verdict is Verdict.SAME else f"{reason}; {loads}"
+        verdict = worst([verdict, Verdict.WORSE if fewer else Verdict.BETTER])
+    same = verdict is Verdict.SAME
+    if snapshot.header and snapshot.header.toolchain != now.header.toolchain and not (cross_toolchain and same):
+        moved = f"the toolchain moved: {snapshot.header} -> {now.header}"
+        equal = "; the formulas are proven equal (--traffic-cross-toolchain lets that pass)" if same else ""
+        return Judgement(Verdict.INCOMPARABLE, moved + equal, comparisons)
+    if snapshot.header == now.header and not same:
+        return Judgement(Verdict.INCOMPARABLE, "the same IR: ioaware derives it differently now", comparisons)
+    return Judgement(verdict, reason, comparisons)

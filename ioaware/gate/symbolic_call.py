@@ -1,0 +1,127 @@
+"""Derive a call of a host function on tensors whose sizes have names: those are the parameters of the formulas."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ioaware.errors import UsageError
+from ioaware.gate.formulas.formula_reader import WORDS
+
+if TYPE_CHECKING:
+    from ioaware.derivation.derive import Derived
+
+DEFAULT_SIZES = (4096, 2048, 1024, 512, 256, 128, 64, 32)
+"""Sizes of the names in order of appearance, all different: equal sizes would be taken for one by broadcasting."""
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicSize:
+    """A size with a name, as an argument of the function."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicTensor:
+    """A tensor with named or plain sizes."""
+
+    sizes: tuple[str | int, ...]
+    dtype: str
+
+
+class Sizes:
+    """The named sizes of a test with their values at its first point."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+
+    def add(self, names: Sequence[str], given: Mapping[str, int]) -> None:
+        """Add names with their values, or with the next of the default ones. Raises `UsageError`."""
+        if unused := given.keys() - set(names):
+            raise UsageError(f"no size of this tensor is named {', '.join(sorted(unused))}", EXAMPLE)
+        for name in names:
+            _check_name(name)
+            value = given.get(name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise UsageError(f"{name} must be a positive integer, not {value!r}", EXAMPLE)
+            if value is not None and self.values.get(name, value) != value:
+                raise UsageError(f"{name} is {self.values[name]} and {value}", "A name stands for one size.")
+            if name not in self.values:
+                self.values[name] = value if value is not None else self._next()
+
+    def _next(self) -> int:
+        free = [size for size in DEFAULT_SIZES if size not in self.values.values()]
+        return free[0] if free else 7 * len(self.values)
+
+
+EXAMPLE = 'For example traffic.tensor("rows", "cols", dtype="float16", rows=8192).'
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or not name.isascii() or name in WORDS:
+        raise UsageError(f"{name!r} cannot name a size in a formula", EXAMPLE)
+
+
+def derive_call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    *,
+    gpu: str,
+    machine_code: bool,
+) -> Derived:
+    """Derive `function(*args, **kwargs)`, whose symbolic tensors have these sizes.
+
+    Warnings of torch and Triton are not those of the suite in which the gate runs. Raises `UsageError` as `derive` does.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ioaware._deferred_gc import deferred_full_gc
+        from ioaware.compilation.triton_ir import find_gpu
+        from ioaware.derivation.derive import derive
+        from ioaware.targets.signature import Argument
+        from ioaware.targets.target import Target
+
+        used = dict.fromkeys(_names((*args, *kwargs.values())))
+        params = {name: sizes[name] for name in used}
+
+        def call(*, device: str, **values: Any) -> Callable[[], object]:
+            given = [_made(value, values, device) for value in args]
+            named = {name: _made(value, values, device) for name, value in kwargs.items()}
+            return lambda: function(*given, **named)
+
+        name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
+        target = Target(name, tuple(Argument(one, "int", value) for one, value in params.items()), call)
+        with deferred_full_gc():
+            return derive(target, params, gpu=find_gpu(gpu), machine_code=machine_code)
+
+
+def _names(values: Sequence[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, SymbolicTensor):
+            yield from (size for size in value.sizes if isinstance(size, str))
+        elif isinstance(value, SymbolicSize):
+            yield value.name
+        elif isinstance(value, (list, tuple)):
+            yield from _names(value)  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(value, dict):
+            yield from _names(tuple(value.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+
+
+def _made(value: Any, values: Mapping[str, Any], device: str) -> Any:
+    """Return an argument with tensors and numbers for what is symbolic."""
+    from ioaware.targets.tensor_params import TensorParam
+
+    if isinstance(value, SymbolicTensor):
+        return TensorParam(value.dtype, value.sizes).make(values, device)
+    if isinstance(value, SymbolicSize):
+        return values[value.name]
+    if type(value) in (list, tuple):
+        return type(value)(_made(item, values, device) for item in value)
+    if type(value) is dict:
+        return {key: _made(item, values, device) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    return value

@@ -1,0 +1,213 @@
+"""The `traffic` fixture: derive calls on symbolic tensors, compare them with snapshots, hold them to budgets.
+
+A gate that compares nothing fails: a call without a comparison, a comparison whose failure the test swallows, a marker
+on a test that never calls `traffic`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ioaware.errors import UsageError
+from ioaware.gate.budgets import NAMES, check_budgets
+from ioaware.gate.snapshot import Snapshot, snapshot_of
+from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
+from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, derive_call
+
+if TYPE_CHECKING:
+    from ioaware.derivation.derive import Derived
+    from ioaware.gate.derived_snapshot import Recorded
+
+Mode = Literal["create", "accept"] | None
+DEFAULT_GPU = "cuda:90"
+
+
+class TrafficChangedError(AssertionError):
+    """The traffic of a test is not what its snapshot or budget says."""
+
+
+class Gated:
+    """The traffic of one call. Compare it with `traffic.snapshot(...)`; `derived` is the whole derivation."""
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, traffic: Traffic, derived: Derived) -> None:
+        self._traffic = traffic
+        self.derived = derived
+
+    def __eq__(self, other: object) -> bool:
+        __tracebackhide__ = True
+        if not isinstance(other, Expected):
+            raise TypeError(f"traffic is compared with traffic.snapshot(...), not with {type(other).__name__}")
+        self._traffic.compare(self, other)
+        return True
+
+    def __repr__(self) -> str:
+        requested = self.derived.requested
+        reads, writes = (requested.read_formula, requested.write_formula) if requested else (None, None)
+        return f"<traffic of {self.derived.target}: reads {reads}, writes {writes}>"
+
+
+class Expected:
+    """A snapshot in a test, and its place in the source."""
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, snapshot: Snapshot, place: Place | None) -> None:
+        self.snapshot, self.place = snapshot, place
+
+    def __eq__(self, other: object) -> bool:
+        return other == self if isinstance(other, Gated) else NotImplemented
+
+    def __repr__(self) -> str:
+        return "traffic.snapshot(...)" if self.snapshot.texts else "traffic.snapshot()"
+
+
+class Traffic:
+    """The fixture of one test. `mode` says which snapshots it may write; `edits` are those that it wants written."""
+
+    def __init__(self, test: str, budgets: Mapping[str, Any], mode: Mode, root: Path, *, cross_toolchain: bool = False) -> None:
+        options = dict(budgets)
+        self._gpu = options.pop("gpu", DEFAULT_GPU)
+        check_budgets(options)
+        self._test, self._budgets, self._mode, self._root = test, options, mode, root
+        self._cross_toolchain = cross_toolchain
+        self._sizes = Sizes()
+        self._open: list[object] = []
+        self.edits: list[Edit] = []
+        self.failures: list[str] = []
+        self.kernels: set[str] = set()
+        self.gates = 0
+
+    def tensor(self, *sizes: str | int, dtype: str = "float32", **values: int) -> SymbolicTensor:
+        """Return a tensor whose named sizes are the names of the formulas; `values` are those at the first point."""
+        for size in sizes:
+            if not isinstance(size, str) and (type(size) is not int or size < 1):
+                raise UsageError(f"a size is a name or a positive integer, not {size!r}")
+        self._sizes.add([size for size in sizes if isinstance(size, str)], values)
+        return SymbolicTensor(sizes, str(dtype).removeprefix("torch."))
+
+    def size(self, name: str, value: int | None = None) -> SymbolicSize:
+        """Return a named size to pass as a number."""
+        self._sizes.add([name], {} if value is None else {name: value})
+        return SymbolicSize(name)
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Gated:
+        """Derive `function(*args, **kwargs)` and hold it to the budgets of the test's marker. Needs no GPU."""
+        __tracebackhide__ = True
+        derived = derive_call(
+            function, args, kwargs, self._sizes.values, gpu=self._gpu, machine_code="max_spills" in self._budgets
+        )
+        self.kernels |= kernels_of(derived, self._root)
+        gated = Gated(self, derived)
+        if self._budgets:
+            self._hold(derived, self._budgets)
+            self.gates += 1
+        else:
+            self._open.append(gated)
+        return gated
+
+    def snapshot(self, **given: Any) -> Expected:
+        """Return what `traffic(...)` must equal. Without formulas it is missing: `pytest --traffic=create` writes it."""
+        snapshot = snapshot_of(**given)
+        expected = Expected(snapshot, find_call(sys._getframe(1)) if self._mode else None)  # pyright: ignore[reportPrivateUsage]
+        self._open.append(expected)
+        return expected
+
+    def compare(self, gated: Gated, expected: Expected) -> None:
+        """Compare a call with a snapshot. Raises `TrafficChangedError` unless it is SAME, or may be and is to be written."""
+        __tracebackhide__ = True
+        from ioaware.gate.derived_snapshot import recorded
+        from ioaware.gate.failure import failure_text
+        from ioaware.gate.snapshot import judge_snapshot
+        from ioaware.gate.verdict import Verdict
+
+        self._open = [one for one in self._open if one is not gated and one is not expected]
+        self.gates += 1
+        snapshot, derived = expected.snapshot, gated.derived
+        if snapshot.budgets:
+            if "max_spills" in snapshot.budgets:
+                raise UsageError("max_spills is a budget of the marker", "Write @pytest.mark.traffic(max_spills=0).")
+            self._hold(derived, snapshot.budgets)
+        now = recorded(derived)
+        found = judge_snapshot(snapshot, now, derived, cross_toolchain=self._cross_toolchain)
+        if found.verdict is Verdict.SAME:
+            return
+        writes = self._mode == "accept" or (self._mode == "create" and snapshot.missing)
+        if writes and derived.exact and expected.place:
+            self._write(expected.place, now)
+            return
+        mode = "create" if snapshot.missing else "accept"
+        command = f"pytest {shlex.quote(self._test)} --traffic={mode}"
+        self._fail(failure_text(snapshot, now, found, derived, command))
+
+    def _write(self, place: Place, now: Recorded) -> None:
+        __tracebackhide__ = True
+        edit = Edit(place, (*snapshot_arguments(now), *kept_arguments(place, NAMES)))
+        if any(other.place == place and other.arguments != edit.arguments for other in self.edits):
+            self._fail(f"{place.path}:{place.line}: one snapshot stands for two different calls; give each its own")
+        self.edits.append(edit)
+
+    def _hold(self, derived: Derived, budgets: Mapping[str, Any]) -> None:
+        """Raise `TrafficChangedError` for a budget that is exceeded or not proven to hold, in every mode."""
+        __tracebackhide__ = True
+        from ioaware.gate.budgets import judge
+        from ioaware.gate.derived_work import work_of
+        from ioaware.gate.verdict import Verdict
+
+        over = [one for one in judge(work_of(derived), budgets) if one.verdict is not Verdict.SAME]
+        if over:
+            lines = [f"{one.verdict}: {derived.target} is not within {one.budget}\n  why         {one.reason}" for one in over]
+            self._fail("\n".join((*lines, "  A budget is not raised by --traffic=accept; change it in the test.")))
+
+    def _fail(self, message: str) -> None:
+        __tracebackhide__ = True
+        self.failures.append(message)
+        raise TrafficChangedError(message)
+
+    def unfinished(self) -> str:
+        """Return why a test that passed has gated nothing, or has swallowed a failure; empty where neither is so."""
+        if self.failures:
+            return f"the test passed although its gate failed:\n{self.failures[0]}"
+        if self._open:
+            return "a result of traffic(...) or a traffic.snapshot(...) is compared with nothing"
+        if not self.gates:
+            return "the test uses traffic and compares nothing (python -O removes assertions)"
+        return ""
+
+
+def snapshot_arguments(now: Recorded) -> list[tuple[str, str]]:
+    """Return the arguments of a snapshot as source code."""
+    arguments = [(kind, _quoted(text)) for kind, text in now.texts.items()]
+    points: list[str] = []
+    for point, values in now.values:
+        if point and None not in values:
+            name = ", ".join(f"{size}={value}" for size, value in point.items())
+            points.append(f"{_quoted(name)}: ({', '.join(f'{value:_}' for value in values if value is not None)})")
+    if points:
+        arguments.append(("at", "\n".join(("{", *(f"    {point}," for point in points), "}"))))
+    if now.tma_loads:
+        arguments.append(("tma_loads", str(now.tma_loads)))
+    arguments.append(("made_with", _quoted(str(now.header))))
+    return arguments
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text)
+
+
+def kernels_of(derived: Derived, root: Path) -> set[str]:
+    """Return the kernels that a derivation covers, as `path.py:function` below the root of the repository."""
+    found: set[str] = set()
+    for kernel in derived.kernels:
+        paths = [access.frames[-1].rpartition(":")[0] for access in kernel.accesses if access.frames] if kernel else []
+        for path in map(Path, paths[:1]):
+            if kernel and path.is_relative_to(root):
+                found.add(f"{path.relative_to(root).as_posix()}:{kernel.kernel}")
+    return found

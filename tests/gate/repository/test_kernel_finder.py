@@ -1,0 +1,72 @@
+"""Kernels found in source: by decorator, without import; device functions are part of their callers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioaware.errors import DataError
+from ioaware.gate.repository.kernel_finder import find_kernels
+from tests.support.gate_runs import REPOSITORY
+
+SOURCE = """
+import triton
+from triton import jit as compiled
+import triton.language as tl
+from triton.experimental import gluon
+
+raise SystemExit("never imported")
+
+@triton.jit
+def plain(x):
+    helper(x)
+
+@triton.jit
+def helper(x):
+    pass
+
+@triton.autotune(configs=[], key=[])
+@triton.jit(do_not_specialize=["n"])
+def tuned(x, n):
+    both(x)
+
+@gluon.jit
+def glued(x):
+    pass
+
+@compiled
+def renamed(x):
+    pass
+
+@compiled
+def both(x):
+    pass
+
+def host(x):
+    both[(1,)](x)
+
+@torch.jit.script
+def other(x):
+    pass
+"""
+
+
+def test_kernels_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "kernels.py").write_text(SOURCE)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "kernels.py").write_text(SOURCE)
+    names = ("plain", "tuned", "glued", "renamed", "both")
+    assert find_kernels(tmp_path) == {f"ops/kernels.py:{name}" for name in names}
+
+
+def test_the_example_repository() -> None:
+    assert find_kernels(REPOSITORY) == {"scale.py:scale_kernel"}
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    """A kernel in it would not be counted, and the share would be too large."""
+    (tmp_path / "kernels.py").write_text("import triton\ndef (")
+    with pytest.raises(DataError, match="cannot be read as Python"):
+        find_kernels(tmp_path)

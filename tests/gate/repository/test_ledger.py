@@ -1,0 +1,99 @@
+"""The ledger: written and read, damaged in every way, and the share of kernels that it makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioaware.errors import DataError
+from ioaware.gate.repository.coverage import completed, coverage
+from ioaware.gate.repository.ledger import LEDGER, Entry, Ledger, ledger_of, read_ledger, write_ledger
+
+KERNELS = "import triton\n" + "".join(f"\n@triton.jit\ndef k{at}(x):\n    pass\n" for at in range(4))
+TEST = "tests/test_k.py::TestAll::test_k0[a-b]"
+
+
+def ledger() -> Ledger:
+    return Ledger({"k.py:k0": Entry([TEST]), "k.py:k1": Entry(exempt='data decide: "paged"\n'), "k.py:k2": Entry()})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "k.py").write_text(KERNELS)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_k.py").write_text("class TestAll:\n    def test_k0(self, traffic):\n        pass\n")
+    return tmp_path
+
+
+def test_a_ledger_is_written_and_read(tmp_path: Path) -> None:
+    assert read_ledger(tmp_path) is None
+    write_ledger(tmp_path, ledger())
+    assert read_ledger(tmp_path) == ledger()
+    assert [entry.state for entry in ledger().kernels.values()] == ["gated", "exempt", "pending"]
+
+
+def test_a_ledger_truncated_at_every_byte_is_refused(tmp_path: Path) -> None:
+    write_ledger(tmp_path, ledger())
+    whole = (tmp_path / LEDGER).read_text()
+    for length in range(len(whole) - 1):  # without the last line's end it is whole
+        with pytest.raises((ValueError, TypeError)):
+            ledger_of(whole[:length])
+    (tmp_path / LEDGER).write_text(whole[:-5])
+    with pytest.raises(DataError) as raised:
+        read_ledger(tmp_path)
+    assert raised.value.exit_code == 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "schema = 2\ncount = 0\n[kernels]", "schema = true\ncount = 0\n[kernels]", "schema = 1\n[kernels]",
+        "schema = 1\ncount = nan\n[kernels]", "schema = 1\ncount = 1\n[kernels]", "schema = 1\ncount = 0\nkernels = []",
+        "schema = 1\ncount = 0\nmore = 1\n[kernels]", "schema = 1\ncount = 1\n[kernels]\na = 1",
+        "schema = 1\ncount = 1\n[kernels]\na = { test = [] }", "schema = 1\ncount = 1\n[kernels]\na = { tests = [1] }",
+        "schema = 1\ncount = 1\n[kernels]\na = { tests = ['t'], tests = [] }",
+        "schema = 1\ncount = 1\n[kernels]\na = { exempt = '' }",
+        "schema = 1\ncount = 1\n[kernels]\na = { exempt = ' ' }", "schema = 1\ncount = 1\n[kernels]\na = { exempt = true }",
+        "schema = 1\ncount = 2\n[kernels]\na = { tests = [] }\na = { tests = [] }",
+    ],
+)  # fmt: skip
+def test_another_file_is_refused(text: str) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        ledger_of(text)
+
+
+def test_the_share(root: Path) -> None:
+    found = coverage(root, ledger())
+    assert [(kernel, state) for kernel, state, _ in found.kernels] == [
+        ("k.py:k0", "gated"), ("k.py:k1", "exempt"), ("k.py:k2", "pending"), ("k.py:k3", "pending"),
+    ]  # fmt: skip
+    assert found.share == pytest.approx(100 / 3)
+    assert found.stale == ()
+    assert coverage(root, None).share == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "class TestAll:\n    def test_k0(self):\n        pass\n", "def test_k0(traffic):\n    pass\n", "class TestAll(:"],
+)
+def test_a_gate_whose_test_is_gone_is_no_gate(root: Path, body: str) -> None:
+    (root / "tests" / "test_k.py").write_text(body)
+    found = coverage(root, ledger())
+    assert (found.share, found.stale) == (0, (f"{TEST} does not exist, or does not use traffic",))
+
+
+def test_a_kernel_that_is_gone_makes_the_ledger_stale(root: Path) -> None:
+    (root / "k.py").write_text(KERNELS.replace("k2", "k5"))
+    assert coverage(root, ledger()).stale == ("k.py:k2 is in the ledger, and no kernel of the repository",)
+    renewed = completed(ledger(), ["k.py:k0", "k.py:k5"])
+    assert renewed == Ledger({"k.py:k0": Entry([TEST]), "k.py:k5": Entry()})
+
+
+def test_gates_are_recorded() -> None:
+    made = ledger()
+    assert made.gate({"t": ["k.py:k2", "new.py:k"], TEST: ["k.py:k1"]})
+    states: dict[str, Any] = {kernel: (entry.tests, entry.exempt != "") for kernel, entry in made.kernels.items()}
+    assert states == {"k.py:k0": ([], False), "k.py:k1": ([], True), "k.py:k2": (["t"], False), "new.py:k": (["t"], False)}
+    assert not made.gate({"t": ["k.py:k2", "new.py:k"]})

@@ -1,0 +1,297 @@
+"""The plugin in a suite of its own: snapshots written, held and accepted; a gate that compares nothing is red."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioaware.gate import derived_snapshot, failure, pytest_plugin, snapshot, traffic_fixture  # noqa: F401 (kept by inner runs)
+from ioaware.gate.symbolic_call import derive_call
+from tests.support.gate_runs import Repository
+
+
+@functools.cache
+def derived_once(
+    kernel: str, args: tuple[Any, ...], sizes: tuple[tuple[str, int], ...], gpu: str, spills: bool, function: Any
+) -> Any:
+    return derive_call(function.value, args, {}, dict(sizes), gpu=gpu, machine_code=spills)
+
+
+class Unhashed:
+    """A function that a cache does not look at: its file is the key."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unhashed)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Repository:
+    """The example repository; a kernel is derived once for all tests of this file."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    made = Repository(tmp_path, capsys)
+
+    def derive(function: Any, args: Any, kwargs: Any, sizes: Any, *, gpu: str, machine_code: bool) -> Any:
+        assert not kwargs
+        return derived_once(made.kernel.read_text(), tuple(args), tuple(sizes.items()), gpu, machine_code, Unhashed(function))
+
+    monkeypatch.setattr(traffic_fixture, "derive_call", derive)
+    return made
+
+
+_written: list[str] = []
+
+
+@pytest.fixture
+def gated(repository: Repository) -> Repository:
+    """The repository with its snapshot written, by the first test that wants it."""
+    if not _written:
+        assert repository.pytest("--traffic=create").code == 0
+        _written.append(repository.test.read_text())
+    repository.test.write_text(_written[0])
+    return repository
+
+
+MORE = (") * tl.load(w + col", ") * tl.load(out + row * cols + col, col < cols) * tl.load(w + col")
+LESS = (" * tl.load(w + col, col < cols)", "")
+GROWS = ("[(x.shape[0],)]", "[(x.shape[0] + x.shape[0] // 8192,)]")
+
+
+def test_a_missing_snapshot_fails_and_create_writes_it(repository: Repository) -> None:
+    ran = repository.pytest()
+    assert ran.code == 1
+    assert "MISSING: scale:scale has no snapshot yet" in ran.output
+    assert "write it with pytest gate_scale.py::test_scale --traffic=create" in ran.output
+    created = repository.pytest("--traffic=create")
+    assert (created.code, f"traffic: wrote {repository.test}:9" in created.output) == (0, True)
+    assert repository.test.read_text().endswith(
+        '''    assert traffic(scale, x, w) == traffic.snapshot(
+        reads="4*cols*rows",
+        writes="2*cols*rows",
+        at={
+            "rows=4096, cols=2048": (33_554_432, 16_777_216),
+            "rows=6151, cols=3079": (75_755_716, 37_877_858),
+        },
+        made_with="'''
+        + repository.test.read_text().rpartition('made_with="')[2]
+    )
+    held = repository.pytest()
+    assert (held.code, "traffic" in held.output) == (0, False)  # silent
+
+
+def test_an_extra_load_is_worse_and_accept_writes_it(gated: Repository) -> None:
+    gated.change(gated.kernel, *MORE)
+    ran = gated.pytest()
+    assert ran.code == 1
+    for said in (
+        "WORSE: scale:scale: more bytes than the snapshot",
+        "reads       4*cols*rows",
+        "now         6*cols*rows",
+        "rows=4096, cols=2048: 33,554,432 -> 50,331,648 (+16,777,216, +50.0 %)",
+        "scale.py:11: value = tl.load(x + row * cols + col, col < cols) * tl.load(out",
+        "compulsory",
+        "accept with pytest gate_scale.py::test_scale --traffic=accept",
+    ):
+        assert said in ran.output
+    assert gated.pytest("--traffic=create").code == 1  # creating does not accept
+    assert gated.pytest("--traffic=accept").code == 0
+    assert 'reads="6*cols*rows"' in gated.test.read_text()
+    assert gated.pytest().code == 0
+
+
+def test_fewer_bytes_are_a_changed_snapshot_too(gated: Repository) -> None:
+    gated.change(gated.kernel, *LESS)
+    ran = gated.pytest()
+    assert (ran.code, "BETTER: scale:scale: fewer bytes than the snapshot: accept it" in ran.output) == (1, True)
+
+
+def test_the_same_bytes_with_another_growth(gated: Repository) -> None:
+    gated.change(gated.kernel, *GROWS)
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "GROWTH: scale:scale: the same bytes here, another growth" in ran.output
+    assert "rows=8192, cols=4096: 134,217,728 -> 134,234,112 (+16,384)" in ran.output
+
+
+def test_another_toolchain_is_incomparable(gated: Repository) -> None:
+    triton = gated.test.read_text().partition("triton ")[2].partition(",")[0]
+    gated.change(gated.test, f"triton {triton}", "triton 2.0.0")
+    equal = gated.pytest()
+    assert equal.code == 1
+    assert "INCOMPARABLE: scale:scale" in equal.output
+    assert "the formulas are proven equal" in equal.output
+    assert gated.pytest("--traffic-cross-toolchain").code == 0
+    gated.change(gated.kernel, *MORE)
+    moved = gated.pytest("--traffic-cross-toolchain")
+    assert moved.code == 1
+    assert "INCOMPARABLE: scale:scale" in moved.output
+    assert "4*cols*rows" in moved.output
+    assert "6*cols*rows" in moved.output
+
+
+DAMAGE = [
+    ('    reads="4*cols*rows",\n', ""),
+    ('writes="2*cols*rows"', 'writes=""'),
+    ('writes="2*cols*rows"', "writes=None"),
+    ('writes="2*cols*rows"', 'writes="2*cols*q"'),
+    ("16_777_216)", "16_777_217)"),
+    ("16_777_216)", "float('nan'))"),
+    ("16_777_216)", "True)"),
+    ("33_554_432, ", ""),
+    ("rows=4096, cols=2048", "rows=4096"),
+    ("rows=4096, cols=2048", "rows=4096, columns=2048"),
+    ("rows=4096, cols=2048", "rows=-4, cols=2048"),
+    ('made_with="', 'made_with="damaged '),
+    ("made_with=", "made_by="),
+    ("reads=", "reads='2', reads="),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), DAMAGE, ids=range(len(DAMAGE)))
+def test_a_damaged_snapshot_never_passes(gated: Repository, old: str, new: str) -> None:
+    gated.change(gated.test, old, new)
+    ran = gated.pytest()
+    assert ran.code in (1, 2)
+    assert "1 passed" not in ran.output
+    assert "INTERNALERROR" not in ran.output
+
+
+@pytest.mark.parametrize("step", [90, pytest.param(8, marks=pytest.mark.slow)])
+def test_a_truncated_test_never_passes(gated: Repository, step: int) -> None:
+    """A cut file is no Python, or its snapshot is missing or compared with nothing."""
+    whole = gated.test.read_bytes()
+    for length in range(whole.index(b"assert"), len(whole) - 2, step):
+        gated.test.write_bytes(whole[:length])
+        ran = gated.pytest()
+        assert ran.code != 0, whole[:length]
+        assert "INTERNALERROR" not in ran.output
+
+
+CALL = "traffic(scale, traffic.tensor('rows', 'cols'), traffic.tensor('cols'))"
+OPEN = {
+    "nothing is called": "pass",
+    "nothing is compared": CALL,
+    "a snapshot alone": "traffic.snapshot(reads='1', writes='1')",
+    "a swallowed failure": f"try:\n        assert {CALL} == traffic.snapshot()\n    except AssertionError:\n        pass",
+    "another value": f"assert {CALL} == '4*cols*rows'",
+    "not equal": f"assert {CALL} != traffic.snapshot()",
+}
+
+
+@pytest.mark.parametrize("body", OPEN.values(), ids=OPEN)
+def test_a_gate_that_compares_nothing_is_red(repository: Repository, body: str) -> None:
+    repository.test.write_text(f"from scale import scale\n\ndef test_scale(traffic):\n    {body}\n")
+    assert repository.pytest().code == 1
+
+
+def budgeted(repository: Repository, marker: str, mode: str = "--quiet") -> Any:
+    lines = "traffic(scale, traffic.tensor('rows', 'cols', dtype='float16'), traffic.tensor('cols', dtype='float16'))"
+    test = f"import pytest\nfrom scale import scale\n\n@pytest.mark.traffic({marker})\ndef test_scale(traffic):\n    {lines}\n"
+    repository.test.write_text(test)
+    return repository.pytest(mode)
+
+
+@pytest.mark.parametrize(
+    ("marker", "code"),
+    [
+        ("max_bytes='6*rows*cols'", 0),
+        ("max_bytes='5*rows*cols'", 1),
+        ("max_reads='4*rows*cols', max_writes='2*rows*cols', vs_compulsory=1.5", 0),
+        ("vs_compulsory=1.05", 1),
+        ("max_bytes=float('nan')", 1),
+        ("max_bytes='6*rows*cols', max_byte=3", 1),
+        ("min_tma_loads=1", 1),
+        ("'6*rows*cols'", 1),
+    ],
+)
+def test_budgets_of_a_marker(repository: Repository, marker: str, code: int) -> None:
+    assert budgeted(repository, marker).code == code
+
+
+def test_no_update_raises_a_budget(repository: Repository) -> None:
+    ran = budgeted(repository, "max_bytes='5*rows*cols'", "--traffic=accept")
+    assert (ran.code, "A budget is not raised by --traffic=accept" in ran.output) == (1, True)
+
+
+def test_a_budget_in_a_snapshot_is_held_and_kept(gated: Repository) -> None:
+    gated.change(gated.test, "        made_with=", '        max_bytes="6*rows*cols",  # the floor\n        made_with=')
+    gated.change(gated.kernel, *LESS)
+    assert gated.pytest("--traffic=accept").code == 0
+    assert 'reads="2*cols*rows"' in gated.test.read_text()
+    assert 'max_bytes="6*rows*cols"' in gated.test.read_text()
+    gated.change(gated.test, "6*rows*cols", "3*rows*cols")
+    assert gated.pytest("--traffic=accept").code == 1
+
+
+def test_a_marker_without_the_fixture_is_refused(repository: Repository) -> None:
+    repository.test.write_text("import pytest\n\n@pytest.mark.traffic(max_bytes=1)\ndef test_scale():\n    pass\n")
+    assert repository.pytest().code == 4
+
+
+def test_snapshots_are_written_on_request_of_the_command_line_only(gated: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    gated.change(gated.kernel, *MORE)
+    before = gated.test.read_text()
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--traffic=accept")
+    assert gated.pytest().code == 4
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+    monkeypatch.setenv("CI", "true")
+    ran = gated.pytest("--traffic=accept")
+    assert (ran.code, "CI must not" in ran.output) == (4, True)
+    monkeypatch.delenv("CI")
+    ini = gated.root / "pytest.ini"
+    ini.write_text(ini.read_text() + "addopts = --traffic=accept\n")
+    assert gated.pytest().code == 4
+    assert gated.test.read_text() == before
+
+
+def test_deselecting_all_gates_is_no_success(gated: Repository) -> None:
+    assert gated.pytest("-k", "nothing").code == 5
+    assert gated.pytest("-k", "scale").code == 0
+
+
+def test_a_failing_test_writes_nothing(repository: Repository) -> None:
+    repository.test.write_text(repository.test.read_text() + "    raise ValueError\n")
+    before = repository.test.read_text()
+    assert repository.pytest("--traffic=create").code == 1
+    assert repository.test.read_text() == before
+
+
+def test_one_snapshot_for_two_calls_is_refused(repository: Repository) -> None:
+    both = "@pytest.mark.parametrize('dtype', ['float16', 'float32'])\ndef test_scale(traffic, dtype):"
+    body = repository.test.read_text().replace("def test_scale(traffic):", both)
+    repository.test.write_text("import pytest\n" + body.replace('dtype="float16"', "dtype=dtype"))
+    before = repository.test.read_text()
+    ran = repository.pytest("--traffic=create")
+    assert (ran.code, "one snapshot stands for two different calls" in ran.output) == (1, True)
+    assert repository.test.read_text() == before
+
+
+def test_the_rest_of_a_file_stays_as_it_is(repository: Repository) -> None:
+    """Comments, other statements, characters beyond ASCII and Windows line ends."""
+    text = repository.test.read_text().replace("traffic.snapshot()", "traffic.snapshot()  # größer?") + "\n\nAFTER = 'é'\n"
+    repository.test.write_bytes(text.replace("\n", "\r\n").encode())
+    assert repository.pytest("--traffic=create").code == 0
+    written = repository.test.read_bytes()
+    assert b"\n" not in written.replace(b"\r\n", b"")
+    assert written.decode().endswith("\",\r\n    )  # größer?\r\n\r\n\r\nAFTER = 'é'\r\n")
+    ast.parse(written)
+
+
+@pytest.mark.slow
+def test_collection_loads_neither_torch_nor_sympy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    repository = Repository(tmp_path, capsys)
+    heavy = "{'torch', 'triton', 'sympy', 'numpy'}"
+    repository.test.write_text(f"import sys\n\ndef test_nothing():\n    assert not {heavy} & set(sys.modules)\n")
+    ran = repository.process_pytest()
+    assert (ran.code, "traffic" in ran.output) == (0, False)

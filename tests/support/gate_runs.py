@@ -1,0 +1,77 @@
+"""Run pytest with the plugin on a copy of the example repository, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ioaware.gate import pytest_plugin
+from tests.support import ROOT
+
+REPOSITORY = ROOT / "tests" / "support" / "gate_repository"
+PLUGIN = ("-p", "no:ioaware", "-p", "ioaware.gate.pytest_plugin", "-p", "no:cacheprovider")
+QUIET = ("-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:unraisableexception", "-p", "no:threadexception")
+"""The last two collect garbage several times a run, and torch leaves much of it."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    output: str
+
+
+class Repository:
+    """A copy of the example repository. `kernel` and `test` are its two files."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str] | None) -> None:
+        self.root, self._capture = folder, capture
+        shutil.copytree(REPOSITORY, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        self.kernel, self.test = folder / "scale.py", folder / "gate_scale.py"
+
+    def change(self, path: Path, old: str, new: str) -> None:
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    def pytest(self, *arguments: str) -> Ran:
+        """Run pytest in this process, which has torch and triton already."""
+        before, modules, here = list(sys.path), set(sys.modules), Path.cwd()
+        os.chdir(self.root)
+        try:
+            given = [*QUIET, "--rootdir", str(self.root), "-c", str(self.root / "pytest.ini"), *arguments]
+            code = pytest.main(given, plugins=[pytest_plugin])
+        finally:
+            os.chdir(here)
+            sys.path[:] = before
+            for name in set(sys.modules) - modules:
+                if str(getattr(sys.modules[name], "__file__", "")).startswith(str(self.root)):
+                    del sys.modules[name]
+        assert self._capture
+        out, err = self._capture.readouterr()
+        return Ran(int(code), out + err)
+
+    def process(self, *command: str, **environment: str) -> Ran:
+        """Run `python ...` in a process of its own, as a user does."""
+        return self._finished([sys.executable, *command], environment)
+
+    def process_pytest(self, *arguments: str, python: tuple[str, ...] = (), **environment: str) -> Ran:
+        return self._finished([sys.executable, *python, "-m", "pytest", *PLUGIN, *arguments], environment)
+
+    def _finished(self, command: list[str], environment: Mapping[str, str]) -> Ran:
+        kept = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
+        done = subprocess.run(
+            command,
+            cwd=self.root,
+            env={**kept, "PYTHONPATH": str(ROOT), "IOAWARE_CACHE_DIR": str(self.root.parent / "cache"), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout + done.stderr)
