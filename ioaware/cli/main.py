@@ -58,9 +58,15 @@ VERBS: Mapping[str, Verb] = {
     "sweep": Verb("ioaware.cli.commands.sweep", "Run a study into a store; an interrupted sweep continues."),
     "verify": Verb("ioaware.cli.commands.verify", "Theorems as executable checks: verdict and evidence."),
     "fuse": Verb("ioaware.cli.commands.fuse", "Reductions that use each other's results in one pass, or why not."),
-    "check": Verb("ioaware.cli.commands.budget_check", "Budgets on the bytes of a target, for scripts; needs no GPU."),
-    "diff": Verb("ioaware.cli.commands.diff", "Two versions of a kernel side by side; exits with 1 where bytes grow."),
-    "coverage": Verb("ioaware.cli.commands.coverage_report", "The share of a repository's kernels that a test gates."),
+    "check": Verb(
+        "ioaware.cli.commands.gate_verbs.budget_check", "Budgets on the bytes of a target, for scripts; needs no GPU."
+    ),
+    "diff": Verb(
+        "ioaware.cli.commands.gate_verbs.diff", "Two versions of a kernel side by side; exits with 1 where bytes grow."
+    ),
+    "coverage": Verb(
+        "ioaware.cli.commands.gate_verbs.coverage_report", "The share of a repository's kernels that a test gates."
+    ),
     "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
     "export": Verb("ioaware.cli.commands.export", "A store as CSV, JSONL or Parquet."),
 }
