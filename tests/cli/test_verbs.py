@@ -213,16 +213,18 @@ def test_verify_exits_with_its_verdict(verdicts: list[str], code: int, output_of
     data = json.loads(output_of("verify", "--json", code=code))
     assert [row["verdict"] for row in data["claims"]] == verdicts
     text = output_of("verify", code=code)
-    assert text.count("theorem9: ") == len(verdicts)
+    assert [line.split()[:2] for line in text.splitlines()] == [[verdict, "theorem9"] for verdict in verdicts]
 
 
-def test_verify_shows_its_evidence(output_of, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_shows_its_evidence_where_one_claim_is_named(output_of, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "verify", lambda names, progress: [claim("holds")])
-    text = output_of("verify")
-    for words in ("Bytes are bytes.", "bytes agree", "1.9900", "1.9800 to –", "not judged", "note: a remark"):
-        assert words in text
-    assert "flash2 N=64" not in text
-    assert "flash2 N=64" in output_of("verify", "-v")
+    words = ("bytes agree", "1.9900", "1.9800 to –", "not judged", "note: a remark")
+    summary, named = output_of("verify"), output_of("verify", "theorem9")
+    assert summary == "holds         theorem9  Bytes are bytes.  [invented]\n"
+    assert named.startswith(summary)
+    assert all(word in named for word in words)
+    assert "flash2 N=64" not in named
+    assert all(word in output_of("verify", "-v") for word in (*words, "flash2 N=64"))
 
 
 def test_an_unknown_claim_is_refused_with_a_list(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,8 +46,7 @@ def fit_power_law(variables: Mapping[str, Sequence[float]], measured: Sequence[f
     """Fit all exponents at once to `measured`, one value of each variable per point.
 
     The interval is that of ordinary least squares with independent errors of equal variance in log y, with
-    points - variables - 1 degrees of freedom. Raises `ValueError` for lengths that differ, values that are not positive
-    and
+    points - variables - 1 degrees of freedom. Raises `ValueError` for lengths that differ, values that are not positive and
     finite, fewer points than variables + 2, a variable that does not vary, or variables that vary together.
     """
     if not 0 < confidence < 1:

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 @json_option
 @output_option("Write here instead of to stdout.")
 def verify(claims: tuple[str, ...], as_json: bool, output: Path | None) -> int:
-    """Check CLAIMs (default: all; theorem1, theorem2) and print the evidence; -v prints every compared number.
+    """Check CLAIMS (default: all) and print one line a claim: verdict, name, statement and source.
 
-    Exits with 0 when every claim holds, 1 when one fails, 3 when the evidence does not decide.
+    The evidence follows when one claim is named, or with -v, which also prints every compared number. `verify errata` holds the
+    errors of the papers and notes against their corrections. Exits with 0 when every claim holds, 1 when one fails, 3 when the
+    evidence does not decide.
     """
     from ioaware.cli.progress import progress_bar
     from ioaware.sweep.verify import verify as judge
@@ -35,7 +37,7 @@ def verify(claims: tuple[str, ...], as_json: bool, output: Path | None) -> int:
     verbose = settings().verbose
     emit(
         lambda: {"schema": 1, "claims": [claim.to_dict() for claim in judged]},
-        lambda: _text(judged, verbose=verbose),
+        lambda: _text(judged, evidence=verbose or len(claims) == 1, points=verbose),
         as_json=as_json,
         output=output,
     )
@@ -54,24 +56,39 @@ EXPONENTS = ("quantity", "variable", "exponent", "95 % interval", "theory", "ver
 POINTS = ("part", "where", "expected", "observed")
 
 
-def _text(claims: Sequence[Claim], *, verbose: bool) -> Iterator[RenderableType]:
+def _text(claims: Sequence[Claim], *, evidence: bool, points: bool) -> Iterator[RenderableType]:
+    """Yield one line a claim, cut at the width of a terminal, then the evidence on request."""
+    from rich.text import Text
+
+    from ioaware.cli.terminal_text import printable
+
+    width = max((len(claim.claim) for claim in claims), default=0)
+    for claim in claims:
+        line = f"{claim.verdict:<12}  {claim.claim:<{width}}  {claim.statement}  [{claim.source}]"
+        yield Text(printable(line), no_wrap=not evidence, overflow="fold" if evidence else "ellipsis")
+    if evidence:
+        for claim in claims:
+            yield from _evidence(claim, points=points)
+
+
+def _evidence(claim: Claim, *, points: bool) -> Iterator[RenderableType]:
+    """Yield the checks of a claim, its fitted powers, on request every compared number, and its notes."""
     from rich.text import Text
 
     from ioaware.cli.render import table
     from ioaware.cli.terminal_text import printable
 
-    for number, claim in enumerate(claims):
-        evidence = claim.evidence
-        yield Text(printable(("\n" if number else "") + f"{claim.claim}: {claim.verdict}\n{claim.statement}\n{claim.source}\n"))
-        yield table(PARTS, ([str(part[name]) for name in PARTS] for part in evidence["parts"]), left=len(PARTS))
-        if evidence["exponents"]:
-            yield Text("")
-            yield table(EXPONENTS, map(_exponent_row, evidence["exponents"]), left=2)
-        if verbose and evidence["points"]:
-            yield Text("")
-            yield table(POINTS, ([str(point[name]) for name in POINTS] for point in evidence["points"]), left=2)
-        for note in evidence["notes"]:
-            yield Text(printable(f"\nnote: {note}"))
+    evidence = claim.evidence
+    yield Text(printable(f"\n{claim.claim}: {claim.verdict}"))
+    yield table(PARTS, ([str(part[name]) for name in PARTS] for part in evidence["parts"]), left=len(PARTS))
+    if evidence["exponents"]:
+        yield Text("")
+        yield table(EXPONENTS, map(_exponent_row, evidence["exponents"]), left=2)
+    if points and evidence["points"]:
+        yield Text("")
+        yield table(POINTS, ([str(point[name]) for name in POINTS] for point in evidence["points"]), left=2)
+    for note in evidence["notes"]:
+        yield Text(printable(f"\nnote: {note}"))
 
 
 def _exponent_row(power: Mapping[str, Any]) -> list[str]:

@@ -163,8 +163,7 @@ def _traced_exponents(evidence: Evidence) -> Iterator[Exponent]:
 def _measured_exponents(measurements: Sequence[Observation]) -> Iterator[Exponent]:
     """Fit unmasked square measurements that the L1 cannot help.
 
-    All powers at once where head_dim and blocks vary enough to separate them. Else the power of N at the d and M with
-    most
+    All powers at once where head_dim and blocks vary enough to separate them. Else the power of N at the d and M with most
     points; no rows where N varies too little.
     """
     for target in ATTENTION:

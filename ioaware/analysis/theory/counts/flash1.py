@@ -38,8 +38,7 @@ def _over_columns(term: Expr) -> Expr:
 def counts(causal: bool) -> Counts:
     """Count Algorithm 1.
 
-    Line 2 initialises O, l, m. Each column block reads K_j, V_j once (line 6), and per visited row of Q reads Q, O, l,
-    m
+    Line 2 initialises O, l, m. Each column block reads K_j, V_j once (line 6), and per visited row of Q reads Q, O, l, m
     (line 8) and writes O, l, m (lines 12, 13). O has the inputs' dtype, l and m are fp32.
     Every row is visited T_c times, or, causal, from the first row block that sees a key of the column block.
     """

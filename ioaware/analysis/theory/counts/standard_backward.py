@@ -1,4 +1,4 @@
-"""Exact counts of standard attention's backward pass, Algorithm 3, as five tiled kernels."""
+"""Exact counts of standard attention's backward pass, Algorithm 3: as five tiled kernels, and as the paper idealises it."""
 
 from __future__ import annotations
 
@@ -37,3 +37,16 @@ def counts(causal: bool) -> Counts:
     )
     extra = Elements(inputs=N * N_k, fp32=N * N_k)
     return Counts("standard_bwd", SOURCE, steps, extra=extra, compulsory=compulsory_backward(causal))
+
+
+def idealised() -> Counts:
+    """Count Algorithm 3, each matrix moved once per line, P kept from the forward pass: 7 N^2 + 8 N d for N_k = N."""
+    matmul = 2 * N * N_k * d
+    steps = (
+        Step("dV = P^T dO", reads=Elements(N * N_k + N * d), writes=Elements(N_k * d), flops=matmul),
+        Step("dP = dO V^T", reads=Elements(N * d + N_k * d), writes=Elements(N * N_k), flops=matmul),
+        Step("dS = P (dP - rowsum(P dP))", reads=Elements(2 * N * N_k), writes=Elements(N * N_k)),
+        Step("dQ = dS K", reads=Elements(N * N_k + N_k * d), writes=Elements(N * d), flops=matmul),
+        Step("dK = dS^T Q", reads=Elements(N * N_k + N * d), writes=Elements(N_k * d), flops=matmul),
+    )
+    return Counts("idealised backward", SOURCE, steps, extra=Elements(2 * N * N_k))
