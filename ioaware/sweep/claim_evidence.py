@@ -34,11 +34,10 @@ def gather(
     record.
     """
     results = _run([make_point(need.source, need.target, dict(need.params)) for need in needs], progress, workers)
-    seen = recorded_measurements() if measurements is None else measurements
-    comparable = {case.name for case in CASES.values() if case.family == "theorem 2"}
+    seen = [*recorded_measurements(), *recorded_systems()] if measurements is None else measurements
     return Evidence(
         {need: observe(result) for need, result in zip(needs, results, strict=True)},
-        tuple(observe(result) for result in seen if result.source == "measure" and result.target in comparable),
+        tuple(observe(result) for result in seen if result.source == "measure" and result.target in CASES),
     )
 
 
@@ -51,6 +50,12 @@ def observe(result: Result) -> Observation:
 def recorded() -> list[Result]:
     """Return every record of ioaware/recorded/*.jsonl: measurements, and derivations of the same points."""
     folder = Path(str(files("ioaware"))) / "recorded"
+    return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
+
+
+def recorded_systems() -> list[Result]:
+    """Return every record of ioaware/recorded/systems/*.jsonl: measurements beyond the three forward papers."""
+    folder = Path(str(files("ioaware"))) / "recorded" / "systems"
     return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
 
 

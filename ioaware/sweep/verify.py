@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ioaware.errors import UsageError
@@ -15,8 +15,22 @@ if TYPE_CHECKING:
     from ioaware.result import Result
     from ioaware.sweep.claim_evidence import Progress
 
-CLAIMS = ("theorem1", "theorem2")
-"""Modules of `ioaware.analysis.theory.claims`. A new claim is a file there and its name here."""
+_PACKAGE = "ioaware.analysis.theory.claims"
+CLAIMS: Mapping[str, str] = {
+    "theorem1": f"{_PACKAGE}.theorem1",
+    "theorem2": f"{_PACKAGE}.theorem2",
+    "proposition3": f"{_PACKAGE}.io.proposition3",
+    "saha_ye": f"{_PACKAGE}.io.saha_ye",
+    "proposition4": f"{_PACKAGE}.io.proposition4",
+    "theorem5": f"{_PACKAGE}.io.theorem5",
+    "backward_bound": f"{_PACKAGE}.io.backward_bound",
+    "crossovers": f"{_PACKAGE}.io.fewer_elements",
+    "capacity": f"{_PACKAGE}.io.block_capacity",
+    "flash2_blocks": f"{_PACKAGE}.io.flash2_blocks",
+    "softmax": f"{_PACKAGE}.io.softmax_accesses",
+    "gqa": f"{_PACKAGE}.io.grouped_heads",
+}
+"""Claims by name, each with its module. A new claim is a file and a line here."""
 
 
 class Judgement(Protocol):
@@ -47,4 +61,4 @@ def _find(name: str) -> Judgement:
         close = difflib.get_close_matches(name, CLAIMS, n=1)
         hint = f"Did you mean {close[0]}? " if close else ""
         raise UsageError(f"there is no claim {name!r}", f"{hint}Claims: {', '.join(CLAIMS)}.")
-    return cast(Judgement, importlib.import_module(f"ioaware.analysis.theory.claims.{name}"))
+    return cast(Judgement, importlib.import_module(CLAIMS[name]))

@@ -39,6 +39,16 @@ def flash1_backward_beats_standard(seq_len: int, head_dim: int, column_blocks: i
     return column_blocks * (5 * head_dim + 2) < 7 * seq_len + head_dim
 
 
+def flash2_backward_beats_standard(seq_len: int, head_dim: int, column_blocks: int) -> bool:
+    """Compare FlashAttention-2's Algorithm 2 without its needless loads to Algorithm 3: T_c (4 d + 2) + 1 < 7 N + d."""
+    return column_blocks * (4 * head_dim + 2) + 1 < 7 * seq_len + head_dim
+
+
+def split_beats_standard(kv_len: int, head_dim: int, splits: int) -> bool:
+    """Compare S splits of the keys and their combiner, for one query, to Algorithm 0: 4 N_k > S (3 d + 2) - d + 1."""
+    return 4 * kv_len > splits * (3 * head_dim + 2) - head_dim + 1
+
+
 def flash1_beats_standard_bytes(
     seq_len: int,
     head_dim: int,

@@ -108,6 +108,8 @@ def test_backward_crossover_is_the_comparison() -> None:
         for head_dim in (1, 4, 16):
             for b_c in {1, 2, 3, n // 2 + 1, n}:
                 values = {"N": n, "N_k": n, "d": head_dim, "B_c": b_c, "B_r": 1}
-                wins = flash1_backward.counts(False).total_elements(values) < standard_backward.idealised().total_elements(values)
+                wins = flash1_backward.counts(False).total_elements(values) < standard_backward.idealised().total_elements(
+                    values
+                )
                 assert flash1_backward_beats_standard(n, head_dim, -(-n // b_c)) == wins
     assert float(FLASH1_BACKWARD_MEMORY.subs(d, 64)) / 64**2 == pytest.approx(2.86, rel=0.01)

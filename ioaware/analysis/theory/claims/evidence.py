@@ -78,10 +78,12 @@ class Evidence:
         """Return measurements of a case with a checked output, trusted or not."""
         return (seen for seen in self.measurements if seen.target == target and seen.observed.check is not None)
 
-    def failures(self) -> Iterator[str]:
-        """Return a sentence for each failed run and each untrusted measurement."""
-        untrusted = ((seen.where, seen) for seen in self.measurements)
-        for where, seen in (*((str(wanted), seen) for wanted, seen in self.answers.items()), *untrusted):
+    def failures(self, needs: Sequence[Need]) -> Iterator[str]:
+        """Return a sentence for each failed run among the needs, and for each untrusted measurement of their targets."""
+        targets = {wanted.target for wanted in needs}
+        untrusted = ((seen.where, seen) for seen in self.measurements if seen.target in targets)
+        runs = ((str(wanted), self.answers[wanted]) for wanted in dict.fromkeys(needs) if wanted in self.answers)
+        for where, seen in (*runs, *untrusted):
             if seen.observed.status not in BYTES_HOLD:
                 yield f"Not used, {where}: {seen.observed.status}. {'; '.join(seen.observed.notes)}"
 

@@ -44,7 +44,7 @@ def judge(evidence: Evidence) -> Claim:
         judge_comparisons("c", f"{target}: extra memory traced at the allocator is the predicted count", rows, unit="bytes")
         for target, rows in memory.items()
     ]
-    notes = [*NOTES, *evidence.failures()]
+    notes = [*NOTES, *evidence.failures(points())]
     measured = [row for target in ATTENTION for row in _measured_memory(target, evidence)]
     if measured:
         says = "measured extra memory (asked of torch's allocator on the GPU) is the predicted count"

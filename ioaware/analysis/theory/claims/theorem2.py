@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.theory.claims.asymptotics import exact_exponents, judge_constants, judge_lower_bound
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Exponent, Part, conclude, judge_bounds, judge_comparisons
+from ioaware.analysis.theory.claims.compared_traffic import MEASURED_TOLERANCE, answered_rows, request_rows
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
 from ioaware.analysis.theory.claims.exponents import fit_exponents, fittable
 from ioaware.analysis.theory.claims.hardware import l1_savings_bytes, matches_algorithm, spills
@@ -17,7 +18,6 @@ from ioaware.analysis.theory.claims.standard_half import judge_standard_half, sc
 from ioaware.analysis.theory.claims.traced_points import ATTENTION, FLASH, every_need, series
 from ioaware.analysis.theory.counting import LIVE_SET
 from ioaware.analysis.theory.lower_bounds import lower_bound_bytes
-from ioaware.result import Traffic
 
 NAME = "theorem2"
 STATEMENT = (
@@ -28,7 +28,6 @@ SOURCE = (
     "Dao, Fu, Ermon, Rudra, Re: FlashAttention, 2022, arXiv 2205.14135, Theorem 2; "
     "its condition on M: Saha and Ye 2024, arXiv 2402.07443, Theorem 3.7"
 )
-MEASURED_TOLERANCE = 1e-3
 
 NOTES: tuple[str, ...] = (
     "What is counted is `requested`: bytes between the SMs and the L2, M being the on-chip memory of one program. Bytes of HBM "
@@ -55,7 +54,7 @@ def points() -> tuple[Need, ...]:
 
 def judge(evidence: Evidence) -> Claim:
     """Return the verdict on the evidence; no evidence is inconclusive."""
-    traced = {target: list(_traced(target, evidence)) for target in ATTENTION}
+    traced = {target: answered_rows("a", every_need((target,)), evidence) for target in ATTENTION}
     parts: list[Part] = [
         judge_comparisons("a", f"{target}: traced reads and writes are the exact counts", rows, unit="bytes")
         for target, rows in traced.items()
@@ -64,8 +63,8 @@ def judge(evidence: Evidence) -> Claim:
     measurements = list(counted)
     spilled = [seen for seen in measurements if spills(seen)]
     helped = [seen for seen in measurements if l1_savings_bytes(seen) and not spills(seen)]
-    clear = [row for seen in measurements if matches_algorithm(seen) for row in _requests("b", seen)]
-    notes = [*NOTES, *evidence.failures()]
+    clear = [row for seen in measurements if matches_algorithm(seen) for row in request_rows("b", seen)]
+    notes = [*NOTES, *evidence.failures(points())]
     if measurements:
         parts += _judge_measured(clear, helped)
         notes += [
@@ -82,33 +81,9 @@ def judge(evidence: Evidence) -> Claim:
         SOURCE,
         parts=parts,
         exponents=[*exact_exponents(), *scarce_exponents(), *_traced_exponents(evidence), *_measured_exponents(measurements)],
-        points=[*itertools.chain(*traced.values()), *clear, *(row for seen in helped for row in _requests("b, L1", seen))],
+        points=[*itertools.chain(*traced.values()), *clear, *(row for seen in helped for row in request_rows("b, L1", seen))],
         notes=notes,
     )
-
-
-def _requests(part: str, seen: Observation) -> Iterator[Comparison]:
-    """Compare reads and writes separately, so that a kernel cannot trade one for the other."""
-    yield from _beside(part, seen.where, seen.predicted.requested, seen.observed.requested)
-
-
-def _beside(part: str, where: str, expected: Traffic | None, observed: Traffic | None) -> Iterator[Comparison]:
-    yield Comparison(part, f"{where} reads", expected and expected.read_bytes, observed and observed.read_bytes)
-    yield Comparison(part, f"{where} writes", _written(expected), _written(observed))
-
-
-def _written(traffic: Traffic | None) -> int | None:
-    """Return writes and atomics: the algorithms have no atomics, and a kernel must not hide writes there."""
-    if traffic is None or traffic.write_bytes is None:
-        return None
-    return traffic.write_bytes + (traffic.atomic_bytes or 0)
-
-
-def _traced(target: str, evidence: Evidence) -> Iterator[Comparison]:
-    for wanted in every_need((target,)):
-        seen = evidence.at(wanted)
-        predicted, observed = (seen.predicted.requested, seen.observed.requested) if seen else (None, None)
-        yield from _beside("a", str(wanted), predicted, observed)
 
 
 def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) -> Iterator[Part]:
@@ -123,12 +98,12 @@ def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) 
     most: list[tuple[str, float]] = []
     least: list[tuple[str, float]] = []
     for seen in helped:
-        reads, _ = _requests("b", seen)
+        reads, _ = request_rows("b", seen)
         if reads.observed is not None and reads.expected:
             most.append((reads.where, reads.observed / reads.expected))
             least.append((reads.where, (reads.observed + l1_savings_bytes(seen)) / reads.expected))
     if most:
-        writes = [tuple(_requests("b", seen))[1] for seen in helped]
+        writes = [tuple(request_rows("b", seen))[1] for seen in helped]
         says = "where programs read again what the L1 may hold, writes are the exact counts"
         yield judge_comparisons("b", says, writes, tolerance=MEASURED_TOLERANCE, unit="bytes")
         says = "there reads are never more than the exact counts"

@@ -71,3 +71,23 @@ def counts(causal: bool) -> Counts:
     """Count dQ by a second kernel, which reads Q, dO, L and D once, and K and V per row block."""
     steps = gradients(causal, sympy.S.One)
     return Counts("flash2_bwd", SOURCE, steps, extra=Elements(fp32=N), compulsory=compulsory_backward(causal))
+
+
+def printed(*, needed_only: bool) -> Counts:
+    """Count Algorithm 2 to the letter, unmasked, dQ through slow memory; N_k = N: 7 N d + N + T_c (6 N d + 2 N).
+
+    Line 9 loads O_i, which no line uses, and dQ_i, which line 15 loads again. `needed_only` leaves out both:
+    7 N d + N + T_c (4 N d + 2 N).
+    """
+    loads = 3 if needed_only else 5
+    steps = (
+        Step("D = rowsum(dO O), dQ = 0", reads=Elements(inputs=2 * N * d), writes=Elements(inputs=N * d, fp32=N)),
+        Step(
+            "K/V outer loop",
+            reads=Elements(inputs=2 * N_k * d + loads * N * d * T_c, fp32=2 * N * T_c),
+            writes=Elements(inputs=N * d * T_c + 2 * N_k * d),
+            flops=10 * N * N_k * d,
+        ),
+    )
+    name = "flash2 backward, minimal" if needed_only else "flash2 backward, literal"
+    return Counts(name, SOURCE, steps, extra=Elements(fp32=N), compulsory=compulsory_backward())

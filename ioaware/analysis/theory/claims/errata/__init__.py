@@ -1,0 +1,1 @@
+"""Errors of the notes and papers, each with its correction."""

@@ -1,0 +1,1 @@
+"""Claims on identities in exact arithmetic and on rounding errors."""
