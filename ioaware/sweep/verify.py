@@ -29,6 +29,10 @@ CLAIMS: Mapping[str, str] = {
     "flash2_blocks": f"{_PACKAGE}.io.flash2_blocks",
     "softmax": f"{_PACKAGE}.io.softmax_accesses",
     "gqa": f"{_PACKAGE}.io.grouped_heads",
+    "combiners": f"{_PACKAGE}.numerics.combiner_identities",
+    "output_error": f"{_PACKAGE}.numerics.output_error",
+    "gradient_error": f"{_PACKAGE}.numerics.gradient_error",
+    "errata": f"{_PACKAGE}.errata.all_errata",
 }
 """Claims by name, each with its module. A new claim is a file and a line here."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import sympy
 from sympy import Expr
@@ -96,6 +97,11 @@ class Counts:
     def flops(self) -> Expr:
         return sum((step.flops for step in self.steps), ZERO)
 
+    @cached_property
+    def total(self) -> Expr:
+        """Return the elements read, written and updated per head; building the sum costs more than evaluating it."""
+        return self.reads.count + self.writes.count + self.atomics.count
+
     def total_elements(self, values: Mapping[str, int]) -> int:
         """Return the elements read, written and updated per head at these values of the symbols."""
-        return evaluate(self.reads.count + self.writes.count + self.atomics.count, values)
+        return evaluate(self.total, values)

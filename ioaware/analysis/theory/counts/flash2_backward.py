@@ -73,6 +73,7 @@ def counts(causal: bool) -> Counts:
     return Counts("flash2_bwd", SOURCE, steps, extra=Elements(fp32=N), compulsory=compulsory_backward(causal))
 
 
+@cache
 def printed(*, needed_only: bool) -> Counts:
     """Count Algorithm 2 to the letter, unmasked, dQ through slow memory; N_k = N: 7 N d + N + T_c (6 N d + 2 N).
 

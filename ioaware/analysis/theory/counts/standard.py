@@ -43,6 +43,7 @@ def counts(causal: bool) -> Counts:
     return Counts("standard", SOURCE, steps, extra=Elements(inputs=N * N_k, fp32=N * N_k))
 
 
+@cache
 def idealised() -> Counts:
     """Count Algorithm 0 as Theorem 2 does, each matrix moved once per line: 4 N^2 + 4 N d for N_k = N."""
     steps = (
@@ -53,6 +54,7 @@ def idealised() -> Counts:
     return Counts("idealised", SOURCE, steps, extra=Elements(2 * N * N_k))
 
 
+@cache
 def row_panels() -> Counts:
     """Count the tiled kernels with a whole row of S in a panel (B_c >= N_k), all in the inputs' dtype.
 
@@ -66,6 +68,7 @@ def row_panels() -> Counts:
     return Counts("row panels", SOURCE, steps, extra=Elements(2 * N * N_k))
 
 
+@cache
 def square_tiling() -> Counts:
     """Count Saha and Ye's B_r x B_r tiles, the best known order for M < d^2, with B_r = isqrt(M // 4).
 

@@ -39,6 +39,7 @@ def counts(causal: bool) -> Counts:
     return Counts("standard_bwd", SOURCE, steps, extra=extra, compulsory=compulsory_backward(causal))
 
 
+@cache
 def idealised() -> Counts:
     """Count Algorithm 3, each matrix moved once per line, P kept from the forward pass: 7 N^2 + 8 N d for N_k = N."""
     matmul = 2 * N * N_k * d

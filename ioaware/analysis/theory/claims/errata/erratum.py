@@ -1,0 +1,84 @@
+"""`Erratum`: a printed form beside its correction, both held against a definition at random points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ioaware.analysis.theory.claims.claim import Part
+
+Values = npt.NDArray[np.float64]
+CORRECT, WRONG = 1e-6, 1e-3
+"""A corrected form deviates by at most the first at every point, a printed one by more than the second at some point."""
+SEEDS = range(4)
+
+
+class Trial(NamedTuple):
+    """What a definition, the printed and the corrected form give at one point. NaN: the form cannot be computed."""
+
+    at: str
+    defined: Any
+    printed: Any
+    corrected: Any
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """An error: its number, where it is, both forms in words, and how to try them at a random point."""
+
+    number: str
+    where: str
+    printed: str
+    corrected: str
+    trial: Callable[[np.random.Generator], Trial]
+
+
+def erratum(
+    number: str, where: str, printed: str, corrected: str
+) -> Callable[[Callable[[np.random.Generator], Trial]], Erratum]:
+    """Return a decorator that makes an `Erratum` of the function that tries both forms."""
+    return lambda trial: Erratum(number, where, printed, corrected, trial)
+
+
+def deviation(value: Any, defined: Any) -> float:
+    """Return the largest relative difference; infinite for another shape, or a NaN that the definition does not have."""
+    found, expected = np.asarray(value, dtype=float), np.asarray(defined, dtype=float)
+    if found.shape != expected.shape or not np.isfinite(found).all():
+        return math.inf
+    scale = float(abs(expected).max(initial=0))
+    return float(abs(found - expected).max(initial=0)) / (scale or 1)
+
+
+def judge_erratum(case: Erratum) -> Iterator[Part]:
+    """Check that the printed form fails at a point, which is shown, and that the corrected one holds at every point."""
+    trials = [case.trial(np.random.default_rng(seed)) for seed in SEEDS]
+    printed = [(deviation(trial.printed, trial.defined), trial) for trial in trials]
+    corrected = [(deviation(trial.corrected, trial.defined), trial) for trial in trials]
+    worst, shown = max(printed, key=lambda pair: pair[0])
+    wrong = f"{shown.at}: {_show(shown.printed)} instead of {_show(shown.defined)}"
+    failing = worst > WRONG
+    says = f"{case.where}, as printed: {case.printed}"
+    observed = wrong if failing else "it holds wherever it was tried"
+    yield Part(f"{case.number} printed", says, "fails at some point", observed, len(trials), "holds" if failing else "fails")
+    worst, shown = max(corrected, key=lambda pair: pair[0])
+    right = worst <= CORRECT
+    observed = (
+        f"largest difference {worst:.1g}"
+        if right
+        else f"{shown.at}: {_show(shown.corrected)} instead of {_show(shown.defined)}"
+    )
+    says = f"{case.where}, corrected: {case.corrected}"
+    yield Part(f"{case.number} corrected", says, "holds at every point", observed, len(trials), "holds" if right else "fails")
+
+
+def _show(value: Any) -> str:
+    """Return up to four numbers of a value, or its shape where that is what differs."""
+    numbers = np.asarray(value, dtype=float)
+    flat = numbers.ravel()
+    text = " ".join(f"{number:.4g}" for number in flat[:4])
+    return text if numbers.ndim == 0 else f"[{text}{' ...' if flat.size > 4 else ''}] of shape {numbers.shape}"
