@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from ioaware.analysis.theory.claims.claim import Claim, Part, conclude
-from ioaware.analysis.theory.claims.errata import combiner_notes, fusion_notes, notebook, papers, row_notes, slides
+from ioaware.analysis.theory.claims.errata import combiner_notes, fusion_notes, papers, row_notes, slides, step_notebook
 from ioaware.analysis.theory.claims.errata.erratum import judge_erratum
 from ioaware.analysis.theory.claims.evidence import Evidence, Need
 
 NAME = "errata"
-ERRATA = (*slides.ERRATA, *notebook.ERRATA, *combiner_notes.ERRATA, *fusion_notes.ERRATA, *row_notes.ERRATA, *papers.ERRATA)
+ERRATA = (
+    *slides.ERRATA,
+    *step_notebook.ERRATA,
+    *combiner_notes.ERRATA,
+    *fusion_notes.ERRATA,
+    *row_notes.ERRATA,
+    *papers.ERRATA,
+)
 STATEMENT = (
     f"Of {len(ERRATA)} errors in the notes and papers the printed form fails at a shown point and the corrected form holds."
 )
-SOURCE = "seed documents 000 to 004 (S0 to S4); FlashAttention and FlashAttention-2 (P)"
+SOURCE = "unpublished slides (S0), notebook (S1), notes (S2, S3), summary (S4); FlashAttention and FlashAttention-2 (P)"
 NOTES = (
     "Definitions are softmax, attention and finite differences in float64, counts of array elements, and walks over loops; "
     "each form is "

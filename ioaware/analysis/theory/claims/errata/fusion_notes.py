@@ -1,4 +1,4 @@
-"""Errors of the notes on fused kernels, offsets, access counts and consecutive reductions (seed 002, sections 2 to 5)."""
+"""Errors of the notes on fused kernels, offsets, access counts and consecutive reductions (S2, sections 2 to 5)."""
 
 from __future__ import annotations
 

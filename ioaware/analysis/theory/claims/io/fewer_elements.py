@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from ioaware.analysis.formulas.evaluate import compile_expression, evaluate
 from ioaware.analysis.theory import crossovers
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_bounds, judge_comparisons
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
-from ioaware.analysis.theory.counting import Counts, N, N_k, T_c, T_r, e
+from ioaware.analysis.theory.counting import B_r, Counts, N, N_k, T_c, T_r, e
 from ioaware.analysis.theory.counts import (
     flash1,
     flash1_backward,
@@ -37,7 +37,6 @@ NOTES = (
     "Standard attention is the idealised one, each matrix once per line, its best case; N_k = N but for decoding, and no mask.",
     "For N <= (d + 3) / 2, 33 at d = 64, standard attention moves fewer elements than Algorithm 1 at any M.",
 )
-SPLIT_KEYS = (1, 7, 64, 100, 700, 764, 765, 3056, 3057, 5000)
 
 
 def points() -> tuple[Need, ...]:
@@ -92,14 +91,14 @@ def _total(counts: Counts) -> Expr:
 def _judge_condition(says: str, counts: Counts, condition: Callable[..., Any], ideal: Counts | None = None) -> Part:
     """Check the condition against the difference of the two counts at every N <= 120, d <= 40, T <= 60."""
     flash: Any = _total(counts)
-    difference: Expr = _total(ideal or standard.idealised()) - flash.subs({T_c: _passes, T_r: _passes})
-    return _judge_grid("a", f"fewer elements if and only if {says}", difference, condition, GRID)
+    difference: Any = _total(ideal or standard.idealised()) - flash.subs({T_c: _passes, T_r: _passes})
+    return _judge_grid("a", f"fewer elements if and only if {says}", difference.subs(N_k, N), condition)
 
 
-def _judge_grid(part: str, says: str, difference: Any, condition: Callable[..., Any], grid: Mapping[str, Any]) -> Part:
+def _judge_grid(part: str, says: str, difference: Any, condition: Callable[..., Any]) -> Part:
     """Check that the condition holds exactly where the difference is positive, which it is at some points and not at others."""
-    wins = np.asarray(compile_expression(difference.subs(N_k, N))(grid)) > 0
-    said = np.broadcast_to(condition(*grid.values()), wins.shape)
+    wins = np.asarray(compile_expression(difference)(GRID)) > 0
+    said = np.broadcast_to(condition(*GRID.values()), wins.shape)
     wrong = int((wins != said).sum())
     both = bool(wins.any() and not wins.all())
     observed = f"{wrong} differ" if wrong else f"all equal; fewer at {int(wins.sum())}"
@@ -117,25 +116,16 @@ def _judge_bytes() -> Part:
         widths = {"input_bytes": 2, "output_bytes": 2, "score_bytes": 4, "probability_bytes": 2}
         return crossovers.flash1_beats_standard_bytes(n, d, passes, **widths)
 
-    says = "flash1 in bytes, fp32 S and 16-bit P: T_c (6d + 16) + 6d + 8 < 12N + 8d"
-    return _judge_grid(
-        "a", f"fewer bytes if and only if {says.partition(': ')[2]} ({says.partition(': ')[0]})", difference, condition, GRID
-    )
+    says = "fewer bytes (fp32 S, 16-bit P) if and only if flash1: T_c (6d + 16) + 6d + 8 < 12N + 8d"
+    return _judge_grid("a", says, difference.subs(N_k, N), condition)
 
 
 def _judge_splits() -> Part:
-    """Check decoding: one query, S splits against the idealised Algorithm 0."""
-    wrong: list[tuple[str, float]] = []
-    for keys in SPLIT_KEYS:
-        for d in (1, 16, 64, 128):
-            for splits in (1, 2, 8, 32):
-                values = {"N": 1, "N_k": keys, "d": d, "B_r": 1, "B_c": 1, "S": splits}
-                fewer = grouped.split(False).total_elements(values) < standard.idealised().total_elements(values)
-                said = crossovers.split_beats_standard(keys, d, splits)
-                wrong.append((f"N_k={keys} d={d} S={splits}", float(fewer != said)))
-    return judge_bounds(
-        "b", "decoding, S splits: fewer if and only if 4 N_k > S (3d + 2) - d + 1; points that differ", wrong, high=0
-    )
+    """Check decoding, one query and S splits against the idealised Algorithm 0, at every N_k <= 120, d <= 40, S <= 60."""
+    difference: Any = _total(standard.idealised()) - _total(grouped.split(False))
+    one_query = difference.subs({N: 1, B_r: 1, grouped.S: _passes}).subs(N_k, N)
+    says = "fewer elements if and only if, decoding with S splits: 4 N_k > S (3d + 2) - d + 1"
+    return _judge_grid("b", says, one_query, crossovers.split_beats_standard)
 
 
 def _judge_first_memory() -> Iterator[Part]:

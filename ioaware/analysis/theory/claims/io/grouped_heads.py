@@ -17,7 +17,7 @@ STATEMENT = (
     "which are "
     "read T_r times for every query head; packed groups read them ceil(G L_Q / B_r) times a key head."
 )
-SOURCE = "a seed note, section 3 (CTA offsets); Dao 2023, arXiv 2307.08691, section 3.1, for grouped heads"
+SOURCE = "unpublished notes, section 3 (CTA offsets); Dao 2023, arXiv 2307.08691, section 3.1, for grouped heads"
 
 NOTES = (
     "The note's shapes assume that B_r divides L_Q; the grid has ceil(L_Q / B_r) row blocks, and Q's offset is then counted "

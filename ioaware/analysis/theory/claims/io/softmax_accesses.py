@@ -18,7 +18,7 @@ STATEMENT = (
     "rows on "
     "chip; its backward pass 5 G and 3 G."
 )
-SOURCE = "Milakov and Gimelshein 2018, arXiv 1805.02867, and the tables of a seed note (sections 4.1 to 4.4)"
+SOURCE = "Milakov and Gimelshein 2018, arXiv 1805.02867, and the tables of unpublished notes (sections 4.1 to 4.4)"
 
 NOTES = (
     "The kernels keep row statistics in registers and reduce through shared memory that the compiler adds below TTGIR, so "

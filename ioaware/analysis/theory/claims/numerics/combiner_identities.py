@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ STATEMENT = (
     "any b; "
     "with log-sum-exps o = e^(L1 - L) o1 + e^(L2 - L) o2."
 )
-SOURCE = "a seed note, eq. (14); Dao et al. 2023, Flash-Decoding"
+SOURCE = "unpublished notes on combining partial attention, eq. (14); Dao et al. 2023, Flash-Decoding"
 
 NOTES = (
     "Exact arithmetic: both formulas use nothing of e but e^(x+y) = e^x e^y, so they are checked with 2 for e, integer scores "
@@ -185,10 +185,9 @@ def float_local(scores: Singles, values: Singles) -> FloatPart:
     if not len(scores):
         return np.float32(-np.inf), np.float32(0), np.zeros(values.shape[1], np.float32)
     b = np.float32(scores.max())
-    weights: Singles = np.exp(scores - b)
+    weights: Any = np.exp(scores - b)
     e = np.float32(weights.sum())
-    output: Any = weights @ values / e
-    return b, e, np.asarray(output, np.float32)
+    return cast(FloatPart, (b, e, weights @ values / e))
 
 
 def float_combine(one: FloatPart, two: FloatPart, *, guarded: bool = True) -> FloatPart:
