@@ -1,4 +1,4 @@
-"""Requested bytes of traces and measurements beside the exact counts."""
+"""Compare requested bytes of traces and measurements with the exact counts."""
 
 from __future__ import annotations
 

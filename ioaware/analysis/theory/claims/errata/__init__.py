@@ -1,1 +1,1 @@
-"""Errors of the notes and papers, each with its correction."""
+"""Check errors of the notes and papers, each with its correction."""

@@ -1,4 +1,4 @@
-"""Errors of the notes on combining partial attention (S2, section 1)."""
+"""List the errors of the notes on combining partial attention (S2, section 1)."""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations

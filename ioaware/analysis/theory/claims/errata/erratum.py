@@ -1,4 +1,4 @@
-"""`Erratum`: a printed form beside its correction, both held against a definition at random points."""
+"""Hold a printed form and its correction against a definition at random points."""
 
 from __future__ import annotations
 

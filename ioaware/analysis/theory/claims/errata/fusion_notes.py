@@ -1,4 +1,4 @@
-"""Errors of the notes on fused kernels, offsets, access counts and consecutive reductions (S2, sections 2 to 5)."""
+"""List the errors of the notes on fused kernels, offsets, accesses and reductions (S2, sections 2 to 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the papers: FlashAttention (arXiv 2205.14135) and FlashAttention-2 (arXiv 2307.08691)."""
+"""List the errors of FlashAttention (arXiv 2205.14135) and FlashAttention-2 (arXiv 2307.08691)."""
 
 from __future__ import annotations
 

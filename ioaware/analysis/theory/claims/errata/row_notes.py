@@ -1,4 +1,4 @@
-"""Errors of the notes on one row of attention (S3) and of the paper's summary (S4)."""
+"""List the errors of the notes on one row of attention (S3) and of the paper's summary (S4)."""
 
 from __future__ import annotations
 

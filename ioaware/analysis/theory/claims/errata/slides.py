@@ -1,4 +1,4 @@
-"""Errors of the slides (S0)."""
+"""List the errors of the slides (S0)."""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations

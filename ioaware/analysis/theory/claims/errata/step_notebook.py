@@ -1,4 +1,4 @@
-"""Errors of the notebook (S1)."""
+"""List the errors of the notebook (S1)."""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Claims on how many elements or bytes move, and on what fits on chip."""
+"""Check claims on how many elements or bytes move, and on what fits on chip."""

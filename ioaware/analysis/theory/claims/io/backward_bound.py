@@ -1,4 +1,4 @@
-"""The backward pass for every M: Theta(min((N^2 d^2 + N d^3) / M, (N^2 d + N d^2) / sqrt(M))), with its crossover at d^2."""
+"""Check the bound on the backward pass for every M: min((N^2 d^2 + N d^3) / M, (N^2 d + N d^2) / sqrt(M))."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capacity: do the blocks of the paper's rule fit in the M that sets them, and on which GPUs?"""
+"""Check whether the blocks of the paper's rule fit in the M that sets them, and on which GPUs."""
 
 from __future__ import annotations
 

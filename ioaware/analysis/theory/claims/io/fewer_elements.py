@@ -1,4 +1,4 @@
-"""Crossovers: FlashAttention moves fewer elements than standard attention if and only if a short inequality holds."""
+"""Check the crossovers: FlashAttention moves fewer elements than standard attention iff a short inequality holds."""
 
 from __future__ import annotations
 

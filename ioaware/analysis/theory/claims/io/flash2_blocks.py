@@ -1,4 +1,4 @@
-"""FlashAttention-2's order with FlashAttention's block sizes: the count no longer depends on M."""
+"""Check that FlashAttention-2's order with FlashAttention's block sizes moves the same for every M."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets and launch grid of attention over heads, and how often K and V are read: T_r times, for each query head."""
+"""Check offsets and launch grid of attention over heads, and how often K and V are read."""
 
 from __future__ import annotations
 

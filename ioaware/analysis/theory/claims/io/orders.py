@@ -1,4 +1,4 @@
-"""Elements that known orders of attention move per head at N, d and M, blocks chosen by the paper's rule or to fit M."""
+"""Count what known orders of attention move per head at N, d and M, blocks by the paper's rule or to fit M."""
 
 from __future__ import annotations
 

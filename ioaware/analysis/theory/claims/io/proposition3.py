@@ -1,4 +1,4 @@
-"""Proposition 3: no exact attention moves o(N^2 d^2 / M) elements for all M in [d, N d]; it is no bound for each M."""
+"""Check Proposition 3: no exact attention moves o(N^2 d^2 / M) elements for all M in [d, N d]; no bound for each M."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposition 4: block-sparse FlashAttention moves Theta(N d + s N^2 d^2 / M) elements, s the share of nonzero blocks."""
+"""Check Proposition 4: block-sparse FlashAttention moves Theta(N d + s N^2 d^2 / M) elements, s of the blocks nonzero."""
 
 from __future__ import annotations
 

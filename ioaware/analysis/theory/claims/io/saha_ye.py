@@ -1,4 +1,4 @@
-"""Saha and Ye's tight bound in both regimes, Theta(min(N^2 d / sqrt(M), N^2 d^2 / M)), and its crossover at M = d^2."""
+"""Check Saha and Ye's bound, Theta(min(N^2 d / sqrt(M), N^2 d^2 / M)), and its crossover at M = d^2."""
 
 from __future__ import annotations
 

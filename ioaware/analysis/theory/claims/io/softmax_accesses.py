@@ -1,4 +1,4 @@
-"""Softmax by rows: how often each form reads and writes its matrix of G elements, and its row statistics."""
+"""Check how often each form of softmax reads and writes its matrix of G elements, and its row statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Theorem 5: the backward pass moves Theta(N d + N^2) elements in the standard form, Theta(N^2 d^2 / M) by Algorithm 4."""
+"""Check Theorem 5: the backward pass moves Theta(N d + N^2) elements, by Algorithm 4 Theta(N^2 d^2 / M)."""
 
 from __future__ import annotations
 

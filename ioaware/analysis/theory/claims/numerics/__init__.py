@@ -1,1 +1,1 @@
-"""Claims on identities in exact arithmetic and on rounding errors."""
+"""Check identities in exact arithmetic, and rounding errors."""

@@ -1,4 +1,4 @@
-"""Attention and its gradients in plain numpy, as definitions that other forms are held against."""
+"""Compute attention and its gradients by their definitions, in float64."""
 
 from __future__ import annotations
 

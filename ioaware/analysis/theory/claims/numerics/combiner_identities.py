@@ -1,4 +1,4 @@
-"""The combiners of partial attention, eq. (14) and log-sum-exp: identities in exact arithmetic, and their error in floats."""
+"""Check the combiners of partial attention, eq. (14) and log-sum-exp: exact identities, and their error in floats."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _judge_symbolic() -> Part:
 def float_local(scores: Singles, values: Singles) -> FloatPart:
     """Return (b, e, o) of a block; (-inf, 0, 0) without keys."""
     if not len(scores):
-        return np.float32(-np.inf), np.float32(0), np.zeros(values.shape[1], np.float32)
+        return np.float32(-np.inf), np.float32(0), np.zeros(len(values.T), np.float32)
     b = np.float32(scores.max())
     weights: Any = np.exp(scores - b)
     e = np.float32(weights.sum())

@@ -1,4 +1,4 @@
-"""The rounding error of dQ: a common offset of K multiplies what a rounded O leaves in the row sums of dS."""
+"""Check the error of dQ: an offset of K multiplies what a rounded O leaves in the row sums of dS."""
 
 from __future__ import annotations
 

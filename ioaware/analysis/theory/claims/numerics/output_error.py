@@ -1,4 +1,4 @@
-"""The rounding error of O: bounded whatever T_c is while O stays in float32, growing as sqrt(T_c) where each pass rounds it."""
+"""Check the error of O: bounded for every T_c while O stays in float32, as sqrt(T_c) where each pass rounds it."""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations

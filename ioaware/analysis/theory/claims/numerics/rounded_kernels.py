@@ -1,4 +1,4 @@
-"""Flash attention as kernels round it: float16 inputs, P, dS and outputs, float32 products, sums and statistics."""
+"""Emulate flash attention's roundings: float16 inputs, P, dS and outputs; float32 products, sums and statistics."""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations
