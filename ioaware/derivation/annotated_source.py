@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioaware.derivation.derive import Derived
-from ioaware.derivation.line_report import Explanation, Line, explain, share, value
-from ioaware.display.units import bytes_text
+from ioaware.derivation.line_costs import LineCost, hot_lines, line_cost
+from ioaware.derivation.line_report import Explanation, Line, Section, explain, share, value
+from ioaware.display.units import bytes_text, times_text
 from ioaware.result import SCHEMA
+
+MAX_HOT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +45,26 @@ class AnnotatedSource:
         }
 
     def _repr_html_(self) -> str:
-        """Return the source as HTML tables for notebooks."""
+        """Return the source as HTML tables for notebooks, the hot lines first."""
         from ioaware.display.notebook import source_html
 
         return source_html(self.result.target, self._sections())
 
+    def hot(self) -> list[tuple[Explanation, Section, LineCost]]:
+        """Return the lines that move bytes, most bytes of the work first."""
+        return [row for row in hot_lines(self.kernels, self.result.values) if row[2].bytes != 0]
+
     def _sections(self) -> Iterator[tuple[str, list[tuple[str, int, str, str]]]]:
-        """Yield the title of each function and its lines: share, number, source, formula."""
+        """Yield a title and lines: share with a bar, number, source, overfetch and formula. The hot lines come first."""
+        yield "hot lines", [self._row(cost, _percent(cost)) for _, _, cost in self.hot()[:MAX_HOT]]
         for kernel in self.kernels:
             for section in kernel.sections:
-                rows = [(self.share_text(line, kernel), line.number, line.text, _formula(line)) for line in section.lines]
-                yield section.function, rows
+                costs = [line_cost(line, kernel, self.result.values) for line in section.lines]
+                yield section.function, [self._row(cost, self.share_text(cost.line, kernel)) for cost in costs]
+
+    def _row(self, cost: LineCost, share: str) -> tuple[str, int, str, str]:
+        over = f", overfetch {times_text(cost.overfetch)}" if cost.overfetch and cost.overfetch > 1 else ""
+        return f"{share} {cost.bar}".strip(), cost.line.number, cost.line.text, _formula(cost.line) + over
 
     def _kernel(self, kernel: Explanation) -> dict[str, Any]:
         values = self.result.values
@@ -63,17 +75,7 @@ class AnnotatedSource:
             "formula": str(kernel.bytes),
             "conditions": [str(condition) for condition in kernel.conditions],
             "lines": [
-                {
-                    "function": section.function,
-                    "path": section.path,
-                    "line": line.number,
-                    "source": line.text.strip(),
-                    "kinds": line.kinds,
-                    "bytes": value(line.bytes, values),
-                    "share": share(line.bytes, kernel.bytes, values),
-                    "formula": str(line.bytes),
-                    "executions": [str(count) for count in line.executions],
-                }
+                self._line(section, line_cost(line, kernel, values))
                 for section in kernel.sections
                 for line in section.lines
                 if line.accesses
@@ -83,6 +85,26 @@ class AnnotatedSource:
                 for access in kernel.unplaced
             ],
         }
+
+    def _line(self, section: Section, cost: LineCost) -> dict[str, Any]:
+        line = cost.line
+        return {
+            "function": section.function,
+            "path": section.path,
+            "line": line.number,
+            "source": line.text.strip(),
+            "kinds": line.kinds,
+            "bytes": cost.bytes,
+            "sector_bytes": cost.sector_bytes,
+            "overfetch": cost.overfetch,
+            "share": cost.share,
+            "formula": str(line.bytes),
+            "executions": [str(count) for count in line.executions],
+        }
+
+
+def _percent(cost: LineCost) -> str:
+    return "data" if cost.share is None else f"{cost.share:.1%}"
 
 
 def _formula(line: Line) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError
@@ -12,6 +12,7 @@ from ioaware.derivation.line_report import Explanation, Line, Section
 from ioaware.machine.model import SECTOR_BYTES
 
 HEATS = 10
+FULL, HALF = "\u2588", "\u258c"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class LineCost:
         """The share in tenths, rounded up: 0 for a line that moves nothing, 10 for one that moves all."""
         return 0 if not self.share else min(HEATS, int(self.share * HEATS * 0.999999) + 1)
 
+    @property
+    def bar(self) -> str:
+        """The heat as a bar of five characters."""
+        return (FULL * (self.heat // 2) + HALF * (self.heat % 2)).ljust(HEATS // 2)
+
 
 def line_cost(line: Line, kernel: Explanation, values: Mapping[str, int]) -> LineCost:
     """Return the numbers of a line of a kernel, for one launch."""
@@ -54,18 +60,23 @@ def line_cost(line: Line, kernel: Explanation, values: Mapping[str, int]) -> Lin
     )
 
 
-def hot_lines(kernels: Iterable[Explanation], values: Mapping[str, int]) -> list[tuple[Explanation, Section, LineCost]]:
+def hot_lines(kernels: Sequence[Explanation], values: Mapping[str, int]) -> list[tuple[Explanation, Section, LineCost]]:
     """Return the lines whose own instructions move bytes, most bytes of the work first, unknown ones before all.
 
-    A line that only calls a function of which the lines are shown is left out: its bytes would count twice.
+    Their share is of the work. A line that only calls a function of which the lines are shown is left out: its bytes would
+    count twice.
     """
-    found = [
-        (kernel, section, line_cost(line, kernel, values))
-        for kernel in kernels
-        for section in kernel.sections
-        for line in section.lines
-        if own_line(line, section)
-    ]
+    parts = [_at(kernel.bytes, values) for kernel in kernels]
+    known = [part * kernel.launches for part, kernel in zip(parts, kernels, strict=True) if part is not None]
+    whole = sum(known) if len(known) == len(kernels) else None
+    found: list[tuple[Explanation, Section, LineCost]] = []
+    for kernel in kernels:
+        for section in kernel.sections:
+            for line in section.lines:
+                if own_line(line, section):
+                    cost = line_cost(line, kernel, values)
+                    share = cost.bytes * kernel.launches / whole if cost.bytes is not None and whole else None
+                    found.append((kernel, section, replace(cost, share=share)))
     return sorted(found, key=lambda row: -(float("inf") if row[2].bytes is None else row[2].bytes * row[0].launches))
 
 

@@ -18,6 +18,7 @@ MAX_FORMULA = 1000
 FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
 """Matches the folders of a path with a line number in a note."""
 PLACES = ("requested", "hbm", "compulsory", "assumed")
+BAR = "#0072b2"
 
 
 def result_html(result: Result) -> str:
@@ -28,7 +29,20 @@ def result_html(result: Result) -> str:
     status = "" if result.status == "ok" else f", <b>{escape(result.status)}</b>"
     columns = "<tr><th></th><th>reads</th><th>writes</th><th>both</th></tr>" if places else ""
     table = f"<table>{columns}{''.join(places)}{facts}</table>"
-    return f"<div>{head}{status}<br><code>{escape(params_text(result.params))}</code>{table}</div>"
+    return f"<div>{head}{status}<br><code>{escape(params_text(result.params))}</code>{_bars(result)}{table}</div>"
+
+
+def _bars(result: Result) -> str:
+    """Return the bytes at each place as bars on one scale; nothing where fewer than two are known."""
+    found = {name: traffic.total_bytes for name in PLACES if (traffic := getattr(result, name)) is not None}
+    known = {name: value for name, value in found.items() if value}
+    longest = max(known.values(), default=0)
+    rows = (
+        f"<tr><th>{name}</th><td style='min-width:20em'><div style='background:{BAR};height:0.9em;width:{value / longest:.2%}'>"
+        f"</div></td><td>{bytes_text(value)}</td></tr>"
+        for name, value in known.items()
+    )
+    return f"<table>{''.join(rows)}</table>" if len(known) > 1 else ""
 
 
 def _place(name: str, traffic: Traffic | None) -> Iterator[str]:

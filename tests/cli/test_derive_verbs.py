@@ -213,6 +213,25 @@ def test_explain_puts_the_bytes_beside_their_line(output_of) -> None:
     assert {"mainloop", "load_block", "store_block"} <= set(sections)
 
 
+def test_explain_begins_with_the_hot_lines_of_the_work(output_of) -> None:
+    text = output_of("explain", f"{TARGETS}:strided", "-p", "n=512")
+    rows = [line for line in text.splitlines() if line.startswith("derived_targets.py:")]
+    assert text.index(rows[-1]) < text.index("def strided_kernel")
+    load = next(row for row in rows if "tl.load" in row)
+    assert load.split()[-5:] == ["50.0%", "2.048", "kB", "8×", "8"]
+    assert "\u2588\u2588\u258c" in load
+    (kernel,) = json.loads(output_of("explain", f"{TARGETS}:strided", "-p", "n=512", "--json"))["kernels"]
+    assert [(line["sector_bytes"], line["overfetch"]) for line in kernel["lines"]] == [(16384, 8.0), (2048, 1.0)]
+
+
+def test_explain_writes_the_page_of_report(output_of, tmp_path: Path) -> None:
+    assert output_of("explain", f"{TARGETS}:flat", "-o", tmp_path / "flat.html") == ""
+    page = (tmp_path / "flat.html").read_text()
+    assert "Hot lines" in page
+    assert 'href="bytes.png"' not in page
+    assert [one.name for one in tmp_path.iterdir()] == ["flat.html"]
+
+
 def test_explain_as_json_has_the_lines_that_move_something(output_of) -> None:
     (kernel,) = json.loads(output_of("explain", f"{TARGETS}:flat", "--json"))["kernels"]
     assert kernel["kernel"] == "scale_kernel"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sympy import Integer, Symbol
 
@@ -64,3 +66,10 @@ def test_a_line_of_unknown_bytes_comes_first() -> None:
     open_ = access(Symbol("count@k.py:5", integer=True), None, 5)
     found = hot_lines([kernel(Line(5, "a", (open_,)), Line(6, "b", (access(N, None, 6),)))], {"n": 3})
     assert [cost.line.number for _, _, cost in found] == [5, 6]
+
+
+def test_the_share_of_a_hot_line_is_of_the_work() -> None:
+    small, large = kernel(Line(5, "a", (access(N, None, 5),))), kernel(Line(6, "b", (access(N, None, 6),)))
+    found = hot_lines([small, replace(large, launches=3)], {"n": 3})
+    assert [(cost.line.number, cost.share) for _, _, cost in found] == [(6, 0.75), (5, 0.25)]
+    assert [cost.bar.strip() for _, _, cost in found] == ["\u2588" * 4, "\u2588\u258c"]

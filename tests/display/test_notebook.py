@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
@@ -58,3 +59,10 @@ def test_notes_of_launches_appear_once_without_folders() -> None:
     html = result_html(Result("derive", "mine.py:work", launches=launches))
     assert html.count("rope: tt.load at rope.py:7 counts in terms of n@rope.py:3") == 1
     assert "assumed" not in html
+
+
+def test_bytes_at_each_place_are_bars_on_one_scale() -> None:
+    result = Result("simulate", "k", {}, Traffic(300, 100), hbm=Traffic(100, 100), compulsory=Traffic(50, 50))
+    assert re.findall(r"width:([\d.]+)%", result._repr_html_()) == ["100.00", "50.00", "25.00"]
+    assert "width" not in Result("trace", "k", {}, Traffic(300, 100))._repr_html_()
+    assert "width" not in Result("trace", "k", {}, Traffic(0, 0), compulsory=Traffic(0, 0))._repr_html_()

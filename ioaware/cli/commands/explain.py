@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.line_report import Explanation, Line
 
+LONGEST_LINE = 80
+"""Characters of a line's text among the hot lines."""
+
 
 @verb
 @click.argument("target", metavar="TARGET")
@@ -25,14 +28,18 @@ if TYPE_CHECKING:
 @gpu_option
 @config_option
 @json_option
-@output_option("Write here instead of to stdout.")
+@output_option("Write here instead of to stdout; the page of `report` where the name ends in .html.")
 @isolated
 def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str], as_json: bool, output: Path | None) -> None:
-    """Print the source of TARGET's kernels, each line with its share of the bytes, its formula and its number of runs.
+    """Print the source of TARGET's kernels, the hot lines first, each line with its share of the bytes and its formula.
 
-    A line that calls a function counts what the function moves; the function follows with its own lines.
+    A line that calls a function counts what the function moves; the function follows with its own lines. Overfetch: bytes of
+    the 32-byte sectors that a line touches, over the bytes that it uses.
     Example: ioaware explain flash2 -p seq_len=4096
     """
+    if output is not None and output.suffix == ".html" and not as_json:
+        _write_html(target, given, gpu, config, output)
+        return
     from ioaware.compilation.triton_ir import find_gpu
     from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.data_dependent import split_unknowns
@@ -49,15 +56,25 @@ def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str]
     emit(source.to_dict, lambda: _text(source, verbose), as_json=as_json, output=output)
 
 
+def _write_html(target: str, given: dict[str, str], gpu: str, config: dict[str, str], output: Path) -> None:
+    from ioaware.cli.target_report import findings_of
+    from ioaware.report.pages.document import write_page
+    from ioaware.report.pages.target_page import target_page
+
+    write_page(target_page(findings_of(target, given, gpu=gpu, config=config)), output)
+
+
 def _text(source: AnnotatedSource, verbose: bool) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from ioaware.cli.formula_tables import brief, remarks
     from ioaware.cli.render import assignments
     from ioaware.cli.terminal_text import printable
+    from ioaware.derivation.line_costs import line_cost
 
     result, kernels = source.result, source.kernels
-    yield Text(printable(f"explain {result.target}  {assignments(result.params)}"))
+    yield Text(printable(f"explain {result.target}  {assignments(result.params)}\n"))
+    yield _hot(source)
     printed: set[tuple[str, str]] = set()
     for kernel in kernels:
         for at, section in enumerate(kernel.sections):
@@ -71,7 +88,8 @@ def _text(source: AnnotatedSource, verbose: bool) -> Iterator[RenderableType]:
             for line in section.lines:
                 if again and not line.accesses and line is not section.lines[0]:
                     continue
-                yield Text(printable(f"{source.share_text(line, kernel):>7} {line.number:>5}  {line.text}"), no_wrap=True)
+                bar = line_cost(line, kernel, result.values).bar
+                yield Text(printable(f"{source.share_text(line, kernel):>7} {bar} {line.number:>5}  {line.text}"), no_wrap=True)
                 if line.accesses:
                     times = " and ".join(brief(count.expr, verbose=verbose) for count in line.executions)
                     formula = brief(line.bytes.expr, verbose=verbose)
@@ -80,6 +98,28 @@ def _text(source: AnnotatedSource, verbose: bool) -> Iterator[RenderableType]:
             yield Text(printable(f"{access.operation} of {access.tensor}: {brief(access.bytes.expr, verbose=verbose)} bytes"))
     notes = list(remarks(result, verbose=verbose, floor=False))
     yield from [Text(""), *notes] if notes else []
+
+
+def _hot(source: AnnotatedSource) -> RenderableType:
+    """Return the table of the lines that move the most bytes of the work."""
+    from ioaware.cli.render import table
+    from ioaware.derivation.annotated_source import MAX_HOT
+    from ioaware.display.text import shorten
+    from ioaware.display.units import bytes_text, times_text
+
+    rows = [
+        (
+            f"{Path(section.path).name}:{cost.line.number}",
+            shorten(" ".join(cost.line.text.split()), LONGEST_LINE),
+            cost.bar,
+            "data" if cost.share is None else f"{cost.share:.1%}",
+            "data" if cost.bytes is None else bytes_text(cost.bytes * kernel.launches),
+            "" if cost.overfetch is None else times_text(cost.overfetch),
+            "data" if cost.runs is None else f"{cost.runs * kernel.launches:,}",
+        )
+        for kernel, section, cost in source.hot()[:MAX_HOT]
+    ]
+    return table(("hot lines", "", "", "share", "bytes", "overfetch", "runs"), rows, left=3)
 
 
 def _moved(kernel: Explanation, source: AnnotatedSource) -> str:
@@ -101,7 +141,7 @@ def _moved(kernel: Explanation, source: AnnotatedSource) -> str:
 
 def _margin(line: Line) -> str:
     """Return the indent of the line's source and a corner that points up to it."""
-    return " " * (15 + len(line.text) - len(line.text.lstrip())) + "\u2514 "
+    return " " * (21 + len(line.text) - len(line.text.lstrip())) + "\u2514 "
 
 
 command = explain

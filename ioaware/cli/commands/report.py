@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
@@ -67,46 +66,16 @@ def _of_target(
     with_text: bool,
 ) -> Path:
     from ioaware._atomic_file import make_directory
-    from ioaware.compilation.triton_ir import find_gpu
-    from ioaware.derivation.data_dependent import split_unknowns
-    from ioaware.machine import find_machine_or_file
+    from ioaware.cli.target_report import findings_of
     from ioaware.report.pages.document import write_document
-    from ioaware.report.pages.findings import find
-    from ioaware.report.pages.over import parse_span
     from ioaware.report.pages.target_page import target_page
     from ioaware.report.svg.rasterise import check_rasteriser
-    from ioaware.sweep.claim_evidence import recorded
-    from ioaware.targets.signature import infer_value
-    from ioaware.targets.target import load_target
 
     check_rasteriser()
-    spans = [parse_span(text) for text in over]
-    where = find_machine_or_file(machine)
     make_directory(output)
-    loaded = load_target(target)
-    named, data = split_unknowns(given)
-    found = find(
-        loaded,
-        loaded.resolve(named, typed=True),
-        words=words_of(target, given, config),
-        machine=where,
-        gpu=find_gpu(gpu),
-        autotune={name: infer_value(text) for name, text in config.items()},
-        data=data,
-        over=spans,
-        recorded=recorded(),
-        progress=progress,
-    )
+    found = findings_of(target, given, over=over, machine=machine, gpu=gpu, config=config)
     progress("drawing")
     return write_document(target_page(found, with_text=with_text), output)
-
-
-def words_of(target: str, given: dict[str, str], config: dict[str, str]) -> str:
-    """Return the target and its parameters as words of a shell."""
-    words = [target]
-    for flag, assignments in (("-p", given), ("--config", config)):
-        words += [word for name, text in assignments.items() for word in (flag, f"{name}={text}")]
-    return shlex.join(words)
 
 
 def _attention(output: Path) -> Path:

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioaware.derivation.annotated_source import AnnotatedSource
-from ioaware.derivation.line_costs import LineCost, hot_lines, line_cost
+from ioaware.derivation.annotated_source import MAX_HOT, AnnotatedSource
+from ioaware.derivation.line_costs import LineCost, line_cost
 from ioaware.derivation.line_report import Explanation, Section
 from ioaware.display.text import clean
 from ioaware.display.units import bytes_text, percent_text, times_text
 
-MAX_HOT = 8
 MAX_LINES = 1500
 MAX_FORMULA = 240
 
@@ -46,9 +45,7 @@ class SourceSection:
 
 def hot_rows(source: AnnotatedSource, *, with_text: bool) -> list[SourceRow]:
     """Return the lines that move the most bytes of the work, with the function that each is in."""
-    values = source.result.values
-    found = [(kernel, section, cost) for kernel, section, cost in hot_lines(source.kernels, values) if cost.bytes != 0]
-    return [_row(cost, section, with_text=with_text) for _, section, cost in found[:MAX_HOT]]
+    return [_row(cost, section, with_text=with_text) for _, section, cost in source.hot()[:MAX_HOT]]
 
 
 def source_sections(source: AnnotatedSource, *, with_text: bool) -> Iterator[SourceSection]:

@@ -380,3 +380,16 @@ def labelled(rows: int = 40):
     out = torch.empty_like(x)
     labelled_kernel[(rows,)](labels, x, out, BLOCK=64)
     return scale(out, 2.0)
+
+
+@triton.jit
+def strided_kernel(x, out, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    every_eighth = tl.load(x + 8 * lanes, lanes < n)
+    tl.store(out + lanes, every_eighth, lanes < n)
+
+
+def strided(n: int = 512):
+    """A load that uses four bytes of each sector."""
+    x, out = torch.ones(8 * n, device="cuda"), torch.empty(n, device="cuda")
+    return lambda: strided_kernel[(triton.cdiv(n, 64),)](x, out, n, BLOCK=64)

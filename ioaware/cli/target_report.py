@@ -1,0 +1,59 @@
+"""Gather what the page of a target shows from the words of a command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+from ioaware.cli.output import progress
+from ioaware.report.pages.findings import Findings
+from ioaware.result import Result
+
+
+def findings_of(
+    target: str,
+    given: Mapping[str, str],
+    *,
+    over: Sequence[str] = (),
+    machine: str = "H200",
+    gpu: str = "cuda:90",
+    config: Mapping[str, str],
+    recorded: Iterable[Result] | None = None,
+) -> Findings:
+    """Derive and simulate a target; measured points are `recorded`, or those that ship with ioaware.
+
+    Raises `UsageError` for a target, parameter, range or machine that does not exist.
+    """
+    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.derivation.data_dependent import split_unknowns
+    from ioaware.machine import find_machine_or_file
+    from ioaware.report.pages.findings import find
+    from ioaware.report.pages.over import parse_span
+    from ioaware.sweep.claim_evidence import recorded as shipped
+    from ioaware.targets.signature import infer_value
+    from ioaware.targets.target import load_target
+
+    spans = [parse_span(text) for text in over]
+    where = find_machine_or_file(machine)
+    loaded = load_target(target)
+    named, data = split_unknowns(dict(given))
+    return find(
+        loaded,
+        loaded.resolve(named, typed=True),
+        words=words_of(target, given, config),
+        machine=where,
+        gpu=find_gpu(gpu),
+        autotune={name: infer_value(text) for name, text in config.items()},
+        data=data,
+        over=spans,
+        recorded=shipped() if recorded is None else recorded,
+        progress=progress,
+    )
+
+
+def words_of(target: str, given: Mapping[str, str], config: Mapping[str, str]) -> str:
+    """Return the target and its parameters as words of a shell."""
+    words = [target]
+    for flag, assignments in (("-p", given), ("--config", config)):
+        words += [word for name, text in assignments.items() for word in (flag, f"{name}={text}")]
+    return shlex.join(words)
