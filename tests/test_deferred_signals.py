@@ -35,7 +35,7 @@ def test_handlers_are_restored_and_ignored_signals_stay_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_another_thread_has_nothing_to_defer() -> None:
+def test_other_threads_defer_nothing() -> None:
     failures: list[BaseException] = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""`ioaware bench attention` on a fake GPU: tables, JSON, records, budgets, interrupts, exit codes."""
+"""`ioaware bench attention` on a fake GPU: tables, JSON, records, budgets and exit codes."""
 
 from __future__ import annotations
 

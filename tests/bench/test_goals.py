@@ -1,4 +1,4 @@
-"""Goals and tables from hand-made records: the reference back end, its ratio, and which goals are met."""
+"""Goals and tables from hand-made records: the reference back end, its ratio, and met goals."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ for line in sys.stdin:
     for point in job["points"]:
         if job["name"] == "mortal" and point["seq_len"] == 512: os.kill(os.getpid(), signal.SIGSEGV)
         if job["name"] == "quitter" and point["head_dim"] == 64: sys.exit(3)
-        if job["name"] == "sleeper" and point["seq_len"] == 512: time.sleep(60)
+        if job["name"] == "hanging" and point["seq_len"] == 512: time.sleep(60)
         status = "failed" if job["name"] == "refuser" else "ok"
         print(json.dumps({"status": status, "reason": "not here" * (status != "ok")}), flush=True)
 """
@@ -79,7 +79,7 @@ def test_an_exit_excludes_its_point_too() -> None:
 
 
 def test_a_process_that_hangs_is_killed() -> None:
-    found = run_precompile("sleeper", timeout_s=0.5)
+    found = run_precompile("hanging", timeout_s=0.5)
     assert {point.seq_len for point, _ in found} == {512}
 
 

@@ -1,4 +1,4 @@
-"""Random host functions: derived launches equal traced ones, and formulas hold where they evaluate."""
+"""Random host functions: derived launches equal traced ones, and formulas hold at new sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes at index tensors that host code builds equal the traced bytes; kernel outputs are unknown."""
+"""Bytes at index tensors from host code equal the traced bytes; kernel outputs are unknown."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_stdout_is_the_json_of_the_result_alone(output_of) -> None:
     assert data["environment"]["compiled_for"] == "cuda:90"
 
 
-def test_totals_come_with_several_launches_and_the_operators_beside_them(output_of) -> None:
+def test_several_launches_have_a_total_and_assumed_bytes(output_of) -> None:
     text = output_of("derive", f"{TARGETS}:forward_and_backward", "-p", "n=100")
     total = text.partition("\ntotal\n")[2]
     assert "= 8*n" in total

@@ -18,7 +18,7 @@ TARGETS = SUPPORT / "targets/derived_targets.py"
 
 @pytest.fixture
 def page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Runs `report` with these arguments, gives the page."""
+    """Return a function that runs `report` with arguments and returns the page."""
 
     def write(*arguments: str) -> str:
         assert run(["report", *map(str, arguments), "-o", str(tmp_path / "out")], Settings()) == 0
@@ -36,8 +36,8 @@ def data(html: str) -> dict[str, Any]:
 def test_several_launches_with_operators_of_torch(page) -> None:
     html = page(f"{TARGETS}:one_launch_each", "-p", "n=100", "--over", "n=1..1k")
     figures = data(html)
-    assert set(figures) == {"bytes", "over", "launches"}  # no matrix product, so no roofline
-    assert len(figures["launches"]["rows"]) == 4  # three launches and one of torch's operators
+    assert set(figures) == {"bytes", "over", "launches"}  # without matrix product there is no roofline
+    assert len(figures["launches"]["rows"]) == 4  # three launches and one torch operator
     curve = {row[3]: row[4] for row in figures["over"]["rows"] if row[2] == "requested"}
     assert curve[512.0] == 24 * 512
     assert "bound by bytes at HBM" in html
@@ -50,7 +50,7 @@ def test_no_parameters(page) -> None:
     assert "tl.load" not in html
 
 
-def test_data_that_decide(page) -> None:
+def test_data_dependent_bytes(page) -> None:
     html = page(f"{TARGETS}:labelled")
     assert "Not exact" in html
     assert "data" in re.findall(r"<dt>requested</dt><dd>([^<]*)<", html)[0]

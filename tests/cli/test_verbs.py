@@ -1,4 +1,4 @@
-"""Every verb end to end in this process: JSON by its schema, text with the same numbers, exit codes."""
+"""Every verb end to end: JSON by its schema, text with the same numbers, exit codes."""
 
 from __future__ import annotations
 

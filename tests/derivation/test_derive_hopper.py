@@ -1,4 +1,4 @@
-"""Formulas of the causal Hopper kernels are closed, short, and equal to enumeration at small sizes.
+"""Formulas of the causal Hopper kernels are closed, short, and equal to enumeration.
 
 Tiles are assigned in serpentine order or in pairs of a long and a short one.
 """

@@ -31,5 +31,5 @@ def test_every_printed_character_is_visible(text: str) -> None:
 
 @settings(derandomize=True, deadline=None)
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), max_size=MAX_LENGTH))
-def test_ordinary_text_is_left_alone(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert clean(text) == text

@@ -60,7 +60,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     return FakeMachine(tmp_path)
 
 
-def test_counters_time_and_telemetry_come_together(machine: FakeMachine) -> None:
+def test_counters_time_and_telemetry_are_in_one_result(machine: FakeMachine) -> None:
     result = machine.measure()
     assert (result.source, result.target, result.status, dict(result.params)) == ("measure", "own", "ok", {"rows": 4})
     assert result.requested is not None

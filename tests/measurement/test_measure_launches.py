@@ -1,4 +1,4 @@
-"""The launch log: each Triton launch once, in its own profiler range, autotuned and Gluon ones too."""
+"""The launch log: each Triton launch once, in its own profiler range."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace

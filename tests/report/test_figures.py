@@ -44,7 +44,7 @@ def series(figure: Figure | None, mark: str) -> list[Series]:
     return [one for _, panel in panels(figure) for one in panel.series if one.mark == mark]
 
 
-def test_every_figure_is_there_once(figures: list[Figure]) -> None:
+def test_every_figure_is_drawn_once(figures: list[Figure]) -> None:
     assert [figure.name for figure in figures] == ["traffic", "traffic_causal", "blocks", "memory", "roofline", "exponents"]
 
 
@@ -133,7 +133,7 @@ def test_roofline_places_points_at_flops_over_hbm_bytes(result_of: Make, roofs: 
     assert roof.y[0] / roof.x[0] == pytest.approx(roofs.hbm_bytes_per_s / 1e12)
 
 
-def test_without_a_known_machine_there_is_no_roof_and_the_caption_says_so(points: Points) -> None:
+def test_without_a_known_machine_there_is_no_roof_but_a_caption(points: Points) -> None:
     figure = roofline(points, None)
     assert not series(figure, "ceiling")
     assert figure is not None

@@ -1,4 +1,4 @@
-"""The speed figures from invented records: a line for each back end, the ceiling, decode in bytes."""
+"""The speed figures from invented records: back ends, the ceiling, decode in bytes."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_traces_are_equal_or_the_difference_is_given(result_of: Make) -> None:
     )
 
 
-def test_counters_are_compared_apart_where_an_l1_may_serve_reads(result_of: Make) -> None:
+def test_points_where_an_l1_may_serve_reads_are_compared_separately(result_of: Make) -> None:
     """flash1 reads rows of O again, which its L1 may hold. flash2 reads nothing twice."""
     results = [result_of(name, 1024, source=source) for name in ("flash1", "flash2") for source in ("predict", "measure")]
     text = summary(results)

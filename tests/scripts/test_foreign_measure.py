@@ -1,4 +1,4 @@
-"""The script that measures third-party kernels: counters are attributed to the point of their launch."""
+"""The script that measures third-party kernels attributes counters to the point of a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of two checkouts: differences that it reports, changes that it allows, and its keys."""
+"""The comparison of two checkouts: reported differences, allowed changes, and its keys."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_sawtooth_finds_the_end_of_the_sweep_before() -> None:
     assert found < replay_reads(1, 64, 16, capacity)
 
 
-def test_random_replacement_lies_between() -> None:
+def test_random_replacement_lies_between_compulsory_and_lru() -> None:
     assert miss_share(2.0) == pytest.approx(0.797, abs=1e-3)
     assert miss_share(0.5) == pytest.approx(0, abs=1e-6)
     plain, random = (sweep_bytes(4, 64, 16, 100, 60, policy) for policy in ("lru", "random"))

@@ -1,4 +1,4 @@
-"""Machine code of kernels compiled for sm_90a: ptxas report, instructions, loops, undefined reads."""
+"""Machine code of kernels for sm_90a: ptxas report, instructions, loops, undefined reads."""
 
 from __future__ import annotations
 

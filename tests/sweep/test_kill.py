@@ -1,4 +1,4 @@
-"""kill -9 at random moments: the store is readable, keeps acknowledged points, and the sweep resumes."""
+"""kill -9 at random moments: the store is readable, keeps its points, and the sweep resumes."""
 
 from __future__ import annotations
 

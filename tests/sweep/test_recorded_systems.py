@@ -1,4 +1,4 @@
-"""Records of the systems beyond the forward papers: provenance, checks, and agreement with their page."""
+"""Records of the other systems: provenance, checks, and agreement with their page."""
 
 from __future__ import annotations
 

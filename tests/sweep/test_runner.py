@@ -174,7 +174,7 @@ def test_predictions_run_in_this_process(store: Store, monkeypatch: pytest.Monke
     assert outcome.failed[0][1] == "ZeroDivisionError: planted"
 
 
-def test_ctrl_c_keeps_what_is_finished(store: Store) -> None:
+def test_ctrl_c_keeps_finished_points(store: Store) -> None:
     study = study_of("ok", sizes=5)
 
     def progress(done: int, total: int, point: Point, status: str) -> None:

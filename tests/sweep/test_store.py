@@ -155,7 +155,7 @@ def test_a_store_with_other_objects_is_refused(filled: Path) -> None:
         Store(filled)
 
 
-def test_damaged_stores_are_refused_or_give_what_was_saved(tmp_path: Path, filled: Path) -> None:
+def test_damaged_stores_are_refused_or_give_the_saved_records(tmp_path: Path, filled: Path) -> None:
     sound = filled.read_bytes()
     expected = {encode(a_result(a_point(seq_len))) for seq_len in range(1, 51)}
     rng = random.Random(0)

@@ -27,7 +27,7 @@ def test_narrowing_rounds_as_torch_does() -> None:
     np.testing.assert_array_equal(narrow(finite), bits_of(torch.from_numpy(finite)))
 
 
-def test_a_nan_stays_one() -> None:
+def test_a_nan_stays_a_nan() -> None:
     assert np.isnan(widen(narrow(np.array([np.nan, -np.nan], dtype=np.float32)))).all()
 
 

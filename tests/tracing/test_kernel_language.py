@@ -1,4 +1,4 @@
-"""The interpreter accepts what the compiler accepts: Boolean operators, loops, helpers, reductions."""
+"""The interpreter accepts what the compiler accepts: operators, loops, helpers, reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tl.dot_scaled` in the interpreter equals a product of decoded matrices, and its FLOPs are counted."""
+"""`tl.dot_scaled` in the interpreter equals a product of decoded matrices, with its FLOPs."""
 
 from __future__ import annotations
 

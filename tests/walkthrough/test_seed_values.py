@@ -1,7 +1,7 @@
-"""The numbers of the seed notebook equal those of the kernels: `--input seed`, M = 20, N = 6, d = 2.
+"""The numbers of the seed notebook equal those of the kernels under `--input seed`.
 
-Every expected number is printed by the notebook with two decimals (seed 001: its direct computation in numpy, "Flash
-Attention 1" and "2"). The notebook's errors are in dropout, mask and backward, which are not used here.
+Sizes: M = 20, N = 6, d = 2. The notebook prints every expected number with two decimals (seed 001: its direct computation
+in numpy, "Flash Attention 1" and "2"). Its errors are in dropout, mask and backward, which are not used here.
 """
 
 from __future__ import annotations

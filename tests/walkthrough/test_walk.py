@@ -1,4 +1,4 @@
-"""Steps of a walk: their bytes sum to the totals of trace and predict, their tiles are the papers'."""
+"""Steps of a walk: bytes sum to the totals of trace and predict, tiles are the papers'."""
 
 from __future__ import annotations
 

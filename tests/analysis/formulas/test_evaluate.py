@@ -113,7 +113,7 @@ def test_a_branch_that_does_not_apply_is_not_evaluated() -> None:
     ],
     ids=str,
 )
-def test_refuses_what_is_not_exact(formula: sympy.Expr, values: dict[str, int], error: type[Exception]) -> None:
+def test_inexact_evaluations_are_refused(formula: sympy.Expr, values: dict[str, int], error: type[Exception]) -> None:
     with pytest.raises(error):
         evaluate(formula, values)
 

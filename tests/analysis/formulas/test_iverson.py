@@ -43,7 +43,7 @@ def test_a_pair_is_an_equation_everywhere() -> None:
     assert "&#8805;" in mathml(with_brackets(Holds(N - 4)))
 
 
-def test_what_has_no_truth_value_is_left_alone() -> None:
+def test_expressions_without_truth_value_are_unchanged() -> None:
     assert with_brackets(N + 1) == N + 1
 
 

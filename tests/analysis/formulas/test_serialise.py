@@ -30,7 +30,7 @@ FORMULAS = (
 
 
 @pytest.mark.parametrize("expr", FORMULAS, ids=str)
-def test_a_formula_comes_back(expr: Any) -> None:
+def test_formulas_survive_a_round_trip(expr: Any) -> None:
     nodes, (place,) = to_nodes([expr])
     back = from_nodes(json.loads(json.dumps(nodes)))[place]
     assert back == expr

@@ -1,4 +1,4 @@
-"""Derived combiners: equation (14) of FlashAttention, Chan's formula, and the state of each reduction."""
+"""Derived combiners: FlashAttention's equation (14), Chan's formula, and the state of each reduction."""
 
 from __future__ import annotations
 

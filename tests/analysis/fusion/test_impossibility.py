@@ -39,7 +39,7 @@ def test_the_examples_are_refused_with_a_certificate(program: Callable[..., Any]
 
 
 @pytest.mark.parametrize("program", UNDECIDED, ids=lambda program: program.__name__)
-def test_what_is_not_proven_is_undecided(program: Callable[..., Any]) -> None:
+def test_unproven_programs_are_undecided(program: Callable[..., Any]) -> None:
     with pytest.raises(InconclusiveError, match="undecided"):
         answer(program)
 

@@ -1,4 +1,4 @@
-"""Generated Triton kernels match float64, and their derived and traced bytes equal the prediction."""
+"""Generated Triton kernels match float64, and derived and traced bytes equal the prediction."""
 
 from __future__ import annotations
 

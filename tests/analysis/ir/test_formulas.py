@@ -1,4 +1,4 @@
-"""Formulas of the IR zoo and the attention kernels equal the recorded text under every Triton version.
+"""Formulas of the IR zoo and the attention kernels equal their record under every Triton.
 
 `IOAWARE_RECORD=1` rewrites the record. Read its diff.
 """

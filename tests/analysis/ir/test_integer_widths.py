@@ -82,7 +82,7 @@ def limits(kernel: object, arguments: list[object], grid: object, **constants: i
     return [str(limit) for limit in Launched(kernel, arguments, [grid], [], constants).derive().limits]  # type: ignore[arg-type, list-item]
 
 
-def test_only_what_addresses_use_is_limited() -> None:
+def test_only_values_that_addresses_use_have_limits() -> None:
     """Of the values that a loop carries or a branch yields, each is followed by itself."""
     assert limits(dropped_sum, [Tensor(N), Tensor(64 * G), N, 7], G, B=64) == [
         "64*ceil(N/64) - 1 <= 2147483647", "64*G - 64 <= 2147483647", "N <= 2147483647"

@@ -1,4 +1,4 @@
-"""Backward counts equal element-by-element walks of Algorithms 3 and 4, which compute the gradients."""
+"""Backward counts equal element-by-element walks of Algorithms 3 and 4, which give the gradients."""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations

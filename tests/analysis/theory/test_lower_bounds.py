@@ -80,7 +80,7 @@ def test_square_tiling_respects_the_bound_below_d_squared() -> None:
         assert leading_term(SAHA_YE, values) == leading_term(SAHA_YE_SMALL, values) > leading_term(THEOREM2_STANDARD, values)
 
 
-def test_compulsory_is_what_every_algorithm_moves_at_least() -> None:
+def test_every_algorithm_moves_at_least_the_compulsory_bytes() -> None:
     for causal, (n, n_k), module in itertools.product((False, True), SIZES[:5], (standard, flash1, flash2)):
         values = {"N": n, "N_k": n_k, "d": 16, "B_r": 10**6, "B_c": 10**6, "c": 1}
         counts, least = module.counts(causal), compulsory(causal)
@@ -115,7 +115,7 @@ def test_more_heads_and_processors() -> None:
     assert lower_bound_bytes(values) == 2 * one
 
 
-def test_every_bound_says_its_condition_and_source() -> None:
+def test_every_bound_has_a_condition_and_a_source() -> None:
     assert all(bound.condition and "arXiv" in bound.source for bound in BOUNDS)
     assert "Omega(d^2)" in THEOREM2_STANDARD.condition
     assert EXPLICIT.constant

@@ -87,7 +87,7 @@ def test_r_squared_falls_with_noise() -> None:
     ],
     ids=str,
 )
-def test_refuses_what_cannot_be_fitted(variables: dict[str, list[float]], measured: list[float], reason: str) -> None:
+def test_degenerate_inputs_are_refused(variables: dict[str, list[float]], measured: list[float], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         fit_power_law(variables, measured)
 

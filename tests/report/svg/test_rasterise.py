@@ -1,4 +1,4 @@
-"""PNGs: a picture of the size asked for, in the colours of the light theme."""
+"""PNGs have the requested size and the colours of the light theme."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_bar_has_its_colour_on_white() -> None:
     assert found == tuple(bytes.fromhex(style.COLORS["flash1"][0][1:]))
 
 
-def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rasterise, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="resvg-py"):
         rasterise.check_rasteriser()

@@ -1,4 +1,4 @@
-"""The attention kernels as symbolic launches: N queries, N_k keys, B x H heads, contiguous inputs."""
+"""The attention kernels as symbolic launches: N queries, N_k keys, B x H heads."""
 
 from __future__ import annotations
 

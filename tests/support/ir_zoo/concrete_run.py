@@ -1,4 +1,4 @@
-"""Execution of a zoo launch by the concrete interpreter of the IR, with its integer tensors' contents."""
+"""Execution of a zoo launch by the concrete interpreter, with its integer tensors' contents."""
 
 from __future__ import annotations
 

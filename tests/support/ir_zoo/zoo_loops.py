@@ -1,4 +1,4 @@
-"""Kernels with different loops: bounds from programs and arguments, steps, persistent and while loops."""
+"""Kernels with different loops: bounds, steps, persistent and while loops, carried values."""
 
 # ruff: noqa: PIE808 - kernels are written as in user code
 from __future__ import annotations

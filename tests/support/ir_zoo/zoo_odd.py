@@ -1,4 +1,4 @@
-"""Kernels at the edges: descending or empty ranges, unusual masks, indices by bits and remainders."""
+"""Kernels at the edges: descending or empty ranges, unusual masks, bits and remainders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels with other operations: branches, calls, atomics, descriptors, gathers, whole algorithms."""
+"""Kernels with other operations: branches, calls, atomics, descriptors, gathers, algorithms."""
 
 # ruff: noqa: PIE808, SIM108 - kernels are written as in user code
 from __future__ import annotations

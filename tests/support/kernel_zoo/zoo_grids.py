@@ -1,4 +1,4 @@
-"""Kernels with grids or loops sized by processors, registers, a length in memory, or an autotuner."""
+"""Kernels with grids or loops sized by processors, registers, loaded lengths or an autotuner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of several writers: `python writing.py STORE WRITER SECONDS` prints the number of saved points."""
+"""One of several writers: `python writing.py STORE WRITER SECONDS` prints its number of points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host functions whose launches depend on their parameters in ways that one formula does not follow."""
+"""Host functions whose launches depend on parameters in ways that one formula does not follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of a user's own, walked step by step: a while loop, a call, atomics, strides, a transposed view, a ragged end."""
+"""Kernels to walk: a while loop, a call, atomics, strides, a transposed view, a ragged end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def while_kernel(X, Y, total, n, BLOCK: tl.constexpr):
 
 
 def while_loop(n: int = 6, *, device: str = "cuda") -> Any:
-    """Double a vector in a while loop of four elements; add them up by atomics."""
+    """Double a vector in a while loop of four elements, and sum it by atomics."""
     x, total = torch.arange(n, dtype=torch.float32, device=device), torch.zeros(1, device=device)
     y = torch.empty_like(x)
 

@@ -1,4 +1,4 @@
-"""Gluon kernels from TTGIR: plain and asynchronous copies, TMA and warp partitions, counted by hand."""
+"""Gluon kernels from TTGIR by hand: plain and asynchronous copies, TMA and warp partitions."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_one_output_without_a_check_leaves_its_part_open(evidence: Evidence):
     assert verdicts(theorem1.judge(Evidence(answers)), "a") == {"holds", "inconclusive"}
 
 
-def test_a_run_that_failed_is_inconclusive_and_says_why(evidence: Evidence):
+def test_a_failed_run_is_inconclusive_with_a_reason(evidence: Evidence):
     need, seen = next(iter(evidence.answers.items()))
     broken = replace(
         seen, observed=Result("trace", need.target, seen.observed.params, status="failed", notes=("killed by SIGKILL",))

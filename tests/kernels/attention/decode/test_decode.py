@@ -1,4 +1,4 @@
-"""Decode in Triton's interpreter against float64: splits, groups, masks, layouts, gradients, plans."""
+"""Decode in the interpreter against float64: splits, groups, masks, layouts, gradients, plans."""
 
 # torch's functions have partial types.
 # pyright: reportUnknownMemberType=false

@@ -1,4 +1,4 @@
-"""Bytes and FLOPs of the Hopper backward kernels: derived, counted by hand, and measured on an H200."""
+"""Bytes and FLOPs of the Hopper backward kernels: derived, by hand, and measured on an H200."""
 
 from __future__ import annotations
 

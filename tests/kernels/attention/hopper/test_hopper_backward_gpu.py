@@ -1,4 +1,4 @@
-"""Gradients of `attention` on a GPU against float64: backends, layouts, shapes, races, CUDA graphs."""
+"""Gradients of `attention` on a GPU against float64: backends, layouts, shapes, races, graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine code of the Hopper forward kernel for sm_90a: no spills, both matmuls in flight together.
+"""Machine code of the Hopper forward kernel for sm_90a: no spills, both matmuls overlap.
 
 wgmma is not serialised, the common path has no maxima, and no uniform register is read on a path that never wrote it.
 """

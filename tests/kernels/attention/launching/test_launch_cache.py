@@ -1,4 +1,4 @@
-"""`Launch` without a GPU: the first launch goes through Triton, later ones use the cached launcher.
+"""`Launch` without a GPU: the first launch goes through Triton, later ones are cached.
 
 A hook that observes launches turns the cache off.
 """

@@ -1,4 +1,4 @@
-"""A trace runs what host code does with launches, pointers and operators as a derivation does."""
+"""Host code's use of launches, pointers and operators is traced as it is derived."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def doubled(n: int = 100):
     "name",
     ["kept_kernel", "registers", "wrapped", "own_autotuner", "operator_with_a_fake", "operator_for_cuda", "optional_bias"],
 )
-def test_a_trace_counts_what_a_derivation_says(name: str) -> None:
+def test_traced_bytes_equal_derived_ones(name: str) -> None:
     derived, traced = ioaware.derive(f"{TARGETS}:{name}", n=100), ioaware.trace(f"{TARGETS}:{name}", n=100)
     assert derived.requested is not None
     assert traced.requested is not None
