@@ -52,6 +52,7 @@ VERBS: Mapping[str, Verb] = {
     "simulate": Verb(
         "ioaware.cli.commands.simulate", "Bytes at HBM by a model of the L2 and the order of programs; needs no GPU."
     ),
+    "calibrate": Verb("ioaware.cli.commands.calibrate", "This GPU's ceilings and caches, measured, as a machine file."),
     "accuracy": Verb("ioaware.cli.commands.accuracy", "Predicted bytes against every recorded counter."),
     "measure": Verb("ioaware.cli.commands.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
     "bench": Verb("ioaware.cli.commands.bench", "The speed of attention against every other back end, in one interleaved run."),

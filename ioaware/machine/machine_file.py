@@ -24,12 +24,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from ioaware.errors import DataError, UsageError
-from ioaware.machine.model import L2Model, Level, Machine
+from ioaware.machine.model import L2Model, Level, Machine, Peak, Rate
 from ioaware.machine.presets import find_machine
+from ioaware.params import ELEMENT_BYTES
 
 SUFFIX = ".toml"
-KEYS = frozenset({"preset", "name", "sms", "source", "levels", "l2_model"})
-LEVEL_KEYS = frozenset({"capacity_bytes", "bandwidth_bytes_per_s", "source"})
+KEYS = frozenset({"preset", "name", "sms", "source", "levels", "peaks", "l2_model", "calibration"})
+"""`calibration` holds what `ioaware calibrate` measured beside; no command reads it."""
+RATES: tuple[Rate, ...] = ("read", "write", "copy", "triad")
+LEVEL_KEYS = frozenset({"capacity_bytes", "bandwidth_bytes_per_s", "source", *(f"{rate}_bytes_per_s" for rate in RATES)})
+PEAK_KEYS = frozenset({"flops_per_s", "source"})
 MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_spread", "source"})
 
 
@@ -72,6 +76,7 @@ def read_machine(text: str, where: str) -> Machine:
         sms=int(_number(data, "sms", where, least=1, whole=True)) if "sms" in data else base.sms,
         sms_source=str(data.get("source", where)) if "sms" in data else base.sms_source,
         levels=changed,
+        peaks={**base.peaks, **_peaks(data.get("peaks", {}), where)},
         l2_model=_model(data["l2_model"], where) if "l2_model" in data else base.l2_model,
     )
     if machine.level("l2").capacity_bytes >= machine.level("hbm").capacity_bytes:
@@ -96,7 +101,27 @@ def _level(level: Level, given: Mapping[str, Any], where: str) -> Level:
     if "bandwidth_bytes_per_s" in values:
         bandwidth = _number(values, "bandwidth_bytes_per_s", where, place, least=1)
         level = replace(level, bandwidth_bytes_per_s=bandwidth, bandwidth_source=source)
-    return level
+    rates = {rate: key for rate in RATES if (key := f"{rate}_bytes_per_s") in values}
+    return replace(
+        level, rates={rate: _number(values, key, where, place, least=1) for rate, key in rates.items()} or level.rates
+    )
+
+
+def _peaks(table: object, where: str) -> dict[str, Peak]:
+    """Return the peaks that a file has, by dtype."""
+    if not isinstance(table, Mapping):
+        raise DataError(f"machine file {where}: peaks is not a table")
+    found: dict[str, Peak] = {}
+    for dtype, given in cast("Mapping[str, Any]", table).items():
+        place = f"peaks.{dtype}."
+        if dtype not in ELEMENT_BYTES and dtype != "tfloat32":
+            raise DataError(f"machine file {where}: peaks.{dtype} is no dtype", f"Known: {', '.join(sorted(ELEMENT_BYTES))}.")
+        if not isinstance(given, Mapping):
+            raise DataError(f"machine file {where}: peaks.{dtype} is not a table")
+        values = cast("Mapping[str, Any]", given)
+        _known(values, PEAK_KEYS, where, place)
+        found[dtype] = Peak(_number(values, "flops_per_s", where, place, least=1), str(values.get("source", where)))
+    return found
 
 
 def _model(table: object, where: str) -> L2Model:

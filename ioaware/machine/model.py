@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ioaware.errors import UsageError
@@ -11,6 +11,7 @@ from ioaware.params import DTYPE_ALIASES, ELEMENT_BYTES
 
 SECTOR_BYTES = 32
 """Granularity of L1 and L2 requests on NVIDIA GPUs, and the unit of Nsight Compute's sector counters."""
+Rate = Literal["read", "write", "copy", "triad"]
 LevelName = Literal["registers", "shared", "l1", "l2", "hbm"]
 
 
@@ -19,7 +20,8 @@ class Level:
     """One memory level, per SM or for the whole GPU (`scope`). Bandwidth None: no reliable number exists.
 
     `shared` is the most shared memory that one SM can give to programs; it shares its array with `l1`. `hbm` is the device
-    memory, GDDR included.
+    memory, GDDR included. `rates` are measured bytes per second of reading, writing, copying and triad, where a calibration
+    has them: each is a ceiling of its own.
     """
 
     name: LevelName
@@ -28,6 +30,7 @@ class Level:
     capacity_source: str
     bandwidth_bytes_per_s: float | None
     bandwidth_source: str
+    rates: Mapping[Rate, float] = field(default_factory=dict["Rate", float])
 
 
 @dataclass(frozen=True, slots=True)

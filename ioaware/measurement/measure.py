@@ -153,7 +153,7 @@ class _Point:
         ).write(self._files(mode)[0])
         try:
             return run_process(
-                argv, timeout_s=options.timeout_s + KILL_MARGIN_S, env=_worker_environment(os.environ), paused=waiting.exists
+                argv, timeout_s=options.timeout_s + KILL_MARGIN_S, env=worker_environment(os.environ), paused=waiting.exists
             )
         except OSError as error:
             raise MachineError(
@@ -179,7 +179,7 @@ class _Point:
         raise _PointError("\n".join(filter(None, (f"{mode}: {scrub(why)}", tail))))
 
 
-def _worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the worker's environment: this package importable, compiled kernels, NVML's GPU order, the C locale."""
     package_root = str(Path(__file__).parents[2])
     ours = {

@@ -27,6 +27,7 @@ WITH_OUTPUT = {
     "bench": ["attention"],
     "fuse": ["missing.py:work"],
     "simulate": ["missing.py:work"],
+    "calibrate": [],
     "accuracy": [],
     "export": ["--store", "missing.db"],
 }

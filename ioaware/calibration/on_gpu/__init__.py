@@ -1,0 +1,1 @@
+"""The calibration's kernels, and the process that launches them."""

@@ -1,0 +1,73 @@
+"""The plan of a calibration: kernels whose bytes are known, and sweeps over sizes whose misses tell a cache's capacity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+KernelName = Literal["l2_shared", "l2_private", "l1_reread", "l1_beside_stores", "l1_after_stores",
+                     "fill", "copy", "add", "strided", "matmul"]  # fmt: skip
+BLOCK_BYTES = 1 << 14
+"""Bytes of one load of an L2 probe: 4096 float32."""
+L1_BLOCK_BYTES = 1 << 11
+PASSES = 4
+"""Times that a sweep reads its memory. Misses after the first pass are capacity misses."""
+MIB = 1 << 20
+L2_SHARES = (0.1, 0.3, 0.4, 0.44, 0.48, 0.5, 0.52, 0.55, 0.58, 0.62, 0.66, 0.7, 0.74, 0.78, 0.82, 0.88, 0.94, 1.0, 1.2)
+"""Sizes of the L2 sweeps, as shares of its capacity; dense where one or two copies of the memory fill it."""
+L1_SHARES = (0.1, 0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.1, 1.3)
+WRITE_SHARES = (0.5, 1.0, 2.0)
+MATMUL_SIDE, MATMUL_TILE = 2048, 64
+STRIDED_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One launch. `size_bytes`: of each tensor, or of one program's slice in the L1 probes."""
+
+    kernel: KernelName
+    size_bytes: int
+
+    @property
+    def known_bytes(self) -> tuple[int | None, int | None]:
+        """Requested reads and writes in bytes that any GPU must count; None where a cache decides."""
+        size = self.size_bytes
+        if self.kernel == "matmul":
+            tiles = (MATMUL_SIDE // MATMUL_TILE) ** 2
+            return tiles * 2 * MATMUL_TILE * MATMUL_SIDE * 2, MATMUL_SIDE**2 * 2
+        return {"fill": (0, size), "copy": (size, size), "add": (2 * size, size), "strided": (size, None)}.get(
+            self.kernel, (None, None)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the plan depends on."""
+
+    sms: int
+    l2_bytes: int
+    l1_bytes: int
+
+
+def plan(sizes: Sizes) -> list[Probe]:
+    """Return the launches, in order: the self-test of the counters first."""
+    test = [Probe("copy", 64 * MIB), Probe("fill", 64 * MIB), Probe("strided", 32 * STRIDED_ELEMENTS), Probe("matmul", 0)]
+    slice_bytes = sizes.sms * BLOCK_BYTES
+    shared = [Probe("l2_shared", _whole(share * sizes.l2_bytes, BLOCK_BYTES)) for share in L2_SHARES]
+    private = [Probe("l2_private", _whole(share * sizes.l2_bytes, slice_bytes)) for share in L2_SHARES]
+    dirty = [
+        Probe(kernel, _whole(share * sizes.l2_bytes, BLOCK_BYTES))
+        for kernel in ("fill", "copy", "add")
+        for share in WRITE_SHARES
+    ]
+    first_level = [
+        Probe(kernel, _whole(share * sizes.l1_bytes, L1_BLOCK_BYTES))
+        for kernel in ("l1_reread", "l1_beside_stores", "l1_after_stores")
+        for share in L1_SHARES
+    ]
+    return [*test, *shared, *private, *dirty, *first_level]
+
+
+def _whole(size: float, unit: int) -> int:
+    """Round to a multiple of the unit, at least one."""
+    return max(1, round(size / unit)) * unit

@@ -1,0 +1,36 @@
+"""`ioaware calibrate`: measure what the cache model and the roofline need, as a machine file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.options import json_option, output_option, verb
+from ioaware.cli.output import emit
+
+
+@verb
+@click.option(
+    "--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds that each of two runs may take."
+)
+@json_option
+@output_option("Write the machine file here instead of to stdout.")
+def calibrate(timeout: float, as_json: bool, output: Path | None) -> None:
+    """Measure this GPU's ceilings and caches with plain kernels, and write a machine file in TOML.
+
+    HBM rates of reading, writing, copying and triad, the L2's rate, usable capacity, partitions and dirty lines, the L1's
+    capacity, matmul rates. First the counters are tested on kernels whose bytes are known: exits with 6 where one is more than
+    1 % off, with 5 where this machine has no GPU or no counters. About a minute.
+    Example: ioaware calibrate -o h200.toml, then ioaware simulate flash2 --machine h200.toml
+    """
+    from ioaware.calibration.run_probes import calibrate_gpu
+    from ioaware.calibration.machine_toml import machine_toml
+    from ioaware.machine import find_machine
+
+    found = calibrate_gpu(timeout_s=timeout)
+    preset = find_machine(str(found.environment.get("gpu", "")))
+    emit(found.to_dict, lambda: [machine_toml(found, preset.name)], as_json=as_json, output=output)
+
+
+command = calibrate
