@@ -15,6 +15,7 @@ from tests.support import ROOT
 
 PACKAGE = ROOT / "ioaware"
 MAX_MODULES = 18
+ONE_FILE_A_VERB = PACKAGE / "cli" / "commands"
 SAME_MEANING = {
     *(
         "derive",
@@ -42,8 +43,8 @@ def modules() -> list[Path]:
 
 
 def test_no_folder_has_more_than_18_modules() -> None:
-    crowded = {folder: count for folder, count in Counter(path.parent for path in modules()).items() if count > MAX_MODULES}
-    assert crowded == {}
+    counts = Counter(path.parent for path in modules() if path.parent != ONE_FILE_A_VERB)
+    assert {folder: count for folder, count in counts.items() if count > MAX_MODULES} == {}
 
 
 def test_a_module_name_has_one_meaning() -> None:

@@ -28,6 +28,10 @@ WITH_OUTPUT = {
     "fuse": ["missing.py:work"],
     "simulate": ["missing.py:work"],
     "calibrate": [],
+    "walk": ["missing.py:work"],
+    "check": ["missing.py:work", "--max-bytes", "1"],
+    "diff": ["missing.py:work", "missing.py:other"],
+    "coverage": [],
     "accuracy": [],
     "export": ["--store", "missing.db"],
 }
