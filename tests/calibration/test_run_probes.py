@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ioaware.calibration.run_probes import METRICS, calibrate_gpu
 from ioaware.calibration.machine_toml import machine_toml
 from ioaware.calibration.probes import plan
+from ioaware.calibration.run_probes import METRICS, calibrate_gpu
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import DataError, MachineError

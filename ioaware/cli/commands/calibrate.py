@@ -24,8 +24,8 @@ def calibrate(timeout: float, as_json: bool, output: Path | None) -> None:
     1 % off, with 5 where this machine has no GPU or no counters. About a minute.
     Example: ioaware calibrate -o h200.toml, then ioaware simulate flash2 --machine h200.toml
     """
-    from ioaware.calibration.run_probes import calibrate_gpu
     from ioaware.calibration.machine_toml import machine_toml
+    from ioaware.calibration.run_probes import calibrate_gpu
     from ioaware.machine import find_machine
 
     found = calibrate_gpu(timeout_s=timeout)
