@@ -82,7 +82,7 @@ def formula_lines(
     whole, names = found.whole, ()
     if write is show and not verbose:
         short = name_subexpressions(whole)
-        if len(write(short.expr)) <= READABLE:
+        if len(write(short.expr)) + sum(len(write(value)) for _, value in short.names) <= READABLE:
             whole, names = short.expr, short.names
     same = known is not None and found.is_there(known[1])
     lines = [f"= {known[0] if known and same else brief(whole, write, verbose=verbose)}"]
@@ -169,7 +169,7 @@ def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterato
     """Yield the totals of several kernels (`held` is not None), torch's own operators, and the compulsory bytes."""
     rows: list[Row] = []
     if held is not None and result.formulas:
-        rows += [*_rows(result.formulas, result.requested, result.flops, write), *held]
+        rows += [*_rows(result.formulas, result.requested, result.flops, write), *_known_sectors(result, write), *held]
     if result.assumed:
         rows += [
             ("assumed (torch) reads", _bytes(result.assumed.read_bytes), f"= {result.assumed.read_formula}"),
@@ -182,6 +182,21 @@ def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterato
     rows.append(("exact", "yes" if result.exact else "NO", "" if result.exact else _inexact(result)))
     yield Text("\ntotal")
     yield facts(rows)
+
+
+def _known_sectors(result: Derived, write: Lines) -> Iterator[Row]:
+    """Yield the sectors of those launches that have them, where others have none."""
+    kernels = [kernel for kernel in result.kernels if kernel]
+    for name, attribute in (("read sectors", "read_sector_bytes"), ("write sectors", "write_sector_bytes")):
+        counts = [(kernel.kernel, cast("Count | None", getattr(kernel, attribute))) for kernel in kernels]
+        known = [count for _, count in counts if count is not None]
+        without = list(dict.fromkeys(kernel for kernel, count in counts if count is None))
+        if not without or not known:
+            continue
+        whole = sum(known[1:], known[0])
+        value = int(cast(int, whole.evaluate(result.values))) if whole.symbols <= result.values.keys() else None
+        yield from _formula(name, _bytes(value), whole.expr, write)
+        yield "", "", f"  (without {', '.join(without)}, whose {name} are not known)"
 
 
 def _inexact(result: Derived) -> str:
@@ -230,12 +245,20 @@ def _formula(name: str, value: str, expr: Expr, write: Lines, known: Known | Non
 def _leading_lines(expr: Expr, write: Lines, *, is_long: bool) -> Iterator[str]:
     """Yield the leading term where it adds something, or why a long formula has none."""
     found = leading(expr)
-    if found.term is not None and found.term != cases(expr).whole:
+    if found.term is not None and _depends_on_data(found.term) and len(show(found.term)) > len(show(expr)):
+        yield "  (no leading term: it is longer than the formula)"
+    elif found.term is not None and found.term != cases(expr).whole:
         first, *more = write(found.term)
         yield "~" + first.removeprefix("=")
         yield from more
     elif found.term is None and is_long:
         yield f"  (no leading term: {found.why})"
+
+
+def _depends_on_data(expr: Expr) -> bool:
+    """Return whether an unknown, whose name has a source line, is in a formula."""
+    symbols: Any = expr.free_symbols
+    return any("@" in str(symbol) for symbol in symbols)
 
 
 def _chip(launch: Launch) -> Iterator[Row]:

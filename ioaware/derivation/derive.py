@@ -137,9 +137,22 @@ class Derived(Result):
         conditions = [str(condition) for condition in self.validity.conditions] if self.validity else []
         return Result._repr_html_(self) + formulas_html(typeset, conditions)  # pyright: ignore[reportPrivateUsage]
 
+    def _limits_of(self, kernel: KernelTraffic | None) -> list[str]:
+        """Return the largest sizes of a launch: 32-bit integers do not wrap around, and CUDA can launch its grid."""
+        if kernel is None:
+            return []
+        grids = [limit for limit in self.validity.limits if limit.reason.endswith(f" {kernel.kernel}")] if self.validity else []
+        return list(dict.fromkeys([*map(str, kernel.limits), *map(str, grids)]))
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form of a result."""
+        """Return the JSON form; `conditions` include the largest sizes of each launch."""
         data = Result.to_dict(self)
+        limits = [self._limits_of(kernel) for kernel in self.kernels]
+        for launch, added in zip(data["launches"], limits, strict=True):
+            if added:
+                launch["conditions"] = [*launch.get("conditions", ()), *added]
+        if together := dict.fromkeys(limit for added in limits for limit in added):
+            data["conditions"] = list(dict.fromkeys([*data.get("conditions", ()), *together]))
         for name in ("formulas", "kernels", "symbols", "holds", "validity", "data"):
             data.pop(name, None)
         return data

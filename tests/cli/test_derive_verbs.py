@@ -127,8 +127,50 @@ def _unknown_name(name: str = "labels", source: str = "if tl.load(labels + row) 
     return f"{name}@derived_targets.py:{next(at for at, line in enumerate(lines, 1) if source in line)}"
 
 
+RAGGED = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def ragged_kernel(x, starts, ends, out, B: tl.constexpr):
+    start, end = tl.load(starts + tl.program_id(0)), tl.load(ends + tl.program_id(0))
+    lanes = tl.arange(0, B)
+    tl.store(out + tl.program_id(0) * B + lanes, tl.load(x + start + lanes, lanes < end - start), lanes < end - start)
+
+@triton.jit
+def copy_kernel(x, out, n, B: tl.constexpr):
+    lanes = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n), lanes < n)
+
+def ragged(batch: int = 4, n: int = 1000, device="cuda"):
+    x, out = torch.empty(n, device=device), torch.empty(batch, 32, device=device)
+    starts, ends = (torch.empty(100, dtype=torch.int32, device=device) for _ in range(2))
+    ragged_kernel[(batch,)](x, starts, ends, out, B=32)
+    copy_kernel[(triton.cdiv(n, 64),)](x, torch.empty_like(x), n, B=64)
+"""
+
+
 def test_a_sum_has_a_leading_term(output_of) -> None:
     assert "~ 256*batch*heads*kv_len*seq_len" in output_of("derive", "flash2", "-p", "causal=true", "-p", "kv_len=700")
+
+
+def test_no_formula_is_long_without_v(output_of, tmp_path: Path) -> None:
+    """Leading terms of sums over unknowns have a case for each sign; sectors that one launch lacks are those of the others."""
+    file = tmp_path / "ragged.py"
+    file.write_text(RAGGED, encoding="utf-8")
+    text = output_of("derive", f"{file}:ragged")
+    assert "(no leading term: it is longer than the formula)" in text
+    assert "(without ragged_kernel, whose write sectors are not known)" in text
+    assert text.count("assume that each of these values is equal") == 1
+    assert max(map(len, text.splitlines())) < 400
+
+
+def test_conditions_in_json_include_the_largest_sizes(output_of) -> None:
+    result = json.loads(output_of("derive", f"{TARGETS}:flat", "--json"))
+    assert "columns*rows <= 2147483647" in result["conditions"]
+    assert "columns*rows <= 2147483647" in result["launches"][-1]["conditions"]
+    assert "ceil(columns*rows/64) <= 2147483647" in result["conditions"]
 
 
 def test_output_goes_to_a_file(output_of, tmp_path: Path) -> None:

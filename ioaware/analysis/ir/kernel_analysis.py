@@ -49,7 +49,7 @@ from ioaware.analysis.ir.sums.closed_forms import linear
 from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
 
-SAME_EVERYWHERE = ", assumed equal for all programs, iterations and lanes"
+SAME_EVERYWHERE = "the formulas assume that each of these values is equal for all programs, iterations and lanes"
 """Assumption of a formula in a named unknown that may differ between programs, iterations or lanes."""
 
 HANDLERS = {**pure_ops.HANDLERS, **inline_asm.HANDLERS, **memory_ops.HANDLERS, **control_flow.HANDLERS, **ttg_ops.HANDLERS}
@@ -165,6 +165,7 @@ class _Counting:
     def traffic(self, kernel: str) -> KernelTraffic:
         accesses: list[Access] = []
         caveats: list[Caveat] = []
+        differing = False
         counted: dict[AccessKind, list[Counted]] = {"read": [], "write": [], "atomic": []}
         sectors: dict[AccessKind, list[SectorTotal | None]] = {"read": [], "write": [], "atomic": []}
         for touch in self.walk.record.touches:
@@ -187,7 +188,9 @@ class _Counting:
             for where in self.merged_loops((mask, touch.target.offset), scopes) if asked else ():
                 swept = replace(touch, mask=where.values[0], target=replace(touch.target, offset=where.values[1]))
                 touched.append(sector_total(swept, where.scopes, where.programs))
-            of_lanes = self.caveats(touch, [*undecided, *data], [u for each, _, _ in lanes for u in unknowns(each)])
+            named = [unknown for each, _, _ in lanes for unknown in unknowns(each)]
+            differing |= any(map(varies, named))
+            of_lanes = self.caveats(touch, [*undecided, *data], named)
             of_sectors = self.sector_caveats(touch, touched)
             accesses.append(self.access(touch, lanes, executions, touched, of_lanes, of_sectors))
             caveats += (*of_lanes, *of_sectors, *self.beyond_memory(touch), *written_in_part(touch))
@@ -213,7 +216,7 @@ class _Counting:
             over_grid(products),
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
-            notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(caveats)])),
+            notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(caveats), *([SAME_EVERYWHERE] if differing else [])])),
             limits=width_limits(self.walk.record.widths, self.grid.sizes),
         )
 
@@ -283,7 +286,7 @@ class _Counting:
             return Caveat(touch.operation, _line(touch), "counts", "count", rest)
 
         found = [caveat(f"at most: {u.name} decides the lanes and {u.why}") for u in dropped]
-        found += [caveat(f"in terms of {u.name}: {u.why}{SAME_EVERYWHERE if varies(u) else ''}") for u in named]
+        found += [caveat(f"in terms of {u.name}: {u.why}") for u in named]
         return tuple(dict.fromkeys(found))
 
     @staticmethod
