@@ -1,4 +1,4 @@
-"""How long a derivation takes: first, again, from the disk's cache, at 100,000 points; and what 1,000 of them leave in memory.
+"""Measure the time of a derivation: first, repeated, from the disk cache, at 100,000 points; and memory after 1,000 of them.
 
     python scripts/bench_derive.py -o speed.json
     python scripts/bench_derive.py "flash2 causal=true" "path/to/file.py:function n=4096"

@@ -1,13 +1,13 @@
-"""Usable L2 capacity, replacement and dirty lines of a GPU, from plain copies and reads under ncu: one JSON on stdout.
+"""Measure usable L2 capacity, replacement and dirty lines of a GPU with copies and reads under ncu; print one JSON.
 
     python3 scripts/calibrate_l2.py > l2.json       (a CUDA GPU, Triton, ncu with counter permission; about 40 s)
 
-Five plain kernels, none of them attention, each profiled by its DRAM bytes:
-shared   every program reads the whole buffer, several times over: misses after the first pass against its size
-private  every program reads its own slice several times over: what one partition's SMs alone read
-fill     stores only: what is left dirty when a kernel ends
-mixed    a copy, and a sum of two buffers: what is left dirty beside reads
-drift    equal programs note when they start and end: how far programs of one wave run apart
+Five plain kernels, none of them attention, are profiled by their DRAM bytes:
+shared   every program reads the whole buffer repeatedly: misses after the first pass against its size
+private  every program reads its own slice repeatedly: data read by one partition's SMs only
+fill     stores only: bytes left dirty when a kernel ends
+mixed    a copy, and a sum of two buffers: bytes left dirty beside reads
+drift    equal programs record their start and end: drift between programs of one wave
 """
 
 from __future__ import annotations
@@ -112,13 +112,13 @@ def work() -> None:
 
 
 def _slices(size: int) -> int:
-    """Bytes that equal slices of whole blocks, one for each SM, take of so many MiB."""
+    """Return the bytes of equal slices of whole blocks, one for each SM, within so many MiB."""
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     return size * MIB // 4 // BLOCK // sms * sms * BLOCK * 4
 
 
 def drift() -> dict[str, float]:
-    """Run equal programs of one wave, twice as many as fit, and say how far their ends lie apart, by their length."""
+    """Run equal programs, twice as many as one wave, and return the spread of their ends over their length."""
     block, sms = BLOCK, torch.cuda.get_device_properties(0).multi_processor_count
     x = torch.zeros(16 * MIB // 4, device="cuda")
     out = torch.zeros(8 * sms * block, device="cuda")

@@ -1,4 +1,4 @@
-"""Every third-party target derived and traced, each in a process of its own; the outcome as a table of kernels.
+"""Derive and trace every third-party target, each in a separate process, and write a table of kernels.
 
     python scripts/foreign/coverage.py --triton PATH --liger PATH ... -o docs/results/derive-coverage.md
 
@@ -143,14 +143,14 @@ def _explanation(row: Row) -> str | None:
 
 
 INTRODUCTION = """\
-Derived from their compiled IR at the sizes in `scripts/foreign/`, symbols named as the targets' parameters, and held against
+Derived from their compiled IR at the sizes in `scripts/foreign/`, symbols named as the targets' parameters, and compared with
 the interpreter's count of the same launches: bytes read, written and updated atomically, 32-byte sectors of both directions
-where the engine knows them, FLOPs. The same formulas are then evaluated at other sizes and held against a trace there. `for`
-says what a formula takes for granted of the parameters; where that fails it is not evaluated."""
+where the engine knows them, FLOPs. The same formulas are then evaluated at other sizes and compared with a trace there. `for`
+has the conditions of a formula on the parameters; where they fail it is not evaluated."""
 
 HOW = """\
-Made by the following, which takes the libraries' checkouts, holds none of their code and imports none of their packages. It
-takes an hour on two cores, so `--jobs` says how many to use; a library without a path is left out.
+Made by the following command, which reads the libraries' checkouts, contains none of their code and imports none of their
+packages. It takes an hour on two cores; `--jobs` sets the number of cores. A library without a path is skipped.
 
     python scripts/foreign/coverage.py {flags} -o docs/results/derive-coverage.md"""
 

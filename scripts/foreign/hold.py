@@ -106,7 +106,7 @@ class Row:
 
 
 def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
-    """Launch beside launch. Raises `ValueError` where a record has no counterpart or another kernel or grid."""
+    """Return the launches as rows. Raises `ValueError` where a record has no counterpart or another kernel or grid."""
     known = {_point(result): result for result in derived}
     found: list[Row] = []
     for result in measured:
@@ -196,21 +196,20 @@ def merging(found: Sequence[Row]) -> str:
     most = max((side.hits / side.elements for side in single if side.elements), default=0.0)
     saved = f"at most {most:.4%} of the bytes" if most else "nothing"
     text = (
-        "The L1 may put stores together that touch one sector, before it passes the sector on. What it can save by that is the "
-        f"third term: at the {len(single)} launches whose instructions share no sector, and that spill nothing, it saved "
-        f"{saved}; "
-        f"at the {len(shares)} others between {min(shares.values()):.0%} and {max(shares.values()):.0%} of that term. How much "
-        "follows neither from the addresses nor from the instructions: launches that store as many bytes, to as many sectors, "
-        f"with as many sectors asked for, come to different shares ({examples}). What else differs between them is the work "
-        "around the stores; time is the likely reason, whether a sector still waits when its next store comes, but no counter "
-        "here proves it. So there is no formula: what is derived to be asked of the L1, and the sectors of whole accesses, are "
-        "the bounds on either side."
+        "The L1 may merge stores to one sector before it sends the sector to the L2. The third term is the most that it can "
+        f"save by merging. At the {len(single)} launches with instructions that share no sector and without spills it saved "
+        f"{saved}. "
+        f"At the {len(shares)} others it saved between {min(shares.values()):.0%} and {max(shares.values()):.0%} of that term. "
+        "The share follows neither from the addresses nor from the instructions. Launches that store as many bytes, to as many "
+        f"sectors, with as many requested sectors, have different shares ({examples}). They also differ in the work around the "
+        "stores. The likely reason is time: whether a sector still waits when its next store comes. No counter here proves it, "
+        "so there is no formula. The derived requests to the L1 and the sectors of whole accesses are bounds on either side."
     )
     return textwrap.fill(text.replace("%", " %").replace("` ", "`\u00a0"), 128).replace("\u00a0", " ")
 
 
 def summary(found: Sequence[Row]) -> str:
-    """What the rows come to, in sentences."""
+    """Return the totals over all rows, in sentences."""
     sides = [side for row in found for side in (row.reads, row.writes)]
     alone = [side for side in sides if side.alone and side.asked == side.elements]
     kernels = {(row.target, row.kernel) for row in found}
@@ -219,14 +218,14 @@ def summary(found: Sequence[Row]) -> str:
     farthest = max(abs(side.rest) / (side.asked + side.spills) for side in sides if side.asked)
     return (
         f"{len(kernels)} kernels, {len(found)} launches, {len(sides)} totals of reads or of writes.\n\n"
-        "- Nothing between derive and the L2 (every sector asked for once and whole, no hits, spills or atomics): "
+        "- No terms between derive and the L2 (every sector requested once and whole, no hits, spills or atomics): "
         f"{len(alone)} totals, of which {sum(side.passed == side.elements for side in alone)} equal derive's bytes to the byte "
         f"and {sum(side.equal for side in alone)} within {TOLERANCE:.1%}.\n"
-        f"- Asked of the L1 and of TMA, derived against counted: {exact} of {len(sides)} equal to the last sector.\n"
-        "- Bytes that active threads ask for, derived against counted: "
+        f"- Requested from the L1 and by TMA, derived against counted: {exact} of {len(sides)} equal to the last sector.\n"
+        "- Bytes that active threads request, derived against counted: "
         f"{sum(share == 1 for share in data)} of {len(data)} equal, "
         f"the farthest {max(abs(share - 1) for share in data):.2%} apart.\n"
-        f"- Passed between L1 and L2: the terms add up within {TOLERANCE:.1%} of what was asked for at "
+        f"- Sent between L1 and L2: the terms add up within {TOLERANCE:.1%} of the requests at "
         f"{sum(row.closed for row in found)} of {len(found)} launches; the farthest is {farthest:.2%} off."
     ).replace("%", " %")
 
@@ -234,30 +233,30 @@ def summary(found: Sequence[Row]) -> str:
 INTRODUCTION = """# Third-party kernels against an H200's counters
 
 Kernels of other libraries, derived without a GPU and then run on an {gpu} (Triton {triton}) at two sizes each, most often one
-with rows of whole sectors and one without. Requested bytes are those between an SM's L1 and the L2. Made by
-`scripts/foreign/hold.py` from `ioaware/recorded/foreign/`; each term in it is derived or counted, none is fitted:
+with rows of whole sectors and one without. Requested bytes are those between an SM's L1 and the L2. This page is made by
+`scripts/foreign/hold.py` from `ioaware/recorded/foreign/`. Each term in it is derived or counted, none is fitted:
 
-1. *Elements*: the bytes that the kernel's accesses ask for under their masks, derive's formulas.
-2. *Partial sectors*: an access moves whole sectors of 32 bytes, each once, be it for many lanes. Derive's sector formulas: each
-   access of a tile for itself.
-3. *Narrow or repeated instructions*: a tile is accessed by many instructions of many warps. Those that share a sector ask
-   for it more than once: rows that are not aligned take narrow loads, every warp loads the same scalar, a compiler loads a
-   tile once for each layout that it wants it in. `ioaware/derivation/l1_requests.py` works that out from the compiled kernel's
-   layouts, and the counters `l1tex__t_sectors_pipe_lsu_mem_global_op_ld` and `_st` must say the same. *Whole boxes*: TMA copies
-   what lies outside a tensor too, and rows of 128 bytes at most.
-4. *L1 hits*, counted: sectors that the L1 had, be it of a neighbouring instruction or of a weight that an earlier program on
-   this SM loaded. Of stores no counter says how many were put together: *merged* is what is missing, and never more than makes
-   each access whole. It has no formula, as is said below.
-5. *Spilled registers* and *atomics*, counted: what the compiler keeps in local memory, and what atomics send and return.
+1. *Elements*: the bytes that the kernel's accesses request under their masks, by derive's formulas.
+2. *Partial sectors*: an access moves whole sectors of 32 bytes, each once for all of its lanes. By derive's sector formulas,
+   which count each access of a tile separately.
+3. *Narrow or repeated instructions*: a tile is accessed by many instructions of many warps. Those that share a sector request
+   it more than once. Unaligned rows take narrow loads, every warp loads the same scalar, and a compiler loads a tile once for
+   each layout that it needs. `ioaware/derivation/l1_requests.py` computes this from the compiled kernel's layouts. The
+   counters `l1tex__t_sectors_pipe_lsu_mem_global_op_ld` and `_st` must agree. *Whole boxes*: TMA copies elements outside a
+   tensor too, and rows of 128 bytes at most.
+4. *L1 hits*, counted: sectors that the L1 held, from a neighbouring instruction or as a weight that an earlier program on
+   this SM loaded. No counter has the number of merged stores. *Merged* is the missing amount, and never more than makes each
+   access whole. It has no formula, for the reason below.
+5. *Spilled registers* and *atomics*, counted: bytes that the compiler keeps in local memory, and that atomics send and return.
 
 The columns *counter* are the requested bytes, by `l1tex__m_xbar2l1tex_read_bytes` and `l1tex__m_l1tex2xbar_write_bytes`, over
-derive's elements; the terms behind are shares of derive's elements and add up to the difference. No terms: nothing comes
-between.
+derive's elements. The terms after them are shares of derive's elements and add up to the difference. Without terms the two are
+equal.
 
-The bytes that active threads ask for differ in six totals of reads, and there alone: all of launches that copy asynchronously
-(`sm__sass_data_bytes_mem_global_op_ldgsts` is the counter that differs) and spill registers, while sectors agree to the last
-one. No account of the code explains it: in `_attn_bwd` without a mask all 1,024 programs do the same, and 274,944 bytes are no
-multiple of 1,024. Three launches that copy likewise without spilling, and one that spills, agree to the byte."""
+The bytes that active threads request differ in only six totals of reads. All are of launches that copy asynchronously and
+spill registers (`sm__sass_data_bytes_mem_global_op_ldgsts` is the counter that differs), while sectors agree to the last one.
+The code does not explain it: in `_attn_bwd` without a mask all 1,024 programs do the same, and 274,944 bytes are not a multiple
+of 1,024. Three launches that copy likewise without spilling, and one that spills, agree to the byte."""
 
 HEADER = (
     "| kernel | size | reads, derived | counter | terms | writes, derived | counter | terms | closed |\n"

@@ -136,4 +136,4 @@ def test_merged_stores_are_described_from_the_records(hold: ModuleType) -> None:
     found = hold.rows(read_records("measured"), read_records("derived"))
     text = " ".join(hold.merging(found).split())
     assert "`_seeded_dropout` 56 %, `_dropout` 70 %, `add_kernel` 83 %" in text
-    assert "share no sector, and that spill nothing, it saved at most 0.0002 % of the bytes" in text
+    assert "share no sector and without spills it saved at most 0.0002 % of the bytes" in text
