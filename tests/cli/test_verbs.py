@@ -158,7 +158,7 @@ def test_a_throttled_point_keeps_its_bytes_but_has_no_speed(output_of, monkeypat
     replace_measure(monkeypatch, status="throttled")
     text = output_of("measure", "flash2")
     assert "9,000 B" in text
-    assert "the clocks moved" in text
+    assert "the clocks changed" in text
     assert "TFLOP/s" not in text
 
 
