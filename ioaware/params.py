@@ -104,7 +104,7 @@ def resolve(
 ) -> dict[str, ParamValue]:
     """Return all parameters of `what`: defaults filled in, every value checked.
 
-    `typed` says that strings in `given` are text from a user. Raises `UsageError`.
+    `typed`: strings in `given` are text from a user. Raises `UsageError`.
     """
     known = {param.name: param for param in declared}
     for name in given:

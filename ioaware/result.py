@@ -173,7 +173,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one source says about one target at one set of parameters."""
+    """Result of one source for one target at one set of parameters."""
 
     source: Source
     target: str

@@ -99,7 +99,7 @@ def grid(
     causal: bool | None = None,
     dtype: str = "bfloat16",
 ) -> list[Point]:
-    """Return the points of these passes, of all three if none is given; an empty list stands for its default.
+    """Return the points of these passes, of all three if none is given; an empty list means its default.
 
     causal None: both. Raises `UsageError` for values that no point can have.
     """

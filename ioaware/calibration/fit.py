@@ -44,7 +44,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the probes say. `l1` has the capacity for each L1 probe; None where no size of the sweep crossed a half."""
+    """Results of the probes. `l1` has the capacity for each L1 probe; None where no size of the sweep crossed a half."""
 
     l2_shared: Capacity
     l2_private: Capacity

@@ -1,4 +1,4 @@
-"""The plan of a calibration: kernels whose bytes are known, and sweeps over sizes whose misses tell a cache's capacity."""
+"""Plan a calibration: kernels with known bytes, and sweeps over sizes with misses that show a cache's capacity."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class LaunchedKernel:
         _active[-1](self._kernel, (), grid, given | dict(self._options))
 
     def _is_one(self, name: str) -> bool:
-        """Return whether an argument was the integer 1, for which Triton compiles a kernel of its own."""
+        """Return whether an argument was the integer 1, for which Triton compiles a separate kernel."""
         value = self._arguments[name]
         return not isinstance(value, (bool, float)) and getattr(value, "is_Integer", type(value) is int) and value == 1
 

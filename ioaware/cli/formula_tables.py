@@ -38,7 +38,7 @@ TELLING = 60
 """Longest formula, in characters, that is printed without a leading term."""
 
 Known = tuple[str, "Expr"]
-"""A name already printed, and the formula it stands for."""
+"""Name already printed, and its formula."""
 Show = Callable[["Expr"], str]
 
 

@@ -41,7 +41,7 @@ def walk_text(
 
 
 def totals(walk: Walk) -> Iterator[str]:
-    """Yield what the steps add up to, and what predict, trace and the floor say of it."""
+    """Yield the totals of the steps, beside those of predict, trace and the lower bound."""
     read, written, atomic = walk.moved
     parts = f"{read:,} read, {written:,} written" + (f", {atomic:,} by atomics" if atomic else "")
     yield f"{len(walk.steps):,} steps move {walk.total_bytes:,} bytes: {parts}"

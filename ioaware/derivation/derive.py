@@ -358,7 +358,7 @@ def _at_index_data(part: _Part, moved: Moved | str | None) -> _Part:
 
 
 def _spill_note(used: Resources) -> Iterator[str]:
-    """Say that counters will see more than the formulas: the compiler's own accesses to memory are in no IR."""
+    """Yield a note where counters exceed the formulas: the compiler's own memory accesses are not in the IR."""
     if used.local_bytes:
         yield f"{used.local_bytes} bytes of local memory a thread: registers that are spilled move bytes that no formula counts"
 

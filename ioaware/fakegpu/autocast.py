@@ -97,9 +97,9 @@ def _register() -> tuple[Any, ...]:
 
 
 def policies() -> dict[str, str]:
-    """Return the policy of each operator that autocast knows, by its name without `aten::`.
+    """Return the policy of each operator that autocast covers, by its name without `aten::`.
 
-    Raises `UsageError` where torch's header does not say it for each operator that torch has registered.
+    Raises `UsageError` where torch's header lacks it for an operator that torch has registered.
     """
     found = dict(OUTSIDE_OF_THE_HEADER) | dict.fromkeys(APPENDED_DTYPE, "APPEND_DTYPE")
     text = HEADER.read_text() if HEADER.exists() else ""

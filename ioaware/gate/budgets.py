@@ -27,7 +27,7 @@ EXAMPLE = 'For example max_bytes="6*n", max_reads=1_000_000, vs_compulsory=1.05,
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What budgets judge: formulas in bytes with the sizes at which they are wanted, and facts of the kernels."""
+    """Input of budgets: formulas in bytes with the sizes at which they are evaluated, and facts of the kernels."""
 
     formulas: Mapping[str, Any]
     point: Point

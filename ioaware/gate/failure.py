@@ -1,4 +1,4 @@
-"""What a failing gate says: both formulas, what grew and by how much, the line it comes from, and how to accept it."""
+"""Write the message of a failing gate: both formulas, the growth, its source line, and how to accept it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The pytest plugin: the fixture `traffic`, its marker, `--traffic=create|accept`, and the rules that keep a gate closed.
+"""Register the pytest plugin: the fixture `traffic`, its marker, `--traffic=create|accept`, and the rules of a gate.
 
 Nothing heavy is imported at collection. Snapshots are written at the end, by tests that passed, and only on request of the
-command line itself: never by PYTEST_ADDOPTS or a configuration file, never in CI, never from several processes.
+command line itself. They are never written by PYTEST_ADDOPTS or a configuration file, in CI, or from several processes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _passed = pytest.StashKey[bool]()
 
 
 class _Session:
-    """What the tests want written and which have passed; a plugin of its own, registered for one configuration."""
+    """Pending edits and passed tests of one session; a separate plugin, registered for one configuration."""
 
     def __init__(self, config: pytest.Config, mode: Any, ledger: Ledger | None) -> None:
         self.config, self.mode, self.ledger = config, mode, ledger
@@ -90,7 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker; refuse to write snapshots unless the command line of one process asks for it."""
+    """Register the marker; refuse to write snapshots unless the command line of a single process requests it."""
     config.addinivalue_line("markers", MARKER)
     mode = config.getoption("--traffic")
     if mode:

@@ -1,7 +1,7 @@
-"""The two sides of a difference: a target, a target at a git revision, a saved derivation, or a store of them.
+"""Load the two sides of a difference: a target, a target at a git revision, a saved derivation, or a store of them.
 
-Each target is derived in a process of its own, because two versions of a file import modules of the same names. A revision is
-unpacked into a directory of its own; where code of the working tree is imported nevertheless, the side is refused.
+Each target is derived in a separate process, because two versions of a file import modules of the same names. A revision is
+unpacked into a new directory. Where code of the working tree is imported nevertheless, the side is refused.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _unpack(revision: str, folder: Path) -> tuple[Path, Path]:
 
 
 def _derived(spec: str, request: Request, here: Path, moved: tuple[str, str] | None) -> Row:
-    """Derive a target in a process of its own, which runs this ioaware and no other."""
+    """Derive a target in a separate process, which runs this ioaware and no other."""
     question: dict[str, Any] = {
         "target": spec,
         "params": dict(request.params),

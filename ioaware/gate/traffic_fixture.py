@@ -1,7 +1,7 @@
-"""The `traffic` fixture: derive calls on symbolic tensors, compare them with snapshots, hold them to budgets.
+"""Provide the `traffic` fixture: derive calls on symbolic tensors, compare them with snapshots, check their budgets.
 
-A gate that compares nothing fails: a call without a comparison, a comparison whose failure the test swallows, a marker
-on a test that never calls `traffic`.
+A gate that compares nothing fails. Examples are a call without a comparison, a comparison with a failure that the test
+swallows, and a marker on a test that never calls `traffic`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFAULT_GPU = "cuda:90"
 
 
 class TrafficChangedError(AssertionError):
-    """The traffic of a test is not what its snapshot or budget says."""
+    """The traffic of a test differs from its snapshot or exceeds its budget."""
 
 
 class Gated:
@@ -68,7 +68,7 @@ class Expected:
 
 
 class Traffic:
-    """The fixture of one test. `mode` says which snapshots it may write; `edits` are those that it wants written."""
+    """Fixture of one test. `mode` selects the snapshots that it may write; `edits` are pending snapshots."""
 
     def __init__(self, test: str, budgets: Mapping[str, Any], mode: Mode, root: Path, *, cross_toolchain: bool = False) -> None:
         options = dict(budgets)

@@ -21,7 +21,7 @@ class Level:
 
     `shared` is the most shared memory that one SM can give to programs; it shares its array with `l1`. `hbm` is the device
     memory, GDDR included. `rates` are measured bytes per second of reading, writing, copying and triad, where a calibration
-    has them: each is a ceiling of its own.
+    has them: each is a separate ceiling.
     """
 
     name: LevelName

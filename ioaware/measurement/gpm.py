@@ -14,7 +14,7 @@ SM_ACTIVITY, DRAM_BANDWIDTH = 2, 10
 """NVML_GPM_METRIC_SM_UTIL and NVML_GPM_METRIC_DRAM_BW_UTIL, in percent of the time and of the peak."""
 
 MINIMUM_WINDOW_S = 0.2
-"""The driver averages over at least 100 ms; a shorter window has no reading of its own."""
+"""The driver averages over at least 100 ms; a shorter window has no separate reading."""
 
 
 @dataclass(frozen=True, slots=True)

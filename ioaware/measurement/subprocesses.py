@@ -21,7 +21,7 @@ GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a program ended. `returncode` is negative for a signal; `timed_out` says that this module ended it."""
+    """How a program ended. `returncode` is negative for a signal; `timed_out`: this module ended it."""
 
     returncode: int
     timed_out: bool

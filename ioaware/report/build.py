@@ -65,7 +65,7 @@ def build_report(
     """Write `report.html` and a PNG per figure into `out_dir`; return the HTML file's path.
 
     `kernels` are measured points of third-party kernels with their derivations, `race` the records of `ioaware bench
-    attention`; both are recorded. `live` says that this run took the measurements. `missing` are sentences that the report
+    attention`; both are recorded. `live`: this run took the measurements. `missing` are sentences that the report
     prints. `environment` describes the machine of this run. Files are replaced atomically.
 
     Raises `UsageError` without plotly, `WriteError` where the files cannot be written.

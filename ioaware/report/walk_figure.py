@@ -1,4 +1,4 @@
-"""A walk as a stepped picture: a fragment for any page, or a page of its own.
+"""Draw a walk as a stepped picture: a fragment for any page, or a separate page.
 
 The page is one file. Its content security policy admits its own script and styles, by hash, and nothing else.
 """
@@ -74,7 +74,7 @@ def walk_page(walk: Walk) -> str:
 
 
 def verdict(walk: Walk) -> str:
-    """Return the totals in a sentence, with what predict and trace say."""
+    """Return the totals in a sentence, beside those of predict and trace."""
     total = f"{walk.total_bytes:,} bytes"
     if walk.predicted_bytes is None:
         return f"{total}, as trace counts"

@@ -1,6 +1,6 @@
 """Model an L2 of one or two partitions with LRU replacement and write-back.
 
-The input is a stream of merged accesses to lines of up to 64 blocks; a mask says which blocks of a line are valid. Every
+The input is a stream of merged accesses to lines of up to 64 blocks; a mask marks the valid blocks of a line. Every
 address has a home partition, chosen by hash: half of the lines of any block. An SM reads through its own partition. A line at
 home there is kept once. A line of the other partition is fetched through its home and kept in both. So a block read by the SMs
 of one partition occupies 1.5 times its bytes, and one read by both occupies twice its bytes. Writes and atomics go to the home

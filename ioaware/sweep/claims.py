@@ -61,5 +61,5 @@ class Claims:
 
 
 def _place(key: str) -> int:
-    """Return the byte that stands for a point: 1 to 2^56."""
+    """Return the byte of a point: 1 to 2^56."""
     return 1 + int.from_bytes(hashlib.sha256(key.encode()).digest()[:7], "big")

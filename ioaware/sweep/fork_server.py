@@ -139,7 +139,7 @@ class _Server:
         self.selector.register(reader, selectors.EVENT_READ, job)
 
     def _become_point(self, command: dict[str, Any], answer: Path, output: int) -> NoReturn:
-        """Run the point in the child: a session of its own, output to the server. Never returns."""
+        """Run the point in the child: a new session, output to the server. Never returns."""
         code = 1
         try:
             os.setsid()

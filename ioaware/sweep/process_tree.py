@@ -26,7 +26,7 @@ def signal_process_tree(leader: int, mark: str, number: signal.Signals) -> None:
 def kill_marked(mark: str) -> None:
     """Kill every process with this mark in any session (`ncu` starts its own).
 
-    A mark that ends in a dot stands for all jobs of a server.
+    A mark that ends in a dot matches all jobs of a server.
     """
     wanted = f"{MARK}={mark}".encode()
     for entry in Path("/proc").iterdir():
@@ -50,7 +50,7 @@ def children() -> list[int]:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent dies."""
+    """Have the kernel kill this process when its parent dies."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -1,6 +1,6 @@
 """Parse tensors in text: `f16[rows=4096, cols=2048]` is a tensor, and its named sizes are parameters.
 
-A name stands for one size wherever it occurs, in other tensors and as an argument of the function. It is given a value once.
+A name is one size wherever it occurs, in other tensors and as an argument of the function. It is given a value once.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class HbmTensors:
         return Tile(None, (), addresses.size, element_bytes), []
 
     def resolve_names(self) -> None:
-        """Give each tensor a name of its own: tensors with fewest names choose first; a number tells the rest apart."""
+        """Give each tensor a unique name: tensors with fewest names choose first; numbers distinguish the rest."""
         taken: set[str] = set()
         for tensor in sorted(self.all, key=lambda tensor: len(tensor.names)):
             free = [name for name in tensor.names if name not in taken]

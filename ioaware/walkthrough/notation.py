@@ -20,7 +20,7 @@ def natural_units(function: str, name: str, value: Values) -> Values:
 
 
 def state_variables(names: Iterable[str]) -> list[str]:
-    """Return the names that hold S, P, m, l, O or the log-sum-exp, in that order: `m_new` stands beside `m`."""
+    """Return the names that hold S, P, m, l, O or the log-sum-exp, in that order: `m_new` is next to `m`."""
 
     def rank(name: str) -> int:
         stem = name.partition("_")[0].lower()

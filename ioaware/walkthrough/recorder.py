@@ -83,7 +83,7 @@ class Recorder:
         self._frames.pop()
 
     def iterations(self, name: str, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the items of a loop; each begins a step. An item that is no integer goes by its number."""
+        """Yield the items of a loop; each begins a step. An item that is not an integer is named by its number."""
         with self._loop(name) as iterate:
             for number, item in enumerate(items):
                 value = getattr(item, "value", item)

@@ -24,7 +24,7 @@ MOST_ROWS = 100
 
 @dataclass(frozen=True)
 class Walk:
-    """The steps of a run, with what the same run's byte counter and the closed form say of it."""
+    """Steps of a run, with the totals of the same run's byte counter and of the closed form."""
 
     traced: Result
     """The result of the run itself, as `trace` gives it."""

@@ -85,7 +85,7 @@ def _array(found: Whole, shape: tuple[int, ...]) -> Array:
 
 
 class _Part:
-    """Part of a formula: its value is a function of its own parts."""
+    """Part of a formula: its value is a function of smaller parts."""
 
     __slots__ = ("_value", "index", "names", "parts", "shared")
 

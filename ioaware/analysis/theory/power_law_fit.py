@@ -100,7 +100,7 @@ def _gram_inverse(centred: Floats, names: tuple[str, ...]) -> Floats:
 
 
 def _r_squared(residual: float, total: float, points: int) -> float:
-    """Return 1 - residual / total; 1 for a constant that is met exactly."""
+    """Return 1 - residual / total; 1 for an exact fit of a constant."""
     return 1.0 if residual <= points * ROUNDING**2 else 1 - residual / total
 
 

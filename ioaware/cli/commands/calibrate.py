@@ -20,7 +20,7 @@ def calibrate(timeout: float, as_json: bool, output: Path | None) -> None:
     """Measure this GPU's ceilings and caches with plain kernels, and write a machine file in TOML.
 
     HBM rates of reading, writing, copying and triad, the L2's rate, usable capacity, partitions and dirty lines, the L1's
-    capacity, matmul rates. First the counters are tested on kernels whose bytes are known: exits with 6 where one is more than
+    capacity, matmul rates. First the counters are tested on kernels with known bytes. Exits with 6 where one is more than
     1 % off, with 5 where this machine has no GPU or no counters. About a minute.
     Example: ioaware calibrate -o h200.toml, then ioaware simulate flash2 --machine h200.toml
     """

@@ -1,4 +1,4 @@
-"""Compare two formulas over the sizes: prove that they are equal or ordered, or find sizes that tell them apart.
+"""Compare two formulas over the sizes: prove that they are equal or ordered, or find sizes at which they differ.
 
 A proof is one of the engine's algebra and holds at every positive size. Without one, the formulas are evaluated at the gate's
 points and at sizes drawn from a fixed sequence. What is equal at all of those and not proven is INCOMPARABLE, never SAME.
@@ -100,7 +100,7 @@ def _polynomial(low: Any, high: Any) -> Any:
 
 
 def compare(old: Any, new: Any, points: Sequence[Point], admits: Callable[[Point], bool] = lambda _: True) -> Comparison:
-    """Return the verdict on `new` against `old`; `admits` says at which sizes both formulas hold."""
+    """Return the verdict on `new` against `old`; `admits` returns whether both formulas hold at given sizes."""
     values = tuple((point, value_at(old, point), value_at(new, point)) for point in points)
     if proven_equal(old, new):
         return Comparison(Verdict.SAME, "equal at every size", values)

@@ -42,7 +42,7 @@ class _Term:
 
 
 def read_formula(text: str, names: Mapping[str, Any]) -> Any:
-    """Return the expression that `text` stands for; `names` are the symbols that it may use.
+    """Return the expression of `text`; `names` are the symbols that it may use.
 
     Raises `UsageError` for anything outside the grammar, an unknown name, and a text beyond the limits.
     """

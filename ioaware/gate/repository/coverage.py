@@ -13,7 +13,7 @@ from ioaware.gate.repository.ledger import Entry, Ledger, State, missing_tests
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Each kernel with its state and why; `stale` is what the ledger says and the repository has not."""
+    """Each kernel with its state and the reason; `stale` are ledger entries that the repository lacks."""
 
     kernels: tuple[tuple[str, State, str], ...]
     stale: tuple[str, ...]

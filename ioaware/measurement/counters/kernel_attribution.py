@@ -88,7 +88,7 @@ def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
 
 
 def _triton_launch(row: KernelRow, made: TritonLaunch) -> Launch:
-    """Add the local memory of spilled registers, which only Triton knows."""
+    """Add the local memory of spilled registers, which only Triton reports."""
     launch = replace(_launch(row, made.kernel, "triton"), local_bytes=made.local_bytes)
     if not made.local_bytes:
         return launch

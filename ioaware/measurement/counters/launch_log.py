@@ -54,7 +54,7 @@ def watch_launches(
 
     @contextmanager
     def listed(kernel: str) -> Generator[int]:
-        """Append the launch before it runs: a pre-run hook may launch a kernel of its own."""
+        """Append the launch before it runs: a pre-run hook may launch another kernel."""
         index = len(launches)
         launches.append(TritonLaunch(kernel, kernel))
         push(f"ioaware:{index}")

@@ -58,7 +58,7 @@ class KernelRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All profiled kernels in launch order; `has_ranges` says whether ncu wrote NVTX columns."""
+    """All profiled kernels in launch order; `has_ranges`: ncu wrote NVTX columns."""
 
     rows: tuple[KernelRow, ...]
     has_ranges: bool

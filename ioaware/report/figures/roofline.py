@@ -16,7 +16,7 @@ HBM_INTENSITY = Axis("arithmetic intensity (FLOP per HBM byte)", "intensity")
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """A machine's limits for one dtype. `source` says where the numbers come from."""
+    """A machine's limits for one dtype. `source` is the source of the numbers."""
 
     machine: str
     hbm_bytes_per_s: float

@@ -1,4 +1,4 @@
-"""What a page says of one target: its derivation, simulation, curves, recorded measurements, and the machine's rates."""
+"""Collect the contents of a target's page: derivation, simulation, curves, recorded measurements, and the machine's rates."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Bytes at one value of the parameter; None where the formulas do not say."""
+    """Bytes at one value of the parameter; None where the formulas are unknown."""
 
     value: int
     requested_bytes: int

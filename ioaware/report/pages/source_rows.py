@@ -36,7 +36,7 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class SourceSection:
-    """A function of a kernel with its lines. `again` says that another kernel has shown it already."""
+    """A function of a kernel with its lines. `again`: another kernel has shown it already."""
 
     title: str
     file: str

@@ -47,7 +47,7 @@ def _with_expanded_exponent(node: Any) -> Any:
 
 
 def _without_exponentials(expr: Any) -> tuple[Any, dict[Any, Any]]:
-    """Return the expression with exp(c*term) as a power of an unknown, and what each unknown stands for."""
+    """Return the expression with exp(c*term) as a power of an unknown, and the term of each unknown."""
     merged = expr.replace(_is_exponential, _with_expanded_exponent)
     powers: dict[Any, list[Any]] = {}
     for node in merged.atoms(_sympy.exp):

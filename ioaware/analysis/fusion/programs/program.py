@@ -21,7 +21,7 @@ def free_symbols(exprs: Iterable[Any]) -> set[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A scalar that maps of the elements use: `symbol` stands for it there, `value` is an expression of reductions."""
+    """Scalar that maps of the elements use: they contain `symbol`, and `value` is an expression of reductions."""
 
     symbol: Any
     value: Any

@@ -16,7 +16,7 @@ DEEPEST = 12
 
 
 def interval(value: Poly) -> Interval | None:
-    """Return bounds of an expression over its indices; None where an unknown or a sum stands in it."""
+    """Return bounds of an expression over its indices; None where it contains an unknown or a sum."""
     return _interval(value, DEEPEST)
 
 

@@ -40,7 +40,7 @@ class _Slice:
         self.operations: set[int] = set()
 
     def visit(self, blocks: Sequence[Block], results: Sequence[bool] | None) -> None:
-        """Walk backwards. `results` says which values that the region yields are needed; None means all."""
+        """Walk backwards. `results` marks the yielded values that are needed; None means all."""
         for block in reversed(blocks):
             for operation in reversed(block.operations):
                 self._visit(operation, results)

@@ -1,10 +1,10 @@
-"""Differences between counters and an algorithm's requests: L1 hits lower them, spills raise them.
+"""Bound the differences between counters and an algorithm's requests: L1 hits lower them, spills raise them.
 
-Theorem 2 counts requests to slow memory; the counter sees what passes the L1. Two kernels request data that an L1 may still
-hold. Algorithm 1 reads O, l and m again for every column block: hits, while those rows fit in the L1 beside the kernel's
-shared memory (causal: always for the last column blocks, which few rows see). The programs of Algorithm 0's first product
-share tiles of Q and K on an SM. All other loads are streamed past the L1. Spilled registers travel through the same L1 to the
-L2, bytes that no algorithm requests.
+Theorem 2 counts requests to slow memory; the counter sees the requests that pass the L1. Two kernels request data that an L1
+may still hold. Algorithm 1 reads O, l and m again for every column block. These reads hit while those rows fit in the L1 beside
+the kernel's shared memory. Where causal, they always hit for the last column blocks, which few rows see. The programs of
+Algorithm 0's first product share tiles of Q and K on an SM. All other loads are streamed past the L1. Spilled registers travel
+through the same L1 to the L2; no algorithm requests these bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Define leading terms of Theorem 2's exact counts, and the M that a pair of blocks stands for."""
+"""Define leading terms of Theorem 2's exact counts, and the M of a pair of blocks."""
 
 from __future__ import annotations
 

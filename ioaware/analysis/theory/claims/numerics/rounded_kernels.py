@@ -116,7 +116,7 @@ def delta_of(do: Single, o: Single) -> Single:
 
 
 def delta_of_weights(inputs: Inputs, lse: Single) -> Single:
-    """Return D = rowsum(P dP) [N, 1], which standard attention's backward pass takes and which needs a pass of its own."""
+    """Return D = rowsum(P dP) [N, 1], which standard attention's backward pass computes in a separate pass."""
     p = np.exp(inputs.scale * (inputs.q @ inputs.k.T) - lse)
     return (p * (inputs.do @ inputs.v.T)).sum(axis=1, keepdims=True)
 
