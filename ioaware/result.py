@@ -156,15 +156,21 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time of one call over `count` repetitions, by CUDA events, in nanoseconds."""
+    """Time of one call over `count` repetitions, by CUDA events, in nanoseconds.
+
+    `rounds_ns` are at most 32 of the repetitions in order, evenly spaced: what a comparison with another run needs.
+    """
 
     median_ns: float
     p25_ns: float
     p75_ns: float
     min_ns: float
     count: int
+    rounds_ns: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if any(not 0 <= value < LONGEST_NS for value in self.rounds_ns) or len(self.rounds_ns) > self.count:
+            raise ValueError("rounds_ns must be numbers of nanoseconds from 0 to 1e30, at most `count`")
         _check_times(self, "median_ns", "p25_ns", "p75_ns", "min_ns")
         ascending = (self.min_ns, self.p25_ns, self.median_ns, self.p75_ns)
         if self.count < 1 or any(low > high * (1 + ROUNDING) for low, high in pairwise(ascending)):

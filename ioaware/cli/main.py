@@ -65,6 +65,7 @@ VERBS: Mapping[str, Verb] = {
     "diff": Verb(
         "ioaware.cli.commands.gate_verbs.diff", "Two versions of a kernel side by side; exits with 1 where bytes grow."
     ),
+    "compare": Verb("ioaware.cli.commands.gate_verbs.compare", "Two runs of measured points: bytes exactly, times by rank."),
     "coverage": Verb(
         "ioaware.cli.commands.gate_verbs.coverage_report", "The share of a repository's kernels that a test gates."
     ),

@@ -11,6 +11,7 @@ from ioaware.result import Timing
 MINIMUM_COUNT = 5
 MAXIMUM_COUNT = 2000
 MINIMUM_S = 0.2
+ROUNDS_KEPT = 32
 TARGET_ERROR = 0.005
 """Relative standard error of the median at which repeating stops (nvbench's noise target)."""
 
@@ -50,4 +51,6 @@ def median_error(times: Sequence[float]) -> float:
 def summarize(times: Sequence[float]) -> Timing:
     """Return the quartiles of at least two times in nanoseconds."""
     low, median, high = statistics.quantiles(times, n=4, method="inclusive")
-    return Timing(median_ns=median, p25_ns=low, p75_ns=high, min_ns=min(times), count=len(times))
+    kept = min(ROUNDS_KEPT, len(times))
+    rounds = tuple(times[at * len(times) // kept] for at in range(kept))
+    return Timing(median_ns=median, p25_ns=low, p75_ns=high, min_ns=min(times), count=len(times), rounds_ns=rounds)

@@ -78,6 +78,8 @@ class Report:
                 raise ValueError(f"longer than {MAX_BYTES} bytes")
             data: Any = strict_json.loads(content)
             check, timing = data.pop("check"), data.pop("timing")
+            if timing:
+                timing["rounds_ns"] = tuple(timing["rounds_ns"])
             for item in data["launches"]:
                 item["grid"] = tuple(item["grid"])
             launches = tuple(TritonLaunch(**item) for item in data.pop("launches"))

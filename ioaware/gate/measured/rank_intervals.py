@@ -1,0 +1,71 @@
+"""How much slower one run is than another: an interval by ranks, valid for any distribution of the noise.
+
+The Hodges-Lehmann interval (Hollander and Wolfe, Nonparametric Statistical Methods, section 4.3): the ratios of all pairs of
+rounds, of which as many are cut off at either end as the Mann-Whitney distribution allows at the level. Without assumptions on
+the noise few rounds decide nothing: at 9 rounds a side the smallest level is 1 in 48,620.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+MOST_ROUNDS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """New time over old time: the estimate, and an interval that misses the ratio at each end with at most the level."""
+
+    ratio: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Interval:
+        """Return the interval of the ratios times a factor, such as a ratio of clocks."""
+        return Interval(self.ratio * factor, self.low * factor, self.high * factor)
+
+
+def interval(old: Sequence[float], new: Sequence[float], level: float) -> Interval | None:
+    """Return the interval at a one-sided level for each end; None where there are too few rounds for it.
+
+    Rounds are positive numbers, at most 32 a side.
+    """
+    if not old or not new or not all(0 < time < math.inf for time in (*old, *new)):
+        return None
+    cut = cut_at(len(old), len(new), level)
+    if cut is None:
+        return None
+    ratios = sorted(after / before for before in old for after in new)
+    middle = len(ratios) // 2
+    estimate = ratios[middle] if len(ratios) % 2 else math.sqrt(ratios[middle - 1] * ratios[middle])
+    return Interval(estimate, ratios[cut], ratios[-1 - cut])
+
+
+@lru_cache(maxsize=4096)
+def cut_at(m: int, n: int, level: float) -> int | None:
+    """Return how many pairs may be cut off at each end: the largest u with P(U < u + 1) <= level; None for none."""
+    counts, total, below = pair_counts(min(m, n), max(m, n)), math.comb(m + n, m), 0
+    allowed = level * total
+    for u, count in enumerate(counts):
+        below += count
+        if below > allowed:
+            return u - 1 if u else None
+    return len(counts) - 1
+
+
+@lru_cache(maxsize=1024)
+def pair_counts(m: int, n: int) -> tuple[int, ...]:
+    """Return how many orders of m + n different numbers have u pairs in reverse, for u = 0 .. m n.
+
+    The coefficients of the Gaussian binomial: the product of (1 - x^(n + i)) / (1 - x^i) for i = 1 .. m.
+    """
+    counts = [1] + [0] * (m * n)
+    for i in range(1, m + 1):
+        for u in range(m * n, n + i - 1, -1):
+            counts[u] -= counts[u - n - i]
+        for u in range(i, m * n + 1):
+            counts[u] += counts[u - i]
+    return tuple(counts)

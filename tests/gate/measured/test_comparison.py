@@ -1,0 +1,178 @@
+"""Two runs compared: no false alarm of a run in more than 1 %, growth of bytes always seen, of time where noise admits it."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioaware.cli.main import run as run_command
+from ioaware.cli.options import Settings
+from ioaware.gate.measured.comparison import compare_runs
+from ioaware.gate.measured.measured_row import SAME_MACHINE, Compared
+from ioaware.gate.verdict import BaselineError, Verdict
+from ioaware.result import Check, Result
+from ioaware.result_file import write_jsonl
+from tests.support.measured_runs import ENVIRONMENT, Noise, gaussian, point, run, skewed, times
+
+FEW = 60
+MANY = pytest.param(1_000, marks=pytest.mark.slow)
+
+
+def one(old: Result, new: Result, again: Result | None = None, **how: Any) -> Compared:
+    (found,) = compare_runs([old], [new], None if again is None else [again], **how).points
+    return found
+
+
+@pytest.mark.parametrize("runs", [FEW, MANY])
+@pytest.mark.parametrize(
+    "noise", [gaussian(0.005), gaussian(0.05), gaussian(0.24), skewed], ids=["0.5 %", "5 %", "24 %", "skewed"]
+)
+def test_a_run_without_a_change_raises_no_alarm(runs: int, noise: Noise) -> None:
+    """50 rows; at most 1 % of the runs may alarm."""
+    alarms = sum(compare_runs(run(2 * at, noise), run(2 * at + 1, noise)).verdict is Verdict.WORSE for at in range(runs))
+    assert alarms <= runs / 100
+
+
+@pytest.mark.parametrize("runs", [FEW, MANY])
+def test_two_percent_slower_is_seen(runs: int) -> None:
+    """At 0.5 % noise and 9 rounds, in a run of 50 rows, in at least 90 %."""
+    draw, found = random.Random(3), 0
+    others, again = run(1, gaussian(0.005)), run(2, gaussian(0.005))
+    for _ in range(runs):
+        old = [*others[:-1], point(49, times(draw, gaussian(0.005)))]
+        new = [*again[:-1], point(49, times(draw, gaussian(0.005), slower=1.02))]
+        found += compare_runs(old[-1:] + old[:-1], new).verdict is Verdict.WORSE
+    assert found >= 0.9 * runs
+
+
+@pytest.mark.parametrize("place", ["read_bytes", "hbm_bytes"])
+def test_five_percent_more_bytes_are_always_seen(place: str) -> None:
+    draw = random.Random(4)
+    for _ in range(300):
+        size = draw.randrange(20, 10**9)
+        more = -(-size * 105 // 100)
+        found = compare_runs([point(**{place: size})], [point(**{place: more})])
+        assert found.verdict is Verdict.WORSE
+        assert compare_runs([point(**{place: more})], [point(**{place: size})]).verdict is Verdict.BETTER
+
+
+def test_requested_bytes_are_compared_exactly_and_hbm_within_two_percent() -> None:
+    assert one(point(), point(read_bytes=1_000_001)).bytes_verdict is Verdict.WORSE
+    assert one(point(), point(hbm_bytes=917_000)).bytes_verdict is Verdict.SAME
+    assert one(point(), point(hbm_bytes=919_000)).bytes_verdict is Verdict.WORSE
+
+
+@pytest.mark.parametrize("runs", [FEW, MANY])
+def test_a_drift_is_no_growth_where_the_old_version_is_measured_again(runs: int) -> None:
+    """The machine slows down by 10 % over A, B, A: A/B alone alarms, A/B/A in no more than 1 %."""
+    draw, alarms, fooled = random.Random(5), 0, 0
+    for _ in range(runs):
+        drifts = ((1.0, 1.033), (1.033, 1.067), (1.067, 1.1))
+        old, new, again = (point(times=times(draw, gaussian(0.005), drift=drift)) for drift in drifts)
+        alarms += one(old, new, again).time_verdict is Verdict.WORSE
+        fooled += one(old, new).time_verdict is Verdict.WORSE
+    assert alarms <= runs / 100
+    assert fooled > runs / 2
+
+
+def test_a_run_against_itself_is_the_same() -> None:
+    for noise in (gaussian(0.001), skewed):
+        found = run(6, noise)
+        assert compare_runs(found, found).verdict is Verdict.SAME
+
+
+def slower(clock_mhz: int = 1980) -> Result:
+    return point(times=times(random.Random(8), gaussian(0.005), slower=1.1), clock_mhz=clock_mhz)
+
+
+def base() -> Result:
+    return point(times=times(random.Random(7), gaussian(0.005)))
+
+
+def test_growth_is_confirmed_in_cycles() -> None:
+    assert one(base(), slower()).time_verdict is Verdict.WORSE
+    assert one(base(), slower(clock_mhz=1800)).time_verdict is Verdict.UNSURE  # as many cycles at a lower clock
+    assert one(base(), replace(slower(), telemetry=None)).time_verdict is Verdict.UNSURE
+    assert one(slower(), base()).time_verdict is Verdict.BETTER
+
+
+def test_unsure_times_block_nothing_and_are_counted() -> None:
+    noisy = run(9, gaussian(0.24), points=3)
+    found = compare_runs(noisy, run(10, gaussian(0.24), points=3))
+    assert (found.verdict, found.unsure_times) == (Verdict.SAME, 3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "unstable"}, {"status": "impossible"}, {"status": "failed"}, {"check": Check(1.0, 0.1)},
+        {"check": Check(float("nan"), 1)},
+        {"requested": None, "hbm": None}, {"requested": None}, {"hbm": None},
+        *({"environment": {**ENVIRONMENT, name: "other"}} for name in SAME_MACHINE),
+        {"environment": None},
+    ],
+)  # fmt: skip
+def test_what_is_not_comparable_never_passes(change: dict[str, Any]) -> None:
+    for old, new in ((base(), replace(base(), **change)), (replace(base(), **change), base())):
+        found = compare_runs([old], [new])
+        assert not found.verdict.passes
+        assert found.verdict.exit_code in (1, 3)
+
+
+def test_another_device_on_request() -> None:
+    other = replace(base(), environment={**ENVIRONMENT, "gpu": "NVIDIA B200"})
+    assert one(base(), other).bytes_reason == "gpu is NVIDIA H200 and NVIDIA B200"
+    assert one(base(), other, cross_device=True).bytes_verdict is Verdict.SAME
+
+
+def test_a_point_on_one_side_only_is_an_error() -> None:
+    both = [point(1), point(2)]
+    for old, new in ((both, both[:1]), (both[:1], both)):
+        with pytest.raises(BaselineError, match="1 points are missing"):
+            compare_runs(old, new)
+    assert compare_runs(both[:1], both, allow_missing=True).new_points == ("add n=2",)
+    with pytest.raises(BaselineError):
+        compare_runs(both, both, both[:1])
+
+
+def saved(path: Path, results: list[Result]) -> str:
+    write_jsonl(path, results)
+    return str(path)
+
+
+def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def compare(*arguments: str) -> int:
+        return run_command(["compare", *arguments], Settings())
+
+    quiet = run(11, gaussian(0.002), points=4, rounds=12)
+    old, same = saved(tmp_path / "old.jsonl", quiet), saved(tmp_path / "same.jsonl", run(12, gaussian(0.002), 4, 12))
+    more = saved(tmp_path / "more.jsonl", [*quiet[:-1], replace(quiet[-1], requested=point(read_bytes=1_050_000).requested)])
+    assert compare(old, same) == 0
+    assert compare(old, more) == 1
+    assert "requested reads: 1,000,000 -> 1,050,000 (+5.0 %)" in capsys.readouterr().out
+    assert compare(old, more, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["verdict"] == "WORSE"
+    assert compare(old, saved(tmp_path / "few.jsonl", quiet[:2])) == 4
+    assert compare(old, str(tmp_path / "none.jsonl")) == 4
+    noisy = saved(tmp_path / "noisy.jsonl", run(13, gaussian(0.24), 4, 12))
+    assert (compare(old, noisy), compare(old, noisy, "--strict")) == (0, 3)
+    whole = Path(old).read_bytes()
+    for length in range(0, len(whole) - 1, 97):
+        (tmp_path / "cut.jsonl").write_bytes(whole[:length])
+        assert compare(old, str(tmp_path / "cut.jsonl")) in (4, 6), length
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_neither_torch_nor_sympy_is_loaded(tmp_path: Path) -> None:
+    path = saved(tmp_path / "run.jsonl", run(14, gaussian(0.005), points=3))
+    code = "import sys\nfrom ioaware.cli.main import run\nfrom ioaware.cli.options import Settings\n"
+    code += f"assert run(['compare', {path!r}, {path!r}], Settings()) == 0\n"
+    code += "assert not {'torch', 'sympy', 'triton', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
