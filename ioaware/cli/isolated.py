@@ -35,12 +35,13 @@ def isolated(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(*, target: str | None, timeout_s: float, memory_gib: float | None, **options: Any) -> Any:
         from ioaware.measurement.forked_call import Limits, continue_in_child, default_memory_bytes
 
-        if target is None:
+        named = target or " and ".join(options.get("compare") or ())
+        if not named:
             return command(target=target, **options)
         if settings().fork and "torch" not in sys.modules and hasattr(os, "pidfd_open"):
             sys.stdout.flush()
             memory_bytes = default_memory_bytes() if memory_gib is None else int(memory_gib * 2**30)
-            code = continue_in_child(target, Limits(timeout_s, memory_bytes))
+            code = continue_in_child(named, Limits(timeout_s, memory_bytes))
             if code is not None:
                 return code
         try:
@@ -51,7 +52,7 @@ def isolated(command: Callable[..., Any]) -> Callable[..., Any]:
             from ioaware.targets.loading import failing_line, first_line
 
             where = f" at {line}" if (line := failing_line(error)) else ""
-            what = f"{target} raised {type(error).__name__}{where}: {first_line(error)}"
+            what = f"{named} raised {type(error).__name__}{where}: {first_line(error)}"
             raise UsageError(what, "The function must run by itself first.") from error
 
     return timeout_option(memory_option(run))

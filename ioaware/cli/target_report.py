@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from ioaware.cli.output import progress
+from ioaware.report.pages.compare_page import compare_page
+from ioaware.report.pages.document import Document
 from ioaware.report.pages.findings import Findings
 from ioaware.result import Result
 
@@ -49,6 +53,21 @@ def findings_of(
         recorded=shipped() if recorded is None else recorded,
         progress=progress,
     )
+
+
+def compared(old: str, new: str, given: Mapping[str, str], *, with_text: bool, **how: Any) -> Document:
+    """Return the page of two versions of a target at the same parameters."""
+    before, after = (findings_of(target, given, recorded=(), **how) for target in (old, new))
+    words = ["--compare", old, new, *(word for name, text in given.items() for word in ("-p", f"{name}={text}"))]
+    return compare_page(before, after, f"ioaware report {shlex.join(words)}", with_text=with_text)
+
+
+def stored(path: Path) -> list[Result]:
+    """Return the results of a store. Raises `DataError` or `UsageError` for a file that is none."""
+    from ioaware.sweep.store import Store
+
+    with Store(path, readonly=True) as store:
+        return store.results()
 
 
 def words_of(target: str, given: Mapping[str, str], config: Mapping[str, str]) -> str:

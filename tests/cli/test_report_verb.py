@@ -60,7 +60,7 @@ def test_data_dependent_bytes(page) -> None:
     ("arguments", "message"),
     [
         (["flash2", "--over", "seq_len=4"], "is no range"),
-        (["flash2", "--over", "nothing=1..4"], "no symbolic parameter nothing"),
+        ([f"{TARGETS}:flat", "--over", "nothing=1..4"], "no symbolic parameter nothing"),
         (["flash2", "--machine", "abacus"], "no machine 'abacus'"),
         (["flash3"], "flash3"),
         (["-p", "seq_len=4"], "need a TARGET"),
@@ -70,3 +70,15 @@ def test_refusals(arguments: list[str], message: str, tmp_path: Path, capsys: py
     assert run(["report", *arguments, "-o", str(tmp_path / "out")], Settings()) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_two_versions(page) -> None:
+    html = page("--compare", f"{TARGETS}:flat", f"{TARGETS}:half", "--no-source")
+    assert set(data(html)) >= {"bytes"}
+    assert "B ÷ A" in html
+
+
+def test_pages_that_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["flash2", "--study", "forward"], ["--compare", "flash1", "flash2", "--store", "x.db"]):
+        assert run(["report", *arguments, "-o", str(tmp_path / "out")], Settings()) == 2
+        assert "different pages" in capsys.readouterr().err

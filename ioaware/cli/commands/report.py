@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,11 +17,16 @@ from ioaware.errors import UsageError
 @verb
 @click.argument("target", metavar="[TARGET]", required=False)
 @param_option
-@click.option(
-    "--over", multiple=True, metavar="NAME=FROM..TO", help="Draw bytes over this range, as in seq_len=1k..64k; repeatable."
-)
+@click.option("--over", multiple=True, metavar="NAME=FROM..TO", help="Draw bytes over a range, as in seq_len=1k..64k.")
 @click.option(
     "--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU of the roofline and the L2 model."
+)
+@click.option("--compare", nargs=2, metavar="A B", help="Two targets, the old and the new version: what changed.")
+@click.option(
+    "--store", type=click.Path(path_type=Path), metavar="FILE", help="A sweep's store: its points, or TARGET's measured ones."
+)
+@click.option(
+    "--study", metavar="NAME|FILE.toml", help="The points of a study: from the store, or predicted and recorded ones."
 )
 @gpu_option
 @config_option
@@ -29,53 +35,68 @@ from ioaware.errors import UsageError
 @isolated
 def report(
     target: str | None,
-    given: dict[str, str],
-    over: tuple[str, ...],
-    machine: str,
-    gpu: str,
-    config: dict[str, str],
-    no_source: bool,
+    compare: tuple[str, str] | None,
+    store: Path | None,
+    study: str | None,
     output: Path,
+    **how: Any,
 ) -> None:
     """Write a page and its PNGs: of TARGET its formulas, hot lines, bytes over parameters, roofline and launches.
 
-    Needs no GPU; measured points that ship with ioaware appear where they are of the same target. Without TARGET: the report
-    on attention, measured live where there is a GPU. Prints the path of report.html last.
+    Needs no GPU; measured points that ship with ioaware appear where they are of the same target. Without TARGET: two versions,
+    a store, a study, or the report on attention, measured live where there is a GPU. Prints the path of report.html last.
     Example: ioaware report flash2 -p heads=16 --over seq_len=1k..64k
     """
-    if target is None:
-        if given or over or config or no_source:
-            raise UsageError(
-                "-p, --over, --config and --no-source need a TARGET", "For example: ioaware report flash2 -p heads=16"
-            )
+    _check(target, compare, store, study, how)
+    if target is None and compare is None and store is None and study is None:
         path = _attention(output)
     else:
-        path = _of_target(target, given, over, machine, gpu, config, output, with_text=not no_source)
+        path = _page(target, compare, store, study, output, how)
     click.echo(printable(str(path)))
 
 
-def _of_target(
-    target: str,
-    given: dict[str, str],
-    over: tuple[str, ...],
-    machine: str,
-    gpu: str,
-    config: dict[str, str],
+def _check(
+    target: str | None, compare: tuple[str, str] | None, store: Path | None, study: str | None, how: dict[str, Any]
+) -> None:
+    """Raise `UsageError` for options that exclude each other, or that need a target."""
+    if sum((target is not None, compare is not None, study is not None)) > 1 or (compare is not None and store is not None):
+        raise UsageError(
+            "TARGET, --compare and --study are different pages", "Give one of them; --store goes with TARGET or --study."
+        )
+    needy = any(how[name] for name in ("given", "over", "config", "no_source"))
+    if target is None and compare is None and needy:
+        raise UsageError("-p, --over, --config and --no-source need a TARGET", "For example: ioaware report flash2 -p heads=16")
+
+
+def _page(
+    target: str | None,
+    compare: tuple[str, str] | None,
+    store: Path | None,
+    study: str | None,
     output: Path,
-    *,
-    with_text: bool,
+    how: dict[str, Any],
 ) -> Path:
+    """Write any page but attention's."""
     from ioaware._atomic_file import make_directory
-    from ioaware.cli.target_report import findings_of
+    from ioaware.cli.target_report import compared, findings_of, stored
     from ioaware.report.pages.document import write_document
     from ioaware.report.pages.target_page import target_page
     from ioaware.report.svg.rasterise import check_rasteriser
 
     check_rasteriser()
     make_directory(output)
-    found = findings_of(target, given, over=over, machine=machine, gpu=gpu, config=config)
+    with_text = not how.pop("no_source")
+    if compare is not None:
+        document = compared(*compare, with_text=with_text, **how)
+    elif target is not None:
+        found = findings_of(target, recorded=None if store is None else stored(store), **how)
+        document = target_page(found, with_text=with_text)
+    else:
+        from ioaware.cli.store_report import document_of
+
+        document = document_of(store, study)
     progress("drawing")
-    return write_document(target_page(found, with_text=with_text), output)
+    return write_document(document, output)
 
 
 def _attention(output: Path) -> Path:

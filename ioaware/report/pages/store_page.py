@@ -1,0 +1,142 @@
+"""The page of a store or a study: the points of each target along its most varied parameter, and every point in a table."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from ioaware.display.text import clean, params_text
+from ioaware.display.units import bytes_text, percent_text, time_text
+from ioaware.report.chart import Axis, Figure, Mark, Panel, Series, cell_of, drawable, series_of
+from ioaware.report.pages.document import Document
+from ioaware.report.pages.figure_set import BYTES, FLOOR, HBM, REQUESTED, Shown
+from ioaware.report.pages.target_page import cell, columns
+from ioaware.result import Params, Result
+
+MARKS: tuple[Mark, ...] = ("predict", "derive", "trace", "simulate", "measure")
+"""Sources, each with the mark of its name."""
+FORMULAS = ("predict", "derive")
+MAX_TARGETS, MAX_ROWS = 12, 1500
+COLUMNS = [
+    *columns("requested", "deviation", "HBM", "compulsory", "time", words=("target", "source", "parameters")),
+    *columns(words=("status",)),
+]
+Key = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def store_page(title: str, results: Sequence[Result], command: str, missing: Sequence[str] = ()) -> Document:
+    """Return the page of results of any sources. `missing` are sentences on what is not there."""
+    expected = _expected(results)
+    by_target: defaultdict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        by_target[result.target].append(result)
+    figures = [
+        Shown(figure, command)
+        for number, (target, points) in enumerate(list(by_target.items())[:MAX_TARGETS])
+        if (figure := _figure(number, target, points)) is not None
+    ]
+    sources = Counter(result.source for result in results)
+    bad = Counter(result.status for result in results if result.status != "ok")
+    counted = ", ".join(f"{count:,} by {source}" for source, count in sources.items())
+    flagged = ", ".join(f"{count:,} {status}" for status, count in bad.items())
+    headline = f"{len(results):,} points of {len(by_target):,} targets: {counted or 'none'}."
+    values: dict[str, Any] = {
+        "headline": headline + (f" Not ok: {flagged}." if flagged else ""),
+        "missing": [clean(text, 1000) for text in missing],
+        "figure_names": [shown.figure.name for shown in figures],
+        "columns": COLUMNS,
+        "rows": [_row(result, expected) for result in results[:MAX_ROWS]],
+        "rows_left": max(0, len(results) - MAX_ROWS),
+        "targets_left": max(0, len(by_target) - MAX_TARGETS),
+        "made": "",
+    }
+    return Document("store.html", title, values, figures)
+
+
+def _key(result: Result) -> Key:
+    return result.target, tuple(sorted((name, str(value)) for name, value in result.params.items() if value is not None))
+
+
+def _expected(results: Sequence[Result]) -> dict[Key, int]:
+    """Return the requested bytes by formula at each point that has one, of `predict` before `derive`."""
+    found: dict[Key, int] = {}
+    for source in FORMULAS:
+        for result in results:
+            moved = result.requested.total_bytes if result.requested else None
+            if result.source == source and moved is not None:
+                found.setdefault(_key(result), moved)
+    return found
+
+
+def _row(result: Result, expected: dict[Key, int]) -> list[dict[str, Any]]:
+    places = [traffic.total_bytes if traffic else None for traffic in (result.requested, result.hbm, result.compulsory)]
+    formula = expected.get(_key(result))
+    deviation = places[0] / formula - 1 if formula and places[0] is not None and result.source not in FORMULAS else None
+    return [
+        cell(result.target),
+        cell(result.source),
+        cell(params_text(result.params)),
+        cell(bytes_text(places[0]), places[0]),
+        cell("" if deviation is None else percent_text(deviation), deviation),
+        *(cell(bytes_text(place), place) for place in places[1:]),
+        cell(time_text(result.time_ns), result.time_ns),
+        cell(result.status),
+    ]
+
+
+def _figure(number: int, target: str, points: Sequence[Result]) -> Figure | None:
+    """Return bytes along the parameter with the most values, for the values of the others that have the most points."""
+    varied = _varied(points)
+    if varied is None:
+        return None
+    groups: defaultdict[tuple[tuple[str, str], ...], list[Result]] = defaultdict(list)
+    for result in points:
+        if result.status not in ("failed", "impossible"):
+            groups[_others(result.params, varied)].append(result)
+    if not groups:
+        return None
+    chosen = max(groups, key=lambda key: len({result.params.get(varied) for result in groups[key]}))
+    series = [one for source in MARKS for one in _series(source, varied, groups[chosen])]
+    shown = ", ".join(f"{name}={value}" for name, value in chosen) or "no other parameter"
+    caption = f"Points at {shown}. Filled dots are measured, squares traced, open dots simulated, lines formulas."
+    caption += f" {len(groups) - 1} other settings are in the table." if len(groups) > 1 else ""
+    cell_ = cell_of("", Axis(varied, "size"), Panel(BYTES, tuple(series)))
+    return drawable(Figure(f"target{number}", clean(target), clean(caption, 1000), (cell_,), 1))
+
+
+def _varied(points: Sequence[Result]) -> str | None:
+    """Return the parameter of whole numbers with the most distinct values; None where none has two."""
+    values: defaultdict[str, set[int]] = defaultdict(set)
+    for result in points:
+        for name, value in result.params.items():
+            if type(value) is int and value > 0:
+                values[name].add(value)
+    most = max(values, key=lambda name: len(values[name]), default=None)
+    return most if most is not None and len(values[most]) > 1 else None
+
+
+def _others(params: Params, varied: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((clean(name), clean(value)) for name, value in params.items() if name != varied and value is not None))
+
+
+def _series(source: Mark, varied: str, points: Sequence[Result]) -> list[Series]:
+    own = [result for result in points if result.source == source]
+    own.sort(key=lambda result: _number(result.params.get(varied)))
+    found: list[Series] = []
+    for place, color in (("requested", REQUESTED), ("hbm", HBM), ("compulsory", FLOOR)):
+        if place == "compulsory" and source not in FORMULAS:
+            continue
+        rows = [
+            (x, float(moved), f"{varied} = {x:,.0f}\n{place}, {source}: {bytes_text(moved)}")
+            for result in own
+            if (traffic := getattr(result, place)) is not None and (moved := traffic.total_bytes) is not None
+            for x in [_number(result.params.get(varied))]
+        ]
+        mark: Mark = "compulsory" if place == "compulsory" else source
+        found += series_of(f"{'HBM' if place == 'hbm' else place}, {source}", color, mark, rows)  # pyright: ignore[reportArgumentType]
+    return found
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int) else 0.0

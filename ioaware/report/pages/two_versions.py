@@ -1,0 +1,118 @@
+"""What differs between two derived versions of a kernel: its numbers, the terms of its formulas, and its lines."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+import sympy
+from sympy import Expr
+
+from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.ir import Count
+from ioaware.derivation.line_costs import LineCost, line_cost
+from ioaware.derivation.line_report import Explanation, Section
+from ioaware.display.text import clean
+from ioaware.display.time_limit import within
+from ioaware.report.pages.findings import Findings
+from ioaware.report.pages.over import value_at
+
+_sympy: Any = sympy
+SECONDS, MAX_TERM = 5.0, 300
+Change = Literal["same", "removed", "added"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A quantity of both versions; None where it is unknown or, of a term, absent. `name` is text for people."""
+
+    name: str
+    old: int | None
+    new: int | None
+
+    @property
+    def ratio(self) -> float | None:
+        """New over old."""
+        return self.new / self.old if self.old and self.new is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class LinePair:
+    """A line of the old version, of the new, or of both; the function it is in."""
+
+    function: str
+    change: Change
+    old: LineCost | None
+    new: LineCost | None
+
+
+def numbers(old: Findings, new: Findings) -> list[Pair]:
+    """Return the totals of both versions at their given parameters."""
+    sides = [one.derived.requested for one in (old, new)]
+    named = (
+        ("reads", "read_bytes"), ("writes", "write_bytes"), ("atomics", "atomic_bytes"), ("read sectors", "read_sector_bytes"),
+        ("write sectors", "write_sector_bytes"),
+    )  # fmt: skip
+    rows = [Pair(name, *(side and getattr(side, field) for side in sides)) for name, field in named]
+    rows.append(Pair("HBM, simulated", old.hbm_bytes, new.hbm_bytes))
+    rows.append(Pair("compulsory", old.compulsory_bytes, new.compulsory_bytes))
+    known = {(row.old, row.new): row for row in reversed(rows[:3])}  # sectors that are the bytes say nothing more
+    rows = [row for row in rows if not row.name.endswith("sectors") or (row.old, row.new) not in known]
+    return [row for row in rows if row.old or row.new]
+
+
+def terms(old: Findings, new: Findings) -> list[Pair]:
+    """Return the terms of reads and writes in either version with their bytes at the given parameters, changed ones first."""
+    rows: list[Pair] = []
+    for name in ("read_bytes", "write_bytes", "atomic_bytes"):
+        both = [_terms(getattr(one.derived.formulas, name)) for one in (old, new)]
+        for term in dict.fromkeys((*both[0], *both[1])):
+            values = [
+                value_at(Count(parts[term] * term), one.derived.values) if term in parts else 0
+                for parts, one in zip(both, (old, new), strict=True)
+            ]
+            forms = [show(parts[term] * term) if term in parts else "–" for parts in both]
+            label = forms[0] if forms[0] == forms[1] else f"{forms[0]} → {forms[1]}"
+            rows.append(Pair(f"{name.removesuffix('_bytes')}s: {clean(label, MAX_TERM)}", *values))
+    return sorted(rows, key=lambda row: (row.old == row.new, -abs((row.new or 0) - (row.old or 0))))
+
+
+def _terms(count: Count) -> dict[Expr, Expr]:
+    """Return the coefficient of each distinct term of a formula, written out as a sum where that is quick."""
+    whole: Any = within(SECONDS, lambda: _sympy.expand(count.expr)) or count.expr
+    found: dict[Any, Any] = {}
+    for term in _sympy.Add.make_args(whole):
+        factor, rest = term.as_coeff_Mul()
+        found[rest] = found.get(rest, 0) + factor
+    return {term: factor for term, factor in found.items() if factor != 0}
+
+
+def changed_lines(old: Findings, new: Findings) -> Iterator[LinePair]:
+    """Yield the lines of the functions of both versions that changed or move bytes in either, in order."""
+    for one, other in zip_longest(_sections(old), _sections(new)):
+        before, after = (_costs(side, found) for side, found in ((one, old), (other, new)))
+        function = clean((other or one)[1].function)
+        texts = [[cost.line.text.strip() for cost in costs] for costs in (before, after)]
+        for tag, low, high, start, end in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
+            if tag == "equal":
+                pairs = zip(before[low:high], after[start:end], strict=True)
+                yield from (LinePair(function, "same", a, b) for a, b in pairs if a.line.accesses or b.line.accesses)
+                continue
+            yield from (LinePair(function, "removed", cost, None) for cost in before[low:high])
+            yield from (LinePair(function, "added", None, cost) for cost in after[start:end])
+
+
+def _sections(found: Findings) -> list[tuple[Explanation, Section]]:
+    """Return each function of the kernels once."""
+    pairs = [(kernel, section) for kernel in found.source.kernels for section in kernel.sections]
+    return list({(section.path, section.function): (kernel, section) for kernel, section in pairs}.values())
+
+
+def _costs(side: tuple[Explanation, Section] | None, found: Findings) -> list[LineCost]:
+    if side is None:
+        return []
+    kernel, section = side
+    return [line_cost(line, kernel, found.derived.values) for line in section.lines]

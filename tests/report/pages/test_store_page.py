@@ -1,0 +1,89 @@
+"""The page of a store and of a study: points along the most varied parameter, deviations, and what is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ioaware.cli.store_report import document_of
+from ioaware.errors import UsageError
+from ioaware.prediction import predict
+from ioaware.report.pages.document import render
+from ioaware.report.pages.store_page import store_page
+from ioaware.result import Result, Traffic
+from ioaware.sweep.points import make_point
+from ioaware.sweep.store import Store
+from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
+
+
+def data(page: str) -> dict[str, Any]:
+    return json.loads(page.split('id="data">')[1].split("</script>")[0])
+
+
+def measured(n: int, extra: int = 0) -> Result:
+    formula = predict("flash2", seq_len=n)
+    assert formula.requested is not None
+    assert formula.requested.read_bytes is not None
+    moved = Traffic(formula.requested.read_bytes + extra, formula.requested.write_bytes)
+    return Result("measure", "flash2", formula.params, moved, time_ns=1e4)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "some.db"
+    with Store(path) as opened:
+        for result in (measured(256), measured(512), measured(1024, extra=10_000)):
+            opened.add(make_point("measure", "flash2", dict(result.params)), result, machine="a GPU")
+    return path
+
+
+def test_measured_points_stand_beside_their_predictions(store: Path) -> None:
+    page = render(document_of(store, None))
+    rows = data(page)["target0"]["rows"]
+    assert {row[3] for row in rows if row[2] == "requested, measure"} == {256, 512, 1024}
+    assert {row[3] for row in rows if row[2] == "requested, predict"} == {256, 512, 1024}
+    assert "6 points of 1 targets" in page
+    assert page.count(">0 %<") == 2  # the third differs
+
+
+def test_a_study_says_what_is_missing(store: Path, tmp_path: Path) -> None:
+    study = tmp_path / "mine.toml"
+    study.write_text(
+        'title = "Mine"\n[[grid]]\nsources = ["measure"]\ntargets = ["flash2"]\nparams = { seq_len = [256, 2048] }\n'
+    )
+    page = render(document_of(store, str(study)))
+    assert "<h1>Mine</h1>" in page
+    assert "1 of 2 points of the study have no result here." in page
+
+
+def test_a_shipped_study_shows_recorded_points_without_a_store() -> None:
+    page = render(document_of(None, "h200-length"))
+    assert "no result here" not in page
+    assert "deviation" in page
+
+
+def test_no_store(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        document_of(None, "no-such-study")
+
+
+def test_hostile_texts_are_escaped() -> None:
+    def page(texts: tuple[str, ...]) -> str:
+        results = [
+            Result("measure", text, {text: number, "s": text}, Traffic(number, 1), time_ns=1.0, notes=(text,))
+            for number, text in enumerate(texts, 1)
+            for _ in "ab"
+        ]
+        results += [Result("measure", texts[0], {texts[1]: number}, Traffic(number, 1)) for number in (1, 2, 3)]
+        return render(store_page(texts[0], results, texts[1], texts))
+
+    hostile, harmless = page(PAYLOADS), page(tuple(f"harmless {number}" for number in range(50)))
+    assert [payload for payload in RAW_NEVER if payload in hostile] == []
+    assert {tag for tag, _ in Structure(hostile).tags} == {tag for tag, _ in Structure(harmless).tags}
+
+
+def test_no_results() -> None:
+    assert "0 points of 0 targets: none." in render(store_page("empty", [], "ioaware report --store empty.db"))
