@@ -28,6 +28,9 @@ INSTEAD = {
     r"foreign (kernel|target|librar)\w*": "third-party",
     r"strolling|strolls?": "the field's term",
     r"riddles?": "plain statement",
+    r"told|whom|everybody|speaks?|spoken|remarked": "the component, and what it returns, prints or receives",
+    r"patient|honest(ly)?|lonely|misfortunes?|second opinion|in earnest": "the property or the failure itself",
+    r"hand(s|ed)? (on|over)|seat(s|ed)?|gone through": "passed on, position, enumerated",
 }
 FORBIDDEN = [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), instead) for words, instead in INSTEAD.items()]
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

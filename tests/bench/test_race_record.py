@@ -14,7 +14,7 @@ from tests.support.fake_race import BACK, SMALL
 
 HERE = {"gpu": "NVIDIA H200", "commit": "abc"}
 ENTRIES = (
-    Entry("ioaware", "ok", "hopper: asked for", "", (100.0, 101.5), 90.0, True, 0.001),
+    Entry("ioaware", "ok", "hopper: requested", "", (100.0, 101.5), 90.0, True, 0.001),
     Entry("flex", "failed", reason="it died"),
 )
 RECORD = Record(SMALL, ENTRIES, (1e14, 1.1e14), (4e12,), {"throttled": [], "sm_clock_mhz": {"min": 1900}}, HERE)

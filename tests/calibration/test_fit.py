@@ -1,4 +1,4 @@
-"""Capacities from miss curves, the test of the counters, and the bytes that probes request."""
+"""Calibration: capacities from miss curves, the self-test of counters, and the probes' bytes."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_the_half_is_interpolated_and_the_range_is_its_uncertainty() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["copy", "fill", "add", "strided", "matmul"])
-def test_known_bytes_are_what_derivation_counts(kernel: str) -> None:
-    """The self-test of the counters stands on these numbers."""
+def test_known_bytes_equal_derived_ones(kernel: str) -> None:
+    """The self-test of the counters uses these numbers."""
     size = next((probe.size_bytes for probe in plan(SIZES) if probe.kernel == kernel), 0)
     target = load_target(f"tests/support/targets/probe_targets.py:{kernel}")
     params = {} if kernel == "matmul" else {"size_bytes": size}

@@ -1,4 +1,4 @@
-"""`calibrate` end to end on a fake GPU: a fake ncu writes counters of ideal caches, a fake Python the rates."""
+"""`calibrate` on a fake GPU: a fake ncu writes counters of ideal caches, a fake Python the rates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RATES = {
 
 
 def table(*, lost: int = 0, factor: float = 1.0) -> str:
-    """Return ncu's table of the plan; `lost` kernels are missing, and the first one's reads are off by `factor`."""
+    """Return ncu's table of the plan, without `lost` kernels and with the first reads off by `factor`."""
     names = [metric.name for metric in METRICS]
     lines = [",".join(f'"{name}"' for name in ("ID", "Kernel Name", "Grid Size", *names))]
     lines.append(",".join(f'"{unit}"' for unit in ("", "", "", *["byte"] * len(names))))
@@ -89,7 +89,7 @@ def test_a_table_that_lacks_a_kernel_is_refused(fake: dict[str, Any], tmp_path: 
         calibrate_gpu(**{**fake, "ncu": Ncu(fake_ncu(tmp_path, log=log), (2025, 3, 1))})
 
 
-def test_probes_that_die_are_one_sentence_with_their_last_words(fake: dict[str, Any], tmp_path: Path) -> None:
+def test_probes_that_fail_are_one_sentence(fake: dict[str, Any], tmp_path: Path) -> None:
     dying = script(tmp_path / "dying", "import sys\nprint('out of memory', file=sys.stderr)\nsys.exit(7)\n")
     with pytest.raises(MachineError, match=r"(?s)exit code 7.*|ended with exit code 7"):
         calibrate_gpu(**{**fake, "python": str(dying)})

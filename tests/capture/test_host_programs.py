@@ -29,7 +29,7 @@ def test_derived_equals_traced(seed: int, tmp_path: Path) -> None:
     text, sizes = host_program(seed)
 
     def fresh(name: str) -> Target:
-        """Import the program anew, without the state of earlier runs."""
+        """Import the program again, without the state of earlier runs."""
         path = tmp_path / f"{name}.py"
         path.write_text(text, encoding="utf-8")
         return load_target(load_file(path).host)

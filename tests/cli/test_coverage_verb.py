@@ -1,4 +1,4 @@
-"""`coverage` on the command line: what it lists, and each exit code."""
+"""`coverage` on the command line: its list and each exit code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_coverage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert json.loads(capsys.readouterr().out)["share_percent"] == 0
     ledger = tmp_path / "traffic-ledger.toml"
     ledger.write_text(ledger.read_text().replace("tests = []", 'exempt = "data decide"'))
-    assert coverage("--require", "50") == 4  # nothing is left to gate
+    assert coverage("--require", "50") == 4  # no kernel to gate
     ledger.write_text(ledger.read_text()[:-9])
     assert coverage() == 6
     assert "Traceback" not in capsys.readouterr().err

@@ -111,14 +111,14 @@ def test_user_compiler_hook_is_applied(monkeypatch: pytest.MonkeyPatch, tmp_path
     """Also after the same kernel was lowered without the hook."""
     from triton import knobs
 
-    target, asked = load_target(f"{TARGETS}:plain"), list[object]()
+    target, calls = load_target(f"{TARGETS}:plain"), list[object]()
     assert derive(target, target.resolve({})).launches[-1].registers
 
     def hook(*args: object) -> tuple[str, str]:
-        asked.append(args)
+        calls.append(args)
         return "key", "hash"
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", hook)
     assert derive(target, target.resolve({})).launches[-1].registers
-    assert asked
+    assert calls

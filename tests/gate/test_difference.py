@@ -1,4 +1,7 @@
-"""Two rows side by side: growth is WORSE, a moved toolchain INCOMPARABLE, a lost TMA load and a spill are growth."""
+"""Differences of two rows: growth is WORSE, another toolchain is INCOMPARABLE.
+
+A lost TMA load and a new spill are growth.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ def test_the_json_is_stable() -> None:
     }  # fmt: skip
 
 
-def test_rows_are_paired_and_none_is_left_out() -> None:
+def test_rows_are_paired_completely() -> None:
     others = [row(), replace(changed_row("12*n", 12_000), target="other.py:f")]
     before = [replace(one, formulas=row().formulas, bytes=row().bytes, header=row().header) for one in others]
     found = differences(before, others)

@@ -1,4 +1,7 @@
-"""The example repository as a user runs it, in processes of its own: green, red, accepted; no way to switch it off silently."""
+"""The example repository in separate processes, as a user runs it: green, red, accepted.
+
+No switch turns a gate off silently.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ def test_no_switch_makes_a_regression_green(repository: Repository) -> None:
     assert {name: ran.code for name, ran in runs.items() if ran.code == 0} == {}
 
 
-def test_the_ledger_notices_a_test_that_is_gone_or_did_not_run(repository: Repository) -> None:
+def test_a_removed_or_skipped_test_is_an_error_of_the_ledger(repository: Repository) -> None:
     def coverage(*arguments: str) -> Ran:
         return repository.process("-m", "ioaware", "coverage", *arguments)
 

@@ -1,4 +1,7 @@
-"""The plugin in a suite of its own: snapshots written, held and accepted; a gate that compares nothing is red."""
+"""The pytest plugin on an example suite: snapshots are written, compared and accepted.
+
+A gate that compares nothing is red.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def derived_once(
 
 
 class Unhashed:
-    """A function that a cache does not look at: its file is the key."""
+    """A function that the cache ignores, since its file is the key."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -36,7 +39,7 @@ class Unhashed:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Repository:
-    """The example repository; a kernel is derived once for all tests of this file."""
+    """The example repository, in which a kernel is derived once for all tests of this file."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -55,7 +58,7 @@ _written: list[str] = []
 
 @pytest.fixture
 def gated(repository: Repository) -> Repository:
-    """The repository with its snapshot written, by the first test that wants it."""
+    """The repository with its snapshot, written on first use."""
     if not _written:
         assert repository.pytest("--traffic=create").code == 0
         _written.append(repository.test.read_text())
@@ -94,7 +97,7 @@ def test_an_extra_load_is_worse_and_accept_writes_it(gated: Repository) -> None:
     gated.change(gated.kernel, *MORE)
     ran = gated.pytest()
     assert ran.code == 1
-    for said in (
+    for message in (
         "WORSE: scale:scale: more bytes than the snapshot",
         "reads       4*cols*rows",
         "now         6*cols*rows",
@@ -103,7 +106,7 @@ def test_an_extra_load_is_worse_and_accept_writes_it(gated: Repository) -> None:
         "compulsory",
         "accept with pytest gate_scale.py::test_scale --traffic=accept",
     ):
-        assert said in ran.output
+        assert message in ran.output
     assert gated.pytest("--traffic=create").code == 1  # creating does not accept
     assert gated.pytest("--traffic=accept").code == 0
     assert 'reads="6*cols*rows"' in gated.test.read_text()
@@ -169,7 +172,7 @@ def test_a_damaged_snapshot_never_passes(gated: Repository, old: str, new: str) 
 
 @pytest.mark.parametrize("step", [90, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_truncated_test_never_passes(gated: Repository, step: int) -> None:
-    """A cut file is no Python, or its snapshot is missing or compared with nothing."""
+    """A truncated file is no Python, or its snapshot is missing or compared with nothing."""
     whole = gated.test.read_bytes()
     for length in range(whole.index(b"assert"), len(whole) - 2, step):
         gated.test.write_bytes(whole[:length])
@@ -277,7 +280,7 @@ def test_one_snapshot_for_two_calls_is_refused(repository: Repository) -> None:
     assert repository.test.read_text() == before
 
 
-def test_the_rest_of_a_file_stays_as_it_is(repository: Repository) -> None:
+def test_the_rest_of_a_file_is_unchanged(repository: Repository) -> None:
     """Comments, other statements, characters beyond ASCII and Windows line ends."""
     text = repository.test.read_text().replace("traffic.snapshot()", "traffic.snapshot()  # größer?") + "\n\nAFTER = 'é'\n"
     repository.test.write_bytes(text.replace("\n", "\r\n").encode())

@@ -188,22 +188,22 @@ def test_machine_code_does_not_depend_on_the_kernels_name(cubins: ModuleType) ->
 
 def test_questions_have_unique_keys_without_folders(questions: ModuleType) -> None:
     studied = [{"target": "flash2", "params": {"seq_len": 512}}, {"target": "flash2", "params": {"seq_len": 512}}]
-    asked = [*questions.formulas(studied), *questions.foreign(SCRIPTS.parent, questions.LIBRARIES)]
-    for derivations in (asked, questions.code()):
+    targets = [*questions.formulas(studied), *questions.foreign(SCRIPTS.parent, questions.LIBRARIES)]
+    for derivations in (targets, questions.code()):
         keys = [one.key for one in derivations]
         assert len(set(keys)) == len(keys)
         assert not any(str(SCRIPTS) in key for key in keys)
-    assert sum(one.key == 'flash2 {"seq_len":512}' for one in asked) == 1
-    assert "attention_gym.py:mask_inactive_rows" in [one.key for one in asked]
+    assert sum(one.key == 'flash2 {"seq_len":512}' for one in targets) == 1
+    assert "attention_gym.py:mask_inactive_rows" in [one.key for one in targets]
 
 
 def test_points_of_one_formula_are_reduced_to_both_ends(questions: ModuleType) -> None:
     lengths = [{"seq_len": n, "head_dim": 64} for n in (1024, 512, 65536)]
     points = [{"target": "flash2", "params": params} for params in (*lengths, {"seq_len": 2048, "head_dim": 128})]
     points += [{"target": "a.module:kernel", "params": params} for params in lengths]
-    asked = [(point["target"], *point["params"].values()) for point in questions.ends(points)]
-    assert {("flash2", 512, 64), ("flash2", 65536, 64), ("flash2", 2048, 128)} == {one for one in asked if one[0] == "flash2"}
-    assert {one[1] for one in asked if one[0] != "flash2"} == {512, 1024, 65536}
+    targets = [(point["target"], *point["params"].values()) for point in questions.ends(points)]
+    assert {("flash2", 512, 64), ("flash2", 65536, 64), ("flash2", 2048, 128)} == {one for one in targets if one[0] == "flash2"}
+    assert {one[1] for one in targets if one[0] != "flash2"} == {512, 1024, 65536}
 
 
 def test_recorded_files_are_read_by_the_package_and_broken_ones_are_marked(tmp_path: Path) -> None:

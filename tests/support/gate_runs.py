@@ -1,4 +1,4 @@
-"""Run pytest with the plugin on a copy of the example repository, in this process or in one of its own."""
+"""Runs of pytest with the plugin on a copy of the example repository, in one process or another."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Repository:
         path.write_text(text.replace(old, new))
 
     def pytest(self, *arguments: str) -> Ran:
-        """Run pytest in this process, which has torch and triton already."""
+        """Run pytest in this process, which has torch and triton loaded."""
         before, modules, here = list(sys.path), set(sys.modules), Path.cwd()
         os.chdir(self.root)
         try:
@@ -58,7 +58,7 @@ class Repository:
         return Ran(int(code), out + err)
 
     def process(self, *command: str, **environment: str) -> Ran:
-        """Run `python ...` in a process of its own, as a user does."""
+        """Run `python ...` in a separate process, as a user does."""
         return self._finished([sys.executable, *command], environment)
 
     def process_pytest(self, *arguments: str, python: tuple[str, ...] = (), **environment: str) -> Ran:

@@ -1,4 +1,7 @@
-"""The page of claims lists every claim and every error as the modules state them; `IOAWARE_RECORD=1` rewrites its tables."""
+"""The page of claims lists every claim and error of the modules.
+
+`IOAWARE_RECORD=1` rewrites its tables.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ TABLES = {"claim": "| claim | verdict | statement | source |", "error": "| error
 
 
 def cell(text: str) -> str:
-    """Return text that a table shows as it is: no pipe ends a cell, no star or underscore is markup."""
+    """Return text that a table shows unchanged: no pipe ends a cell, no star or underscore is markup."""
     return re.sub(r"([|*_~<])", r"\\\1", text)
 
 
@@ -47,7 +50,7 @@ def test_the_page_has_the_table_of_the_modules(name: str) -> None:
 
 @pytest.mark.slow
 def test_every_claim_holds_on_the_real_kernels_and_recorded_counters() -> None:
-    """As the page says of each, and as `ioaware verify` judges them."""
-    judged = verify()
-    assert [claim.claim for claim in judged] == list(CLAIMS)
-    assert {claim.claim: claim.verdict for claim in judged if claim.verdict != "holds"} == {}
+    """The verdicts of `ioaware verify` are those on the page."""
+    claims = verify()
+    assert [claim.claim for claim in claims] == list(CLAIMS)
+    assert {claim.claim: claim.verdict for claim in claims if claim.verdict != "holds"} == {}

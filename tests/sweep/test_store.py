@@ -106,9 +106,9 @@ def test_eight_writers_lose_nothing(tmp_path: Path) -> None:
         )
         for index in range(8)
     ]
-    said = [writer.communicate(timeout=60) for writer in writers]
-    assert [error for _, error in said] == [b""] * 8
-    counts = [int(out) for out, _ in said]
+    outputs = [writer.communicate(timeout=60) for writer in writers]
+    assert [error for _, error in outputs] == [b""] * 8
+    counts = [int(out) for out, _ in outputs]
     assert min(counts) > 0
     with Store(path) as store:
         assert len(store.results()) == sum(counts)
@@ -132,12 +132,12 @@ def test_other_files_are_refused_and_unchanged(tmp_path: Path, filled: Path) -> 
     connection = sqlite3.connect(tmp_path / "foreign")
     connection.execute("CREATE TABLE points (x)")
     connection.close()
-    for name, version, said in (("newer", 2, "Update ioaware"), ("older", 0, "version that wrote it")):
+    for name, version, message in (("newer", 2, "Update ioaware"), ("older", 0, "version that wrote it")):
         shutil.copy(filled, tmp_path / name)
         connection = sqlite3.connect(tmp_path / name)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.close()
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             Store(tmp_path / name)
     for name in ("empty", "text", "foreign"):
         before = (tmp_path / name).read_bytes()

@@ -81,7 +81,7 @@ def test_every_measured_point_is_predicted_by_the_default_study() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "s.toml: no [[grid]]"),
         ("grid = 3", "s.toml: no [[grid]]"),
@@ -128,10 +128,10 @@ def test_every_measured_point_is_predicted_by_the_default_study() -> None:
         ),
     ],
 )
-def test_invalid_values_are_named(text: str, said: str) -> None:
+def test_invalid_values_are_named(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_study(text, name="s", where="s.toml")
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     assert len(str(caught.value)) < 2_000
 
 

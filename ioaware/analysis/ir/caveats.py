@@ -41,11 +41,11 @@ def _listed(operations: dict[str, dict[str, None]]) -> str:
     """List every operation with its lines; a file is named once while it stays the same."""
     parts: list[str] = []
     for operation, lines in operations.items():
-        told: list[str] = []
+        places: list[str] = []
         before = ""
         for line in lines:
             path, _, number = line.rpartition(":")
-            told.append(number if path and path == before else line)
+            places.append(number if path and path == before else line)
             before = path
-        parts.append(f"{operation} at {', '.join(told)}")
+        parts.append(f"{operation} at {', '.join(places)}")
     return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -94,7 +94,7 @@ def _gram_inverse(centred: Floats, names: tuple[str, ...]) -> Floats:
             raise ValueError(f"{name} does not vary: its exponent cannot be fitted")
     _, singular, basis = np.linalg.svd(centred / spread, full_matrices=False)
     if singular[-1] < 1e-8 * singular[0]:
-        raise ValueError(f"{', '.join(names)} vary together: their exponents cannot be told apart")
+        raise ValueError(f"{', '.join(names)} vary together: their exponents cannot be separated")
     scaled: Floats = (basis.T / singular**2) @ basis
     return scaled / np.outer(spread, spread)
 

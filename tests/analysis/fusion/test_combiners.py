@@ -1,4 +1,4 @@
-"""Derived combiners: FlashAttention's equation (14), Chan's formula, and the state of each reduction."""
+"""Derived combiners: FlashAttention's equation (14), Chan's formula, and states of reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels found in source: by decorator, without import; device functions are part of their callers."""
+"""Kernels found in source by decorator, without import. Device functions belong to their callers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_example_repository() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    """A kernel in it would not be counted, and the share would be too large."""
+    """Its kernels would not be counted, and the share would be too large."""
     (tmp_path / "kernels.py").write_text("import triton\ndef (")
     with pytest.raises(DataError, match="cannot be read as Python"):
         find_kernels(tmp_path)

@@ -1,4 +1,4 @@
-"""The ledger: written and read, damaged in every way, and the share of kernels that it makes."""
+"""The ledger: a round trip, damaged files, and the share of gated kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_ledger_is_written_and_read(tmp_path: Path) -> None:
 def test_a_ledger_truncated_at_every_byte_is_refused(tmp_path: Path) -> None:
     write_ledger(tmp_path, ledger())
     whole = (tmp_path / LEDGER).read_text()
-    for length in range(len(whole) - 1):  # without the last line's end it is whole
+    for length in range(len(whole) - 1):  # without its last newline the file is complete
         with pytest.raises((ValueError, TypeError)):
             ledger_of(whole[:length])
     (tmp_path / LEDGER).write_text(whole[:-5])
@@ -78,13 +78,13 @@ def test_the_share(root: Path) -> None:
     "body",
     ["", "class TestAll:\n    def test_k0(self):\n        pass\n", "def test_k0(traffic):\n    pass\n", "class TestAll(:"],
 )
-def test_a_gate_whose_test_is_gone_is_no_gate(root: Path, body: str) -> None:
+def test_a_gate_without_its_test_is_no_gate(root: Path, body: str) -> None:
     (root / "tests" / "test_k.py").write_text(body)
     found = coverage(root, ledger())
     assert (found.share, found.stale) == (0, (f"{TEST} does not exist, or does not use traffic",))
 
 
-def test_a_kernel_that_is_gone_makes_the_ledger_stale(root: Path) -> None:
+def test_a_removed_kernel_makes_the_ledger_stale(root: Path) -> None:
     (root / "k.py").write_text(KERNELS.replace("k2", "k5"))
     assert coverage(root, ledger()).stale == ("k.py:k2 is in the ledger, and no kernel of the repository",)
     renewed = completed(ledger(), ["k.py:k0", "k.py:k5"])

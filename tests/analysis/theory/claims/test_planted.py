@@ -1,4 +1,4 @@
-"""Every claim holds on constructed evidence, and one planted violation of its count, kernel or formula turns its verdict."""
+"""Every claim holds on constructed evidence, and a planted violation changes its verdict."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ NEW = {name: importlib.import_module(path) for name, path in CLAIMS.items() if n
 
 
 def seen_at(need: Any) -> Observation:
-    """An observation equal to its prediction, with the CTAs that the note launches and errors as rounding makes them."""
+    """Return an observation equal to its prediction.
+
+    Its launches have the CTAs that the note names, and its error is that of rounding.
+    """
     seen = perfect(need.source, need.target, **dict(need.params))
     blocks = -(-seen.values["N"] // seen.values["B_r"]) if "B_r" in seen.values else 1
     grid = (blocks, seen.heads, 1) if "B" in seen.values else (1, 1, 1)
@@ -52,7 +55,9 @@ def evidence_for(module: ModuleType) -> Evidence:
     return Evidence({need: seen_at(need) for need in module.points()})
 
 
-def judged(module: ModuleType, change: Callable[[Observation], Observation] = lambda seen: seen, target: str = "") -> Claim:
+def judge_perfect(
+    module: ModuleType, change: Callable[[Observation], Observation] = lambda seen: seen, target: str = ""
+) -> Claim:
     """Judge a claim on perfect evidence, with the observations of one target changed."""
     answers = evidence_for(module).answers
     return module.judge(Evidence({need: change(seen) if need.target == target else seen for need, seen in answers.items()}))
@@ -64,7 +69,7 @@ def failing(claim: Claim) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes at which rounding errors are computed in little time."""
+    """Set sizes at which rounding errors are computed in little time."""
     monkeypatch.setattr(output_error, "LENGTHS", (32, 64, 128))
     monkeypatch.setattr(output_error, "LONG", 128)
     monkeypatch.setattr(output_error, "BLOCKS", (64, 32, 16, 8, 4))
@@ -74,7 +79,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", NEW)
 def test_a_claim_holds_on_perfect_evidence_and_is_strict_json(name: str) -> None:
-    claim = judged(NEW[name])
+    claim = judge_perfect(NEW[name])
     assert claim.claim == name
     assert claim.verdict == "holds", failing(claim)
     assert json.loads(json.dumps(claim.to_dict(), allow_nan=False))["verdict"] == "holds"
@@ -120,13 +125,13 @@ def one_byte_less(seen: Observation) -> Observation:
 def test_a_kernel_that_moves_other_bytes_fails(
     module: ModuleType, target: str, part: str, change: Callable[[Observation], Observation]
 ) -> None:
-    claim = judged(module, change, target)
+    claim = judge_perfect(module, change, target)
     assert claim.verdict == "fails"
     assert change is one_byte_less or part in failing(claim)
 
 
 def test_recorded_counters_that_differ_fail() -> None:
-    """Writes must be exact; reads may be served by an L1, and never be more."""
+    """Writes must be exact. Reads may be served by an L1, and are never more."""
     good = perfect("measure", "softmax_online", rows=128, cols=16384, dtype="float16", block_n=1024)
     moved = good.observed.requested
     assert moved is not None
@@ -138,7 +143,7 @@ def test_recorded_counters_that_differ_fail() -> None:
 
 
 def quadratic(n: int, d: int, m: int) -> int:
-    """An order that does not know M."""
+    """An order that does not depend on M."""
     return n * n * d
 
 
@@ -215,7 +220,7 @@ def test_a_planted_violation_fails(
 ) -> None:
     monkeypatch.setattr(owner, name, planted)
     saha_ye._lower_bound.cache_clear()
-    claim = judged(module)
+    claim = judge_perfect(module)
     saha_ye._lower_bound.cache_clear()
     assert part in failing(claim), {row["part"]: row["observed"] for row in claim.evidence["parts"]}
     assert claim.verdict == "fails"
@@ -227,7 +232,7 @@ def test_another_grid_fails() -> None:
         grid = (launch.grid[0] + 1, *launch.grid[1:])
         return replace(seen, observed=replace(seen.observed, launches=(replace(launch, grid=grid),)))
 
-    assert failing(judged(grouped_heads, one_cta_less, "gqa")) == {"b"}
+    assert failing(judge_perfect(grouped_heads, one_cta_less, "gqa")) == {"b"}
 
 
 def test_a_kernel_whose_error_grows_with_the_column_blocks_is_not_flash2() -> None:
@@ -236,7 +241,7 @@ def test_a_kernel_whose_error_grows_with_the_column_blocks_is_not_flash2() -> No
         error = 3e-4 * (seen.values["N"] / seen.values["B_c"]) ** 0.5
         return replace(seen, observed=replace(seen.observed, check=Check(error, 6e-3)))
 
-    assert failing(judged(output_error, growing, "flash2")) == {"c"}
+    assert failing(judge_perfect(output_error, growing, "flash2")) == {"c"}
 
 
 @pytest.mark.parametrize("case", all_errata.ERRATA, ids=lambda case: case.number)

@@ -104,7 +104,7 @@ def test_machine_code(tmp_path: Path, plan: Plan, width: int, dtype: str, causal
 
 
 def common_path_of(code: Code, begin: int, end: int) -> list[str]:
-    """Return the instructions of a loop when no vote asks for a rescaling."""
+    """Return the instructions of a loop when no vote requires a rescaling."""
     taken: list[str] = []
     voted, i = False, begin
     while i < end:
