@@ -322,8 +322,19 @@ CASES: Mapping[str, Case] = {
             )
             for direction in ("", "_bwd")
         ),
+        _attention(
+            "decoder_notebook_bwd_steps",
+            "A decoder's attention, normalised after dropout, backward, with every intermediate in HBM",
+            f"a pre-LayerNorm decoder that drops before it normalises; {FA1}, Algorithm 3",
+            outer="q",
+            counts="decoder:backward_steps",
+            work="ioaware.kernels.decoder.work:decoder_work",
+            family="decoder",
+            params=DECODER_PARAMS,
+        ),
         _softmax("softmax_eager", "Softmax as five kernels: 8 G accesses for G elements, and 4 a row", "eager"),
         _softmax("softmax_materialised", "Softmax with exponentials kept in HBM: 6 G", "materialised"),
+        _softmax("softmax_cub", "Softmax with exponentials kept in HBM for their sum, and computed again: 6 G", "cub"),
         _softmax("softmax_safe", "Safe softmax in three passes: 4 G", "safe"),
         _softmax("softmax_online", "Online softmax in two passes: 3 G", "online"),
         _softmax("softmax_one_read", "Softmax of rows that stay on chip: 2 G", "one_read"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -10,10 +12,12 @@ from ioaware.case import Work
 from ioaware.kernels.attention.references.inputs import attention_inputs
 from ioaware.kernels.attention.references.work import TOLERANCES
 from ioaware.kernels.decoder.backward import decoder_backward
+from ioaware.kernels.decoder.backward_steps import decoder_backward_steps
 from ioaware.kernels.decoder.dropout import kept
 from ioaware.kernels.decoder.forward import decoder
 from ioaware.kernels.decoder.layer_norm import EPSILON
 
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 SEED = 20
 """Dropout seed of the first head; each next head has the next seed."""
 
@@ -41,6 +45,35 @@ def decoder_reference(
     return torch.stack(heads).unflatten(0, q.shape[:2])
 
 
+def _fused(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, **options: Any) -> Callable[[], Gradients]:
+    """Return the fused backward pass on the O and log-sum-exp of a forward pass."""
+    o, lse = decoder(q, k, v, **options)
+    return lambda: decoder_backward(q, k, v, o, lse, do, **options)
+
+
+def _steps(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    do: torch.Tensor,
+    *,
+    dropout_percent: int,
+    block_m: int,
+    block_n: int,
+    **_: Any,
+) -> Callable[[], Gradients]:
+    """Return the backward pass in steps on the LayerNorms and the dropped weights of a forward pass by torch."""
+    norms = (torch.nn.functional.layer_norm(x.float(), x.shape[-1:], eps=EPSILON.value) for x in (q, k, v))
+    normed = tuple(norm.to(q.dtype) for norm in norms)
+    seq_len, kv_len = q.shape[2], k.shape[2]
+    rows, cols = torch.arange(seq_len, device=q.device)[:, None], torch.arange(kv_len, device=q.device)[None, :]
+    seeds = SEED + torch.arange(q.shape[0] * q.shape[1], device=q.device).view(q.shape[0], q.shape[1], 1, 1)
+    s = normed[0].float() @ normed[1].float().transpose(2, 3) / math.sqrt(q.shape[3])
+    hidden = (cols > rows + (kv_len - seq_len)) | ~kept(seeds, rows, cols, kv_len, dropout_percent)
+    weights = torch.softmax(s.masked_fill(hidden, -math.inf), dim=3).nan_to_num().to(q.dtype)
+    return lambda: decoder_backward_steps((q, k, v), normed, weights, do, block_m=block_m, block_n=block_n)
+
+
 def decoder_work(
     name: str,
     *,
@@ -56,16 +89,17 @@ def decoder_work(
     block_n: int,
     sram_elements: int | None = None,
 ) -> Work:
-    """Return the work of the decoder's forward or (names that end in bwd) backward pass on random inputs.
+    """Return the work of the decoder's forward or (names with bwd) backward pass on random inputs.
 
-    Names with notebook normalise after dropout. kv_len is seq_len unless given; sram_elements has set the blocks.
+    Names with notebook normalise after dropout, names that end in steps keep every intermediate in HBM. kv_len is seq_len
+    unless given; sram_elements has set the blocks.
     """
     del sram_elements
     sizes = (batch, heads, seq_len, seq_len if kv_len is None else kv_len, head_dim)
     q, k, v = attention_inputs(*sizes, dtype=getattr(torch, dtype), device=device)
     order = {"dropout_percent": dropout_percent, "notebook": "notebook" in name}
     options = {**order, "seed": SEED, "block_m": block_m, "block_n": block_n}
-    if not name.endswith("bwd"):
+    if "bwd" not in name:
         return Work(
             lambda: decoder(q, k, v, **options)[0],
             inputs=(q, k, v),
@@ -73,14 +107,14 @@ def decoder_work(
             tolerance=2 * TOLERANCES[q.dtype],  # the LayerNorms are rounded too
         )
     do, _, _ = attention_inputs(*sizes, dtype=q.dtype, device=device, seed=1)
-    o, lse = decoder(q, k, v, **options)
+    backward = _steps if name.endswith("steps") else _fused
 
     def gradients() -> tuple[torch.Tensor, ...]:
         leaves = [x.double().requires_grad_() for x in (q, k, v)]
         return torch.autograd.grad(decoder_reference(*leaves, **order), leaves, do.double())
 
     return Work(
-        lambda: decoder_backward(q, k, v, o, lse, do, **options),
+        backward(q, k, v, do, **options),
         inputs=(q, k, v, do),
         reference=gradients,
         tolerance=4 * TOLERANCES[q.dtype],

@@ -9,6 +9,7 @@ import torch
 from ioaware.case import Work
 from ioaware.kernels.attention.references.work import TOLERANCES
 from ioaware.kernels.softmax.backward import softmax_bwd, softmax_bwd_one_read
+from ioaware.kernels.softmax.cub import softmax_cub
 from ioaware.kernels.softmax.eager import softmax_eager
 from ioaware.kernels.softmax.materialised import softmax_materialised
 from ioaware.kernels.softmax.one_read import softmax_one_read
@@ -16,7 +17,7 @@ from ioaware.kernels.softmax.online import softmax_lse, softmax_online
 from ioaware.kernels.softmax.safe import softmax_safe
 
 FORWARDS: dict[str, Callable[..., torch.Tensor]] = {
-    one.__name__: one for one in (softmax_eager, softmax_materialised, softmax_safe, softmax_online, softmax_lse)
+    one.__name__: one for one in (softmax_eager, softmax_materialised, softmax_cub, softmax_safe, softmax_online, softmax_lse)
 }
 BACKWARDS: dict[str, Callable[..., torch.Tensor]] = {"softmax_bwd": softmax_bwd, "softmax_bwd_one_read": softmax_bwd_one_read}
 

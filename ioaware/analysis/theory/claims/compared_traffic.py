@@ -53,10 +53,11 @@ def judge_traced(part: str, needs: Sequence[Need], evidence: Evidence) -> tuple[
 
 def judge_measured(part: str, targets: Sequence[str], evidence: Evidence) -> Iterator[Part]:
     """Check recorded counters: writes are the exact counts, reads never more (an L1 may serve some again)."""
-    rows = [tuple(request_rows(part, seen)) for seen in evidence.measured(*targets) if seen.requested_bytes is not None]
+    counted = [seen for seen in evidence.measured(*targets) if seen.requested_bytes is not None]
+    rows = [tuple(request_rows(part, seen)) for seen in counted]
     if not rows:
         return
-    names = ", ".join(targets)
+    names = ", ".join(dict.fromkeys(seen.target for seen in counted))
     says = f"{names}: counted writes are the exact counts"
     yield judge_comparisons(part, says, [writes for _, writes in rows], tolerance=MEASURED_TOLERANCE, unit="bytes")
     ratios = [

@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from ioaware.analysis.theory.counting import Counts
-from ioaware.analysis.theory.counts import flash2, flash2_backward
+from ioaware.analysis.theory.counting import Counts, Elements, N, N_k, Step, d
+from ioaware.analysis.theory.counts import flash2, flash2_backward, standard_backward
 from ioaware.analysis.theory.lower_bounds import compulsory
 
 SOURCE = "Dao 2023, arXiv 2307.08691, Algorithms 1 and 2, with LayerNorm and dropout on chip"
+STEPS_SOURCE = (
+    "Dao et al. 2022, arXiv 2205.14135, Algorithm 3, on the weights after dropout, with LayerNorm in kernels of its own"
+)
 
 
 @cache
@@ -26,3 +29,17 @@ def counts(_causal: bool) -> Counts:
 def backward(_causal: bool) -> Counts:
     """Count the backward pass: D, then dK and dV per column block, then dQ per row block."""
     return replace(flash2_backward.counts(causal=True), name="decoder_bwd", source=SOURCE)
+
+
+@cache
+def backward_steps(_causal: bool) -> Counts:
+    """Count Algorithm 3 on the dropped weights, then LayerNorm's gradient: X and dY read, dX written, of Q, K and V."""
+    products = standard_backward.counts(causal=True)
+    norms = (
+        Step(f"d{name} through LayerNorm", reads=Elements(inputs=2 * rows * d), writes=Elements(inputs=rows * d))
+        for name, rows in (("Q", N), ("K", N_k), ("V", N_k))
+    )
+    extra = products.extra + Elements(inputs=N * d + 2 * N_k * d)
+    return replace(
+        products, name="decoder_notebook_bwd_steps", source=STEPS_SOURCE, steps=(*products.steps, *norms), extra=extra
+    )

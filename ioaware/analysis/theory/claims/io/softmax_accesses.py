@@ -32,6 +32,7 @@ NOTES = (
 ACCESSES: Mapping[str, tuple[int, int]] = {
     "softmax_eager": (5, 3),
     "softmax_materialised": (4, 2),
+    "softmax_cub": (4, 2),
     "softmax_safe": (3, 1),
     "softmax_online": (2, 1),
     "softmax_one_read": (1, 1),
@@ -61,7 +62,7 @@ def judge(evidence: Evidence) -> Claim:
     multiples = list(_multiples(evidence))
     parts += [
         judge_comparisons(
-            "b", "traced reads and writes are whole multiples of G: 5+3, 4+2, 3+1, 2+1, 1+1; backward 4+1, 2+1", multiples
+            "b", "traced reads and writes are whole multiples of G: 5+3, 4+2, 4+2, 3+1, 2+1, 1+1; backward 4+1, 2+1", multiples
         ),
         *judge_measured("c", WHOLE_SECTORS, evidence),
         *_judge_notes(),
