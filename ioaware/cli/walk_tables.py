@@ -46,7 +46,7 @@ def totals(walk: Walk) -> Iterator[str]:
     parts = f"{read:,} read, {written:,} written" + (f", {atomic:,} by atomics" if atomic else "")
     yield f"{len(walk.steps):,} steps move {walk.total_bytes:,} bytes: {parts}"
     if walk.predicted_bytes is not None:
-        verdict = "as predict and trace count" if walk.agrees else f"but predict says {walk.predicted_bytes:,}"
+        verdict = "as predict and trace count" if walk.agrees else f"but predict gives {walk.predicted_bytes:,}"
         yield f"{walk.total_bytes:,} bytes, {verdict}"
     else:
         yield f"{walk.total_bytes:,} bytes, as trace counts"

@@ -14,7 +14,7 @@ from ioaware.gate.verdict import Verdict
 if TYPE_CHECKING:
     from ioaware.derivation.derive import Derived
 
-MOST_LINES = 3
+MAX_LINES = 3
 HEADLINES = {
     Verdict.SAME: "nothing changed",
     Verdict.BETTER: "fewer bytes than the snapshot: accept it",
@@ -79,7 +79,7 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
         ]
         moving = [(section, line, accesses) for section, line, accesses in lines if accesses]
         moving.sort(key=lambda one: -sum(value(access.bytes, derived.values) or 0 for access in one[2]))
-        for section, line, accesses in _blamed(moving, snapshot, now, changed)[:MOST_LINES]:
+        for section, line, accesses in _blamed(moving, snapshot, now, changed)[:MAX_LINES]:
             each = ", ".join(str(access.bytes) for access in accesses)
             yield f"  {label:<11} {section.path}:{line.number}: {line.text.strip()}"
             yield f"              {line.kinds} {each} bytes"

@@ -32,7 +32,7 @@ REMEDY = "A side is a target, REVISION:file.py:function, or a file that `ioaware
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How each target is derived: parameters in text, the GPU compiled for, and a configuration of autotuned kernels."""
+    """Options of each derivation: parameters in text, the GPU compiled for, and a configuration of autotuned kernels."""
 
     params: Mapping[str, str]
     gpu: str

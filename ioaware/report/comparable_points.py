@@ -19,7 +19,7 @@ from ioaware.result import BYTES_HOLD, Result, Source, Traffic
 
 
 class Config(NamedTuple):
-    """The parameters that are constant along a curve over N."""
+    """Parameters that are constant along a curve over N."""
 
     algorithm: str
     dtype: str
@@ -50,7 +50,7 @@ class Config(NamedTuple):
 
 
 class Key(NamedTuple):
-    """The parameters of the requested bytes of one head: equal keys have equal predictions."""
+    """Parameters of the requested bytes of one head: equal keys have equal predictions."""
 
     config: Config
     seq_len: int
@@ -170,7 +170,7 @@ class Points:
         pairs = [(result, point_of(result)) for result in results]
         self.all: Sequence[Point] = sorted((point for _, point in pairs if point is not None), key=_order)
         self.others: Sequence[Result] = [result for result, point in pairs if point is None]
-        """Results of targets that are no attention case: listed in tables, not drawn."""
+        """Results of targets that are not attention cases: listed in tables, not drawn."""
 
     def of(self, *sources: Source, standing: Sequence[str] = ("shown",)) -> list[Point]:
         """Return the points of these sources that figures may show."""

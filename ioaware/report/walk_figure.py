@@ -19,8 +19,8 @@ from ioaware.walkthrough.walk import Walk
 from ioaware.walkthrough.walk_data import walk_data
 
 _TEMPLATES = resources.files("ioaware.report") / "templates"
-MOST_STEPS = 2000
-"""Steps that a page holds."""
+MAX_STEPS = 2000
+"""Most steps of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Fragment:
 
 
 def walk_fragment(walk: Walk, *, identifier: str = "walk") -> Fragment:
-    """Return the picture of a walk whose values were kept; `identifier` is the section's id, unique in the page.
+    """Return the picture of a walk with recorded values; `identifier` is the section's id, unique in the page.
 
-    Raises `UsageError` for a walk of more than `MOST_STEPS` steps.
+    Raises `UsageError` for a walk of more than `MAX_STEPS` steps.
     """
-    if len(walk.steps) > MOST_STEPS:
-        raise UsageError(f"the walk has {len(walk.steps):,} steps, a page holds {MOST_STEPS:,}", "Use smaller sizes.")
+    if len(walk.steps) > MAX_STEPS:
+        raise UsageError(f"the walk has {len(walk.steps):,} steps, a page holds {MAX_STEPS:,}", "Use smaller sizes.")
     values = {
         "identifier": identifier,
         "title": CASES[walk.target].title if walk.target in CASES else walk.target,
@@ -78,7 +78,7 @@ def verdict(walk: Walk) -> str:
     total = f"{walk.total_bytes:,} bytes"
     if walk.predicted_bytes is None:
         return f"{total}, as trace counts"
-    return f"{total}, " + ("as predict and trace count" if walk.agrees else f"but predict says {walk.predicted_bytes:,}")
+    return f"{total}, " + ("as predict and trace count" if walk.agrees else f"but predict gives {walk.predicted_bytes:,}")
 
 
 def _notes(walk: Walk) -> list[str]:

@@ -1,4 +1,4 @@
-"""Export records of a store: JSONL as they are, CSV and Parquet flat, with JSON paths as columns."""
+"""Export records of a store: as JSONL unchanged, as CSV and Parquet flat, with JSON paths as columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def export(results: Iterable[Result], path: Path, format: str | None = None) -> None:
-    """Write the records in a fixed order as `format`, or as the path's suffix says; the file appears whole.
+    """Write the records in a fixed order as `format`, or in the format of the path's suffix, atomically.
 
     The flat formats leave out launches. Raises `UsageError` for an unknown format or a missing library, `WriteError` when
     the file cannot be written.
@@ -52,7 +52,7 @@ def write_csv(results: Iterable[Result], file: TextIO) -> None:
 
 
 class _LineFeeds:
-    """Ends rows with a line feed. Python before 3.13 quotes only cells with a character of its line terminator."""
+    """End rows with a line feed. Python before 3.13 quotes only cells with a character of its line terminator."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -95,7 +95,7 @@ def _order(result: Result) -> tuple[str, str, str, str]:
 
 
 def _guard(cell: Cell) -> Cell:
-    """Put an apostrophe before text that a spreadsheet runs as a formula; it skips blanks and line breaks first."""
+    """Put an apostrophe before text that a spreadsheet runs as a formula, also after blanks and line breaks."""
     if not isinstance(cell, str):
         return cell
     return "'" + cell if cell[:1].isspace() or cell.startswith(_FORMULA_STARTS) else cell

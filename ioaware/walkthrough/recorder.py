@@ -27,9 +27,9 @@ from ioaware.walkthrough.valid_extents import install as install_extents
 tl: Any = _tl
 interpreter: Any = _interpreter
 
-MOST_VALUES = 4096
+MAX_VALUES = 4096
 """Elements of a tensor or tile whose values are kept."""
-MOST_MOVES = 200_000
+MAX_MOVES = 200_000
 """Moves of a walk: more are no longer read step by step."""
 
 
@@ -130,13 +130,13 @@ class Recorder:
         if not addresses.size:
             return
         self._moves += 1
-        if self._moves > MOST_MOVES:
-            raise UsageError(f"the walk has more than {MOST_MOVES:,} moves", "Use smaller sizes, or trace for the total alone.")
+        if self._moves > MAX_MOVES:
+            raise UsageError(f"the walk has more than {MAX_MOVES:,} moves", "Use smaller sizes, or trace for the total alone.")
         tile, indices = self.tensors.tile(addresses, element_bytes(pointers))
         cells: tuple[tuple[int, int, float], ...] = ()
         if self._keep_values and value is not None:
             self._limit_unlimited(active)
-        if self._keep_values and value is not None and tile.tensor and addresses.size <= MOST_VALUES:
+        if self._keep_values and value is not None and tile.tensor and addresses.size <= MAX_VALUES:
             written = _as_float(np.broadcast_to(value.data, pointers.data.shape)[active], value.dtype)
             cells = _cells(tile.tensor, indices, written)
         if self._step is None:
@@ -188,7 +188,7 @@ class Variable:
 
 def _contents(tensor: HbmTensor, data: Any) -> Values:
     """Return a tensor's values as a matrix, NaN where nothing was written; empty for a large tensor."""
-    if data.numel() > MOST_VALUES or data.is_complex():
+    if data.numel() > MAX_VALUES or data.is_complex():
         return np.empty((0, 0))
     values: Values = data.detach().to(torch.float64).reshape(tensor.matrix).numpy().copy()
     return values
@@ -200,7 +200,7 @@ def _variable(value: Any) -> Variable | None:
         return None
     handle: Any = value.handle
     kept: Any = _cropped(handle.data if value.shape else handle.data.reshape(()), extent_of(handle))
-    return Variable(_as_float(kept, value.dtype), kept.shape != handle.data.shape) if kept.size <= MOST_VALUES else None
+    return Variable(_as_float(kept, value.dtype), kept.shape != handle.data.shape) if kept.size <= MAX_VALUES else None
 
 
 def _cropped(values: Any, extent: tuple[int, ...] | None) -> Any:

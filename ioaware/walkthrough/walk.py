@@ -18,7 +18,7 @@ from ioaware.walkthrough.input_values import with_inputs
 from ioaware.walkthrough.recorder import Recorder
 from ioaware.walkthrough.steps import Step, WalkedLaunch
 
-MOST_ROWS = 100
+MAX_ROWS = 100
 """Steps that a notebook shows."""
 
 
@@ -118,7 +118,7 @@ class Walk:
                 f"{step.bytes:,}",
                 f"{running:,}",
             )
-            for number, step, running in islice(self.chosen(None), MOST_ROWS)
+            for number, step, running in islice(self.chosen(None), MAX_ROWS)
         )
         return table_html(title, columns, rows)
 

@@ -112,7 +112,7 @@ def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
 
 
 def test_a_walk_that_is_too_long_is_refused(flash1: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk_figure, "MOST_STEPS", 10)
+    monkeypatch.setattr(walk_figure, "MAX_STEPS", 10)
     with pytest.raises(UsageError, match="11 steps, a page holds 10"):
         walk_page(flash1)
 

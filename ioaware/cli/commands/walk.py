@@ -1,4 +1,4 @@
-"""`ioaware walk TARGET`: the kernels step by step, each with the tiles that it moves."""
+"""`ioaware walk TARGET`: the kernels step by step, with the tiles that each step moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _program(context: click.Context, parameter: click.Parameter, value: str | No
         return None
     parts = value.split(",")
     if not all(part.strip().isdecimal() for part in parts) or len(parts) > 3:
-        raise UsageError(f"--program {value} is no program of a grid", "Give its indices: --program 2, or --program 2,0,1.")
+        raise UsageError(f"--program {value} is not a program of a grid", "Give its indices: --program 2, or --program 2,0,1.")
     return tuple(map(int, parts))
 
 

@@ -22,8 +22,8 @@ from typing import Any
 from ioaware.display.text import shorten
 from ioaware.errors import UsageError
 
-LONGEST_TEXT, DEEPEST, MOST_TERMS = 20_000, 40, 4_000
-LARGEST_POWER, MOST_DIGITS, MOST_BITS = 16, 30, 4_096
+LONGEST_TEXT, DEEPEST, MAX_TERMS = 20_000, 40, 4_000
+LARGEST_POWER, MAX_DIGITS, MAX_BITS = 16, 30, 4_096
 TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:@[A-Za-z0-9_./<>-]+:[0-9]+)?'*)"
     r"|(?P<sign>\*\*|//|>=|<=|==|!=|[-+*/%()\[\],<>]))"
@@ -115,11 +115,11 @@ class _Reader:
 
     def _bounded(self, expr: Callable[[], Any], degree: int, terms: int) -> _Term:
         """Build the expression unless its expanded form has too many terms or too high a power."""
-        if terms > MOST_TERMS or degree > 2 * LARGEST_POWER:
+        if terms > MAX_TERMS or degree > 2 * LARGEST_POWER:
             raise self._refusal("it has too many terms or too high a power")
         made = expr()
-        if made.is_Rational and max(abs(made.p), made.q).bit_length() > MOST_BITS:
-            raise self._refusal(f"a number has more than {MOST_BITS} bits")
+        if made.is_Rational and max(abs(made.p), made.q).bit_length() > MAX_BITS:
+            raise self._refusal(f"a number has more than {MAX_BITS} bits")
         return _Term(made, degree, terms)
 
     def _sum(self) -> _Term:
@@ -179,8 +179,8 @@ class _Reader:
     def _number(self, word: str) -> int:
         if not word.isdigit():
             raise self._refusal("a power is an integer")
-        if len(word) > MOST_DIGITS:
-            raise self._refusal(f"a number has at most {MOST_DIGITS} digits")
+        if len(word) > MAX_DIGITS:
+            raise self._refusal(f"a number has at most {MAX_DIGITS} digits")
         return int(word)
 
     def _atom(self) -> _Term:

@@ -14,7 +14,7 @@ from ioaware.errors import DataError
 
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"})
 LARGEST_FILE_BYTES = 4 * 2**20
-MOST_FILES = 50_000
+MAX_FILES = 50_000
 JIT = "jit"
 LANGUAGES = ("triton", "gluon")
 
@@ -49,8 +49,8 @@ def _files(root: Path) -> Iterator[Path]:
                 pending.append(path)
             elif path.suffix == ".py" and path.stat().st_size <= LARGEST_FILE_BYTES:
                 count += 1
-                if count > MOST_FILES:
-                    raise DataError(f"{root} has more than {MOST_FILES} Python files", "Name a smaller directory.")
+                if count > MAX_FILES:
+                    raise DataError(f"{root} has more than {MAX_FILES} Python files", "Name a smaller directory.")
                 yield path
 
 

@@ -12,7 +12,7 @@ from ioaware.errors import UsageError
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 HEAD_DIMS = range(1, 257)
 GRID_AXIS = 65535
-"""The longest second and third axis of a CUDA grid: heads and batch are laid along them."""
+"""Longest second and third axis of a CUDA grid; heads and batch are on these axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ def check_attention(
     if not q.dim() == k.dim() == v.dim() == 4:
         raise UsageError(f"{kernel}: attention takes tensors of four dimensions, not {shapes}", layout)
     if k.shape != v.shape or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
-        raise UsageError(f"{kernel}: the shapes do not belong together: {shapes}", layout)
+        raise UsageError(f"{kernel}: the shapes do not match, {shapes}", layout)
     if any(size < 1 for size in (*q.shape, *k.shape)):
-        raise UsageError(f"{kernel}: nothing to attend to in {shapes}", "Every dimension must be at least 1.")
+        raise UsageError(f"{kernel}: an empty dimension in {shapes}", "Every dimension must be at least 1.")
     batch, heads, seq_len, head_dim = q.shape
     if not HEAD_DIMS[0] <= head_dim <= HEAD_DIMS[-1]:
         raise UsageError(
-            f"{kernel}: head_dim {head_dim} cannot work: a tile holds {HEAD_DIMS[0]} to {HEAD_DIMS[-1]} of it",
+            f"{kernel}: head_dim {head_dim} is not supported, only {HEAD_DIMS[0]} to {HEAD_DIMS[-1]}",
             "Split or pad the heads.",
         )
     if batch > GRID_AXIS or heads > GRID_AXIS:
-        raise UsageError(f"{kernel}: batch {batch} and heads {heads}: a CUDA grid takes {GRID_AXIS} each", "Split the batch.")
+        raise UsageError(f"{kernel}: batch {batch}, heads {heads}, and a CUDA grid takes {GRID_AXIS} each", "Split the batch.")
     if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
         raise UsageError(
             f"{kernel}: dtypes q {_name(q.dtype)}, k {_name(k.dtype)}, v {_name(v.dtype)} cannot work together",
@@ -62,7 +62,7 @@ def check_attention(
         )
     for name, block in (("block_m", block_m), ("block_n", block_n)):
         if isinstance(block, (bool, float)) or not 1 <= block <= 1024:
-            raise UsageError(f"{kernel}: {name}={block!r} cannot work: a block has 1 to 1024 rows")
+            raise UsageError(f"{kernel}: {name}={block!r} cannot work, a block has 1 to 1024 rows")
     if scale is not None and not math.isfinite(scale):
         raise UsageError(f"{kernel}: scale={scale!r} is not a finite number", "Leave it out for 1/sqrt(head_dim).")
     return Shape(batch, heads, seq_len, k.shape[2], head_dim, 1 / math.sqrt(head_dim) if scale is None else float(scale))

@@ -68,7 +68,7 @@ def decode_kernel(
     """Compute O and the log-sum-exp of one split and one tile of rows of one key head.
 
     Grid (tiles * splits, key heads, batch). K's and V's strides but the last are multiples of ALIGNMENT elements, for 16-byte
-    loads. OVERLAP: the combining programs may be launched while these run; they wait themselves.
+    loads. OVERLAP: the combining programs may be launched while these run; they wait for these results.
     """
     if OVERLAP:
         gdc_launch_dependents()

@@ -25,19 +25,17 @@ from ioaware.analysis.theory.power_law_fit import fit_power_law
 
 NAME = "output_error"
 STATEMENT = (
-    "In float16 the error of flash2's O is at most two roundings of sum p|v| for every N and T_c; flash1, which rounds O after "
-    "each "
-    "column block, grows as sqrt(T_c)."
+    "In float16 the error of flash2's O is at most two roundings of sum p|v| for every N and T_c. The error of flash1, which "
+    "rounds O after each column block, grows as sqrt(T_c)."
 )
 SOURCE = "computed here; standard model of rounding (Higham 2002, sections 2.2 and 3.1)"
 
 NOTES = (
-    "Emulated: float16 inputs, P and O, float32 products, sums, m and l, as the kernels have them; the reference is float64 of "
-    "the "
+    "Emulated: float16 inputs, P and O, float32 products, sums, m and l, as in the kernels; the reference is float64 of the "
     "same inputs. Traced: the kernels themselves in Triton's interpreter.",
     "The bound for each element, with u = 2^-11: 2u sum p|v| for the roundings of P and O, 2^-24 (N + 4 T_c + (d + 4) max|s|) "
     "sum p|v| for sums, rescaling and scores in float32, and 2^-25 sum |v| / l for P below float16's normal numbers.",
-    "A common offset of K shifts the scores of a row together, which softmax does not see: it enters through max|s| alone.",
+    "A common offset of K shifts the scores of a row together. Softmax does not depend on it; it enters through max|s| alone.",
 )
 HEAD_DIM = 32
 LENGTHS = (64, 128, 256, 512)
