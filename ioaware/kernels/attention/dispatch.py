@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args, overload
 
 import torch
 from torch.autograd.function import once_differentiable
+from torch.compiler import is_dynamo_compiling
 
 from ioaware.errors import UsageError
 from ioaware.kernels.attention.checks import check_attention
@@ -47,6 +48,7 @@ class Attention:
         """Kernel of the gradients of this thread's last differentiable call, and the reason; None before the first."""
         return cast("Backend | None", getattr(self._last, "backward", None))
 
+    @overload
     def __call__(
         self,
         q: torch.Tensor,
@@ -57,7 +59,35 @@ class Attention:
         *,
         backend: BackendName | None = None,
         deterministic: bool | None = None,
-    ) -> torch.Tensor:
+        return_lse: Literal[False] = False,
+    ) -> torch.Tensor: ...
+
+    @overload
+    def __call__(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        causal: bool = False,
+        scale: float | None = None,
+        *,
+        backend: BackendName | None = None,
+        deterministic: bool | None = None,
+        return_lse: Literal[True],
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+    def __call__(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        causal: bool = False,
+        scale: float | None = None,
+        *,
+        backend: BackendName | None = None,
+        deterministic: bool | None = None,
+        return_lse: bool = False,
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         """Compute softmax(scale Q K^T) V, like q, with gradients for q, k and v.
 
         q [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim], where kv_heads divides heads: consecutive
@@ -66,35 +96,64 @@ class Attention:
         "decode" (seq_len up to 16) selects a kernel; `attention.backend` is the kernel that ran and the reason. deterministic
         selects bitwise reproducible gradients; the default is torch.are_deterministic_algorithms_enabled(). Otherwise the
         Hopper kernel for head_dims up to 128 adds to q's gradient in any order. `attention.backward_backend` is the kernel of
-        the gradients. The output is bitwise reproducible in any case. Raises UsageError for unsupported tensors, and where the
-        requested backend does not support them.
+        the gradients. The output is bitwise reproducible in any case. return_lse adds the natural log-sum-exp of the scaled
+        scores, [batch, heads, seq_len] in float32, which has no gradient. Compiled, in a transform of torch.func, with
+        return_lse, and for float32 under autocast, the operator of pytorch/custom_op.py runs instead: the same kernels, and
+        more host time; `attention.backend` is not set then. Raises UsageError for unsupported tensors, and where the requested
+        backend does not support them.
         """
-        chosen, factor = _cached_choice(q, k, v, scale, backend)
+        if return_lse or is_dynamo_compiling():
+            return _by_operator(q, k, v, causal, scale, backend, deterministic, return_lse)
+        try:
+            chosen, factor, autocasts = cached_choice(q, k, v, scale, backend)
+        except RuntimeError:  # a transform's tensor has no address
+            if not torch._C._are_functorch_transforms_active():  # pyright: ignore[reportPrivateUsage]
+                raise
+            return _by_operator(q, k, v, causal, scale, backend, deterministic, return_lse)
+        if autocasts and torch.is_autocast_enabled(q.device.type):
+            return _by_operator(q, k, v, causal, scale, backend, deterministic, return_lse)
         if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
             in_order = torch.are_deterministic_algorithms_enabled() if deterministic is None else deterministic
             o = cast("torch.Tensor", _Differentiable.apply(q, k, v, causal, factor, chosen.name, in_order))
             self._last.backward = gradients_by(chosen, q.shape[3], deterministic=in_order)
         else:
-            o, _ = _forward(q, k, v, causal, factor, chosen.name)
+            o, _ = forward_by(q, k, v, causal, factor, chosen.name)
         self._last.backend = chosen
         return o
+
+
+def _by_operator(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    scale: float | None,
+    backend: BackendName | None,
+    deterministic: bool | None,
+    return_lse: bool,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    from ioaware.kernels.attention.pytorch.custom_op import attention_operator
+
+    o, lse = attention_operator(q, k, v, causal, scale, backend=backend, deterministic=deterministic)
+    return (o, lse) if return_lse else o
 
 
 attention = Attention()
 """attention(q, k, v, causal=False, scale=None, *, backend=None) -> o; see Attention.__call__."""
 
 
-_CHOICES: dict[tuple[object, ...], tuple[Backend, float]] = {}
+_CHOICES: dict[tuple[object, ...], tuple[Backend, float, bool]] = {}
 
 
-def _cached_choice(
+def cached_choice(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, requested: BackendName | None
-) -> tuple[Backend, float]:
-    """Check the arguments and choose a backend and the scale, with a cache.
+) -> tuple[Backend, float, bool]:
+    """Check the arguments and choose a backend and the scale, with a cache; say whether autocast would convert the tensors.
 
     Why: both together cost as much as the launch.
     """
-    if not {type(q), type(k), type(v)} <= PLAIN or not (scale is None or type(scale) is float):
+    plain = type(q) in PLAIN and type(k) in PLAIN and type(v) in PLAIN
+    if not plain or not (scale is None or type(scale) is float):
         return _check_and_choose(q, k, v, scale, requested)
     if not q.dim() == k.dim() == v.dim() == 4:
         return _check_and_choose(q, k, v, scale, requested)
@@ -113,11 +172,11 @@ def _cached_choice(
 
 def _check_and_choose(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, requested: BackendName | None
-) -> tuple[Backend, float]:
-    """Check the arguments; return the backend and the scale."""
-    _check(q, k, v, scale)
+) -> tuple[Backend, float, bool]:
+    """Check the arguments; return the backend, the scale, and whether autocast would convert the tensors."""
+    check_tensors(q, k, v, scale)
     factor = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    return choose(q, k, v, factor, requested), factor
+    return choose(q, k, v, factor, requested), factor, q.dtype == torch.float32
 
 
 def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, requested: BackendName | None) -> Backend:
@@ -152,7 +211,8 @@ def gradients_by(chosen: Backend, head_dim: int, *, deterministic: bool) -> Back
     return Backend("hopper", "deterministic results requested" if head_dim <= 128 else "deterministic")
 
 
-def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> None:
+def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None) -> None:
+    """Raise UsageError for tensors that no backend takes."""
     head_of_each_group = q
     if q.dim() == k.dim() == 4 and 0 < k.shape[1] < q.shape[1]:
         if q.shape[1] % k.shape[1]:
@@ -164,16 +224,17 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | Non
     check_attention("attention", head_of_each_group, k, v, scale=scale, block_m=64, block_n=64)
 
 
-def _forward(
+def forward_by(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, backend: BackendName
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return O and the log-sum-exp by a backend that supports the tensors."""
     return FORWARD[backend](q, k, v, causal=causal, scale=scale)
 
 
 class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q, k, v, causal: bool, scale: float, backend: BackendName, deterministic: bool) -> torch.Tensor:
-        o, lse = _forward(q, k, v, causal, scale, backend)
+        o, lse = forward_by(q, k, v, causal, scale, backend)
         ctx.save_for_backward(q, k, v, o, lse)
         ctx.causal, ctx.scale, ctx.backend, ctx.deterministic = causal, scale, backend, deterministic
         return o
