@@ -54,8 +54,10 @@ def parsed(target: str) -> tuple[str, dict[str, Any]]:
 
 
 def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], complex]]:
-    """The target with its module imported; and the time so far (see `_now`) that cut-down modules of a checkout took to import,
-    which the files of third-party targets do when they are called."""
+    """Return the target with its module imported, and the import time of reduced modules of a checkout so far (see `_now`).
+
+    Files of third-party targets import these modules when they are called.
+    """
     from ioaware.cases import CASES
     from ioaware.targets.loading import load_function
 
@@ -250,7 +252,7 @@ def foreign(given: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0, also where a limit is missed: what a machine's load does to a time is no verdict."""
+    """Return 0, also where a limit is missed, because a time depends on the machine's load."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", help="a case, file.py:function or module:function, with its parameters")
     parser.add_argument("--foreign", action="append", default=[], metavar="NAME=PATH", help="a library's checkout")

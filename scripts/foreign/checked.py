@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from examine import SCALES, line, told
+from examine import SCALES, line, table_formula
 
 CHECK = "check: "
 CONFIRMED, WRONG, UNCHECKED = "agrees", "WRONG", "not checked"
@@ -57,8 +57,8 @@ def examined(spec: str) -> list[CheckedRow]:
         row = CheckedRow(
             name,
             launch.kernel,
-            told(kernel.read_bytes),
-            told(kernel.write_bytes),
+            table_formula(kernel.read_bytes),
+            table_formula(kernel.write_bytes),
             " and ".join(launch.conditions),
             exact,
             reason,

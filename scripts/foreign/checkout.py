@@ -1,7 +1,7 @@
-"""Definitions out of a library's checkout, and nothing else of it: no benchmarks that run on import, no packages not needed.
+"""Load definitions from a library's checkout, without benchmarks that run on import or unneeded packages.
 
-A file is cut down to the definitions asked for and the module-level statements that these need, to any depth; imports of the
-library's own modules are cut down likewise. Line numbers stay, so that Triton finds a kernel's source where it stands.
+A file is reduced to the requested definitions and the module-level statements that these need, to any depth. Imports of the
+library's own modules are reduced likewise. Line numbers stay, so that Triton finds a kernel's source.
 """
 
 from __future__ import annotations

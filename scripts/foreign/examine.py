@@ -54,8 +54,8 @@ def examined(spec: str) -> list[Row]:
         row = Row(
             name,
             launch.kernel,
-            told(kernel.read_bytes),
-            told(kernel.write_bytes),
+            table_formula(kernel.read_bytes),
+            table_formula(kernel.write_bytes),
             " and ".join(launch.conditions),
             launch.exact,
             here[at],
@@ -69,9 +69,8 @@ def examined(spec: str) -> list[Row]:
     return list(rows.values())
 
 
-def told(count: Any) -> str:
-    """A formula that fits a table, with names for what it says again and again; of a longer one its leading term, or at least
-    its length."""
+def table_formula(count: Any) -> str:
+    """Return a formula that fits a table, with names for repeated parts; for a longer one its leading term, or its length."""
     from ioaware.analysis.formulas.common_subexpressions import name_subexpressions
     from ioaware.analysis.formulas.leading_term import leading_term
     from ioaware.analysis.formulas.printing import show

@@ -181,11 +181,11 @@ def document(found: Sequence[Row], environment: Mapping[str, object]) -> str:
 
 def merging(found: Sequence[Row]) -> str:
     """What is known of the stores that the L1 puts together, in sentences: of which, how many, and on what that depends."""
-    told = [(row, row.writes, row.writes.sectors) for row in found if row.writes.sectors is not None and not row.tma]
-    shares = {id(row): side.hits / (side.asked - sectors) for row, side, sectors in told if side.asked > sectors}
-    single = [side for _, side, sectors in told if side.asked == sectors and not side.spills]
+    with_sectors = [(row, row.writes, row.writes.sectors) for row in found if row.writes.sectors is not None and not row.tma]
+    shares = {id(row): side.hits / (side.asked - sectors) for row, side, sectors in with_sectors if side.asked > sectors}
+    single = [side for _, side, sectors in with_sectors if side.asked == sectors and not side.spills]
     alike: dict[tuple[int, int, int], list[Row]] = {}
-    for row, side, sectors in told:
+    for row, side, sectors in with_sectors:
         if id(row) in shares and not side.spills:
             alike.setdefault((side.elements, sectors, side.asked), []).append(row)
     same = sorted((rows for rows in alike.values() if len(rows) > 2), key=len, reverse=True)

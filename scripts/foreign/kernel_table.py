@@ -1,10 +1,10 @@
-"""Every third-party target derived and checked at two sizes, each in a process of its own, as a table of kernels.
+"""Derive and check every third-party target at two sizes, each in a separate process, and write a table of kernels.
 
     python scripts/foreign/kernel_table.py --keep FILE -o docs/results/kernel-coverage.md
 
-`FOREIGN_<NAME>` names the checkout of a library; one without is left out. What was found is kept in FILE, target by target,
-and a second call does only what is missing in it. `--only WORD` takes the targets whose name contains the word, anew, and no
-others.
+`FOREIGN_<NAME>` names the checkout of a library; a library without one is skipped. Results are stored in FILE, target by
+target, and a second call computes only the missing ones. `--only WORD` recomputes the targets with the word in their name, and
+no others.
 """
 
 from __future__ import annotations

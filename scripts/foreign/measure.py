@@ -1,9 +1,10 @@
-"""The study of third-party kernels on a GPU: bytes alone, several points in each profiled process, and what the L1s saw.
+"""Measure the study of third-party kernels on a GPU: bytes and L1 counters, several points in each profiled process.
 
     PYTHONPATH=. FOREIGN_LIGER=PATH ... python scripts/foreign/measure.py scripts/foreign/h200-foreign.toml --store FILE
 
-`ioaware sweep` measures such a study too, with time and energy, a point in two processes of its own. Here a process measures
-many: it starts libraries and profiler once. Kernels are compiled before, side by side; torch's own are not profiled.
+`ioaware sweep` measures such a study too, with time and energy, each point in two separate processes. Here one process measures
+many points, because starting libraries and profiler is slow. Kernels are compiled before, in parallel; torch's own kernels are
+not profiled.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ def profiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
     gpu = open_gpu(load_nvml())
     importlib.import_module("triton")  # seconds that need no GPU, so before the lease
     with gpu_lease(gpu.limits.uuid, timeout_s=LIMIT_S):
-        strangers = _strangers(gpu)
+        others = _other_processes(gpu)
         device = Cuda()
-        own = frozenset(set(gpu.processes()) - strangers)
+        own = frozenset(set(gpu.processes()) - others)
         made = 0
         for number, point in enumerate(points):
             try:
@@ -125,8 +126,8 @@ def _called(point: Mapping[str, Any], device: Cuda, first: int) -> tuple[TritonL
     return tuple(launches)
 
 
-def _strangers(gpu: Gpu) -> set[int]:
-    """Who computes here before we do. The process before us may take a moment to disappear."""
+def _other_processes(gpu: Gpu) -> set[int]:
+    """Return the processes on this GPU before this one; the previous one may take a moment to disappear."""
     deadline = time.monotonic() + PATIENCE_S
     while (found := set(gpu.processes())) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The machine code in a cubin, as digests that neither symbol names nor line tables are part of."""
+"""Digest the machine code in a cubin without symbol names and line tables."""
 
 from __future__ import annotations
 

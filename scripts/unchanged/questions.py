@@ -1,4 +1,4 @@
-"""What a dump asks of a checkout, section by section. A question's key is its name in the dump, the same in every checkout."""
+"""List what a dump computes of a checkout, section by section. A question's key is its name in the dump in every checkout."""
 
 from __future__ import annotations
 
