@@ -21,7 +21,6 @@ tile = _rows("tile", (2, 3))
 to_float = _rows("to_copy", dtype=torch.float32)
 trace = _rows("trace", kind="f32")
 triu = _rows("triu", 1)
-contiguous = _rows("contiguous")
 diag_embed = _rows("diag_embed")
 
 
@@ -117,14 +116,14 @@ def attention(seq_len: int = 256, heads: int = 4, device: str = "cuda") -> Work:
 
 def rotary(seq_len: int = 64, heads: int = 8, device: str = "cuda") -> Work:
     """Rotary embedding of queries and keys."""
-    q, k = tensor((seq_len, heads, 64), "f16", device), tensor((seq_len, heads, 64), "f16", device)
+    q, k = (tensor((1, seq_len, heads, 64), "f16", device) for _ in range(2))
     cos, sin = tensor((seq_len, 32), "f16", device), tensor((seq_len, 32), "f16", device)
     return lambda: operator("apply_rotary_pos_emb")(q, k, cos, sin, None)
 
 
 def rotary_interleaved(seq_len: int = 64, heads: int = 8, device: str = "cuda") -> Work:
     """Rotary embedding on interleaved lanes."""
-    q, k = tensor((seq_len, heads, 64), "f16", device), tensor((seq_len, heads, 64), "f16", device)
+    q, k = (tensor((1, seq_len, heads, 64), "f16", device) for _ in range(2))
     cos, sin = tensor((seq_len, 32), "f16", device), tensor((seq_len, 32), "f16", device)
     return lambda: operator("apply_rotary_pos_emb")(q, k, cos, sin, None, True)
 

@@ -58,6 +58,38 @@ LIBRARIES = {
     "attention_gym": Library(
         "attention_gym.py", "attention-gym", "meta-pytorch/attention-gym", "7fdb85d0b96668397adee48de54b6f1036497717"
     ),
+    "mamba": Library("mamba.py", "Mamba", "state-spaces/mamba", "e9594ce1c732d97440f0332fdc43170a2294dbfa"),
+    "attorch": Library(
+        "attorch_layers.py", "attorch", "BobMcDear/attorch", "67c2772baf33913ef51c2d1064f746ca17b63749", "ATTORCH"
+    ),
+    "lmdeploy": Library("serving.py", "LMDeploy", "InternLM/lmdeploy", "1263d5cd889b7ad500e85b8eb20401327a4516ab", "LMDEPLOY"),
+    "bitsandbytes": Library(
+        "quantisation.py",
+        "bitsandbytes",
+        "bitsandbytes-foundation/bitsandbytes",
+        "95f9af309d4d5793847169c39288dcd3fcbdf564",
+        "BITSANDBYTES",
+    ),
+    "scattermoe": Library(
+        "experts.py", "ScatterMoE", "shawntan/scattermoe", "47b5e1502e5a10e82c8e5945d761b877849871e7", "SCATTERMOE"
+    ),
+    "batch_invariant": Library(
+        "batch_invariance.py",
+        "batch_invariant_ops",
+        "thinking-machines-lab/batch_invariant_ops",
+        "f22b1fbe534b1fe045080f44a970a441caaf3c4f",
+        "BATCH_INVARIANT",
+    ),
+    "flag_attention": Library(
+        "flag_attention.py", "FlagAttention", "FlagOpen/FlagAttention", "ee91638dec6da8c00c4113d179f469e0ffcd5852"
+    ),
+    "cut_cross_entropy": Library(
+        "linear_cross_entropy.py",
+        "Cut Cross-Entropy",
+        "apple/ml-cross-entropy",
+        "d42911f9b1a1f98289bb601c35c8151562603d74",
+        "CUT_CROSS_ENTROPY",
+    ),
     "flag_gems_pointwise": Library("gems_pointwise.py", *GEMS),
     "flag_gems_reductions": Library("gems_reductions.py", *GEMS),
     "flag_gems_tensors": Library("gems_tensors.py", *GEMS),
