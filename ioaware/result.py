@@ -129,6 +129,8 @@ class Launch:
     tma_loads: int | None = None
     tma_stores: int | None = None
     ir_hash: str | None = None
+    configuration: Mapping[str, ParamValue] | None = None
+    """What the autotuner chose: the configuration's arguments, num_warps and num_stages. None for a kernel without a choice."""
 
     def __post_init__(self) -> None:
         _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes", "tma_loads", "tma_stores")
@@ -205,6 +207,19 @@ class Result:
     def __post_init__(self) -> None:
         _check_counts(self, "lower_bound_bytes", "flops", "extra_memory_bytes")
         _check_times(self, "time_ns")
+
+    @property
+    def tuning(self) -> dict[str, ParamValue]:
+        """The configurations of autotuned kernels, as `derive` takes them: `{"kernel:BLOCK": 64}`.
+
+        A kernel that ran with several configurations is left out.
+        """
+        chosen: dict[str, list[Mapping[str, ParamValue]]] = {}
+        for launch in self.launches:
+            if launch.configuration is not None:
+                chosen.setdefault(launch.kernel, []).append(launch.configuration)
+        alone = {kernel: found[0] for kernel, found in chosen.items() if all(one == found[0] for one in found)}
+        return {f"{kernel}:{name}": value for kernel, values in alone.items() for name, value in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form: `schema` first, then only the known keys."""

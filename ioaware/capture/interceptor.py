@@ -31,7 +31,7 @@ from ioaware.compilation.launches import (
 )
 from ioaware.compilation.triton_ir import first_ir
 from ioaware.errors import UsageError
-from ioaware.fakegpu.autotuning import ConfigurationError, patch_autotuners, run_one_configuration
+from ioaware.fakegpu.autotuning import ConfigurationError, configuration_values, patch_autotuners, run_one_configuration
 from ioaware.fakegpu.fake_cuda import CUDA
 from ioaware.fakegpu.storages import strided_tensors
 from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash
@@ -78,6 +78,7 @@ class Interceptor:
         self._gpu = gpu
         self._refused = refused
         self._tuning = False
+        self._configuration: dict[str, Any] | None = None
         self._on_launch = on_launch
         self._notes: tuple[str, ...] = ()
         self._storages: dict[int, tuple[int, Any]] = {}
@@ -120,12 +121,13 @@ class Interceptor:
     def _tuned(self, plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         def note(text: str) -> None:
             self._notes = (*before, text)
+            self._configuration = configuration_values(tuner.configs[0].all_kwargs())
 
         before, self._tuning = self._notes, True
         try:
             return run_one_configuration(plain, tuner, args, kwargs, required=self._autotune, verb="derived", add_note=note)
         finally:
-            self._tuning = False
+            self._tuning, self._configuration = False, None
 
     def _check_configuration(self, launch: CapturedLaunch) -> None:
         """Raise `ConfigurationError` where a launch of an autotuned kernel does not compile."""
@@ -151,7 +153,8 @@ class Interceptor:
         before = len(self._symbols.constants)
         values = self._values(kernel, bound)
         conditions = tuple(self._symbols.constants[before:])
-        captured = CapturedLaunch(kernel, values, (extents[0], extents[1], extents[2]), options, notes, conditions)
+        grid_of = (extents[0], extents[1], extents[2])
+        captured = CapturedLaunch(kernel, values, grid_of, options, notes, conditions, self._configuration)
         if self._tuning:
             self._check_configuration(captured)
         self._events.append(captured)

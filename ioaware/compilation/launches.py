@@ -54,6 +54,8 @@ class CapturedLaunch:
     notes: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     """Conditions that its constexprs impose on the parameters."""
+    configuration: Mapping[str, Any] | None = None
+    """What an autotuner chose for it."""
 
     @property
     def name(self) -> str:

@@ -309,6 +309,7 @@ def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamF
         exact=kernel.exact and not wrapped,
         notes=(*event.notes, *(_wrap_note(limit, values) for limit in wrapped), *kernel.notes),
         conditions=tuple(map(str, holds)),
+        configuration=event.configuration,
         tma_loads=tma_instructions(kernel.accesses, "read", gpu),
         tma_stores=tma_instructions(kernel.accesses, "write", gpu),
         ir_hash=launch_hash(event, captured.values, gpu),

@@ -9,6 +9,7 @@ from triton.runtime import autotuner as _autotuner
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
+from ioaware.result import ParamValue
 
 autotuner: Any = _autotuner
 
@@ -38,15 +39,28 @@ def patch_autotuners(patches: Patches, run: Callable[..., Any]) -> None:
         if "_bench" in vars(kind):
             patches.set(kind, "_bench", lambda *_, **__: [1.0, 1.0, 1.0])  # pyright: ignore[reportUnknownLambdaType]
 
-    for kind in _subclasses(autotuner.Autotuner):
+    for kind in autotuner_kinds():
         replace(kind)
     patches.set(autotuner.Autotuner, "__init_subclass__", classmethod(replace))
 
 
-def _subclasses(kind: type) -> Iterator[type]:
+def autotuner_kinds(kind: type = autotuner.Autotuner) -> Iterator[type]:
+    """Yield Triton's autotuner and every subclass that there is."""
     yield kind
     for subclass in kind.__subclasses__():
-        yield from _subclasses(subclass)
+        yield from autotuner_kinds(subclass)
+
+
+def configuration_values(values: Mapping[str, Any]) -> dict[str, ParamValue]:
+    """Return the values of a configuration that a record can hold, defaults left out."""
+    plain = {name: value for name, value in values.items() if isinstance(value, (int, float, str))}
+    return {name: value for name, value in plain.items() if (name, value) != ("num_ctas", 1)}
+
+
+def _required_of(kernel: str, required: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are required of this kernel: those of any, and those of `kernel:NAME`."""
+    parts = [(name.rpartition(":"), value) for name, value in required.items()]
+    return {name: value for (owner, _, name), value in parts if owner in ("", kernel)}
 
 
 def run_one_configuration(
@@ -64,12 +78,13 @@ def run_one_configuration(
     It takes the first configuration that has the values of `required` and launches without `ConfigurationError`, as Triton's
     autotuner does. `add_note` receives a note that names it ("traced with ..."). Raises `UsageError` when there is none.
     """
+    name = tuner.base_fn.__name__
+    required = _required_of(name, required)
     if len(tuner.configs) == 1 and required.items() <= tuner.configs[0].all_kwargs().items():
         return plain(tuner, *args, **kwargs)  # nothing to choose, or chosen before: a subclass calls its base
     everything = tuner.configs
     tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     candidates = [config for config in tuner.prune_configs(kwargs) if required.items() <= config.all_kwargs().items()]
-    name = tuner.base_fn.__name__
     if not candidates:
         raise UsageError(
             f"{name} has no configuration with {dict(required)}",

@@ -110,6 +110,7 @@ def _without_counters(launch: TritonLaunch) -> Launch:
         shared_bytes=launch.shared_bytes,
         registers=launch.registers,
         local_bytes=launch.local_bytes,
+        configuration=launch.configuration,
     )
 
 

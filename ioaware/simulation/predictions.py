@@ -36,7 +36,7 @@ def predict_point(measured: Result, machine: Machine) -> Prediction:
 
     try:
         target = load_target(measured.target)
-        done = simulate(target, target.resolve(measured.params), machine=machine, cold=True)
+        done = simulate(target, target.resolve(measured.params), machine=machine, autotune=measured.tuning, cold=True)
     except (IoawareError, ImportError, FileNotFoundError) as error:
         return Prediction(measured.target, measured.params, failed=str(error).splitlines()[0])
     pairs = zip(done.launches, done.simulations, strict=True)

@@ -10,8 +10,13 @@ from ioaware.result import Params, Result, Source
 from ioaware.result_file import encode
 
 
-def run_source(source: Source, target: str, params: Params, *, timeout_s: float = 300.0) -> Result:
-    """Call the source; its exceptions pass through. `timeout_s` is for `measure`, whose workers have their own limit."""
+def run_source(
+    source: Source, target: str, params: Params, *, timeout_s: float = 300.0, autotune: Params | None = None
+) -> Result:
+    """Call the source; its exceptions pass through.
+
+    `autotune` holds configurations for `derive` and `trace`. `timeout_s` is for `measure`, whose workers have their own limit.
+    """
     if source == "predict":
         from ioaware.prediction import predict
 
@@ -21,12 +26,12 @@ def run_source(source: Source, target: str, params: Params, *, timeout_s: float 
         from ioaware.targets.target import load_target
 
         found = load_target(target)
-        return derive(found, found.resolve(params), machine_code=False)
+        return derive(found, found.resolve(params), machine_code=False, autotune=autotune)
     if source == "trace":
         from ioaware.targets.target import load_target
         from ioaware.tracing.trace import trace
 
-        return trace(load_target(target), params)
+        return trace(load_target(target), params, autotune=autotune)
     if source == "measure":
         from ioaware.measurement.measure import Options, measure
 
@@ -37,6 +42,7 @@ def run_source(source: Source, target: str, params: Params, *, timeout_s: float 
 def execute(job: dict[str, Any]) -> str:
     """Run a `Point.to_job()` in a worker process; return a record, or an error, as JSON."""
     try:
-        return encode(run_source(job["source"], job["target"], job["params"], timeout_s=job["timeout_s"]))
+        source, target, params = job["source"], job["target"], job["params"]
+        return encode(run_source(source, target, params, timeout_s=job["timeout_s"], autotune=job.get("autotune")))
     except IoawareError as error:
         return json.dumps({"error": str(error), "exit_code": error.exit_code})

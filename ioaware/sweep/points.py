@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ class Point:
     target: str
     params: Params
     revision: str = ""
+    autotune: Params = field(default_factory=dict[str, ParamValue])
+    """The configurations of autotuned kernels that were measured at this point; not part of its key."""
 
     @property
     def key(self) -> str:
@@ -49,7 +51,11 @@ class Point:
 
     def to_job(self) -> dict[str, Any]:
         """Return what the worker process needs, as JSON."""
-        return {"source": self.source, "target": self.target, "params": dict(self.params)}
+        return {"source": self.source, "target": self.target, "params": dict(self.params), "autotune": dict(self.autotune)}
+
+    def of(self, source: Source) -> Point:
+        """Return the point of another source at the same parameters."""
+        return replace(self, source=source, autotune={})
 
 
 def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> Point:

@@ -6,9 +6,10 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ioaware.cases import CASES
 from ioaware.errors import IoawareError, UsageError
 from ioaware.result import Source, Status
 from ioaware.result_file import encode
@@ -78,11 +79,12 @@ def run_study(
     sweep = _Sweep(store, machine, progress, again)
     points = [point for source in chosen for point in study.points if point.source == source]
     known = [store.status(point, machine=sweep.machine_of(point)) for point in points]
-    todo = [point for point, status in zip(points, known, strict=True) if status in again]
+    todo = [point for point, status in zip(points, known, strict=True) if status in again or sweep.is_stale(point)]
     failed_before = 0 if retry_failed else known.count("failed")
     sweep.outcome = Outcome(total=len(points), already=len(points) - len(todo), failed_before=failed_before)
     here = [point for point in todo if point.source == "predict"]
-    apart = [point for point in todo if point.source != "predict"]
+    measured_first = [point for point in todo if point.source == "measure" and point.target not in CASES]
+    others = [point for point in todo if point.source != "predict" and point not in measured_first]
     if not todo:
         return sweep.outcome
     try:
@@ -90,14 +92,20 @@ def run_study(
             for point in here:
                 if not sweep.skip(point):
                     sweep.keep(point, _predict(point))
-            while apart:
-                answers = run_points(
-                    apart, workers=workers, timeout_s=timeout_s, memory_bytes=memory_bytes, skip=sweep.skip, entry=entry
-                )
-                with contextlib.closing(answers):
-                    for answer in answers:
-                        sweep.take(answer)
-                apart = sweep.wait()
+            for apart in (measured_first, others):  # what a measurement tuned is derived and traced
+                if apart is others:
+                    stale = [point for point in points if point not in todo and sweep.is_stale(point)]
+                    sweep.outcome.already -= len(stale)
+                    apart = [*others, *stale]
+                while apart:
+                    tuned = [sweep.tuned(point) for point in apart]
+                    answers = run_points(
+                        tuned, workers=workers, timeout_s=timeout_s, memory_bytes=memory_bytes, skip=sweep.skip, entry=entry
+                    )
+                    with contextlib.closing(answers):
+                        for answer in answers:
+                            sweep.take(answer)
+                    apart = sweep.wait()
     except KeyboardInterrupt:
         raise SweepInterruptedError(
             f"{study.name}: interrupted; {sweep.outcome.done} of {len(points)} points are stored in {store.path}",
@@ -130,11 +138,24 @@ class _Sweep:
             self.elsewhere.append(point)
             return True
         status = self.store.status(point, machine=self.machine_of(point))
-        if status is None or status in self.again:
+        if status is None or status in self.again or self.is_stale(point):
             return False
         self.outcome.already += 1  # another sweep has run it meanwhile
         self._end(point, status)
         return True
+
+    def tuned(self, point: Point) -> Point:
+        """Return the point with the configurations of autotuned kernels that were measured there."""
+        if point.source not in ("derive", "trace") or point.target in CASES:
+            return point
+        return replace(point, autotune=self.store.tuning(point.of("measure")))
+
+    def is_stale(self, point: Point) -> bool:
+        """Return whether a derivation is of another configuration than the measurement."""
+        if point.source != "derive" or point.target in CASES:
+            return False
+        measured = self.store.tuning(point.of("measure"))
+        return bool(measured) and self.store.tuning(point) != measured
 
     def wait(self) -> list[Point]:
         """Wait for a point that another sweep is running; return all of them, to be claimed again."""
@@ -164,6 +185,8 @@ class _Sweep:
 
     def keep(self, point: Point, record: str) -> None:
         """Make a record durable, then report progress."""
+        if self.is_stale(point):
+            self.store.discard(point, machine=self.machine_of(point))
         self.store.save(point, record, machine=self.machine_of(point))
         fields: Any = json.loads(record)
         status: Status = fields["status"]

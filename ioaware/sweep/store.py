@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import cast
 
 from ioaware.errors import DataError, IoawareError, UsageError, WriteError
-from ioaware.result import Result, Source, Status
+from ioaware.result import Params, Result, Source, Status
 from ioaware.result_file import decode, encode
 from ioaware.sweep.points import SOURCES, Point
 
@@ -74,6 +74,11 @@ class Store:
         with self._errors():
             self._connection.execute(_SAVE, (*row, _digest(row)))
 
+    def discard(self, point: Point, *, machine: str = "") -> None:
+        """Drop a point's record, which another one is about to replace."""
+        with self._errors():
+            self._connection.execute("DELETE FROM points WHERE (point, machine) = (?, ?)", (point.key, machine))
+
     def add(self, point: Point, result: Result, *, machine: str = "") -> None:
         """Save a `Result`."""
         self.save(point, encode(result), machine=machine)
@@ -88,6 +93,13 @@ class Store:
             return None
         self._check_row(row)
         return cast("Status", row[3])
+
+    def tuning(self, point: Point) -> Params:
+        """Return the configurations of autotuned kernels in a point's record; those of any machine, the last by name."""
+        with self._errors():
+            rows = self._connection.execute("SELECT * FROM points WHERE point = ? ORDER BY machine", (point.key,)).fetchall()
+        found = [self._result(row).tuning for row in rows]
+        return next((tuning for tuning in reversed(found) if tuning), {})
 
     def results(self, points: Iterable[Point] | None = None) -> list[Result]:
         """Return every record by source and key, or those of `points` in their order.

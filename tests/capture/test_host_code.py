@@ -103,6 +103,15 @@ def test_a_pointer_without_elements_is_null(targets: ModuleType) -> None:
     assert result.requested.read_formula == "4*n"
 
 
+def test_a_configuration_is_chosen_for_each_kernel(targets: ModuleType) -> None:
+    target = load_target(targets.two_tuned_kernels)
+    autotune = {"keyed_kernel:BLOCK": 32, "uncompilable_kernel:BLOCK": 128}
+    result = derive(target, target.resolve({}), machine_code=False, autotune=autotune)
+    grids = [launch.grid[0] for launch in result.launches if launch.origin == "triton"]
+    assert grids == [32, 8]
+    assert {name: result.tuning[name] for name in autotune} == autotune
+
+
 def test_alignment_is_a_guard(targets: ModuleType) -> None:
     result = derive_target(targets, "branch_on_alignment")
     assert "skip % 4 == 0" in result.conditions

@@ -129,3 +129,21 @@ def test_a_zero_in_the_grid_launches_nothing() -> None:
     assert TritonLaunch("k", "k", (4, 0)).is_empty
     assert not TritonLaunch("k", "k", (4, 1)).is_empty
     assert not TritonLaunch("k", "k").is_empty  # unknown
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128}, num_warps=8, num_stages=2)], key=["n"])
+@triton.jit
+def chosen(x, n, BLOCK: tl.constexpr):
+    tl.store(x, 1)
+
+
+def test_the_configuration_that_ran_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tuner of several configurations names what it passes; one without a choice has none, nor has a plain launch."""
+    slow_first = [3.0, 1.0]
+    monkeypatch.setattr(chosen, "_bench", lambda *_, config, **__: [slow_first[chosen.configs.index(config)]] * 3)
+    with watch_launches() as launches:
+        chosen[(4,)](None, 256)
+        tuned[(4,)](None, 256)
+        add_one[(4,)](None, 256, BLOCK=64)
+    assert [launch.configuration for launch in launches] == [{"BLOCK": 128, "num_warps": 8, "num_stages": 2}, None, None]
+    assert triton.runtime.Autotuner.run.__name__ == "run"

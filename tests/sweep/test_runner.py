@@ -245,3 +245,17 @@ def test_rows_changed_behind_the_store_stop_the_sweep(store: Store) -> None:
         connection.execute("UPDATE points SET record = replace(record, '64', '63')")
     with pytest.raises(DataError, match="is not what was saved"):
         run_study(study, store, workers=1, entry=STUB)
+
+
+def test_what_a_measurement_tuned_is_derived(store: Store) -> None:
+    """Measured first, derived with its configuration; a derivation of another configuration is made again."""
+    target = f"{HERE / 'targets.py'}:ok"
+    text = f'[[grid]]\nsources = ["derive", "measure"]\ntargets = ["{target}"]\nparams = {{ seq_len = [1] }}'
+    study = parse_study(text, name="s", where="s.toml")
+    run_study(study, store, sources=["derive"], workers=1, entry="targets:tuned_stub")
+    derived, measured = (next(point for point in study.points if point.source == source) for source in ("derive", "measure"))
+    assert store.tuning(derived) == {"kernel:BLOCK": 64}
+    run_study(study, store, workers=1, entry="targets:tuned_stub")
+    assert store.tuning(measured) == {"kernel:BLOCK": 128, "kernel:num_warps": 8}
+    assert store.tuning(derived) == store.tuning(measured)
+    assert run_study(study, store, workers=1, entry="targets:tuned_stub").already == 2

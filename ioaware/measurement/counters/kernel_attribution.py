@@ -88,8 +88,8 @@ def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
 
 
 def _triton_launch(row: KernelRow, made: TritonLaunch) -> Launch:
-    """Add the local memory of spilled registers, which only Triton reports."""
-    launch = replace(_launch(row, made.kernel, "triton"), local_bytes=made.local_bytes)
+    """Add what only Triton reports: the local memory of spilled registers, and the configuration of an autotuned kernel."""
+    launch = replace(_launch(row, made.kernel, "triton"), local_bytes=made.local_bytes, configuration=made.configuration)
     if not made.local_bytes:
         return launch
     spilled = f"{made.local_bytes} bytes of registers a thread are spilled to local memory: that traffic is in the counters"

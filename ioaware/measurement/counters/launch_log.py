@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
+
+from ioaware.result import ParamValue
 
 REGISTER_BYTES = 4
 
@@ -21,6 +23,8 @@ class TritonLaunch:
     registers: int | None = None
     shared_bytes: int | None = None
     local_bytes: int | None = None
+    configuration: Mapping[str, ParamValue] | None = None
+    """What the autotuner chose, for a kernel with several configurations."""
 
     @property
     def is_empty(self) -> bool:
@@ -48,9 +52,31 @@ def watch_launches(
     from triton.compiler.compiler import CompiledKernel
     from triton.runtime.jit import JITFunction
 
+    from ioaware._monkeypatch import Patches
+    from ioaware.fakegpu.autotuning import autotuner_kinds, configuration_values
+
     jit_function, compiled_kernel = cast(Any, JITFunction), cast(Any, CompiledKernel)
     original, relaunch = jit_function.run, compiled_kernel.__getitem__
     launches: list[TritonLaunch] = []
+    tuners: list[Any] = []
+
+    def tuned(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def run_tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
+            tuners.append(self)
+            try:
+                return plain(self, *args, **kwargs)
+            finally:
+                tuners.pop()
+
+        return run_tuned
+
+    def configuration_of(kernel: Any, given: Mapping[str, Any]) -> dict[str, ParamValue] | None:
+        """Return what the autotuner that is running passes to its own kernel; None where it had no choice."""
+        tuner = tuners[-1] if tuners else None
+        if tuner is None or tuner.base_fn is not kernel.fn or len(tuner.configs) < 2:
+            return None
+        names = {name for config in tuner.configs for name in config.all_kwargs()}
+        return configuration_values({name: value for name, value in given.items() if name in names})
 
     @contextmanager
     def listed(kernel: str) -> Generator[int]:
@@ -75,7 +101,8 @@ def watch_launches(
 
         with listed(self.__name__) as index:
             compiled = original(self, *args, grid=chosen, warmup=warmup, **kwargs)
-        launches[index] = _describe(self.__name__, compiled, seen[-1] if seen else ())
+        described = _describe(self.__name__, compiled, seen[-1] if seen else ())
+        launches[index] = replace(described, configuration=configuration_of(self, kwargs))
         return compiled
 
     def again(self: Any, grid: tuple[int, ...]) -> Callable[..., Any]:
@@ -89,11 +116,13 @@ def watch_launches(
 
         return launch
 
-    jit_function.run, compiled_kernel.__getitem__ = run, again
-    try:
+    with Patches() as patches:
+        patches.set(jit_function, "run", run)
+        patches.set(compiled_kernel, "__getitem__", again)
+        for kind in autotuner_kinds():
+            if "run" in vars(kind):
+                patches.set(kind, "run", tuned(vars(kind)["run"]))
         yield launches
-    finally:
-        jit_function.run, compiled_kernel.__getitem__ = original, relaunch
 
 
 def _describe(name: str, compiled: Any, grid: tuple[int, ...]) -> TritonLaunch:

@@ -114,7 +114,12 @@ def find(
         why = error.what
     progress("evaluating the formulas")
     bound = predict(target.name, machine=machine, **params).lower_bound_bytes if target.name in CASES else None
-    measured = tuple(_compared(derived, result) for result in recorded if _is_of(derived, result))
+    of_target = [result for result in recorded if _is_of(derived, result)]
+    as_tuned = {(): derived, _key(derived.tuning): derived}
+    for result in of_target:  # a measurement is compared with a derivation of the configuration that ran
+        if _key(result.tuning) not in as_tuned:
+            as_tuned[_key(result.tuning)] = derive(target, params, gpu=gpu, autotune=result.tuning, data=data)
+    measured = tuple(_compared(as_tuned[_key(result.tuning)], result) for result in of_target)
     lengths = {
         span.name: [int(one.measured.params[span.name] or 0) for one in measured if span.name in one.measured.params]
         for span in spans
@@ -129,6 +134,10 @@ def find(
         tuple(curve(derived, span, lengths[span.name]) for span in spans),
         measured,
     )
+
+
+def _key(tuning: Mapping[str, ParamValue]) -> tuple[tuple[str, ParamValue], ...]:
+    return tuple(sorted(tuning.items()))
 
 
 def _is_of(derived: Derived, result: Result) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ioaware.errors import MachineError, UsageError
-from ioaware.result import Result, Traffic
+from ioaware.result import Launch, Result, Traffic
 from ioaware.result_file import encode
 from ioaware.sweep.execute import execute
 
@@ -28,6 +28,15 @@ def stub(job: dict[str, Any]) -> str:
     globals().get(name, ok)()
     size = int(job["params"].get("seq_len") or 1)
     return encode(Result(job["source"], job["target"], job["params"], requested=Traffic(64 * size, 32 * size)))
+
+
+def tuned_stub(job: dict[str, Any]) -> str:
+    """Measure the kernel's second configuration; derive the required one, or the first."""
+    chosen: dict[str, int] = {"BLOCK": 128, "num_warps": 8} if job["source"] == "measure" else {"BLOCK": 64}
+    if job["autotune"]:
+        chosen = {name.removeprefix("kernel:"): value for name, value in job["autotune"].items()}
+    launch = Launch("kernel", (1,), configuration=chosen)
+    return encode(Result(job["source"], job["target"], job["params"], launches=(launch,)))
 
 
 def stub_errors(job: dict[str, Any]) -> str:

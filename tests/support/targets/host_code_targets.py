@@ -298,6 +298,14 @@ def uncompilable_kernel(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + lanes, tl.load(x + lanes, lanes < n), lanes < n)
 
 
+def two_tuned_kernels(n: int = 1000):
+    x = ones(n)
+    out = torch.empty_like(x)
+    for kernel in (keyed_kernel, uncompilable_kernel):
+        kernel[lambda given: (triton.cdiv(n, given["BLOCK"]),)](x, out, n)
+    return out
+
+
 def uncompilable_configuration(n: int = 1000):
     """48 is no power of two, so Triton's autotuner skips the configuration."""
     x = ones(n)
