@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import cast
 
 from ioaware.errors import DataError, IoawareError, UsageError, WriteError
-from ioaware.result import Params, Result, Source, Status
+from ioaware.result import Params, ParamValue, Result, Source, Status
 from ioaware.result_file import decode, encode
 from ioaware.sweep.points import SOURCES, Point
 
@@ -99,7 +99,7 @@ class Store:
         with self._errors():
             rows = self._connection.execute("SELECT * FROM points WHERE point = ? ORDER BY machine", (point.key,)).fetchall()
         found = [self._result(row).tuning for row in rows]
-        return next((tuning for tuning in reversed(found) if tuning), {})
+        return next((tuning for tuning in reversed(found) if tuning), dict[str, ParamValue]())
 
     def results(self, points: Iterable[Point] | None = None) -> list[Result]:
         """Return every record by source and key, or those of `points` in their order.

@@ -68,7 +68,7 @@ def gated_rms_norm_backward(rows: int = 40, cols: int = 700, device: str = "cuda
 def state_update(batch: int = 3, heads: int = 4, device: str = "cuda") -> Work:
     """One step of the state-space recurrence."""
     function = _function("selective_state_update", "selective_state_update")
-    state, x, dt = normal(batch, heads, 64, 16, device=device), normal(batch, heads, 64, device=device), None
+    state, x = normal(batch, heads, 64, 16, device=device), normal(batch, heads, 64, device=device)
     dt, a = normal(batch, heads, 64, device=device), normal(heads, 64, 16, device=device)
     b, c = (normal(batch, 1, 16, device=device) for _ in range(2))
     return lambda: function(state, x, dt, a, b, c)
