@@ -5,7 +5,9 @@ A lost TMA load and a new spill are growth.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,11 @@ from ioaware.errors import IoawareError
 from ioaware.gate.difference import difference
 from ioaware.gate.differences import differences
 from ioaware.gate.row import Row, row_of
+from ioaware.gate.sides import Request, rows_of_sides
 from ioaware.gate.verdict import Verdict
+from ioaware.result_file import decode
+from ioaware.sweep.points import Point
+from ioaware.sweep.store import Store
 from tests.support.gate_rows import document
 
 
@@ -102,3 +108,17 @@ def test_rows_are_paired_completely() -> None:
         with pytest.raises(IoawareError) as raised:
             differences(olds, news)
         assert raised.value.exit_code == 4
+
+
+def test_rows_of_a_store(tmp_path: Path) -> None:
+    """Two stores are compared record by record; one without a derived record is no baseline."""
+    result = decode(json.dumps(document()))
+    with Store(tmp_path / "old.db") as store:
+        store.add(Point("derive", "add.py:add", {"n": 1000}), result)
+    (row_stored,) = rows_of_sides((str(tmp_path / "old.db"),), Request({}, "cuda:90", {}))[0]
+    assert difference(row_stored, row()).verdict is Verdict.SAME
+    with Store(tmp_path / "empty.db"):
+        pass
+    with pytest.raises(IoawareError) as raised:
+        rows_of_sides((str(tmp_path / "empty.db"),), Request({}, "cuda:90", {}))
+    assert raised.value.exit_code == 4

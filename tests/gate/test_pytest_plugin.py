@@ -170,7 +170,7 @@ def test_a_damaged_snapshot_never_passes(gated: Repository, old: str, new: str) 
     assert "INTERNALERROR" not in ran.output
 
 
-@pytest.mark.parametrize("step", [90, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [90, pytest.param(16, marks=pytest.mark.slow)])
 def test_a_truncated_test_never_passes(gated: Repository, step: int) -> None:
     """A truncated file is no Python, or its snapshot is missing or compared with nothing."""
     whole = gated.test.read_bytes()
@@ -261,6 +261,14 @@ def test_snapshots_are_written_on_request_of_the_command_line_only(gated: Reposi
 def test_deselecting_all_gates_is_no_success(gated: Repository) -> None:
     assert gated.pytest("-k", "nothing").code == 5
     assert gated.pytest("-k", "scale").code == 0
+
+
+@pytest.mark.parametrize("switch", ["--assert=plain", "--benchmark-disable", "--traffic=create", "-p no:assertion"])
+def test_switches_of_benchmarks_and_assertions_change_nothing(gated: Repository, switch: str) -> None:
+    option = "parser.addoption('--benchmark-disable', action='store_true')"
+    (gated.root / "conftest.py").write_text(f"def pytest_addoption(parser):\n    {option}\n")
+    gated.change(gated.kernel, *MORE)
+    assert gated.pytest(*switch.split()).code == 1
 
 
 def test_a_failing_test_writes_nothing(repository: Repository) -> None:

@@ -66,6 +66,7 @@ class Repository:
 
     def _finished(self, command: list[str], environment: Mapping[str, str]) -> Ran:
         kept = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
+        kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         done = subprocess.run(
             command,
             cwd=self.root,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ioaware.gate.measured.rank_intervals import MOST_ROUNDS, Interval, interval
 from ioaware.gate.verdict import Verdict, worst
@@ -145,8 +145,8 @@ def _time_verdict(intervals: Sequence[Interval]) -> tuple[Verdict, str, float]:
 
 
 def _interval(old: Result, new: Result, level: float) -> Interval | None:
-    sides = [side.timing.rounds_ns[:MOST_ROUNDS] if side.timing else () for side in (old, new)]
-    return interval(*sides, level)
+    before, after = (side.timing.rounds_ns[:MOST_ROUNDS] if side.timing else () for side in (old, new))
+    return interval(before, after, level)
 
 
 def _clock_ratio(old: Result, new: Result) -> float | None:
@@ -158,7 +158,8 @@ def _clock_ratio(old: Result, new: Result) -> float | None:
 def _clock(telemetry: Mapping[str, Any]) -> float | None:
     known: list[float] = []
     for when in ("before", "after"):
-        clock: Any = (telemetry.get(when) or {}).get("sm_clock_mhz")
-        if type(clock) in (int, float) and 0 < clock < math.inf:
+        snapshot = telemetry.get(when)
+        clock = cast("dict[str, Any]", snapshot).get("sm_clock_mhz") if isinstance(snapshot, dict) else None
+        if isinstance(clock, (int, float)) and 0 < clock < math.inf:
             known.append(clock)
     return sum(known) / len(known) if known else None

@@ -22,7 +22,7 @@ from ioaware.result_file import write_jsonl
 from tests.support.measured_runs import ENVIRONMENT, Noise, gaussian, point, run, skewed, times
 
 FEW = 60
-MANY = pytest.param(1_000, marks=pytest.mark.slow)
+MANY = pytest.param(300, marks=pytest.mark.slow)
 
 
 def one(old: Result, new: Result, again: Result | None = None, **how: Any) -> Compared:
