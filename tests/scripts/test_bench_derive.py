@@ -19,7 +19,7 @@ def script() -> ModuleType:
     return load_file(SCRIPT)
 
 
-def test_what_a_process_measures(script: ModuleType, tmp_path: Path) -> None:
+def test_measurements_of_one_process(script: ModuleType, tmp_path: Path) -> None:
     target = f"{TARGETS}:plain n=50"
     first = script.child("first", target, str(tmp_path))
     points, parts = (script.once(stage, target) for stage in ("points", "parts"))  # as in separate processes

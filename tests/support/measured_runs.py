@@ -1,4 +1,4 @@
-"""Runs of measured points with drawn times: noise, shifts of bytes and time, a drift of the machine."""
+"""Runs of measured points with random times: noise, changed bytes and times, machine drift."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def gaussian(sigma: float) -> Noise:
 
 
 def skewed(draw: random.Random) -> float:
-    """Times of a GPU: a steady floor, a tail above it, and now and then an outlier."""
+    """Draw a time of a GPU: a steady minimum, a tail above it, and sometimes an outlier."""
     return 1 + draw.expovariate(200) + (0.2 if draw.random() < 0.02 else 0)
 
 
@@ -29,7 +29,7 @@ def point(
     hbm_bytes: int = 900_000,
     clock_mhz: int = 1980,
 ) -> Result:
-    """One measured point; its times are in nanoseconds."""
+    """Return one measured point. Its times are in nanoseconds."""
     low, median, high = statistics.quantiles(times, n=4, method="inclusive") if times else (0.0, 0.0, 0.0)
     timing = Timing(median, low, high, min(times), len(times), tuple(times)) if times else None
     clocks = {"sm_clock_mhz": clock_mhz}
@@ -49,7 +49,7 @@ def point(
 def times(
     draw: random.Random, noise: Noise, *, rounds: int = 9, slower: float = 1.0, drift: tuple[float, float] = (1, 1)
 ) -> list[float]:
-    """Return the rounds of a point; `drift` is the machine's speed in the first and the last round."""
+    """Return the rounds of a point. `drift` is the machine's speed in the first and the last round."""
     first, last = drift
     return [1e5 * slower * (first + (last - first) * at / rounds) * noise(draw) for at in range(rounds)]
 

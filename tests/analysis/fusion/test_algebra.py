@@ -37,7 +37,7 @@ def test_zero_is_recognised(expr: sympy.Expr) -> None:
 
 
 @pytest.mark.parametrize("expr", [sympy.exp(A - B) - 1, A - B, sympy.log(P) - P, sympy.exp(A) - sympy.exp(2 * A)])
-def test_what_is_not_zero_is_not_called_zero(expr: sympy.Expr) -> None:
+def test_nonzero_expressions_are_not_called_zero(expr: sympy.Expr) -> None:
     assert not is_zero(expr)
 
 

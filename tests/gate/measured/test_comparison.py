@@ -1,4 +1,7 @@
-"""Two runs compared: no false alarm of a run in more than 1 %, growth of bytes always seen, of time where noise admits it."""
+"""Two measured runs compared: at most 1 % false alarms, growth of bytes always found.
+
+Growth of time is found where the noise allows it.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +38,14 @@ def one(old: Result, new: Result, again: Result | None = None, **how: Any) -> Co
     "noise", [gaussian(0.005), gaussian(0.05), gaussian(0.24), skewed], ids=["0.5 %", "5 %", "24 %", "skewed"]
 )
 def test_a_run_without_a_change_raises_no_alarm(runs: int, noise: Noise) -> None:
-    """50 rows; at most 1 % of the runs may alarm."""
+    """50 rows. At most 1 % of the runs may raise an alarm."""
     alarms = sum(compare_runs(run(2 * at, noise), run(2 * at + 1, noise)).verdict is Verdict.WORSE for at in range(runs))
     assert alarms <= runs / 100
 
 
 @pytest.mark.parametrize("runs", [FEW, MANY])
-def test_two_percent_slower_is_seen(runs: int) -> None:
-    """At 0.5 % noise and 9 rounds, in a run of 50 rows, in at least 90 %."""
+def test_a_slowdown_of_two_percent_is_found(runs: int) -> None:
+    """At 0.5 % noise and 9 rounds, in at least 90 % of the runs of 50 rows."""
     draw, found = random.Random(3), 0
     others, again = run(1, gaussian(0.005)), run(2, gaussian(0.005))
     for _ in range(runs):
@@ -53,7 +56,7 @@ def test_two_percent_slower_is_seen(runs: int) -> None:
 
 
 @pytest.mark.parametrize("place", ["read_bytes", "hbm_bytes"])
-def test_five_percent_more_bytes_are_always_seen(place: str) -> None:
+def test_five_percent_more_bytes_are_always_found(place: str) -> None:
     draw = random.Random(4)
     for _ in range(300):
         size = draw.randrange(20, 10**9)
@@ -71,7 +74,7 @@ def test_requested_bytes_are_compared_exactly_and_hbm_within_two_percent() -> No
 
 @pytest.mark.parametrize("runs", [FEW, MANY])
 def test_a_drift_is_no_growth_where_the_old_version_is_measured_again(runs: int) -> None:
-    """The machine slows down by 10 % over A, B, A: A/B alone alarms, A/B/A in no more than 1 %."""
+    """The machine slows down by 10 % over A, B, A. A/B alone alarms, A/B/A in at most 1 %."""
     draw, alarms, fooled = random.Random(5), 0, 0
     for _ in range(runs):
         drifts = ((1.0, 1.033), (1.033, 1.067), (1.067, 1.1))
@@ -119,7 +122,7 @@ def test_unsure_times_block_nothing_and_are_counted() -> None:
         {"environment": None},
     ],
 )  # fmt: skip
-def test_what_is_not_comparable_never_passes(change: dict[str, Any]) -> None:
+def test_incomparable_points_never_pass(change: dict[str, Any]) -> None:
     for old, new in ((base(), replace(base(), **change)), (replace(base(), **change), base())):
         found = compare_runs([old], [new])
         assert not found.verdict.passes

@@ -1,4 +1,4 @@
-"""Intervals by ranks: the distribution against enumeration, the coverage by simulation."""
+"""Rank intervals: the distribution against enumeration, the coverage by simulation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ioaware.gate.measured.rank_intervals import cut_at, interval, pair_counts
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (3, 3), (4, 5)])
-def test_the_distribution_is_that_of_all_orders(m: int, n: int) -> None:
+def test_the_distribution_equals_that_of_all_orders(m: int, n: int) -> None:
     counted: Counter[int] = Counter()
     for first in itertools.combinations(range(m + n), m):
         second = [place for place in range(m + n) if place not in first]

@@ -105,7 +105,7 @@ def test_the_backend_is_recorded_with_its_reason() -> None:
         assert attention.backend == ("triton", "requested")
 
 
-def test_what_the_hopper_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_of_the_hopper_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     q, k, v = draw(2, 2, 32, 32, 64, torch.float16)
     wide = torch.zeros(2, 2, 32, 68, dtype=torch.float16)
 

@@ -1,4 +1,4 @@
-"""The page of a store and of a study: points along the most varied parameter, deviations, and what is missing."""
+"""The page of a store or a study: points along a parameter, deviations, missing points."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
-def test_measured_points_stand_beside_their_predictions(store: Path) -> None:
+def test_measured_points_are_shown_with_their_predictions(store: Path) -> None:
     page = render(document_of(store, None))
     rows = data(page)["target0"]["rows"]
     assert {row[3] for row in rows if row[2] == "requested, measure"} == {256, 512, 1024}
@@ -49,7 +49,7 @@ def test_measured_points_stand_beside_their_predictions(store: Path) -> None:
     assert page.count(">0 %<") == 2  # the third differs
 
 
-def test_a_study_says_what_is_missing(store: Path, tmp_path: Path) -> None:
+def test_a_study_lists_missing_points(store: Path, tmp_path: Path) -> None:
     study = tmp_path / "mine.toml"
     study.write_text(
         'title = "Mine"\n[[grid]]\nsources = ["measure"]\ntargets = ["flash2"]\nparams = { seq_len = [256, 2048] }\n'

@@ -1,4 +1,4 @@
-"""Two versions of a kernel: numbers, terms and lines that changed, and the page of them."""
+"""Two versions of a kernel: changed numbers, terms and lines, and their page."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_version_and_itself_are_the_same(both: tuple[Findings, Findings]) -> N
     assert all(row.old == row.new for row in (*numbers(old, old), *terms(old, old)))
 
 
-def test_the_page_says_what_changed_and_withholds_text(file: str) -> None:
+def test_the_page_shows_changes_and_withholds_text(file: str) -> None:
     page = render(compared(f"{file}:twice", f"{file}:once", {}, with_text=True, config={}))
     assert "A requests 3.072 kB, B 2.048 kB: 0.667× as many bytes." in page
     assert "first + second" in page

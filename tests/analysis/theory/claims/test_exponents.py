@@ -45,7 +45,7 @@ def test_powers_of_several_variables_are_separated():
         ([({"N": n}, 0 if n == 64 else n * n) for n in SIZES], "fails"),
     ],
 )
-def test_what_cannot_be_fitted_never_holds(samples: list[Sample], verdict: str):
+def test_impossible_fits_never_hold(samples: list[Sample], verdict: str):
     row = one(samples)
     assert row.verdict == verdict
     assert row.exponent is None
