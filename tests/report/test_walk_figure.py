@@ -36,6 +36,9 @@ for (let step = 0; step < 3; step++) press("ArrowRight");
 const numbers = [...section.querySelectorAll(".walk-variables .walk-number")];
 seen.push(["numbers", numbers.map((one) => one.textContent).join(" "), ""]);
 seen.push(["wide", String(document.documentElement.scrollWidth > innerWidth), ""]);
+press("End");
+const output = [...section.querySelectorAll(".walk-hbm figure")].find((one) => one.querySelector("b").textContent === "O");
+seen.push(["output", [...output.querySelectorAll(".walk-number")].map((one) => one.textContent).join(" "), ""]);
 press("Home"); press(" "); setTimeout(() => { note("played"); document.body.dataset.seen = JSON.stringify(seen); }, 30000);
 </script>"""
 
@@ -161,4 +164,5 @@ def test_in_a_browser_keys_and_buttons_step_and_play(flash1: Walk, tmp_path: Pat
     assert seen["end"][1].startswith("672 B of 672 B; compulsory 192 B (the mark), so far 3.50×")
     assert seen["played"][1].endswith("672 bytes, as predict and trace count.")
     assert "0.38 −0.78 −0.55 −2.76 −1.97 −0.18" in seen["numbers"][0]  # the toy example's S of the first tiles
+    assert seen["output"][0] == "−0.17 −0.33 −0.22 −0.70 −0.41 0.14 −0.03 −0.97 −0.60 0.07 −0.47 0.29"  # its O
     assert seen["wide"][0] == "false"
