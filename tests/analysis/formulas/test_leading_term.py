@@ -47,7 +47,7 @@ def test_leading_term_when_all_parameters_grow(count: sympy.Expr, leading: sympy
         (sympy.Mod(N, 64) + 3, "remainder"),
         (N * (N - 64 * floor_div(N, 64)) + N, "cancel"),
         (largest(64 - N, 0), "vanish"),
-        (sympy.Piecewise((N, sympy.Gt(N, d)), (d, True)), "either side"),
+        (sympy.Piecewise((N, sympy.Gt(N, d)), (d, True)), "two sides"),
     ],
 )
 def test_a_missing_leading_term_has_a_reason(count: sympy.Expr, why: str) -> None:
