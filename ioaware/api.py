@@ -39,6 +39,7 @@ def derive(
     config: Mapping[str, ParamValue] | None = None,
     counters: bool = False,
     check: bool = False,
+    eager: bool = False,
     **params: Any,
 ) -> Derived:
     """Derive exact formulas of the bytes that the kernels of `target` request. Needs no GPU.
@@ -47,8 +48,9 @@ def derive(
     call: the sizes of a tensor `x` are then the parameters `x_0`, `x_1`, ... of the formulas. Kernels are compiled for
     `gpu`. An autotuned kernel takes its first configuration with the values of `config`. `counters` adds the L1 requests of
     each launch, under Nsight Compute's names. `check` counts each exact launch again by plain interpretation; one that
-    differs is not exact. A number that depends on data is a named unknown of the formulas; pass its
-    value by that name, as in `**{"Lock@layer_norm.py:179": 0}`. The result's `evaluate` gives the bytes at other
+    differs is not exact. `eager` runs functions of torch.compile uncompiled; otherwise their kernels are those that the
+    compiler generates for the GPU. A number that depends on data is a named unknown of the formulas; pass its value by that
+    name, as in `**{"Lock@layer_norm.py:179": 0}`. The result's `evaluate` gives the bytes at other
     parameters. Raises `UsageError` for a target that cannot run, compile or be counted.
     """
     with deferred_full_gc():
@@ -62,10 +64,11 @@ def derive(
             from ioaware.targets.call_target import call_target
 
             called, given = call_target(target, args, params)
-            return run_derived(called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data, check=check)
-        loaded = load_target(target)
+        else:
+            called = load_target(target)
+            given = called.resolve(params)
         return run_derived(
-            loaded, loaded.resolve(params), gpu=find_gpu(gpu), autotune=config, counters=counters, data=data, check=check
+            called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data, check=check, eager=eager
         )
 
 
@@ -87,14 +90,18 @@ def explain(
 
 
 def trace(
-    target: str | Callable[..., object], *args: Any, config: Mapping[str, ParamValue] | None = None, **params: Any
+    target: str | Callable[..., object],
+    *args: Any,
+    config: Mapping[str, ParamValue] | None = None,
+    eager: bool = False,
+    **params: Any,
 ) -> Result:
     """Count what the kernels of `target` access, in Triton's interpreter. Needs no GPU.
 
     `target` is a case, `file.py:function`, `module:function`, or a function. A function also takes the arguments of its
     call; its tensors are copied. An autotuned kernel takes its first configuration with the values of `config`. The
-    interpreter is slow: use small sizes. Raises `UsageError` for a target that cannot run, and for an access outside of the
-    tensor that its pointer belongs to.
+    interpreter is slow: use small sizes. `eager`: as in `derive`. Raises `UsageError` for a target that cannot run, and for an
+    access outside of the tensor that its pointer belongs to.
     """
     from ioaware.targets.target import load_target
     from ioaware.tracing.trace import trace as run_traced
@@ -103,9 +110,9 @@ def trace(
         from ioaware.targets.call_target import call_target
 
         called, given = call_target(target, args, params, with_data=True)
-        return run_traced(called, given, autotune=config)
+        return run_traced(called, given, autotune=config, eager=eager)
     loaded = load_target(target)
-    return run_traced(loaded, loaded.resolve(params), autotune=config)
+    return run_traced(loaded, loaded.resolve(params), autotune=config, eager=eager)
 
 
 def walk(

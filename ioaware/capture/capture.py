@@ -53,15 +53,17 @@ def capture(
     autotune: Mapping[str, ParamValue] | None = None,
     gpu: GPUTarget = DEFAULT_GPU,
     refused: dict[str, str | None] | None = None,
+    eager: bool = False,
     on_launches: Callable[[Sequence[CapturedLaunch]], None] | None = None,
 ) -> Capture:
     """Return the launches that the work of `target` makes at resolved `params` on `gpu`, which need not exist.
 
     `on_launches` receives the launches of the plain run, before the search with symbols begins. `autotune` selects the
     configuration of autotuned kernels by value. `refused` maps configurations that cannot run to the reason; those that do not
-    compile are added to it. Raises `UsageError` when the function raises, reads a tensor's data, or launches no Triton kernel.
+    compile are added to it. `eager` runs functions of torch.compile uncompiled; then there may be no
+    Triton kernel. Raises `UsageError` when the function raises, reads a tensor's data, or launches no Triton kernel.
     """
-    runner = HostRunner(target, dict(params), dict(autotune or {}), gpu, {} if refused is None else refused)
+    runner = HostRunner(target, dict(params), dict(autotune or {}), gpu, {} if refused is None else refused, eager=eager)
     plain = _plain_run(runner)
     if on_launches:
         on_launches([event for event in plain.events if isinstance(event, CapturedLaunch)])
@@ -94,7 +96,7 @@ def _plain_run(runner: HostRunner) -> HostRun:
         plain = runner.plain_run_with_data()
     if plain.error is not None:
         raise runner.user_error(plain.error)
-    if not any(isinstance(event, CapturedLaunch) for event in plain.events):
+    if not any(isinstance(event, CapturedLaunch) or runner.eager for event in plain.events):
         raise UsageError(
             f"{runner.name} launched no Triton kernel",
             "A target launches its kernels when called, or returns the callable that does.",

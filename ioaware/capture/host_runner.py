@@ -41,6 +41,7 @@ from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_sim
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.target import Target, work_of
+from ioaware.torchcompile.compile_hooks import torch_compile_on_fake_gpu
 
 _random: Any = torch.random
 SYMBOLIC_NUMBERS = ("SymFloat", "SymInt", "SymBool")
@@ -80,13 +81,21 @@ class HostRunner:
     """Run the host function of a target with some of its parameters symbolic."""
 
     def __init__(
-        self, target: Target, params: dict[str, Any], autotune: dict[str, Any], gpu: GPUTarget, refused: dict[str, str | None]
+        self,
+        target: Target,
+        params: dict[str, Any],
+        autotune: dict[str, Any],
+        gpu: GPUTarget,
+        refused: dict[str, str | None],
+        *,
+        eager: bool = False,
     ) -> None:
         self.params = params
         self._target = target
         self._autotune = autotune
         self._gpu = gpu
         self._refused = refused
+        self.eager = eager
         self._reads = DataReads()
         self._state = HostState(target.call)
 
@@ -99,12 +108,13 @@ class HostRunner:
         """Return a key of the host function and its inputs; None where its state is opaque."""
         code = fingerprint(self._target.call)
         given = repr((sorted(self.params.items()), sorted(self._autotune.items()), sorted(map(str, self._refused.items()))))
-        return code and (self._target.name, code, given, self._gpu)
+        return code and (self._target.name, code, given, self._gpu, self.eager)
 
     def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
         """Return whether a plain run at `point` reads the same data and makes the launches of `events`."""
         others = {name: point[kept] for name, kept in symbolic.same.items()}
-        there = HostRunner(self._target, {**self.params, **point, **others}, self._autotune, self._gpu, self._refused)
+        at_point = {**self.params, **point, **others}
+        there = HostRunner(self._target, at_point, self._autotune, self._gpu, self._refused, eager=self.eager)
         if self._reads.values:
             try:
                 there.read_data()
@@ -135,7 +145,7 @@ class HostRunner:
 
         interceptor = Interceptor(symbols, events, self._autotune, self._gpu, self._refused, on_launch)
         try:
-            with _environment(), recording(reads, written), interceptor, written, CudaImplementations():
+            with _environment(self.eager), recording(reads, written), interceptor, written, CudaImplementations():
                 work = work_of(self._target.call(device="cuda", **self.params))
                 if work is not None:
                     work.run()
@@ -159,7 +169,7 @@ class HostRunner:
         interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu, self._refused, on_launch)
         try:
             data = replaying(self._reads, run.symbols)
-            with _environment() as stand_in, without_torch_compile(), symbolic_minmax(), cheap_simplify():
+            with _environment(self.eager) as stand_in, without_torch_compile(), symbolic_minmax(), cheap_simplify():
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
                 with fake_tensors, EmptyRandomTensors(), module_conversions(), data, interceptor:
                     self._work(run, interceptor, index_data)
@@ -245,11 +255,11 @@ class HostRunner:
 
 
 @contextmanager
-def _environment() -> Generator[Any]:
+def _environment(eager: bool) -> Generator[Any]:
     """Give host code a fake GPU, send its prints to stderr, and restore the random state."""
     with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, torch_settings_restored():
         _random.manual_seed(0)
-        with DropGenerators():
+        with DropGenerators(), torch_compile_on_fake_gpu(stand_in, eager=eager):
             yield stand_in
 
 

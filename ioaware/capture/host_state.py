@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 
 from ioaware.targets.loading import is_library
+from ioaware.targets.module_state import is_compiled, stays
 
 MAX_OBJECTS = 50_000
 """Most objects that a snapshot visits."""
@@ -127,14 +128,21 @@ def _same(container: Any, contents: Any) -> bool:
     """Return whether the container still holds the identical items in the same order."""
     if isinstance(container, type):
         return _same(dict(vars(container)), contents)
-    if len(container) != len(contents):
+    if isinstance(container, dict) and any(map(is_compiled, cast("dict[Any, Any]", container))):
+        now = cast("dict[Any, Any]", container)
+        own: Any = {name: value for name, value in now.items() if not is_compiled(name) or name in contents}
+        return _same(own, contents) if len(own) < len(now) else _same_items(now, contents)
+    if len(container) != len(contents):  # pyright: ignore[reportUnknownArgumentType]
         return False
     if isinstance(container, dict):
-        now = cast("dict[Any, Any]", container)
-        return all(name in now and now[name] is value for name, value in cast("dict[Any, Any]", contents).items())
+        return _same_items(cast("dict[Any, Any]", container), contents)
     if isinstance(container, set):
         return {id(item) for item in cast("set[Any]", container)} == {id(item) for item in contents}
     return all(one is other for one, other in zip(container, contents, strict=True))
+
+
+def _same_items(now: dict[Any, Any], contents: Any) -> bool:
+    return len(now) == len(contents) and all(name in now and now[name] is value for name, value in contents.items())
 
 
 def _refill(container: Any, contents: Any) -> None:
@@ -149,8 +157,8 @@ def _refill(container: Any, contents: Any) -> None:
         return
     if isinstance(container, dict) and all(isinstance(name, str) for name in cast("dict[Any, Any]", container)):
         now = cast("dict[str, Any]", container)
-        for name in [name for name, value in now.items() if name not in contents and not isinstance(value, ModuleType)]:
-            del now[name]  # a submodule that was imported meanwhile stays an attribute of its package
+        for name in [name for name, value in now.items() if name not in contents and not stays(name, value)]:
+            del now[name]
     else:
         container.clear()
     items = cast(Any, container)

@@ -69,6 +69,7 @@ config_option = click.option(
     callback=_assignments,
     help="A value of the autotuned configuration to use; repeatable.  [default: the first configuration]",
 )
+eager_option = click.option("--eager", is_flag=True, help="Run functions of torch.compile uncompiled.")
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout instead of text.")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import sympy
@@ -33,6 +34,7 @@ from ioaware.result import Launch, ParamValue, Result, Traffic, total
 from ioaware.symints.guards import Condition, ParamFacts, param_facts
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.target import Target, compulsory_bytes
+from ioaware.torchcompile.compile_hooks import compiled_code_forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,7 @@ def derive(
     counters: bool = False,
     data: Mapping[str, int] | None = None,
     check: bool = False,
+    eager: bool = False,
 ) -> Derived:
     """Derive closed formulas of the bytes that the work of `target` requests, and their values at `params`.
 
@@ -175,15 +178,17 @@ def derive(
     the default is their first. `machine_code` adds registers and shared memory of each launch, which is the slow part.
     `counters` adds the L1 requests of each launch under the names of Nsight Compute, or a note. `data` gives values to
     unknowns, by their names in the formulas. `check` counts each exact launch again by plain interpretation at the given
-    values; a launch that differs is marked not exact. Raises `UsageError` for a target that cannot run or launches nothing, and
-    for a kernel that does not compile or contains an unsupported operation.
+    values; a launch that differs is marked not exact. `eager` runs functions of torch.compile
+    uncompiled. Raises `UsageError` for a target that cannot run or launches nothing, and for a kernel that does not compile or
+    contains an unsupported operation.
     """
     values = target.resolve(params)
     refused: dict[str, str | None] = {}
-    captured, parts = _derive_launches(target, values, gpu, autotune or {}, refused, machine_code, data or {})
+    derived = partial(_derive_launches, target, values, gpu, autotune or {}, refused, machine_code, data or {}, eager)
+    captured, parts = derived()
     while too_large := _oversized_configurations(captured, parts):  # Triton's autotuner passes over those, too
         refused |= too_large
-        captured, parts = _derive_launches(target, values, gpu, autotune or {}, refused, machine_code, data or {})
+        captured, parts = derived()
     if check:
         point = {**captured.values, **(data or {})}
         numbers = itertools.count()
@@ -203,11 +208,12 @@ def _derive_launches(
     refused: dict[str, str | None],
     machine_code: bool,
     data: Mapping[str, int],
+    eager: bool,
 ) -> tuple[Capture, list[_Part]]:
     """Capture the launches and derive each of them, without the `refused` configurations of autotuned kernels."""
-    with MachineCode(gpu) as code, module_state_restored():
+    with MachineCode(gpu) as code, module_state_restored(), compiled_code_forgotten():
         start = code.start if machine_code else None
-        captured = capture(target, values, autotune=autotune, gpu=gpu, refused=refused, on_launches=start)
+        captured = capture(target, values, autotune=autotune, gpu=gpu, refused=refused, eager=eager, on_launches=start)
         if autotune and not any(TUNED in note for launch in captured.launches for note in launch.notes):
             raise UsageError(
                 f"{target.name} launches no autotuned kernel, so {', '.join(autotune)} cannot be chosen",
@@ -257,7 +263,7 @@ def _assemble(
         floor, floor_notes = compulsory_of_launches(captured, [part.traffic for part in parts])
         if floor and requested and _is_below(requested, floor):  # of a tensor that data point into, only a part is read
             floor, floor_notes = None, ("compulsory is unknown: data decide which part of a tensor is accessed",)
-    formulas = _add_up(part.formulas for part in parts if part.launch.origin == "triton")
+    formulas = _add_up([part.formulas for part in parts if part.launch.origin == "triton"])
     return Derived(
         source="derive",
         target=target.name,
@@ -266,7 +272,7 @@ def _assemble(
         assumed=_assumed([part for part in parts if part.launch.origin == "torch"]),
         compulsory=floor,
         flops=_sum_known([launch.flops for launch in launches]),
-        exact=all(launch.exact for launch in launches),
+        exact=bool(launches) and all(launch.exact for launch in launches),
         notes=(*captured.notes, *floor_notes),
         conditions=tuple(map(str, given)),
         launches=tuple(part.launch for part in parts),
@@ -424,7 +430,7 @@ def _assumed(operators: Sequence[_Part]) -> Traffic | None:
     """Return the total bytes of torch operators."""
     if not operators:
         return None
-    return _together(_add_up(part.formulas for part in operators), [part.launch.requested for part in operators])
+    return _together(_add_up([part.formulas for part in operators]), [part.launch.requested for part in operators])
 
 
 def _together(formulas: Formulas, parts: Sequence[Traffic | None]) -> Traffic | None:
@@ -450,8 +456,9 @@ def formulas_of(kernel: KernelTraffic) -> Formulas:
     )
 
 
-def _add_up(parts: Iterable[Formulas]) -> Formulas:
-    first, *rest = parts
+def _add_up(parts: Sequence[Formulas]) -> Formulas:
+    nothing = Count(sympy.S.Zero)
+    first, *rest = parts or [Formulas(nothing, nothing, nothing, nothing, nothing, nothing)]
     return sum(rest, first)
 
 

@@ -119,7 +119,17 @@ def first_line(error: BaseException) -> str:
 
 
 LIBRARIES = ("torch", "triton", "numpy", "importlib")
-OWN_PACKAGES = ("targets", "fakegpu", "symints", "capture", "compilation", "derivation", "tracing", "measurement")
+OWN_PACKAGES = (
+    "targets",
+    "fakegpu",
+    "torchcompile",
+    "symints",
+    "capture",
+    "compilation",
+    "derivation",
+    "tracing",
+    "measurement",
+)
 OWN_FOLDERS = tuple(str(Path(__file__).parents[1] / name) + os.sep for name in OWN_PACKAGES)
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 

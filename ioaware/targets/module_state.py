@@ -18,6 +18,8 @@ from ioaware.targets.loading import is_library, own_arguments
 Undo = Callable[[], None]
 LRU_CACHE: Any = type(functools.lru_cache(len))
 CONTAINERS = (dict, list, set)
+COMPILED = ("__compiled_fn_", "__resume_at_", "__builtins_dict__", "__import_")
+"""Beginnings of the names that dynamo gives to its variables in a user's module. It removes them itself."""
 UNTOUCHED = ("ioaware", "__main__", "conftest", "_pytest", "pytest")
 
 
@@ -50,6 +52,16 @@ def _may_cache(module: object) -> bool:
     return any(_owner(value).partition(".")[0] in ("torch", "triton") for value in list(vars(module).values()))
 
 
+def stays(name: object, value: object) -> bool:
+    """Return whether a new variable of a module stays: a submodule, an attribute of its package, or what dynamo compiled."""
+    return isinstance(value, ModuleType) or is_compiled(name)
+
+
+def is_compiled(name: object) -> bool:
+    """Return whether dynamo gave this name to a variable."""
+    return isinstance(name, str) and name.startswith(COMPILED)
+
+
 def _owner(value: object) -> str:
     """Return the name of a module, or of the module that a function or class is from."""
     name: Any = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
@@ -64,7 +76,7 @@ def _save_module(module: ModuleType, undo: list[Undo], seen: set[int]) -> None:
         for name, value in before.items():
             if names.get(name) is not value:
                 names[name] = value
-        for name in [name for name, value in names.items() if name not in before and not isinstance(value, ModuleType)]:
+        for name in [name for name, value in names.items() if name not in before and not stays(name, value)]:
             del names[name]
 
     undo.append(restore)

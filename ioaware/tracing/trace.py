@@ -24,6 +24,7 @@ from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors, worst_error
 from ioaware.targets.target import Target, compulsory_bytes, work_of
+from ioaware.torchcompile.compile_hooks import compiled_code_forgotten, torch_compile_on_fake_gpu
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
 from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.observer import Observer
@@ -50,18 +51,26 @@ def trace(
     autotune: Mapping[str, ParamValue] | None = None,
     report: Callable[[str], None] | None = None,
     observer: Observer | None = None,
+    eager: bool = False,
 ) -> Result:
     """Count what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
 
     Inputs and work run on the CPU with a fixed random seed; the host code sees a fake GPU. `autotune` picks the configuration
     of autotuned kernels by value, as in `{"BLOCK": 64}`; the default is their first. `report` is called with a sentence on
-    the progress every 5 s. `observer` sees every launch, program, loop, assignment and access.
+    the progress every 5 s. `eager` runs functions of torch.compile uncompiled.
+    `observer` sees every launch, program, loop, assignment and access.
     Raises `UsageError` when the target launches no kernel, or raises: the message names the exception and its line.
     """
     values = target.resolve(params)
     progress = Progress(report) if report else None
-    tracer = _Tracer(autotune or {}, progress, observer)
-    with progress or nullcontext(), module_state_restored(), tracer.environment() as stand_in, _user_errors(target):
+    tracer = _Tracer(autotune or {}, progress, observer, eager)
+    with (
+        progress or nullcontext(),
+        module_state_restored(),
+        compiled_code_forgotten(),
+        tracer.environment() as stand_in,
+        _user_errors(target),
+    ):
         building = tracer.record(lambda: target.call(device="cuda", **values))
         work = work_of(building.output)
         if work is None:  # it was all work
@@ -76,8 +85,11 @@ def trace(
 class _Tracer:
     """Runs functions under the fake GPU, the interpreter and the recorders."""
 
-    def __init__(self, autotune: Mapping[str, ParamValue], progress: Progress | None, observer: Observer | None) -> None:
+    def __init__(
+        self, autotune: Mapping[str, ParamValue], progress: Progress | None, observer: Observer | None, eager: bool
+    ) -> None:
         self._autotune = autotune
+        self._eager = eager
         self._progress = progress
         self._observer = observer
         self._launches: list[Launch] = []
@@ -90,6 +102,7 @@ class _Tracer:
             _random.fork_rng(devices=[]),
             cuda_on_cpu() as stand_in,
             torch_settings_restored(),
+            torch_compile_on_fake_gpu(stand_in, eager=self._eager),
             interpret_kernels(self._launch, self._autotune, self._progress, self._observer),
         ):
             _random.manual_seed(SEED)

@@ -7,7 +7,16 @@ from pathlib import Path
 import click
 
 from ioaware.cli.isolated import isolated
-from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, settings, verb
+from ioaware.cli.options import (
+    config_option,
+    eager_option,
+    gpu_option,
+    json_option,
+    output_option,
+    param_option,
+    settings,
+    verb,
+)
 from ioaware.cli.output import emit
 
 
@@ -19,6 +28,8 @@ from ioaware.cli.output import emit
 @click.option("--latex", "as_latex", is_flag=True, help="Formulas in LaTeX.")
 @click.option("--counters", is_flag=True, help="Add the L1 counters that Nsight Compute would report.")
 @click.option("--check", is_flag=True, help="Count each exact launch again, by plain interpretation at the given values.")
+@eager_option
+@click.option("--against-eager", is_flag=True, help="Show what torch.compile saves: compiled and uncompiled side by side.")
 @json_option
 @output_option("Write here instead of to stdout.")
 @isolated
@@ -30,6 +41,8 @@ def derive(
     as_latex: bool,
     counters: bool,
     check: bool,
+    eager: bool,
+    against_eager: bool,
     as_json: bool,
     output: Path | None,
 ) -> None:
@@ -38,7 +51,8 @@ def derive(
     Runs the host function on tensors without memory and compiles each launch for a GPU that need not be present. Prints for
     each launch and in total the formula, its leading term, its value, the intensity, and the ratio to the compulsory bytes.
     --counters adds the L1 requests of each launch, under Nsight Compute's names. --check counts each exact launch again by
-    plain interpretation. A number that depends on data is a named unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
+    plain interpretation. --against-eager shows what torch.compile saves. A number that depends on data is a named
+    unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
     Example: ioaware derive flash2 -p seq_len=4096
     """
     from ioaware.cli.formula_tables import derived_text
@@ -52,7 +66,16 @@ def derive(
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
-    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters, check=check)
+    if against_eager:
+        from ioaware.cli.eager_tables import against_eager_text
+        from ioaware.derivation.against_eager import against_eager as run_both
+
+        both = run_both(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data)
+        emit(both.to_dict, lambda: against_eager_text(both), as_json=as_json, output=output)
+        return
+    result = run_derived(
+        loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters, check=check, eager=eager
+    )
     verbose = settings().verbose
     emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)
 

@@ -8,7 +8,7 @@ import click
 
 from ioaware.cli.exit_codes import of_result
 from ioaware.cli.isolated import isolated
-from ioaware.cli.options import config_option, json_option, output_option, param_option, settings, verb
+from ioaware.cli.options import config_option, eager_option, json_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
 from ioaware.cli.terminal_text import printable
 
@@ -17,10 +17,11 @@ from ioaware.cli.terminal_text import printable
 @click.argument("target", metavar="TARGET")
 @param_option
 @config_option
+@eager_option
 @json_option
 @output_option("Write here instead of to stdout.")
 @isolated
-def trace(target: str, given: dict[str, str], config: dict[str, str], as_json: bool, output: Path | None) -> int:
+def trace(target: str, given: dict[str, str], config: dict[str, str], eager: bool, as_json: bool, output: Path | None) -> int:
     """Count the bytes that the kernels of TARGET access, in Triton's interpreter on the CPU.
 
     Counts every load, store and atomic under its mask, in bytes and in 32-byte sectors. The interpreter is slow: use small
@@ -40,7 +41,7 @@ def trace(target: str, given: dict[str, str], config: dict[str, str], as_json: b
         if not quiet:
             click.echo(printable(f"ioaware: {sentence}"), err=True)
 
-    result = run_traced(loaded, loaded.resolve(given, typed=True), autotune=chosen, report=report)
+    result = run_traced(loaded, loaded.resolve(given, typed=True), autotune=chosen, report=report, eager=eager)
     emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
     return of_result(result)
 

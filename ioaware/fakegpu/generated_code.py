@@ -1,0 +1,112 @@
+"""Run the code that torch.compile generates on the fake GPU: its allocations, its library calls, its kernels.
+
+Each generated kernel becomes a Triton autotuner over the configurations that the compiler leaves to choose from, so that it is
+launched, counted and configured like any autotuned kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from triton.runtime import autotuner as _autotuner
+
+from ioaware._monkeypatch import Patches
+from ioaware.fakegpu.fake_cuda import CUDA
+
+_torch: Any = torch
+native: Any = _torch._C
+Autotuner: Any = _autotuner.Autotuner
+ALIGNMENT = 16
+"""Bytes to which a generated kernel's pointers are aligned; an input that is not is copied."""
+STREAM_AND_DEVICE = (
+    "_cuda_getCurrentRawStream",
+    "_cuda_getDevice",
+    "_cuda_setDevice",
+    "_cuda_exchangeDevice",
+    "_cuda_maybeExchangeDevice",
+)
+
+
+class GeneratedKernel(Autotuner):
+    """A kernel of the compiler, which the wrapper code launches by `run(*arguments, stream=...)`."""
+
+    is_generated = True
+
+    def __init__(self, source: Any) -> None:
+        """Take function, configurations and grid from the compiler's own autotuner object."""
+        Autotuner.__init__(self, source.fn, source.fn.arg_names, source.configs, [], None, None)
+        self._meta = source.inductor_meta
+
+    def run(self, *args: Any, stream: Any = None, grid: Any = None, warmup: bool = False, **kwargs: Any) -> Any:  # noqa: ARG002
+        """Launch with the first configuration, and the grid that the compiler's metadata gives for it."""
+        return self.fn.run(*args, grid=partial(_grid, self._meta), warmup=False, **kwargs, **self.configs[0].all_kwargs())
+
+
+def _grid(meta: Any, bound: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the grid of a launch, by the compiler's expressions over arguments and block sizes."""
+    from torch._inductor.runtime import triton_heuristics
+
+    heuristics: Any = triton_heuristics
+    return heuristics.GridExpr.from_meta(meta, bound).eval_slow(bound)
+
+
+@contextmanager
+def generated_code_runs() -> Generator[None]:
+    """Let generated modules that are loaded inside the block run on the fake GPU."""
+    with Patches() as patches:
+        for name in STREAM_AND_DEVICE:
+            patches.set(native, name, _zero)
+        patches.set(torch.cuda, "_DeviceGuard", _no_guard)
+        guards: Any = native._dynamo.guards
+        patches.set(guards, "_empty_strided_cuda", _empty_strided)
+        patches.set(guards, "_reinterpret_tensor", _reinterpret)
+        patches.set(guards, "copy_if_misaligned", _aligned)
+        for name in ("assert_size_stride", "assert_alignment"):
+            patches.set(guards, name, _nothing)
+        if "torch._inductor" in sys.modules:
+            load_kernels_as_autotuners(patches)
+        yield
+
+
+def load_kernels_as_autotuners(patches: Patches) -> None:
+    """Replace the compiler's way to load a kernel, which compiles and times it on a GPU."""
+    from torch._inductor.async_compile import AsyncCompile
+    from torch._inductor.codecache import PyCodeCache
+    from torch._inductor.runtime import triton_helpers
+
+    cache: Any = PyCodeCache
+
+    def load(_: Any, name: str, source: str, device_str: str = "cuda") -> GeneratedKernel:  # noqa: ARG001
+        return GeneratedKernel(getattr(cache.load(source), name))
+
+    patches.set(triton_helpers, "set_driver_to_gpu", _nothing)
+    patches.set(AsyncCompile, "triton", load)
+
+
+def _empty_strided(size: Any, stride: Any, dtype: torch.dtype) -> Any:
+    return torch.empty_strided(size, stride, dtype=dtype, device=CUDA)
+
+
+def _reinterpret(tensor: Any, size: Any, stride: Any, offset: Any) -> Any:
+    return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
+
+
+def _aligned(tensor: Any) -> Any:
+    """Return a copy of a tensor that is not aligned, as generated code makes it on a GPU."""
+    return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
+
+
+def _zero(*_: Any) -> int:
+    return 0
+
+
+def _nothing(*_: Any, **__: Any) -> None: ...
+
+
+def _no_guard(*_: Any) -> Any:
+    return nullcontext()

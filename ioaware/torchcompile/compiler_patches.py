@@ -1,0 +1,91 @@
+"""Let torch's compiler, Inductor, generate code for the fake GPU: graphs move there before its passes see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from ioaware._monkeypatch import Patches
+from ioaware.errors import UsageError
+from ioaware.fakegpu.fake_cuda import CPU, CUDA
+from ioaware.fakegpu.generated_code import load_kernels_as_autotuners
+from ioaware.torchcompile.graph_device import move_to_gpu, on_gpu
+from ioaware.torchcompile.tracing_patches import Phase
+
+SETTINGS = {
+    "fx_graph_cache": False,
+    "autotune_local_cache": False,
+    "compile_threads": 1,
+    "triton.autotune_at_compile_time": False,
+    "triton.cudagraphs": False,
+}
+TIMES_KERNELS = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
+"""Settings of the compiler under which it chooses kernels by their time on a GPU."""
+
+
+def compile_for_the_gpu(patches: Patches, stack: ExitStack, phase: Phase) -> None:
+    """Move graphs to the GPU where the compiler receives them."""
+    from torch._inductor import compile_fx, config
+    from torch._inductor.fx_passes import joint_graph, misc_patterns
+
+    inductor: Any = compile_fx
+    patterns: Any = misc_patterns
+    settings: Any = config
+    folder: Any = joint_graph.UniformValueConstantFolder
+    plain_deduce: Callable[..., Any] = folder._deduce_value
+
+    def deduce(folds: Any, node: Any) -> Any:
+        given = node.kwargs
+        if "device" not in given:
+            return plain_deduce(folds, node)
+        node.kwargs = given | {"device": CPU}  # constants are folded on tensors with memory
+        try:
+            return plain_deduce(folds, node)
+        finally:
+            node.kwargs = given
+
+    patches.set(folder, "_deduce_value", deduce)
+    load_kernels_as_autotuners(patches)
+    stack.enter_context(settings.patch(SETTINGS))
+
+    def joint_passes(module: Any, *args: Any, **kwargs: Any) -> Any:
+        with phase.set_to(False):
+            move_to_gpu(module)
+            return plain_passes(module, *args, **(kwargs | {"input_device": CUDA}))
+
+    def inner(module: Any, inputs: Any, **kwargs: Any) -> Any:
+        if kwargs.get("is_backward") or not kwargs.get("is_inference"):
+            raise UsageError(
+                "torch.compile of a function that needs gradients is not derived",
+                "Call it under torch.no_grad(), or derive the function uncompiled: --eager.",
+            )
+        with phase.set_to(False):
+            move_to_gpu(module)
+            return plain_inner(module, [on_gpu(value) for value in inputs], **kwargs)
+
+    def whole(
+        module: Any,
+        inputs: Any,
+        inner_compile: Any = None,
+        config_patches: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        chosen = {name: value for name, value in (config_patches or {}).items() if name not in SETTINGS}
+        if timed := [name for name in TIMES_KERNELS if chosen.get(name) or getattr(settings, name)]:
+            raise UsageError(
+                f"torch.compile with {timed[0]} chooses kernels by their time on a GPU",
+                "Compile with the default mode, or derive the function uncompiled: --eager.",
+            )
+        return plain_whole(module, inputs, inner_compile=inner_compile or inner, config_patches=chosen or None, **kwargs)
+
+    plain_passes: Callable[..., Any] = patches.set(inductor, "_recursive_joint_graph_passes", joint_passes)
+    plain_inner: Callable[..., Any] = inductor.compile_fx_inner
+    plain_whole: Callable[..., Any] = patches.set(inductor, "compile_fx", whole)
+    patches.set(patterns, "_misc_patterns_init", partial(_on_the_cpu, patterns._misc_patterns_init))
+
+
+def _on_the_cpu(register: Callable[..., Any], *_: Any) -> None:
+    """Register patterns that torch traces on tensors with memory."""
+    register(CPU)

@@ -1,0 +1,104 @@
+"""Functions of torch.compile: derived and traced as compiled, equal to counts by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ioaware
+from ioaware.derivation.against_eager import against_eager
+from ioaware.errors import UsageError
+from ioaware.result import Result
+from ioaware.targets.target import load_target
+from tests.support.targets import compiled_targets as targets
+from tests.support.targets.compiled_targets import COLS, ROWS
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+N = ROWS * COLS
+WORD = 4
+COUNTS: list[tuple[Any, int, int]] = [
+    # target, bytes read and written by its Triton kernels
+    (targets.pointwise, 2 * N * WORD, N * WORD),
+    (targets.softmax, N * 2, N * 2),
+    (targets.layer_norm, 3 * N * WORD, N * WORD),  # weight and bias once a row
+    (targets.rms_norm, 2 * N * WORD, N * WORD),
+    (targets.row_sum, N * WORD, ROWS * WORD),
+    (targets.transpose, N * WORD, N * WORD),
+    (targets.cat, 2 * N * WORD, 2 * N * WORD),
+    (targets.embedding, N * (8 + WORD), N * WORD),  # the index with each element
+    (targets.cumsum, N * WORD, N * WORD),
+    (targets.argmax, N * WORD, ROWS * 8),
+    (targets.max_pool, N * WORD, N // 4 * WORD),
+    (targets.var_mean, N * WORD, 2 * COLS * WORD),
+    (targets.sort, ROWS * 32 * WORD, ROWS * 32 * (WORD + 8)),
+    (targets.dropout, N * WORD + N // 256 * 8, N * WORD),  # the seed, 8 bytes, in each program of 256 elements
+    (targets.linear, ROWS * ROWS * WORD, ROWS * ROWS * WORD),  # relu alone: the product is the library's
+    (targets.in_place, N * WORD, N * WORD),
+    (targets.branch_on_device, N * WORD, N * WORD),
+    (targets.at_an_offset, N * WORD, N * WORD),  # no copy: the compiler has seen the offset
+    (targets.broken_graph, 2 * N * WORD, 2 * N * WORD),  # what is empty is not read
+    (targets.compiled_module, 2 * N * WORD, N * WORD),  # gelu and the bias, with each element
+]
+
+
+@pytest.mark.parametrize(("target", "read_bytes", "write_bytes"), COUNTS)
+def test_derive_and_trace_equal_the_count_by_hand(target: Any, read_bytes: int, write_bytes: int) -> None:
+    derived, traced = ioaware.derive(target, check=True), ioaware.trace(target)
+    for result in (derived, traced):
+        assert result.requested is not None
+        assert (result.requested.read_bytes, result.requested.write_bytes) == (read_bytes, write_bytes)
+        assert all(launch.kernel.startswith("triton_") for launch in result.launches if launch.origin == "triton")
+    assert derived.exact
+    assert not any("WRONG" in note for launch in derived.launches for note in launch.notes)
+
+
+@pytest.mark.parametrize("target", [targets.index_add, targets.cross_entropy, targets.large_layer_norm, targets.under_autocast])
+def test_derive_equals_trace(target: Any) -> None:
+    """Kernels of several launches, whose split a count by hand would only repeat."""
+    derived, traced = ioaware.derive(target, check=True), ioaware.trace(target)
+    assert derived.exact
+    assert _moved(derived) == _moved(traced)
+
+
+def _moved(result: Result) -> list[tuple[str, int | None, int | None]]:
+    return [(one.kernel, one.requested.read_bytes, one.requested.write_bytes) for one in result.launches if one.requested]
+
+
+def test_dynamic_shapes_give_a_formula() -> None:
+    """A reduction of unknown length reads its row three times: for the maximum, the sum and the quotient."""
+    derived = ioaware.derive(targets.dynamic_softmax)
+    assert derived.exact
+    assert set(derived.symbols or ()) == {"rows", "cols"}
+    assert derived.evaluate(rows=100, cols=300)["read_bytes"] == 3 * 100 * 300 * 2
+    there = ioaware.trace(targets.dynamic_softmax, rows=10, cols=48).requested
+    assert there is not None
+    assert derived.evaluate(rows=10, cols=48)["read_bytes"] == there.read_bytes
+
+
+def test_static_shapes_are_said_to_be_specialised() -> None:
+    derived = ioaware.derive(targets.pointwise)
+    assert not derived.symbols
+    assert any(note.startswith("cols specialised to") for note in derived.notes)
+    assert any("derived with XBLOCK=" in note for note in derived.launches[-1].notes), "the result says its configuration"
+
+
+def test_eager_runs_torchs_operators_and_the_compiler_saves_the_rest() -> None:
+    result = ioaware.derive(targets.pointwise, eager=True)
+    assert [launch.kernel for launch in result.launches] == ["aten.relu.default", "aten.mul.Tensor", "aten.add.Tensor"]
+    assert not result.exact
+    assert result.assumed is not None
+    assert result.assumed.read_bytes == (1 + 2 + 1) * N * WORD
+    both = against_eager(load_target(targets.pointwise), {"rows": ROWS, "cols": COLS}).to_dict()
+    assert both["saved"]["read_bytes"] == 2 * N * WORD, "four operands became two"
+    assert both["saved"]["total_bytes"] == 4 * N * WORD
+    assert (both["eager"]["library_launches"], both["compiled"]["triton_launches"]) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("target", "what"), [(targets.needs_gradients, "needs gradients"), (targets.tuned_by_time, "by their time on a GPU")]
+)
+def test_what_cannot_be_compiled_here_is_refused(target: Any, what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        ioaware.derive(target)
