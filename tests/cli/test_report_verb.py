@@ -52,7 +52,7 @@ def test_no_parameters(page) -> None:
 
 def test_data_dependent_bytes(page) -> None:
     html = page(f"{TARGETS}:labelled")
-    assert "Not exact" in html
+    assert "Requested bytes: not exact" in html
     assert "data" in re.findall(r"<dt>requested</dt><dd>([^<]*)<", html)[0]
 
 

@@ -97,7 +97,11 @@ def _numbers(found: Findings) -> Iterator[dict[str, str]]:
     if found.compulsory_bytes is not None:
         yield {"name": "compulsory", "value": bytes_text(found.compulsory_bytes), "what": "inputs and outputs once"}
     if found.floor.time_ns:
-        yield {"name": "time floor", "value": time_text(found.floor.time_ns), "what": f"bound by {found.floor.binds}"}
+        yield {
+            "name": "time floor",
+            "value": time_text(found.floor.time_ns),
+            "what": f"of any kernel, bound by {found.floor.binds}",
+        }
 
 
 def _sections(found: Findings) -> list[tuple[str, str]]:
@@ -168,7 +172,7 @@ def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]
         yield [
             cell(number, number),
             cell(own.kernel + ("" if own.origin == "triton" else " (torch)")),
-            cell(" × ".join(map(str, own.grid))),
+            cell("\u00a0×\u00a0".join(map(str, own.grid))),
             *(
                 cell(bytes_text(part), part)
                 for part in ((moved.read_bytes, moved.write_bytes, moved.atomic_bytes) if moved else (None,) * 3)

@@ -108,7 +108,7 @@
   };
   const hide = (area) => { tip.hidden = true; area.querySelector(".at")?.remove(); };
 
-  for (const area of document.querySelectorAll(".area")) {
+  for (const area of document.querySelectorAll("[data-figure] .area")) {
     area.addEventListener("pointermove", (event) => {
       if (area.drag) {
         const box = area.getBoundingClientRect(), view = windowOf(area);

@@ -123,7 +123,7 @@ def test_bytes_that_depend_on_data_are_not_zero() -> None:
     derived = Derived("derive", "k.py:f", {}, Traffic(), exact=False, formulas=open_.derived.formulas, symbols={})
     page = render(target_page(findings(["n", "m"], source=AnnotatedSource(derived, ()), curves=(), measured=())))
     assert "depends on data" in page
-    assert "Not exact" in page
+    assert "Requested bytes: not exact" in page
     assert 'id="over"' not in page
 
 

@@ -1,0 +1,114 @@
+"""Write the gallery of reports: one page per entry and `reports/index.html`.
+
+    python scripts/gallery.py [NAME ...]
+
+Run it at the root of the repository. Entries of other projects need their checkouts, named by FOREIGN_TRITON, FOREIGN_LIGER
+and FOREIGN_LIGHTLLM; their lines appear by number alone. The index is written from the pages that are there.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
+from ioaware.report.pages.document import PAGE, Document, render
+
+REPORTS = Path("reports")
+FIGURE = re.compile(r'<div class="narrow">(<svg.*?</svg>)</div>', re.DOTALL)
+HEADLINE = re.compile(r'<p class="headline">(.*?)</p>', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A report: its folder, title, one sentence, and the words after `ioaware report`."""
+
+    name: str
+    title: str
+    what: str
+    words: tuple[str, ...]
+
+
+def params(**values: int) -> tuple[str, ...]:
+    """Return `-p name=value` for each."""
+    return tuple(word for name, value in values.items() for word in ("-p", f"{name}={value}"))
+
+
+ENTRIES = (
+    Entry(
+        "flash2",
+        "FlashAttention-2, forward",
+        "A case of this package beside points measured on an H200.",
+        ("flash2", *params(heads=64, head_dim=128, seq_len=4096), "--over", "seq_len=512..64k", "--over", "heads=1..256"),
+    ),
+    Entry(
+        "triton-matmul",
+        "The matmul of Triton's tutorials",
+        "A third-party kernel, derived from its compiled IR without a GPU.",
+        ("scripts/foreign/triton_tutorials.py:matmul", *params(m=4096, n=4096, k=4096), "--no-source"),
+    ),
+    Entry(
+        "liger-rms-norm",
+        "RMSNorm of Liger Kernel, forward and backward",
+        "A third-party kernel with several launches.",
+        ("scripts/foreign/liger.py:rms_norm", *params(rows=8192, cols=4096), "--no-source"),
+    ),
+    Entry(
+        "softmax-versions",
+        "Two versions of softmax: three passes and two",
+        "What online softmax saves, term by term and line by line.",
+        ("--compare", "softmax_safe", "softmax_online", *params(rows=1024, cols=131072)),
+    ),
+    Entry(
+        "standard",
+        "Standard attention, forward",
+        "Several kernels with S and P in HBM: which of them moves most, and its share of the time floor.",
+        ("standard", *params(heads=16, seq_len=4096)),
+    ),
+    Entry(
+        "length-study",
+        "A study on an H200: traffic against sequence length",
+        "Every measured point beside its prediction.",
+        ("--study", "h200-length"),
+    ),
+)
+
+
+def main(names: list[str]) -> int:
+    """Write the named reports, or all, then the index; return the exit code of the first that fails."""
+    for entry in ENTRIES:
+        if not names or entry.name in names:
+            code = run(["report", *entry.words, "-q", "-o", str(REPORTS / entry.name)], Settings())
+            if code:
+                return code
+    (REPORTS / "index.html").write_text(render(index()), encoding="utf-8")
+    return 0
+
+
+def index() -> Document:
+    """Return the page that links the reports, each with its sentence and its first figure."""
+    cards = [card(entry, REPORTS / entry.name / PAGE) for entry in ENTRIES if (REPORTS / entry.name / PAGE).exists()]
+    values = {"cards": cards, "lead": "Bytes of GPU kernels, derived, simulated and measured.", "made": ""}
+    return Document("gallery.html", "Reports", values, ())
+
+
+def card(entry: Entry, path: Path) -> dict[str, str]:
+    """Return what the index shows of a report."""
+    page = path.read_text(encoding="utf-8")
+    headline, figure = HEADLINE.search(page), FIGURE.search(page)
+    return {
+        "link": f"{entry.name}/{PAGE}",
+        "title": entry.title,
+        "what": entry.what,
+        "headline": unescape(headline[1]) if headline else "",
+        "figure": figure[1].replace(' tabindex="0"', "") if figure else "",
+        "command": " ".join(("ioaware report", *entry.words)),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,149 @@
+"""The pages in a real browser at 390 and 1400 px: every figure drawn, no overflow, no message on the console, keys work."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from ioaware.cli.options import Settings
+from ioaware.cli.store_report import document_of
+from ioaware.cli.target_report import compared, findings_of
+from ioaware.report.pages.document import Document, write_document
+from ioaware.report.pages.target_page import target_page
+from tests.support import ROOT, SUPPORT
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+TARGETS = f"{SUPPORT}/targets/derived_targets.py"
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")]
+
+RENDERED = sorted((ROOT / "reports").glob("**/*.html"))
+
+PROBE = """<!DOCTYPE html><body><iframe id="page" src="%(page)s" width="%(width)d" height="1600"></iframe><script>
+page.onload = async () => {
+  const inside = page.contentWindow, words = inside.document;
+  const key = (element, name) => element.dispatchEvent(new inside.KeyboardEvent("keydown", {key: name, bubbles: true}));
+  const shown = (element) => { const box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
+  const area = [...words.querySelectorAll(".area")].find(shown), found = {};
+  found.width = words.documentElement.scrollWidth;
+  const figures = [...words.querySelectorAll("figure")];
+  found.figures = figures.map((one) => [...one.querySelectorAll("svg.plot, svg.bars")].filter(shown).length);
+  found.cells = figures.map((one) => one.querySelectorAll(".cell").length);
+  found.buttons = [...words.querySelectorAll(".buttons")].every((one) => !one.hidden);
+  const named = (one) => (one.getAttribute("aria-label") || one.textContent).trim();
+  found.named = [...words.querySelectorAll("button, [role=img], [role=group], [role=region]")].every(named);
+  if (area) {
+    area.focus();
+    found.focused = words.activeElement === area;
+    key(area, "ArrowRight");
+    found.tip = words.getElementById("tip").hidden ? "" : words.getElementById("tip").textContent;
+    const before = area.getAttribute("viewBox");
+    key(area, "+");
+    found.zoomed = area.getAttribute("viewBox") !== before;
+    key(area, "0");
+    found.restored = area.viewBox.baseVal.width === area.width.baseVal.value;
+  }
+  const saved = [];
+  inside.URL.createObjectURL = (blob) => { saved.push(blob); return "#"; };
+  words.querySelectorAll("[data-save]").forEach((one) => one.click());
+  found.saved = await Promise.all(saved.map((blob) => blob.text()));
+  const table = words.querySelector("table.sortable");
+  if (table) { table.querySelector("th button").click(); found.sorted = table.querySelector("th").getAttribute("aria-sort"); }
+  document.body.dataset.found = JSON.stringify(found);
+};
+</script>"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet() -> Iterator[None]:
+    with click.Context(click.Command("report"), obj=Settings(quiet=True)):
+        yield
+
+
+def document(name: str) -> Document:
+    if name == "target":
+        return target_page(findings_of("flash2", {"heads": "64", "head_dim": "128", "seq_len": "1024"}, config={}))
+    if name == "launches":
+        return target_page(findings_of(f"{TARGETS}:one_launch_each", {}, config={}))
+    if name == "versions":
+        return compared(f"{TARGETS}:flat", f"{TARGETS}:strided", {}, config={}, with_text=True)
+    return document_of(None, "h200-blocks")
+
+
+@pytest.fixture(scope="module", params=["target", "launches", "versions", "study"])
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_document(document(request.param), tmp_path_factory.mktemp(request.param))
+
+
+def probe(page: Path, width: int) -> dict[str, Any]:
+    """Return what the probe finds in a frame of that width; fails on any message of the console."""
+    outer = page.with_name(f"probe-{width}.html")
+    outer.write_text(PROBE % {"page": page.name, "width": width})
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--enable-logging=stderr")
+    profile = f"--user-data-dir={page.parent / 'profile'}"
+    command = [str(BROWSER), *flags, profile, "--window-size=1500,1700", "--virtual-time-budget=5000", "--dump-dom"]
+    dumped, said = dump([*command, outer.as_uri()], page.with_name(f"dump-{width}"))
+    assert [line for line in said.splitlines() if "CONSOLE" in line] == []
+    (found,) = re.findall(r'data-found="([^"]*)"', dumped)
+    return json.loads(unescape(found))
+
+
+def dump(command: list[str], place: Path) -> tuple[str, str]:
+    """Return the document and the log of a browser, which is ended then: some do not end by themselves."""
+    out, log = place.with_suffix(".html.txt"), place.with_suffix(".log")
+    with out.open("wb") as document, log.open("wb") as messages:
+        browser = subprocess.Popen(command, stdout=document, stderr=messages, start_new_session=True)
+        try:
+            for _ in range(1200):
+                if b"</html>" in out.read_bytes() or browser.poll() is not None:
+                    break
+                time.sleep(0.1)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(browser.pid, signal.SIGKILL)
+            browser.wait()
+    return out.read_text(), log.read_text(errors="replace")
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_page_works(page: Path, width: int) -> None:
+    found = probe(page, width)
+    assert found["width"] <= width
+    assert found["figures"] == found["cells"]
+    assert min(found["figures"], default=1) > 0
+    assert found["buttons"]
+    assert found["named"]
+    if "tip" in found:
+        assert (found["focused"], found["zoomed"], found["restored"]) == (True, True, True)
+        assert "=" in found["tip"] or ":" in found["tip"]
+    assert len(found["saved"]) == 2 * len(found["figures"])
+    assert all(text.startswith(("name,value,shown", "cell,panel,series", "{")) for text in found["saved"])
+    assert found.get("sorted", "ascending") == "ascending"
+
+
+def test_a_message_on_the_console_is_noticed(page: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "report.html"
+    copy.write_text(page.read_text().replace("</footer>", "</footer><script>alert(1)</script>"))
+    with pytest.raises(AssertionError, match="CONSOLE"):
+        probe(copy, 1400)
+
+
+@pytest.mark.parametrize("path", RENDERED, ids=str)
+def test_rendered_reports_fit_a_phone(path: Path, tmp_path: Path) -> None:
+    if path.stat().st_size > 1_500_000:
+        pytest.skip("the report on attention has another renderer")
+    copy = tmp_path / "report.html"
+    copy.write_text(path.read_text())
+    assert probe(copy, 390)["width"] <= 390

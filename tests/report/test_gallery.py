@@ -1,0 +1,35 @@
+"""The committed reports: the index links what is there, and each page is small and names no folder of the machine."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support import ROOT
+
+REPORTS = ROOT / "reports"
+MAX_BYTES = 1_500_000
+PAGES = sorted(path for path in REPORTS.glob("**/*.html") if path.parent.name != "h200")
+
+
+def test_there_are_pages() -> None:
+    assert len(PAGES) >= 6
+
+
+def test_the_index_links_every_page() -> None:
+    links = set(re.findall(r'href="([^"#]+)"', (REPORTS / "index.html").read_text(encoding="utf-8")))
+    assert links == {str(path.relative_to(REPORTS)) for path in REPORTS.glob("*/report.html")}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPORTS)))
+def test_a_page_is_whole(path) -> None:
+    page = path.read_text(encoding="utf-8")
+    assert len(page) < MAX_BYTES
+    assert re.findall(r"(?:/tmp|/work|/home|/root)/", page) == []
+    assert all((path.parent / name).exists() for name in re.findall(r'href="([^"#]+\.png)"', page))
+
+
+def test_no_text_of_third_party_source_is_committed() -> None:
+    for name in ("triton-matmul", "liger-rms-norm"):
+        assert "tl.load" not in (REPORTS / name / "report.html").read_text(encoding="utf-8")
