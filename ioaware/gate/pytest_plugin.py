@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ioaware.errors import IoawareError
+from ioaware.gate.budgets import NAMES
 from ioaware.gate.repository.ledger import LEDGER, Ledger, read_ledger, write_ledger
 from ioaware.gate.source_edit import Edit, write_edits
 from ioaware.gate.traffic_fixture import Traffic
@@ -116,9 +117,10 @@ def _check_mode(config: pytest.Config, mode: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a marker with limits on a test that does not take the fixture: it would hold nothing."""
+    """Refuse a marker with budgets on a test that does not take the fixture: it would hold nothing."""
     for item in items:
-        if item.get_closest_marker("traffic") and "traffic" not in getattr(item, "fixturenames", ()):
+        budgets = {name for marker in item.iter_markers("traffic") for name in marker.kwargs} & set(NAMES)
+        if budgets and "traffic" not in getattr(item, "fixturenames", ()):
             raise pytest.UsageError(f"{item.nodeid} has the marker traffic, and does not use the fixture `traffic`")
 
 

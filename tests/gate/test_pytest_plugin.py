@@ -143,6 +143,15 @@ def test_another_toolchain_is_incomparable(gated: Repository) -> None:
     assert "6*cols*rows" in moved.output
 
 
+def test_a_lost_tma_load_is_worse(gated: Repository) -> None:
+    """The bytes are the same; the snapshot says that two instructions loaded by TMA."""
+    gated.change(gated.test, "        made_with=", "        tma_loads=2,\n        made_with=")
+    header = gated.test.read_text().rpartition(", ir ")[2][:12]
+    gated.change(gated.test, header, "0123456789ab")
+    ran = gated.pytest()
+    assert (ran.code, "WORSE: scale:scale" in ran.output, "TMA loads: 2 -> 0" in ran.output) == (1, True, True)
+
+
 DAMAGE = [
     ('    reads="4*cols*rows",\n', ""),
     ('writes="2*cols*rows"', 'writes=""'),
@@ -240,6 +249,11 @@ def test_a_budget_in_a_snapshot_is_held_and_kept(gated: Repository) -> None:
 def test_a_marker_without_the_fixture_is_refused(repository: Repository) -> None:
     repository.test.write_text("import pytest\n\n@pytest.mark.traffic(max_bytes=1)\ndef test_scale():\n    pass\n")
     assert repository.pytest().code == 4
+
+
+def test_a_marker_of_that_name_in_another_project_is_its_own(repository: Repository) -> None:
+    repository.test.write_text("import pytest\n\n@pytest.mark.traffic(lights=3)\ndef test_scale():\n    pass\n")
+    assert repository.pytest().code == 0
 
 
 def test_snapshots_are_written_on_request_of_the_command_line_only(gated: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
