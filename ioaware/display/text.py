@@ -36,9 +36,9 @@ def params_text(params: Mapping[str, object]) -> str:
 
 
 def claim_title(name: str) -> str:
-    """Return `theorem2` as `Theorem 2`; any other name unchanged."""
-    found = re.fullmatch(r"theorem(\d+)", name)
-    return f"Theorem {found[1]}" if found else clean(name, 60)
+    """Return `theorem2` as `Theorem 2`, `proposition3` as `Proposition 3`; any other name unchanged."""
+    found = re.fullmatch(r"(theorem|proposition)(\d+)", name)
+    return f"{found[1].capitalize()} {found[2]}" if found else clean(name, 60)
 
 
 def _spelt(character: str) -> str:
