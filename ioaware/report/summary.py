@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CLOSE = 0.001  # where counters and closed form should be equal, a larger difference is named with its place
 
 
+FEW = 3  # so many claims have a sentence each; of more, those that hold share one
+
+
 def summarise(points: Points, claims: Sequence[Claim], kernels: Sequence[Pair] = ()) -> list[str]:
     """Return three to seven sentences: verdicts, agreement, savings of FlashAttention, HBM, memory."""
     return [*_verdicts(claims), *_agreement(points), *_kernels(kernels), *_saving(points), *_memory(points), *_hbm(points)]
@@ -29,7 +32,14 @@ def _verdicts(claims: Sequence[Claim]) -> Iterator[str]:
     if not claims:
         yield "No theorem was checked in this run, so there is no verdict."
         return
-    yield ". ".join(_verdict(claim) for claim in claims) + "."
+    holding = [claim for claim in claims if claim.verdict == "holds"]
+    named = [claim for claim in claims if claim.verdict != "holds"] if len(claims) > FEW else claims
+    sentences = [_verdict(claim) for claim in named]
+    if len(claims) > FEW:
+        checks = sum(len(claim.evidence.get("parts", ())) for claim in holding)
+        names = ", ".join(claim_title(claim.claim) for claim in holding)
+        sentences.insert(0, f"{len(holding)} of {len(claims)} claims hold ({checks} checks): {names}")
+    yield ". ".join(sentences) + "."
 
 
 def _verdict(claim: Claim) -> str:

@@ -30,6 +30,12 @@ def test_verdicts_with_their_checks(claim_of: Callable[..., Any]) -> None:
     assert text.startswith("Theorem 1 holds (1 of 1 checks hold). Theorem 2 is inconclusive.")
 
 
+def test_of_many_claims_those_that_hold_share_a_sentence(claim_of: Callable[..., Any]) -> None:
+    names = ("theorem1", "theorem2", "proposition3", "capacity")
+    text = summary([], [*map(claim_of, names), claim_of("softmax", "fails")])
+    assert text.startswith("4 of 5 claims hold (4 checks): Theorem 1, Theorem 2, Proposition 3, capacity. softmax fails (")
+
+
 def test_traces_are_equal_or_the_difference_is_given(result_of: Make) -> None:
     predicted = [result_of("flash2", n) for n in (128, 256)]
     traced = [result_of("flash2", n, source="trace") for n in (128, 256)]

@@ -19,8 +19,8 @@ SOURCE = "Dao, Fu, Ermon, Rudra, Re: FlashAttention, 2022, arXiv 2205.14135, The
 NOTES: tuple[str, ...] = (
     "flash1 is the paper's Algorithm 1, the theorem's subject; flash2 (arXiv 2307.08691, Algorithm 1) is checked beside it, "
     "and standard attention (Algorithm 0) is the contrast: its S and P need memory that grows as N^2.",
-    "FLOPs are those of the matrix products (a multiply-add is two), as traced tile by tile; where a mask hides whole "
-    "blocks the count is block-granular: 4 d times the rows and columns of the blocks visited.",
+    "FLOPs are those of the matrix products (a multiply-add is two), as traced tile by tile; where a mask hides whole blocks "
+    "the count is block-granular: 4 d times the rows and columns of the blocks visited.",
     "Equality of FLOPs is asked where the blocks divide N and N_k; a ragged tile computes on its padding.",
 )
 

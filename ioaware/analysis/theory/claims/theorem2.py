@@ -25,25 +25,24 @@ STATEMENT = (
     "(Algorithm 0) Theta(N d + N^2), given M = Omega(d^2)."
 )
 SOURCE = (
-    "Dao, Fu, Ermon, Rudra, Re: FlashAttention, 2022, arXiv 2205.14135, Theorem 2; "
-    "its condition on M: Saha and Ye 2024, arXiv 2402.07443, Theorem 3.7"
+    "Dao, Fu, Ermon, Rudra, Re: FlashAttention, 2022, arXiv 2205.14135, Theorem 2; its condition on M: Saha and Ye 2024, arXiv "
+    "2402.07443, Theorem 3.7"
 )
 
 NOTES: tuple[str, ...] = (
     "What is counted is `requested`: bytes between the SMs and the L2, M being the on-chip memory of one program. Bytes of HBM "
     "lie below it wherever the L2 holds what is read again.",
-    "The paper states the standard half for all d <= M <= N d. It charges each operand of a matrix product once; for "
-    "M = o(d^2) that contradicts Saha and Ye's Theorem 3.7, Omega(N^2 d / sqrt M) for any order of the standard product, "
-    "so M = Omega(d^2) is part of the claim here.",
+    "The paper states the standard half for all d <= M <= N d. It charges each operand of a matrix product once; for M = "
+    "o(d^2) that contradicts Saha and Ye's Theorem 3.7, Omega(N^2 d / sqrt M) for any order of the standard product, so M = "
+    "Omega(d^2) is part of the claim here.",
     "Wording: for fixed M and d the count is quadratic in N (twice the N, four times the bytes); 'sub-quadratic' describes "
     "only M that grows with N.",
-    "At the paper's block sizes K, V, Q, O, S, l and m of one step are 2d(B_r + B_c) + B_r B_c + 2 B_r elements, which "
-    "exceeds M whenever M < 8 d^2 + 8 d (M/4d leaves no room for S): Theta survives, 'on-chip memory of size M' literally "
-    "does not.",
-    "Exponents of a leading term are fitted to what was observed less the lower-order terms of the exact count; those of "
-    "the whole count are shown beside them, not judged: over a finite range the lower-order terms bend them.",
-    "flash2 is no part of the theorem; with B_r = ceil(M/4d) its count has the same powers and about two thirds of the "
-    "leading constant.",
+    "At the paper's block sizes K, V, Q, O, S, l and m of one step are 2d(B_r + B_c) + B_r B_c + 2 B_r elements, which exceeds "
+    "M whenever M < 8 d^2 + 8 d (M/4d leaves no room for S): Theta survives, 'on-chip memory of size M' literally does not.",
+    "Exponents of a leading term are fitted to what was observed less the lower-order terms of the exact count; those of the "
+    "whole count are shown beside them, not judged: over a finite range the lower-order terms bend them.",
+    "flash2 is no part of the theorem; with B_r = ceil(M/4d) its count has the same powers and about two thirds of the leading "
+    "constant.",
 )
 
 

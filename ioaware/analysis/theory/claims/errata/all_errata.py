@@ -22,9 +22,8 @@ STATEMENT = (
 SOURCE = "unpublished slides (S0), notebook (S1), notes (S2, S3), summary (S4); FlashAttention and FlashAttention-2 (P)"
 NOTES = (
     "Definitions are softmax, attention and finite differences in float64, counts of array elements, and walks over loops; "
-    "each form is "
-    "tried at four random points. A corrected form may differ by 1e-6, the printed one differs by more than 1e-3 at some "
-    "point.",
+    "each form is tried at four random points. A corrected form may differ by 1e-6, the printed one differs by more than 1e-3 "
+    "at some point.",
 )
 
 

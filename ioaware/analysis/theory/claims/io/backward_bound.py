@@ -28,8 +28,7 @@ SOURCE = "Li et al. 2024, arXiv 2410.09397"
 
 NOTES = (
     "The lower bound here is that of one product alone, dP = dO V^T (or S = Q K^T), which every order computes: the segment "
-    "bound "
-    "of claim saha_ye with explicit constants. Checked for N >= d and M <= N d.",
+    "bound of claim saha_ye with explicit constants. Checked for N >= d and M <= N d.",
     "Square tiles keep P and dS in slow memory; FlashAttention-2's two kernels recompute them, with the largest blocks that "
     "fit in M.",
 )

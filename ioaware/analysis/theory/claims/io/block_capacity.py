@@ -20,10 +20,9 @@ SOURCE = "Dao et al. 2022, arXiv 2205.14135, Algorithm 1, line 1: B_c = ceil(M /
 
 NOTES = (
     "Live at line 9 are K_j, V_j, Q_i, O_i, S_ij, l_i and m_i: 2d (B_r + B_c) + B_r B_c + 2 B_r elements. A quarter of M for "
-    "each of "
-    "Q, K, V and O leaves nothing for S.",
-    "From M = 4 d^2 on B_r = d, and the live set is at most 3M/4 + 2 d^2 + 5 d, which is at most M from 8 d^2 + 20 d on: "
-    "the check beyond the range computed here.",
+    "each of Q, K, V and O leaves nothing for S.",
+    "From M = 4 d^2 on B_r = d, and the live set is at most 3M/4 + 2 d^2 + 5 d, which is at most M from 8 d^2 + 20 d on: the "
+    "check beyond the range computed here.",
     "M of a GPU is the shared memory of one SM in elements of float16. Registers, where kernels keep S and O, are not counted.",
     "The notebook's toy, M = 20 and d = 2, has B_c = 3 and B_r = 2: 30 elements.",
 )

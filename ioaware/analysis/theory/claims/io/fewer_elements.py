@@ -26,8 +26,7 @@ from ioaware.analysis.theory.counts import (
 NAME = "crossovers"
 STATEMENT = (
     "FlashAttention moves fewer elements than standard attention if and only if T_c (3d + 4) < 4N + d - 2, for large N M > 3 "
-    "d^2 + 4 d; "
-    "likewise for its other passes."
+    "d^2 + 4 d; likewise for its other passes."
 )
 SOURCE = (
     "exact counts of Dao et al. 2022, arXiv 2205.14135, Algorithms 0, 1, 3, 4, and Dao 2023, arXiv 2307.08691, Algorithms 1, 2"

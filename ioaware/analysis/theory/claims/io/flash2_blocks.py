@@ -15,8 +15,7 @@ from ioaware.analysis.theory.counts import flash1, flash2
 NAME = "flash2_blocks"
 STATEMENT = (
     "FlashAttention-2's order with B_r = min(ceil(M / 4d), d) moves 2 N^2 + 2 N d + N elements for every M >= 4 d^2: swapped "
-    "loops "
-    "need swapped blocks."
+    "loops need swapped blocks."
 )
 SOURCE = (
     "Dao 2023, arXiv 2307.08691, Algorithm 1, which gives no rule; the rule of Dao et al. 2022, arXiv 2205.14135, Algorithm 1, "

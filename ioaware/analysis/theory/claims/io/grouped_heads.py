@@ -14,8 +14,7 @@ from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation,
 NAME = "gqa"
 STATEMENT = (
     "One CTA per row block: L_Q / B_r * H * N CTAs at offsets blockIdx * B_r * d of Q and blockIdx / T_r * L_K * d of K and V, "
-    "which are "
-    "read T_r times for every query head; packed groups read them ceil(G L_Q / B_r) times a key head."
+    "which are read T_r times for every query head; packed groups read them ceil(G L_Q / B_r) times a key head."
 )
 SOURCE = "unpublished notes, section 3 (CTA offsets); Dao 2023, arXiv 2307.08691, section 3.1, for grouped heads"
 

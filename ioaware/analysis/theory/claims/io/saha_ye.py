@@ -26,12 +26,10 @@ STATEMENT = "Exact attention moves Theta(min(N^2 d / sqrt(M), N^2 d^2 / M)) elem
 SOURCE = "Saha and Ye 2024, arXiv 2402.07443, Theorems 3.1, 3.5 and 3.7"
 
 NOTES = (
-    "The lower bound is for the standard matrix product and has explicit constants here: segments of M moves, "
-    "N^2 d / (M/d + sqrt(3 M)) - M, which is at least N^2 d / ((1 + sqrt 3) sqrt M) - M below d^2 and "
-    "N^2 d^2 / ((1 + sqrt 3) M) - M above.",
+    "The lower bound is for the standard matrix product and has explicit constants here: segments of M moves, N^2 d / (M/d + "
+    "sqrt(3 M)) - M, which is at least N^2 d / ((1 + sqrt 3) sqrt M) - M below d^2 and N^2 d^2 / ((1 + sqrt 3) M) - M above.",
     "SquareTiling divides by row sums without subtracting the maximum, as printed, so it overflows where the scores do; its "
-    "count "
-    "does not depend on that.",
+    "count does not depend on that.",
 )
 LOWEST = 0.3
 """The bound's constant: 1 / (1 + sqrt 3) = 0.366, less what its -M costs where M <= N d / 4; beyond, 4 N d is larger."""

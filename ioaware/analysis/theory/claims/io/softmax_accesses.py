@@ -15,17 +15,14 @@ from ioaware.analysis.theory.claims.numerics.attention import Matrix, softmax
 NAME = "softmax"
 STATEMENT = (
     "Softmax of G elements takes 8 G accesses as five kernels, 6 G with exponentials stored, 4 G safe, 3 G online, 2 G with "
-    "rows on "
-    "chip; its backward pass 5 G and 3 G."
+    "rows on chip; its backward pass 5 G and 3 G."
 )
 SOURCE = "Milakov and Gimelshein 2018, arXiv 1805.02867, and the tables of unpublished notes (sections 4.1 to 4.4)"
 
 NOTES = (
     "The kernels keep row statistics in registers and reduce through shared memory that the compiler adds below TTGIR, so "
-    "their "
-    "shared accesses are not in TTGIR and are not judged; S is counted on the notes' steps, where a statistic is stored once "
-    "for "
-    "each row and read once for each row and use.",
+    "their shared accesses are not in TTGIR and are not judged; S is counted on the notes' steps, where a statistic is stored "
+    "once for each row and read once for each row and use.",
     "Section 4.3 as printed computes exp(V - t0) again in its last step: what step 2 wrote is not used, and 4 G suffice (claim "
     "errata, S2.19). Its 6 G and 4 S of reads are those of the steps as printed.",
 )

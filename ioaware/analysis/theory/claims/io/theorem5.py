@@ -30,8 +30,7 @@ SOURCE = "Dao et al. 2022, arXiv 2205.14135, Theorem 5; its condition on M: Li e
 
 NOTES = (
     "As in Theorem 2 the paper states the standard half for all d <= M <= N d and charges each operand of a product once; "
-    "below "
-    "d^2 every order of the standard product moves more (part d, by the explicit lower bound).",
+    "below d^2 every order of the standard product moves more (part d, by the explicit lower bound).",
     "Algorithm 4's blocks hold 4 B_c d >= M elements of K, V, dK and dV alone, so it never runs in an M of its own rule (claim "
     "capacity); Theta does not depend on that.",
 )

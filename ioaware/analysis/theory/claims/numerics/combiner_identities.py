@@ -19,18 +19,15 @@ from ioaware.analysis.theory.claims.numerics.attention import softmax
 NAME = "combiners"
 STATEMENT = (
     "Attention of a row over two blocks of keys is o = (e^(b1 - b) e1 o1 + e^(b2 - b) e2 o2) / e of its parts (eq. 14), for "
-    "any b; "
-    "with log-sum-exps o = e^(L1 - L) o1 + e^(L2 - L) o2."
+    "any b; with log-sum-exps o = e^(L1 - L) o1 + e^(L2 - L) o2."
 )
 SOURCE = "unpublished notes on combining partial attention, eq. (14); Dao et al. 2023, Flash-Decoding"
 
 NOTES = (
     "Exact arithmetic: both formulas use nothing of e but e^(x+y) = e^x e^y, so they are checked with 2 for e, integer scores "
-    "and "
-    "rational numbers, and symbolically with e^x as unknowns.",
+    "and rational numbers, and symbolically with e^x as unknowns.",
     "b = max(b1, b2) is only for the range of floats: the identity holds for every b. A part without keys is (b, e, o) = "
-    "(-inf, 0, 0); "
-    "e^(-inf - (-inf)) is not a number, so two such parts need a guard.",
+    "(-inf, 0, 0); e^(-inf - (-inf)) is not a number, so two such parts need a guard.",
 )
 Scalar = Fraction
 State = TypeVar("State")

@@ -29,25 +29,21 @@ from ioaware.analysis.theory.power_law_fit import fit_power_law
 NAME = "gradient_error"
 STATEMENT = (
     "A common offset of K costs dQ of a flash backward its digits, in proportion to the offset, because D = rowsum(dO O) is "
-    "taken from "
-    "a rounded O; subtracting the mean key repairs it for one more read of K."
+    "taken from a rounded O; subtracting the mean key repairs it for one more read of K."
 )
 SOURCE = "computed here; FlashAttention's backward pass, Dao et al. 2022, arXiv 2205.14135, Algorithm 4, line 19"
 
 NOTES = (
     "In exact arithmetic every row of dS sums to zero, so an offset of all keys adds nothing to dQ = dS K. With D from O "
-    "rounded to "
-    "float16 the row sums are up to u sum |dO||O|, u = 2^-11, and dQ gains the offset times that.",
+    "rounded to float16 that rounding alone leaves row sums of up to u sum |dO||O|, u = 2^-11, and dQ gains the offset times "
+    "that.",
     "Any kernel that takes D from the stored O has it: Algorithm 4, FlashAttention-2's Algorithm 2, and the implementations "
-    "that "
-    "follow them. The float32 O, or D = rowsum(P dP), takes that share away; what dS rounded to float16 leaves stays and grows "
-    "too.",
+    "that follow them. The float32 O, or D = rowsum(P dP), takes that share away; what dS rounded to float16 leaves stays and "
+    "grows too.",
     "Subtracting the mean key k changes neither softmax nor dK and dV; in dQ = dS (K - k) it drops what exact arithmetic makes "
-    "zero. "
-    "The difference of float16 numbers near each other is exact.",
+    "zero. The difference of float16 numbers near each other is exact.",
     "Bytes, for each head: mean key N_k d e read, 4 d written, 4 d read by every program. Float32 O: 4 N d written beside O, 4 "
-    "N d "
-    "read instead of N d e. D = rowsum(P dP): Q, dO once and K, V for every row block again.",
+    "N d read instead of N d e. D = rowsum(P dP): Q, dO once and K, V for every row block again.",
     "Emulated in numpy with the kernels' roundings (float16 P, dS and O, float32 elsewhere); values have mean 1, so O does not "
     "vanish.",
 )
