@@ -19,6 +19,8 @@ from ioaware.walkthrough.walk import Walk
 from ioaware.walkthrough.walk_data import walk_data
 
 _TEMPLATES = resources.files("ioaware.report") / "templates"
+MAX_NUMBERS = 600
+"""Most elements of a variable whose values a page holds and shows; as in walk.js."""
 MAX_STEPS = 2000
 """Most steps of a page."""
 
@@ -107,6 +109,12 @@ def _data(walk: Walk) -> dict[str, Any]:
     """Return what the script draws from: the walk's JSON with the variables of each launch."""
     data = _rounded(walk_data(walk))
     written = {move["tensor"] for step in data["steps"] for move in step["moves"] if move["kind"] != "read"}
+    for step, shown in zip(walk.steps, data["steps"], strict=True):
+        shown["values"] |= {
+            name: {"rows": value.shape[0], "cols": value.shape[-1] if value.ndim > 1 else 1}
+            for name, value in step.on_chip.items()
+            if value.size > MAX_NUMBERS
+        }
     tensors: list[dict[str, Any]] = data["tensors"]
     data["tensors"] = sorted(tensors, key=lambda tensor: tensor["name"] in written)  # inputs first
     for index, launch in enumerate(data["launches"]):

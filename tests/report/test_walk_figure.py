@@ -114,6 +114,13 @@ def test_names_from_outside_are_escaped(tmp_path: Path) -> None:
     assert data_of(page)["target"].endswith("a<b>&'.py:while_loop")
 
 
+def test_of_a_large_variable_the_page_holds_the_size() -> None:
+    walk = ioaware.walk("flash2", values=True, seq_len=32, head_dim=32, block_m=32, block_n=32)
+    values = [step["values"] for step in data_of(walk_page(walk))["steps"]]
+    assert values[1]["q"] == {"rows": 32, "cols": 32}
+    assert len(values[1]["m"]) == 32
+
+
 def test_a_walk_that_is_too_long_is_refused(flash1: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk_figure, "MAX_STEPS", 10)
     with pytest.raises(UsageError, match="11 steps, a page holds 10"):

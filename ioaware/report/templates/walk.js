@@ -3,9 +3,9 @@
 
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const WIDEST = 330; // px of a matrix without values
+  const LONGEST = 180, THINNEST = 8; // px of the sides of a matrix without values
   const CELL = { width: 46, height: 20 }; // px of a cell that shows its value
-  const MOST_NUMBERS = 600; // cells of a matrix that shows values
+  const MAX_NUMBERS = 600; // cells of a matrix that shows values
   const WORDS = { read: "reads", write: "writes", atomic: "updates by atomics" };
 
   function element(name, attributes = {}, parent = null) {
@@ -41,16 +41,16 @@
     caption.append(label, ` ${detail}`);
     made.append(caption);
 
-    const shown = numbers && values && rows * cols <= MOST_NUMBERS;
-    const side = Math.max(2, Math.min(18, WIDEST / Math.max(rows, cols)));
-    const width = shown ? CELL.width : side, height = shown ? CELL.height : side;
+    const shown = numbers && values && rows * cols <= MAX_NUMBERS;
+    const side = Math.min(18, LONGEST / Math.max(rows, cols));
+    const width = shown ? CELL.width : Math.max(side, THINNEST / cols), height = shown ? CELL.height : Math.max(side, THINNEST / rows);
     const drawing = element("svg", {
       width: cols * width + 4, height: rows * height + 4, viewBox: `-2 -2 ${cols * width + 4} ${rows * height + 4}`, role: "img",
       "aria-label": describe(name, detail, values, shown, tiles),
     });
     element("rect", { class: values ? "walk-empty" : "walk-held", width: cols * width, height: rows * height }, drawing);
     if (values) held(drawing, values, width, height);
-    if (side >= 4) {
+    if (shown || side >= 4) {
       const lines = [];
       for (let row = 0; row <= rows; row++) lines.push(`M0 ${row * height}H${cols * width}`);
       for (let col = 0; col <= cols; col++) lines.push(`M${col * width} 0V${rows * height}`);
@@ -232,12 +232,13 @@
       const shown = launch.variables.filter((variable) => variable.main || all);
       this.find(".walk-variables").replaceChildren(...shown.map(({ name, rows, cols, row }) => {
         const value = step.values[name];
-        const values = value === undefined ? null : rowsOf(value, row);
-        const size = values ? [values.length, values[0]?.length ?? 1] : [rows, cols];
+        const known = value !== undefined, large = value?.rows !== undefined; // of a large variable only its size is here
+        const values = known && !large ? rowsOf(value, row) : null;
+        const size = values ? [values.length, values[0].length] : large ? [value.rows, value.cols] : [rows, cols];
         return figure({
-          name, detail: values ? size.join(" × ") : "not yet", rows: size[0], cols: size[1], tiles: [], numbers,
-          values: values ?? Array.from({ length: rows }, () => Array(cols).fill(null)),
-          fresh: step.assigned.includes(name), idle: !values,
+          name, detail: known ? size.join(" × ") : "not yet", rows: size[0], cols: size[1], tiles: [], numbers,
+          values: known ? values : Array.from({ length: rows }, () => Array(cols).fill(null)),
+          fresh: step.assigned.includes(name), idle: !known,
         });
       }));
     }
