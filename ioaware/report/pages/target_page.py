@@ -162,7 +162,7 @@ def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]
     simulated = found.simulated.launches if found.simulated else (None,) * len(found.derived.launches)
     rows = list(zip(range(1, len(simulated) + 1), found.derived.launches, simulated, strict=True))
     floors = [_launch_floor(found, own, other) for _, own, other in rows]
-    whole = sum(floor for floor in floors if floor is not None)
+    whole = sum(floor for floor in floors if floor is not None) if None not in floors else 0  # no share of an unknown whole
     table = list(zip(rows, floors, strict=True))
     if not ordered:
         table.sort(key=lambda one: -((one[0][1].requested and one[0][1].requested.total_bytes) or 0))

@@ -32,7 +32,9 @@ class TimeFloor:
 
     @property
     def time_ns(self) -> float | None:
-        """The longer of the two."""
+        """The longer of the two; None where bytes are unknown and there is no arithmetic to go by."""
+        if self.bytes_ns is None and not self.flops_ns:
+            return None
         return max((part for part in (self.bytes_ns, self.flops_ns) if part is not None), default=None)
 
     @property

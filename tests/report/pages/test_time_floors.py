@@ -19,6 +19,7 @@ def test_bytes_bind_below_the_ridge_and_arithmetic_above() -> None:
 def test_unknown_counts_bind_nothing() -> None:
     assert time_floor(RATES, None, None).time_ns is None
     assert time_floor(RATES, None, None).binds == ""
+    assert time_floor(RATES, None, 0).time_ns is None
     assert time_floor(RATES, None, 10**12).binds == ARITHMETIC
     assert time_floor(None, 5, 5).time_ns is None
 
