@@ -6,10 +6,12 @@ launched, counted and configured like any autotuned kernel.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from ioaware.fakegpu.fake_cuda import CUDA
 _torch: Any = torch
 native: Any = _torch._C
 Autotuner: Any = _autotuner.Autotuner
+DIRECTORY = "TORCHINDUCTOR_CACHE_DIR"
 ALIGNMENT = 16
 """Bytes to which a generated kernel's pointers are aligned; an input that is not is copied."""
 STREAM_AND_DEVICE = (
@@ -53,6 +56,34 @@ def _grid(meta: Any, bound: dict[str, Any]) -> tuple[Any, ...]:
 
     heuristics: Any = triton_heuristics
     return heuristics.GridExpr.from_meta(meta, bound).eval_slow(bound)
+
+
+@cache
+def _directory() -> TemporaryDirectory[str]:
+    """Return the directory of generated files; it is removed when the process ends."""
+    return TemporaryDirectory(prefix="ioaware-compiled-")
+
+
+@contextmanager
+def own_directory() -> Generator[None]:
+    """Let the compiler write its files where none is left behind."""
+    before = os.environ.get(DIRECTORY)
+    os.environ[DIRECTORY] = _directory().name
+    try:
+        yield
+    finally:
+        os.environ.pop(DIRECTORY)
+        if before is not None:
+            os.environ[DIRECTORY] = before
+
+
+@contextmanager
+def generated_code_loads() -> Generator[None]:
+    """Let a file that the compiler wrote be imported inside the block."""
+    import torch._inductor.async_compile  # noqa: F401 - what it replaces
+
+    with generated_code_runs(), own_directory():
+        yield
 
 
 @contextmanager

@@ -55,9 +55,21 @@ def load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     linecache.checkcache(str(path))
     sys.modules[name] = module  # dataclasses and Triton look a module up by name
-    with import_path(path.parent), _import_errors(path.name, path), operator_libraries(path):
+    with import_path(path.parent), _import_errors(path.name, path), operator_libraries(path), _generated(path):
         spec.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def _generated(path: Path) -> Generator[None]:
+    """Let a file that torch's compiler wrote load: its kernels want a GPU."""
+    if GENERATED not in path.read_text(encoding="utf-8", errors="replace"):
+        yield
+        return
+    from ioaware.fakegpu.generated_code import generated_code_loads
+
+    with generated_code_loads():
+        yield
 
 
 def load_module(name: str) -> ModuleType:
@@ -118,6 +130,8 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
 
 
+GENERATED = "from torch._inductor.async_compile import AsyncCompile"
+"""A line of each file that torch's compiler writes."""
 LIBRARIES = ("torch", "triton", "numpy", "importlib")
 OWN_PACKAGES = (
     "targets",

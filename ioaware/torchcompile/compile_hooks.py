@@ -7,14 +7,11 @@ passes see it. What answers for the GPU there has the properties of the fake one
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -24,7 +21,7 @@ from torch.utils import _python_dispatch
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
 from ioaware.fakegpu.fake_cuda import StandIn
-from ioaware.fakegpu.generated_code import generated_code_runs
+from ioaware.fakegpu.generated_code import generated_code_runs, own_directory
 from ioaware.targets.loading import first_line
 from ioaware.torchcompile.compiler_patches import compile_for_the_gpu
 from ioaware.torchcompile.tracing_patches import Phase, let_the_gpu_answer
@@ -36,7 +33,6 @@ without_dispatch_modes: Any = _python_dispatch._disable_current_modes  # pyright
 OWN_PACKAGE = tuple(
     str(Path(__file__).parents[1] / name) for name in ("capture", "fakegpu", "symints", "tracing", "torchcompile")
 )
-DIRECTORY = "TORCHINDUCTOR_CACHE_DIR"
 DYNAMO = "torch._dynamo.convert_frame"
 DYNAMO_SETTINGS = {
     "recompile_limit": 2**16,  # torch's own limit, after which a function runs uncompiled, is for the calls of one process
@@ -81,25 +77,6 @@ def compiled_code_forgotten() -> Generator[None]:
 def _forget() -> None:
     if DYNAMO in sys.modules:
         _torch._dynamo.reset()
-
-
-@cache
-def _directory() -> TemporaryDirectory[str]:
-    """Return the directory of generated files; it is removed when the process ends."""
-    return TemporaryDirectory(prefix="ioaware-compiled-")
-
-
-@contextmanager
-def _own_directory() -> Generator[None]:
-    """Let the compiler write its files where none is left behind."""
-    before = os.environ.get(DIRECTORY)
-    os.environ[DIRECTORY] = _directory().name
-    try:
-        yield
-    finally:
-        os.environ.pop(DIRECTORY)
-        if before is not None:
-            os.environ[DIRECTORY] = before
 
 
 class _Hooks:
@@ -149,7 +126,7 @@ class _Hooks:
             stack.callback(lambda: [overrides._push_mode(mode) for mode in reversed(functions)])
             stack.enter_context(without_dispatch_modes())
             stack.enter_context(_no_warnings())
-            stack.enter_context(_own_directory())
+            stack.enter_context(own_directory())
             phase = Phase()
             let_the_gpu_answer(patches, self._stand_in, phase)
             compile_for_the_gpu(patches, stack, phase)

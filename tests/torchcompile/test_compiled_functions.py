@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,19 @@ def test_eager_runs_torchs_operators_and_the_compiler_saves_the_rest() -> None:
     assert both["saved"]["read_bytes"] == 2 * N * WORD, "four operands became two"
     assert both["saved"]["total_bytes"] == 4 * N * WORD
     assert (both["eager"]["library_launches"], both["compiled"]["triton_launches"]) == (3, 1)
+
+
+def test_a_file_of_the_compiler_is_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.graph import GraphLowering
+
+    written: list[str] = []
+    monkeypatch.setattr(GraphLowering, "save_output_code", written.append)
+    compiled = ioaware.derive(targets.layer_norm)
+    file = tmp_path / "output_code.py"
+    file.write_text(written[0])
+    for result in (ioaware.derive(f"{file}:call"), ioaware.trace(f"{file}:call")):
+        assert result.exact
+        assert _moved(result) == [launch for launch in _moved(compiled) if launch[0].startswith("triton_")]
 
 
 @pytest.mark.parametrize(
