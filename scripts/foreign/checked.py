@@ -167,7 +167,7 @@ def _other_sizes(derived: Any) -> Iterator[dict[str, int]]:
 def _compared(launch: Any, kernel: Any, other: Any, point: Mapping[str, int]) -> str:
     """Return what the check at other sizes says, and where the first formulas give other numbers there."""
     found: list[str] = []
-    if launch.exact and other.exact and other.requested and point:
+    if kernel.exact and launch.exact and other.exact and other.requested and point:  # else formulas are bounds
         for name in ("read_bytes", "write_bytes", "atomic_bytes"):
             count, number = getattr(kernel, name), getattr(other.requested, name)
             if count.symbols <= point.keys() and number is not None and int(count.evaluate(point)) != number:

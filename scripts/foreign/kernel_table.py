@@ -104,7 +104,8 @@ the numbers of the second derivation.
 - *seconds*: CPU time of one derivation with empty caches, compilers included, imports left out."""
 
 HOW = """\
-Made by this script, which takes the checkouts that `FOREIGN_<NAME>` names and is resumed by calling it again:
+Made by this script, which takes the checkouts that `FOREIGN_<NAME>` names and is resumed by calling it again, so that rows may
+be of several versions of this repository:
 
     python scripts/foreign/kernel_table.py --keep rows.jsonl -o docs/results/kernel-coverage.md"""
 
@@ -132,7 +133,7 @@ def summary(rows: Iterable[CheckedRow], libraries: int) -> str:
             f"{counted(kernels, DATA)} at the target's own data. {counted(kernels, RANDOM)} more have numbers for random data, "
             f"and {counted(kernels, BOUND)} depend on data that a kernel computes or on an operation without a rule.",
             f"- Plain interpretation agrees at the target's sizes for {len(confirmed)}, at both sizes for {len(both)}. "
-            f"It differs for {len(wrong)}: each is reported as not exact.",
+            f"It differs for {len(wrong)}.",
             f"- Refused: {counted(rows, REFUSED)} targets. Crashes and targets over {TIMEOUT_S} s: {counted(rows, CRASH)}.",
             f"- A derivation takes {statistics.median(targets.values()):.1f} s of CPU in the median, and "
             f"{max(targets.values()):.1f} s at most; {len(slow)} take more than {SLOW_S} s.",
@@ -193,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.output:
         given.output.write_text(document(found), encoding="utf-8")
     rows = [row for some in found.values() for row in some]
-    print(summary(rows, len(found)), file=sys.stderr)
+    print(summary(rows, len({row.target.rpartition(":")[0] for row in rows})), file=sys.stderr)
     return int(any(row.exact == CRASH for row in rows))
 
 

@@ -71,7 +71,8 @@ def state_update(batch: int = 3, heads: int = 4, device: str = "cuda") -> Work:
     state, x = normal(batch, heads, 64, 16, device=device), normal(batch, heads, 64, device=device)
     dt, a = normal(batch, heads, 64, device=device), normal(heads, 64, 16, device=device)
     b, c = (normal(batch, 1, 16, device=device) for _ in range(2))
-    return lambda: function(state, x, dt, a, b, c)
+    d, z, bias = normal(heads, 64, device=device), normal(batch, heads, 64, device=device), normal(heads, 64, device=device)
+    return lambda: function(state, x, dt, a, b, c, D=d, z=z, dt_bias=bias)
 
 
 def chunk_products(batch: int = 2, chunks: int = 3, device: str = "cuda") -> Work:
