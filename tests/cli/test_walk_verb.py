@@ -66,7 +66,7 @@ def test_refusals(output_of) -> None:
     assert "no case 'flash9'" in output_of("flash9", code=2)
     assert "no step has a variable z" in output_of("flash2", *TOY, "--value", "z", code=2)
     assert "no launch has a program (7,)" in output_of("flash2", *TOY, "--program", "7", code=2)
-    assert "--program x is no program" in output_of("flash2", "--program", "x", code=2)
+    assert "--program x is not a program" in output_of("flash2", "--program", "x", code=2)
     assert "there is no file no.npz" in output_of("flash2", *TOY, "--input", "no.npz", code=2)
 
 
