@@ -112,7 +112,7 @@ def test_the_graph_is_captured_whole_and_for_every_length() -> None:
 
 def test_the_fake_kernel_refuses_what_the_kernels_do() -> None:
     q, k, v = draw()
-    with pytest.raises(UsageError, match="head_dim 300 cannot work"):
+    with pytest.raises(UsageError, match="head_dim 300 is not supported"):
         forward_operator(*(torch.empty(1, 1, 4, 300, device="meta") for _ in range(3)), False, 1.0, "", False)
     with interpret_kernels(), pytest.raises(UsageError, match="no backend 'cuda'"):
         forward_operator(q, k, v, False, 1.0, "cuda", False)
