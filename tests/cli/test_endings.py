@@ -32,6 +32,7 @@ WITH_OUTPUT = {
     "check": ["missing.py:work", "--max-bytes", "1"],
     "diff": ["missing.py:work", "missing.py:other"],
     "coverage": [],
+    "compare": ["missing.db", "missing2.db"],
     "accuracy": [],
     "export": ["--store", "missing.db"],
 }

@@ -42,7 +42,8 @@ class Repository:
 
     def pytest(self, *arguments: str) -> Ran:
         """Run pytest in this process, which has torch and triton loaded."""
-        before, modules, here = list(sys.path), set(sys.modules), Path.cwd()
+        before, here = list(sys.path), Path.cwd()
+        others = {name: sys.modules.pop(name) for name in self._module_names() if name in sys.modules}
         os.chdir(self.root)
         try:
             given = [*QUIET, "--rootdir", str(self.root), "-c", str(self.root / "pytest.ini"), *arguments]
@@ -50,12 +51,16 @@ class Repository:
         finally:
             os.chdir(here)
             sys.path[:] = before
-            for name in set(sys.modules) - modules:
-                if str(getattr(sys.modules[name], "__file__", "")).startswith(str(self.root)):
-                    del sys.modules[name]
+            for name in self._module_names():
+                sys.modules.pop(name, None)
+            sys.modules.update(others)
         assert self._capture
         out, err = self._capture.readouterr()
         return Ran(int(code), out + err)
+
+    def _module_names(self) -> list[str]:
+        """Return the names of the repository's modules. Another test may have imported a file of the same name."""
+        return [path.stem for path in self.root.glob("*.py")]
 
     def process(self, *command: str, **environment: str) -> Ran:
         """Run `python ...` in a separate process, as a user does."""
