@@ -46,6 +46,8 @@ def compile_for_the_gpu(patches: Patches, stack: ExitStack, phase: Phase) -> Non
         finally:
             node.kwargs = given
 
+    forget_missing_gpu()
+    stack.callback(forget_missing_gpu)
     patches.set(folder, "_deduce_value", deduce)
     load_kernels_as_autotuners(patches)
     stack.enter_context(settings.patch(SETTINGS))
@@ -84,6 +86,15 @@ def compile_for_the_gpu(patches: Patches, stack: ExitStack, phase: Phase) -> Non
     plain_inner: Callable[..., Any] = inductor.compile_fx_inner
     plain_whole: Callable[..., Any] = patches.set(inductor, "compile_fx", whole)
     patches.set(patterns, "_misc_patterns_init", partial(_on_the_cpu, patterns._misc_patterns_init))
+
+
+def forget_missing_gpu() -> None:
+    """Clear what torch remembers of Triton and the GPU: it asks once in a process, perhaps while no fake GPU was there."""
+    from torch.utils import _triton
+
+    for function in vars(_triton).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 def _on_the_cpu(register: Callable[..., Any], *_: Any) -> None:

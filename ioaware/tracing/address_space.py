@@ -170,7 +170,10 @@ def _live_storages() -> list[Region]:
     regions: dict[int, Region] = {}
     for value in _live_tensors():
         storage = value.untyped_storage()
-        start = storage.data_ptr()
+        try:
+            start = storage.data_ptr()
+        except RuntimeError:  # a tensor without memory, which torch's compiler keeps
+            continue
         regions[start] = Region("a tensor", start, start, storage.nbytes(), _weak(storage))
     return list(regions.values())
 

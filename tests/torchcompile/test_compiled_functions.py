@@ -55,6 +55,16 @@ def test_derive_and_trace_equal_the_count_by_hand(target: Any, read_bytes: int, 
     assert not any("WRONG" in note for launch in derived.launches for note in launch.notes)
 
 
+def test_what_torch_found_before_does_not_matter() -> None:
+    """torch asks for a GPU that runs Triton once in a process, and here without a fake GPU."""
+    from torch.utils._triton import has_triton
+
+    has_triton.cache_clear()
+    before = has_triton()
+    assert ioaware.derive(targets.pointwise).exact
+    assert has_triton() == before
+
+
 @pytest.mark.parametrize("target", [targets.index_add, targets.cross_entropy, targets.large_layer_norm, targets.under_autocast])
 def test_derive_equals_trace(target: Any) -> None:
     """Kernels of several launches, whose split a count by hand would only repeat."""
