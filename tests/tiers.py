@@ -69,6 +69,15 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/sweep/test_runner.py::test_every_failure_is_one_record_and_the_rest_complete", None),
     (r"tests/sweep/test_store.py::test_eight_writers_lose_nothing", None),
     (r"tests/cli/test_endings.py::test_a_sweep_stopped_while_its_server_starts_leaves_no_directory", None),
+    (r"tests/tracing/test_trace_isolation.py::test_(traces_are_the_same_with|values_are_those)", None),
+    (r"tests/measurement/test_measure_processes.py::test_a_process_that_ignores_sigterm_is_killed", None),
+    (r"tests/measurement/test_forked_call.py::test_limits_of_time_and_memory", None),
+    (r"tests/cli/test_isolated.py::test_v_shows_the_stack_of_a_crash", None),
+    # Counted again by plain interpretation: half of the zoo, and no Gluon.
+    (r"tests/analysis/ir/concrete/test_interpret.py::test_execution_equals_the_formulas", r"\[[a-m]"),
+    (r"tests/derivation/test_check.py::test_gluon_kernels_are_counted_again", None),
+    (r"tests/capture/test_host_programs.py::test_derived_equals_traced", r"\[[0-3]\]"),
+    (f"{ATTENTION}/test_attention_accuracy.py::test_agrees_on_hard_inputs", "flash2"),
     # The paper kernels' compiled plans, and kernels in the interpreter: a plan or two of each, on all shapes in everything.
     (f"{ATTENTION}/test_attention_compile.py::test_decode_spills_little_and_prefetches", r"\[64-4-fp16\]"),
     (f"{ATTENTION}/portable/test_portable.py::test_(backward|forward)", r"\[(1-1-20|2-1-128)"),
