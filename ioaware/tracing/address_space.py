@@ -174,6 +174,8 @@ def _live_storages() -> list[Region]:
             start = storage.data_ptr()
         except RuntimeError:  # a tensor without memory, which torch's compiler keeps
             continue
+        if start == 0:  # one that has given its memory back, or never had any
+            continue
         regions[start] = Region("a tensor", start, start, storage.nbytes(), _weak(storage))
     return list(regions.values())
 
