@@ -145,9 +145,8 @@ def _elements(count: int) -> str:
 
 def _storage_at(address: int) -> Any:
     """Return the storage of a tensor that an address of this process points into; None for other memory."""
-    for value in _live_tensors():
-        storage = value.untyped_storage()
-        if storage.data_ptr() <= address < storage.data_ptr() + storage.nbytes():
+    for start, storage in _storages_with_memory():
+        if start <= address < start + storage.nbytes():
             return storage
     return None
 
@@ -167,17 +166,22 @@ def _weak(value: Any) -> Callable[[], object | None]:
 
 def _live_storages() -> list[Region]:
     """Return the storages of every tensor that Python holds."""
-    regions: dict[int, Region] = {}
-    for value in _live_tensors():
-        storage = value.untyped_storage()
-        try:
-            start = storage.data_ptr()
-        except RuntimeError:  # a tensor without memory, which torch's compiler keeps
-            continue
-        if start == 0:  # one that has given its memory back, or never had any
-            continue
-        regions[start] = Region("a tensor", start, start, storage.nbytes(), _weak(storage))
+    regions = {
+        start: Region("a tensor", start, start, storage.nbytes(), _weak(storage)) for start, storage in _storages_with_memory()
+    }
     return list(regions.values())
+
+
+def _storages_with_memory() -> Iterator[tuple[int, Any]]:
+    """Yield address and storage of every live tensor that has memory of its own."""
+    for value in _live_tensors():
+        try:
+            storage = value.untyped_storage()
+            start = storage.data_ptr()
+        except RuntimeError:  # a fake tensor that torch's compiler keeps, or a wrapper of torch.func
+            continue
+        if start:
+            yield start, storage
 
 
 def _live_tensors() -> Iterator[torch.Tensor]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
+from torch._functorch import config as functorch_config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -91,7 +94,7 @@ def through_table_kernel(table, out, n, BLOCK: tl.constexpr):
 
 
 def test_pointers_from_a_table_belong_to_the_tensors_they_were_taken_from() -> None:
-    with FakeTensorMode():
+    with functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False), FakeTensorMode():
         without_memory = torch.empty(4)  # torch's compiler leaves such tensors alive
     assert without_memory.device.type == "cpu"
     rows = [torch.full((32,), float(row)) for row in range(3)]
@@ -158,6 +161,27 @@ def test_an_object_with_a_data_pointer() -> None:
         copy(ForeignArray(x), out, 1)  # pyright: ignore[reportArgumentType]
     assert torch.equal(x, out)
     assert "loads 64 elements past x (64 elements)" in message(lambda: copy(ForeignArray(x), torch.empty(128), 2))  # pyright: ignore[reportArgumentType]
+
+
+class NumpyArray:
+    """An array whose memory belongs to no torch tensor."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array, self.dtype, self.shape = array, array.dtype, array.shape
+
+    def data_ptr(self) -> int:
+        return self.array.ctypes.data
+
+
+def test_memory_of_no_tensor_beside_a_tensor_without_memory() -> None:
+    with functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False), FakeTensorMode():
+        without_memory = torch.empty(8)
+    x, out = np.ones(64, np.float32), torch.empty(64)
+    with interpret_kernels():
+        copy(NumpyArray(x), out, 1)  # pyright: ignore[reportArgumentType]
+    assert torch.equal(out, torch.ones(64))
+    assert "loads 64 elements past x (64 elements)" in message(lambda: copy(NumpyArray(x), torch.empty(128), 2))  # pyright: ignore[reportArgumentType]
+    assert without_memory.shape == (8,)
 
 
 def test_an_empty_tensor_may_be_passed_and_not_touched() -> None:
