@@ -6,7 +6,10 @@ import signal
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C while its modules are imported ends the process without a traceback."""
+    """Run the command line.
+
+    Ctrl-C while its modules are imported ends the process without a traceback.
+    """
     default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if default:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -17,7 +17,9 @@ REMEDY = "Check the path, its permissions and the space left."
 
 @contextmanager
 def atomic_write(path: Path) -> Generator[Path]:
-    """Yield a temporary path that replaces `path` when the block succeeds. A failure leaves the old file.
+    """Yield a temporary path that replaces `path` when the block succeeds.
+
+    A failure leaves the old file.
 
     Each writer has its own temporary file, with the permissions of the file that it replaces. A symbolic link stays, and its
     target is replaced. A device or a pipe is written directly, because a rename would replace it by a file. Raises `WriteError`
@@ -41,7 +43,10 @@ def atomic_write(path: Path) -> Generator[Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise `WriteError` unless `path` can be written, without changing it. Call it before long work."""
+    """Raise `WriteError` unless `path` can be written, without changing it.
+
+    Call it before long work.
+    """
     try:
         if path.is_dir():
             raise WriteError(f"{path}: cannot be written (it is a directory)", "Name a file in it.")
@@ -54,7 +59,10 @@ def check_writable(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory with its parents, and check that files can be created in it. Raises `WriteError`."""
+    """Create a directory with its parents, and check that files can be created in it.
+
+    Raises `WriteError`.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

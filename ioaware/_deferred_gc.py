@@ -7,7 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 THRESHOLDS = (10_000, 10, 1_000)
-"""Thresholds of the three generations. Young objects are still collected; a full collection waits for 10^8 allocations."""
+"""Thresholds of the three generations.
+
+Young objects are still collected; a full collection waits for 10^8 allocations.
+"""
 
 
 @contextmanager

@@ -12,7 +12,10 @@ _TERMINATION = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def deferred_signals() -> Generator[None]:
-    """Deliver SIGINT, SIGTERM and SIGHUP at the end of the block. Threads other than the main one receive none anyway."""
+    """Deliver SIGINT, SIGTERM and SIGHUP at the end of the block.
+
+    Threads other than the main one receive none anyway.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

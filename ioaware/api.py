@@ -1,4 +1,7 @@
-"""Provide the verbs of the command line as functions; each imports what it needs when called."""
+"""Provide the verbs of the command line as functions.
+
+Each imports what it needs when called.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ def derive(
     eager: bool = False,
     **params: Any,
 ) -> Derived:
-    """Derive exact formulas of the bytes that the kernels of `target` request. Needs no GPU.
+    """Derive exact formulas of the bytes that the kernels of `target` request.
+
+    Needs no GPU.
 
     `target` is a case, `file.py:function`, `module:function`, or a function. A function also takes the arguments of its
     call: the sizes of a tensor `x` are then the parameters `x_0`, `x_1`, ... of the formulas. Kernels are compiled for
@@ -79,7 +84,9 @@ def explain(
     config: Mapping[str, ParamValue] | None = None,
     **params: Any,
 ) -> AnnotatedSource:
-    """Annotate each line of the kernels' source with its share of the bytes. Needs no GPU.
+    """Annotate each line of the kernels' source with its share of the bytes.
+
+    Needs no GPU.
 
     Arguments and errors are those of `derive`. The value's `kernels` hold the lines with their formulas.
     """
@@ -96,7 +103,9 @@ def trace(
     eager: bool = False,
     **params: Any,
 ) -> Result:
-    """Count what the kernels of `target` access, in Triton's interpreter. Needs no GPU.
+    """Count what the kernels of `target` access, in Triton's interpreter.
+
+    Needs no GPU.
 
     `target` is a case, `file.py:function`, `module:function`, or a function. A function also takes the arguments of its
     call; its tensors are copied. An autotuned kernel takes its first configuration with the values of `config`. The
@@ -155,7 +164,9 @@ def simulate(
     cold: bool = False,
     **params: Any,
 ) -> Simulated:
-    """Predict the bytes between HBM and the L2 that the kernels of `target` move. Needs no GPU.
+    """Predict the bytes between HBM and the L2 that the kernels of `target` move.
+
+    Needs no GPU.
 
     `machine` is a preset or a TOML file: the GPU whose L2 and SMs are modelled. `gpu`, `config`, `params`: as in `derive`.
     `cold` empties the L2 before each launch and leaves dirty lines unwritten, as `measure` does. Raises `UsageError` for what

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """Target with its inputs built. A call of `run` is counted and timed; building is not.
+    """Target with its inputs built.
+
+    A call of `run` is counted and timed; building is not.
 
     `run` returns only the output: any other allocation counts as extra memory. `reference` computes the same outputs in
     float64, in the same order. `tolerance` is the relative Frobenius error allowed against it.
@@ -37,7 +39,10 @@ class Build(Protocol):
 
 @dataclass(frozen=True)
 class Case:
-    """A named kernel with its closed form. `build` and `counts` import torch and sympy when called."""
+    """A named kernel with its closed form.
+
+    `build` and `counts` import torch and sympy when called.
+    """
 
     name: str
     title: str

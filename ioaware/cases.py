@@ -116,7 +116,10 @@ SPLITS = Param("splits", "int", 8, "parts of the keys", minimum=2, maximum=1024)
 
 
 def _grouped(name: str, title: str, paper: str, counts: str, *, family: str = "grouped heads") -> Case:
-    """Return a case of attention with grouped query heads; names with split take `splits`."""
+    """Return a case of attention with grouped query heads.
+
+    Names with split take `splits`.
+    """
     packed = name.endswith("packed")
 
     def resolved(given: Mapping[str, ParamValue]) -> dict[str, Any]:

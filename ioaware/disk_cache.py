@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any, cast
 
 LARGEST_BYTES = 64 * 2**20
-"""Limit of all files together. Beyond it, the first write of a process evicts the oldest files down to half of it."""
+"""Limit of all files together.
+
+Beyond it, the first write of a process evicts the oldest files down to half of it.
+"""
 LARGEST_FILE_BYTES = 4 * 2**20
 
 
@@ -44,7 +47,10 @@ def cache_key(parts: Iterable[str]) -> str:
 
 
 def load(name: str) -> Any:
-    """Return the value stored under this key; None where there is none or it cannot be read."""
+    """Return the value stored under this key.
+
+    None where there is none or it cannot be read.
+    """
     path = _path(name)
     if path is None:
         return None
@@ -57,7 +63,10 @@ def load(name: str) -> Any:
 
 
 def store(name: str, value: Any) -> None:
-    """Store a JSON value under this key, atomically; do nothing where the directory cannot be written."""
+    """Store a JSON value under this key, atomically.
+
+    Do nothing where the directory cannot be written.
+    """
     path = _path(name)
     if path is None:
         return

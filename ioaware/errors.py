@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 class IoawareError(Exception):
-    """One clear sentence, then what to do next. Every other exception is a bug of ioaware."""
+    """One clear sentence, then what to do next.
+
+    Every other exception is a bug of ioaware.
+    """
 
     exit_code = 70
 

@@ -33,7 +33,10 @@ class Param:
     maximum: int = 2**24
 
     def parse(self, text: str) -> ParamValue:
-        """Return the value of a user's text. Raises `UsageError` that lists the valid ones."""
+        """Return the value of a user's text.
+
+        Raises `UsageError` that lists the valid ones.
+        """
         word = text.strip().lower()
         if self.kind == "bool" and word in TRUE_WORDS | FALSE_WORDS:
             return word in TRUE_WORDS

@@ -32,7 +32,10 @@ Params = Mapping[str, ParamValue]
 
 
 def _check_counts(owner: Any, *names: str) -> None:
-    """Raise `ValueError` unless each field is None or a non-negative int; a bool or a float is refused."""
+    """Raise `ValueError` unless each field is None or a non-negative int.
+
+    A bool or a float is refused.
+    """
     for name in names:
         value = getattr(owner, name)
         if value is not None and (type(value) is not int or value < 0):
@@ -75,7 +78,10 @@ class Traffic:
         return self.read_bytes + self.write_bytes + (self.atomic_bytes or 0)
 
     def __add__(self, other: Traffic) -> Traffic:
-        """Return the sum of two launches' traffic. Unknown plus anything is unknown. Formulas are dropped."""
+        """Return the sum of two launches' traffic.
+
+        Unknown plus anything is unknown. Formulas are dropped.
+        """
         return Traffic(
             _sum(self.read_bytes, other.read_bytes),
             _sum(self.write_bytes, other.write_bytes),
@@ -104,7 +110,9 @@ def total(parts: Iterable[Traffic | None]) -> Traffic | None:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel launch, in launch order. `origin` separates Triton kernels from torch's own operators.
+    """One kernel launch, in launch order.
+
+    `origin` separates Triton kernels from torch's own operators.
 
     `local_bytes` is the local memory of a thread. Spilled registers move through L1 and L2: counters see them, formulas do
     not. `conditions` are relations between parameters under which the formulas hold. `counters` are other GPU counters,

@@ -15,12 +15,18 @@ MAX_BYTES = 64 * 2**20
 
 
 def encode(result: Result) -> str:
-    """Return one line of strict JSON. Raises `ValueError` for a number that `decode` would refuse."""
+    """Return one line of strict JSON.
+
+    Raises `ValueError` for a number that `decode` would refuse.
+    """
     return strict_json.dumps(result.to_dict())
 
 
 def decode(line: str | bytes, where: str = "record") -> Result:
-    """Parse a `Result` from its JSON. Raises `DataError` for anything that `encode` would not write."""
+    """Parse a `Result` from its JSON.
+
+    Raises `DataError` for anything that `encode` would not write.
+    """
     try:
         import msgspec  # only the file boundary needs it: measuring must start on machines without it
     except ModuleNotFoundError as error:

@@ -13,13 +13,19 @@ from typing import Any
 from ioaware.errors import DataError
 
 LARGEST_INTEGER = 10**30
-"""Above any count of bytes, FLOPs or nanoseconds; limits the digits that are parsed."""
+"""Above any count of bytes, FLOPs or nanoseconds.
+
+Limits the digits that are parsed.
+"""
 _LONGEST = len(str(LARGEST_INTEGER)) + 1
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def loads(text: str | bytes) -> Any:
-    """Parse one JSON document. Raises `ValueError` (or `RecursionError`) for anything that is not strict."""
+    """Parse one JSON document.
+
+    Raises `ValueError` (or `RecursionError`) for anything that is not strict.
+    """
     text = text.decode("utf-8") if isinstance(text, bytes) else text
     document = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
     if _SURROGATE.search(text):

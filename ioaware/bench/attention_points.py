@@ -13,8 +13,10 @@ PASSES: tuple[Pass, ...] = get_args(Pass)
 
 TOKENS = 16384
 HIDDEN = 2048
-"""heads * head_dim of the forward and backward points. With TOKENS, these are the shapes of FlashAttention-3's figures 5 and
-6."""
+"""heads * head_dim of the forward and backward points.
+
+With TOKENS, these are the shapes of FlashAttention-3's figures 5 and 6.
+"""
 
 KV_HIDDEN = 1024
 KV_BYTES = 2**28
@@ -55,7 +57,10 @@ class Point:
 
     @property
     def compulsory_bytes(self) -> int:
-        """Bytes of Q, K, V read once and O written once; backward also dO and O read, dQ, dK and dV written."""
+        """Bytes of Q, K, V read once and O written once.
+
+        Backward also dO and O read, dQ, dK and dV written.
+        """
         rows = 2 * self.batch * (self.heads * self.seq_len + self.kv_heads * self.kv_len)
         return rows * self.head_dim * ELEMENT_BYTES[self.dtype] * (2 if self.what == "backward" else 1)
 
@@ -80,7 +85,10 @@ class Point:
 
     @staticmethod
     def of(data: dict[str, Any]) -> Point:
-        """Return the point of a `to_dict`. Raises ValueError or TypeError for anything else."""
+        """Return the point of a `to_dict`.
+
+        Raises ValueError or TypeError for anything else.
+        """
         fields = dict(data)
         point = Point(what=fields.pop("pass"), **fields)
         integers = (point.batch, point.heads, point.kv_heads, point.seq_len, point.kv_len, point.head_dim)
@@ -99,7 +107,9 @@ def grid(
     causal: bool | None = None,
     dtype: str = "bfloat16",
 ) -> list[Point]:
-    """Return the points of these passes, of all three if none is given; an empty list means its default.
+    """Return the points of these passes, of all three if none is given.
+
+    An empty list means its default.
 
     causal None: both. Raises `UsageError` for values that no point can have.
     """
@@ -137,7 +147,10 @@ def _square(what: Pass, head_dim: int, seq_lens: Sequence[int], masks: Sequence[
 
 
 def _decode(head_dim: int, kv_lens: Sequence[int], dtype: str) -> Iterator[Point]:
-    """Yield points of a few query rows against a long cache; the batch makes K and V at least KV_BYTES."""
+    """Yield points of a few query rows against a long cache.
+
+    The batch makes K and V at least KV_BYTES.
+    """
     kv_heads = max(1, KV_HIDDEN // head_dim)
     for kv_len in kv_lens:
         one = 2 * kv_heads * kv_len * head_dim * ELEMENT_BYTES[dtype]

@@ -34,7 +34,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class BackEnd:
-    """Back end: `prepare` (point) -> Candidate, or UnsupportedError. `compiles`: it compiles its kernels at the first call.
+    """Back end: `prepare` (point) -> Candidate, or UnsupportedError.
+
+    `compiles`: it compiles its kernels at the first call.
 
     `needs`: the package it is part of, where that may be missing.
     """

@@ -51,7 +51,10 @@ def precompile(
     command: Sequence[str] = (sys.executable, "-m", "ioaware.bench.precompile"),
     timeout_s: float = TIMEOUT_S,
 ) -> dict[tuple[Point, str], Verdict]:
-    """Run every back end that compiles once at every point. Returns those that failed, and why."""
+    """Run every back end that compiles once at every point.
+
+    Returns those that failed, and why.
+    """
     waiting: queue.SimpleQueue[Group] = queue.SimpleQueue()
     every = compile_groups(points, ends)
     for group in every:
@@ -178,7 +181,10 @@ def main() -> int:
 
 
 def _compile_and_run(end: BackEnd, point: Point) -> tuple[Status, str, bool]:
-    """Compile and run one point; return status, reason and whether the CUDA context is lost."""
+    """Compile and run one point.
+
+    Return status, reason and whether the CUDA context is lost.
+    """
     from ioaware.bench.gpu_timing import Device
     from ioaware.bench.run import describe
     from ioaware.bench.workload import shapes, work

@@ -21,7 +21,9 @@ Status = Literal["ok", "wrong", "failed", "unsupported", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One back end at one point. `ran` is the kernel it chose; times are nanoseconds per call, one per round.
+    """One back end at one point.
+
+    `ran` is the kernel it chose; times are nanoseconds per call, one per round.
 
     `host_us` is the host time of an uncaptured call. `reason` is why there is no time, or no graph.
     """
@@ -61,7 +63,10 @@ class Record:
 
     @staticmethod
     def of(data: dict[str, Any]) -> Record:
-        """Return the record of a `to_dict`. Raises ValueError, TypeError or KeyError for anything else."""
+        """Return the record of a `to_dict`.
+
+        Raises ValueError, TypeError or KeyError for anything else.
+        """
         fields = dict(data)
         schema, bench = fields.pop("schema"), fields.pop("bench")
         if type(schema) is not int or schema != SCHEMA or bench != "attention":

@@ -12,10 +12,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SCORES = 2**27
-"""Scores in float64 at a time and in total: 1 GB. Every head of a short point, one head of the longest."""
+"""Scores in float64 at a time and in total: 1 GB.
+
+Every head of a short point, one head of the longest.
+"""
 
 TOLERANCES = {"float16": 2e-3, "bfloat16": 1e-2}
-"""Relative Frobenius error allowed; twice that for gradients, which pass through P and dS rounded to the dtype."""
+"""Relative Frobenius error allowed.
+
+Twice that for gradients, which pass through P and dS rounded to the dtype.
+"""
 
 
 def tolerance(point: Point) -> float:
@@ -32,7 +38,10 @@ def sampled(point: Point) -> list[int]:
 
 
 class Reference:
-    """Exact outputs for one point's inputs, (q, k, v) and dO backward; computed once for every back end."""
+    """Exact outputs for one point's inputs, (q, k, v) and dO backward.
+
+    Computed once for every back end.
+    """
 
     def __init__(self, point: Point, inputs: Sequence[Tensor]) -> None:
         import torch
@@ -66,7 +75,10 @@ class Reference:
 
 
 def _exact(point: Point, q: Tensor, k: Tensor, v: Tensor, do: Tensor | None = None) -> tuple[Tensor, ...]:
-    """Return in float64 (o,), or (dq, dk, dv) given do. q, do [n, group, seq_len, d]; k, v [n, 1, kv_len, d]."""
+    """Return in float64 (o,), or (dq, dk, dv) given do. q, do [n, group, seq_len, d].
+
+    K, v [n, 1, kv_len, d].
+    """
     import torch
 
     scale = 1 / math.sqrt(point.head_dim)

@@ -13,7 +13,10 @@ OWN, PLAIN, TUTORIAL, TUTORIAL_FILE = "ioaware", "ioaware-triton", "tutorial", "
 
 
 def back_ends(tutorial: Path | None = None) -> Mapping[str, BackEnd]:
-    """Return every back end by name, ours first. `tutorial`: the tutorial's own file, raced beside our version of it."""
+    """Return every back end by name, ours first.
+
+    `tutorial`: the tutorial's own file, raced beside our version of it.
+    """
     every = (
         BackEnd(OWN, own.chosen, compiles=True, family="own"),
         BackEnd(PLAIN, own.plain, compiles=True, family="own"),
@@ -29,7 +32,10 @@ def back_ends(tutorial: Path | None = None) -> Mapping[str, BackEnd]:
 
 
 def chosen(names: tuple[str, ...], tutorial: Path | None = None) -> list[BackEnd]:
-    """Return the back ends of these names, or all without any. Raises `UsageError` for an unknown name."""
+    """Return the back ends of these names, or all without any.
+
+    Raises `UsageError` for an unknown name.
+    """
     every = back_ends(tutorial)
     unknown = [name for name in names if name not in every]
     if unknown:

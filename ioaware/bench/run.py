@@ -41,7 +41,10 @@ class Session:
 
 
 def measure(point: Point, ends: Sequence[BackEnd], session: Session, rounds: int, exclusions: Exclusions) -> Record:
-    """Measure one point. A back end that fails becomes an entry with the reason; a lost CUDA context raises `MachineError`."""
+    """Measure one point.
+
+    A back end that fails becomes an entry with the reason; a lost CUDA context raises `MachineError`.
+    """
     inputs = [session.device.inputs(shapes(point), point.dtype, seed) for seed in range(sets(point))]
     reference = Reference(point, inputs[0])
     entries: list[Entry] = []

@@ -24,7 +24,10 @@ def shapes(point: Point) -> list[tuple[int, ...]]:
 
 
 def sets(point: Point) -> int:
-    """Return how many sets of inputs to cycle through; one where arithmetic is the limit."""
+    """Return how many sets of inputs to cycle through.
+
+    One where arithmetic is the limit.
+    """
     return min(MAX_SETS, -(-ENOUGH_BYTES // point.compulsory_bytes)) if point.bound_by_bytes else 1
 
 

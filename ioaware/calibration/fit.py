@@ -44,7 +44,10 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Results of the probes. `l1` has the capacity for each L1 probe; None where no size of the sweep crossed a half."""
+    """Results of the probes.
+
+    `l1` has the capacity for each L1 probe; None where no size of the sweep crossed a half.
+    """
 
     l2_shared: Capacity
     l2_private: Capacity
@@ -64,7 +67,10 @@ class Calibration:
 
 
 def calibrate(counted: Sequence[Counted], sizes: Sizes) -> Calibration:
-    """Return the calibration. Raises `DataError` for counters that cannot be trusted, or sweeps without a crossing."""
+    """Return the calibration.
+
+    Raises `DataError` for counters that cannot be trusted, or sweeps without a crossing.
+    """
     check_counters(counted)
     shared = _required(_misses(counted, "l2_shared", "hbm"), "the L2, read by all SMs")
     private = _required(_misses(counted, "l2_private", "hbm"), "the L2, each slice read by one SM")
@@ -81,7 +87,10 @@ L1_PROBES = ("l1_reread", "l1_beside_stores", "l1_after_stores")
 
 
 def check_counters(counted: Sequence[Counted]) -> None:
-    """Compare the probes of known bytes with their counters. Raises `DataError` where one is more than 1 % off."""
+    """Compare the probes of known bytes with their counters.
+
+    Raises `DataError` where one is more than 1 % off.
+    """
     for one in counted:
         known = zip(
             ("reads", "writes"), one.probe.known_bytes, (one.requested_read_bytes, one.requested_write_bytes), strict=True
@@ -105,7 +114,10 @@ def crossing(sweep: Sequence[tuple[float, float]]) -> Capacity | None:
 
 
 def _crossing(sweep: Sequence[tuple[float, float]], level: float) -> float | None:
-    """Return the first size at which the misses reach a level; None where they never do, or do at the first size."""
+    """Return the first size at which the misses reach a level.
+
+    None where they never do, or do at the first size.
+    """
     for (size, share), (next_size, next_share) in pairwise(sweep):
         if share < level <= next_share:
             return size + (next_size - size) * (level - share) / (next_share - share)

@@ -11,10 +11,16 @@ BLOCK_BYTES = 1 << 14
 """Bytes of one load of an L2 probe: 4096 float32."""
 L1_BLOCK_BYTES = 1 << 11
 PASSES = 4
-"""Times that a sweep reads its memory. Misses after the first pass are capacity misses."""
+"""Times that a sweep reads its memory.
+
+Misses after the first pass are capacity misses.
+"""
 MIB = 1 << 20
 L2_SHARES = (0.1, 0.3, 0.4, 0.44, 0.48, 0.5, 0.52, 0.55, 0.58, 0.62, 0.66, 0.7, 0.74, 0.78, 0.82, 0.88, 0.94, 1.0, 1.2)
-"""Sizes of the L2 sweeps, as shares of its capacity; dense where one or two copies of the memory fill it."""
+"""Sizes of the L2 sweeps, as shares of its capacity.
+
+Dense where one or two copies of the memory fill it.
+"""
 L1_SHARES = (0.1, 0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.1, 1.3)
 WRITE_SHARES = (0.5, 1.0, 2.0)
 MATMUL_SIDE, MATMUL_TILE = 2048, 64
@@ -23,14 +29,20 @@ STRIDED_ELEMENTS = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One launch. `size_bytes`: of each tensor, or of one program's slice in the L1 probes."""
+    """One launch.
+
+    `size_bytes`: of each tensor, or of one program's slice in the L1 probes.
+    """
 
     kernel: KernelName
     size_bytes: int
 
     @property
     def known_bytes(self) -> tuple[int | None, int | None]:
-        """Requested reads and writes in bytes that any GPU must count; None where a cache decides."""
+        """Requested reads and writes in bytes that any GPU must count.
+
+        None where a cache decides.
+        """
         size = self.size_bytes
         if self.kernel == "matmul":
             tiles = (MATMUL_SIDE // MATMUL_TILE) ** 2

@@ -90,7 +90,10 @@ def capture(
 
 
 def _plain_run(runner: HostRunner) -> HostRun:
-    """Run with plain integers, reading data where host code needs it. Raises `UsageError`."""
+    """Run with plain integers, reading data where host code needs it.
+
+    Raises `UsageError`.
+    """
     plain = runner.run(SymbolicParams({}))
     if plain.error is not None and runner.needs_data(plain.error):
         plain = runner.plain_run_with_data()

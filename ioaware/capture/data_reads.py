@@ -27,7 +27,10 @@ READS: Sequence[tuple[Any, Sequence[str]]] = (
     (torch.Tensor, ("numpy", "__array__")),
     (FakeTensor, ("tolist",)),
 )
-"""Functions with which host code reads data. They are patched: a torch function mode does not reach into a backward."""
+"""Functions with which host code reads data.
+
+They are patched: a torch function mode does not reach into a backward.
+"""
 OPERATOR: Any = torch.ops.aten._local_scalar_dense.default
 """Operator with which torch reads a tensor that is passed where a number is expected, such as a size."""
 

@@ -21,7 +21,9 @@ class OpaqueHostCodeError(Exception):
 
 
 def fingerprint(function: Callable[..., object]) -> Hashable:
-    """Return a key that is equal for equal functions and equal reachable user code; None where unknown.
+    """Return a key that is equal for equal functions and equal reachable user code.
+
+    None where unknown.
 
     The contents of objects in global variables and the state of libraries are not part of the key.
     """
@@ -64,7 +66,10 @@ class _Reader:
         return new
 
     def _add_value(self, value: Any) -> None:
-        """Add a value that the function holds. Raises `OpaqueHostCodeError` for an unknown kind."""
+        """Add a value that the function holds.
+
+        Raises `OpaqueHostCodeError` for an unknown kind.
+        """
         if isinstance(value, torch.Tensor):
             self.parts.append((value.dtype, tuple(value.shape), value.stride(), str(value.device), value.requires_grad))
         elif isinstance(value, inspect.BoundArguments):

@@ -105,7 +105,10 @@ class HostRunner:
         return self._target.name
 
     def fingerprint(self) -> Hashable:
-        """Return a key of the host function and its inputs; None where its state is opaque."""
+        """Return a key of the host function and its inputs.
+
+        None where its state is opaque.
+        """
         code = fingerprint(self._target.call)
         given = repr((sorted(self.params.items()), sorted(self._autotune.items()), sorted(map(str, self._refused.items()))))
         return code and (self._target.name, code, given, self._gpu, self.eager)

@@ -31,7 +31,9 @@ class HostState:
     """The contents of all containers, objects and closures that a host function reaches by name."""
 
     def __init__(self, call: Any) -> None:
-        """Save what `call` reaches. It is a target's call, and its closure holds the user's function.
+        """Save what `call` reaches.
+
+        It is a target's call, and its closure holds the user's function.
 
         Lists in that function's closure are left alone: they are the user's own log.
         """
@@ -89,7 +91,10 @@ class HostState:
         return [vars(value)] if saved else []
 
     def _visit_function(self, function: FunctionType) -> Iterable[Any]:
-        """Save the closure of a user's function; return its attributes and the globals of its module."""
+        """Save the closure of a user's function.
+
+        Return its attributes and the globals of its module.
+        """
         if not is_user_module(function.__module__ or ""):
             return ()
         self._cells += [(cell, cell.cell_contents) for cell in function.__closure__ or () if _is_filled(cell)]

@@ -30,7 +30,10 @@ without_modes: Any = _python_dispatch._disable_current_modes  # pyright: ignore[
 
 
 class IndexData(OperatorMode):
-    """Inside the block, track the contents of small tensors. Enter it between the fake mode and host code."""
+    """Inside the block, track the contents of small tensors.
+
+    Enter it between the fake mode and host code.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -85,7 +88,10 @@ class IndexData(OperatorMode):
                 self._random[storage._cdata] = storage
 
     def _has(self, tensor: Any) -> bool:
-        """Return whether the contents of this tensor are known; a real tensor is copied at its first use."""
+        """Return whether the contents of this tensor are known.
+
+        A real tensor is copied at its first use.
+        """
         if tensor not in self._contents and not hasattr(tensor, "fake_mode") and _is_small(tensor):
             with without_modes():
                 self._contents[tensor] = (tensor.untyped_storage()._cdata, tensor.detach().clone())
@@ -175,7 +181,10 @@ def _may_be_address(value: Any) -> bool:
 
 
 def _parameter(name: str, value: Value) -> Any:
-    """Return a parameter of the IR as the interpreter takes it; None where its value is unknown."""
+    """Return a parameter of the IR as the interpreter takes it.
+
+    None where its value is unknown.
+    """
     if isinstance(value, TensorValue):
         return Pointer(name, np.asarray([integer_at(value.offset, {}) * value.itemsize], np.int64))
     number: Any = value

@@ -44,7 +44,10 @@ TORCH = str(Path(torch.__file__).parent)
 ASK_FOR_HOST_CODE = tuple(str(Path(TORCH) / name) for name in ("__init__.py", "amp/autocast_mode.py", "utils/checkpoint.py"))
 """Files of torch that hand the device on (`get_default_device`) or act on tensors of the GPU alone (`custom_fwd`)."""
 STORAGE_SPACING = 2**44
-"""Bytes between the fake addresses of storages. They are never read; the alignment is that of CUDA's allocator."""
+"""Bytes between the fake addresses of storages.
+
+They are never read; the alignment is that of CUDA's allocator.
+"""
 
 
 def _reported_device(tensor: Any) -> torch.device:
@@ -163,7 +166,10 @@ class Interceptor:
         return LaunchedKernel.of(captured, self._symbols.given, self._gpu)
 
     def _warmed_up(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchedKernel:
-        """Return the kernel of a warm-up call; host code may read its resources or launch it."""
+        """Return the kernel of a warm-up call.
+
+        Host code may read its resources or launch it.
+        """
         bound, options = self._bound(kernel, args, kwargs)
         one: Any = self._symbols.expression(1)
         launch = CapturedLaunch(kernel, self._values(kernel, bound), (one, one, one), options)
@@ -185,7 +191,10 @@ class Interceptor:
         }
 
     def _constant(self, value: Any, use: str) -> Any:
-        """Return a constexpr as a plain value; record a decision where it depends on a parameter."""
+        """Return a constexpr as a plain value.
+
+        Record a decision where it depends on a parameter.
+        """
         if isinstance(value, tl.constexpr):
             value = value.value
         items = items_of(value)
@@ -238,7 +247,10 @@ class Interceptor:
         return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
 
     def _address(self, tensor: Any) -> Any:
-        """Return a fake address; symbolic where the offset is, so that a branch on alignment is a guard."""
+        """Return a fake address.
+
+        Symbolic where the offset is, so that a branch on alignment is a guard.
+        """
         return (self._storage(tensor) + 1) * STORAGE_SPACING + tensor.storage_offset() * tensor.element_size()
 
     def _pointer(self, value: Any) -> TensorValue:

@@ -15,7 +15,10 @@ Launch = Callable[[Any, tuple[Any, ...], Any, dict[str, Any]], Any]
 LEADING_ARGUMENTS = 9
 """Arguments of `CompiledKernel.run` before those of the kernel: the grid, stream, function, metadata and hooks."""
 _active: list[Launch] = []
-"""Active interceptors, the innermost last. Host code may keep a kernel from an earlier run."""
+"""Active interceptors, the innermost last.
+
+Host code may keep a kernel from an earlier run.
+"""
 
 
 class LaunchedKernel:

@@ -29,13 +29,22 @@ class Validity:
     conditions: tuple[Condition, ...]
     """Conditions that must hold."""
     implicit: tuple[Condition, ...]
-    """torch's own guards, such as whether a size is 1. Another outcome rarely matters: the function is run to check."""
+    """torch's own guards, such as whether a size is 1.
+
+    Another outcome rarely matters: the function is run to check.
+    """
     limits: tuple[Condition, ...]
-    """Conditions of the GPU, such as the largest grid. They may fail at the given values."""
+    """Conditions of the GPU, such as the largest grid.
+
+    They may fail at the given values.
+    """
     reads_data: bool
     """Whether host code read data, which may differ at other values."""
     same_at: Callable[[Mapping[str, int]], bool]
-    """Run the host function at one point; return whether it makes the captured launches."""
+    """Run the host function at one point.
+
+    Return whether it makes the captured launches.
+    """
 
     def check(self, values: Values) -> None:
         """Raise `UsageError` naming a condition that fails, and where.

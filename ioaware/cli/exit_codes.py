@@ -1,4 +1,7 @@
-"""Define exit codes of the command line. Errors carry theirs in `ioaware.errors`; these are the others."""
+"""Define exit codes of the command line.
+
+Errors carry theirs in `ioaware.errors`; these are the others.
+"""
 
 from __future__ import annotations
 

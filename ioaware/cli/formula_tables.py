@@ -161,7 +161,10 @@ def _conditions_row(conditions: Sequence[Condition], write: Show, limits: Sequen
 
 
 def _is_near(limit: Limit, values: Mapping[str, int]) -> bool:
-    """Return whether sizes a few times as large would break a limit; other limits are shown with -v."""
+    """Return whether sizes a few times as large would break a limit.
+
+    Other limits are shown with -v.
+    """
     return limit.value.symbols <= values.keys() and int(cast(int, limit.value.evaluate(values))) > limit.most // NEAR
 
 

@@ -26,7 +26,9 @@ memory_option = click.option(
 
 
 def isolated(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a verb of TARGET in a child process; add `--timeout` and `--memory`. Without a target it runs in this process.
+    """Run a verb of TARGET in a child process; add `--timeout` and `--memory`.
+
+    Without a target it runs in this process.
 
     Called from Python, or after torch was loaded (its threads would not survive a fork), the verb runs in this process.
     """

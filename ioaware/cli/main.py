@@ -198,7 +198,10 @@ def _help_of(error: click.ClickException) -> str:
 
 
 def _prepare_streams() -> None:
-    """Replace a closed stream by /dev/null; spell out characters that a stream cannot encode."""
+    """Replace a closed stream by /dev/null.
+
+    Spell out characters that a stream cannot encode.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

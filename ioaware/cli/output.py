@@ -1,4 +1,7 @@
-"""Print data to stdout or the file of `-o`, as text or JSON; print progress and remarks to stderr."""
+"""Print data to stdout or the file of `-o`, as text or JSON.
+
+Print progress and remarks to stderr.
+"""
 
 from __future__ import annotations
 

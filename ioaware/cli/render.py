@@ -18,7 +18,10 @@ Row = Sequence[str]
 
 
 def table(columns: Sequence[str], rows: Iterable[Row], *, left: int = 1) -> Table:
-    """Return a borderless table; the first `left` columns are words, the others numbers."""
+    """Return a borderless table.
+
+    The first `left` columns are words, the others numbers.
+    """
     result = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(columns):
         result.add_column(column, justify="left" if index < left else "right", overflow="fold")
@@ -88,7 +91,10 @@ LAUNCH_COLUMNS: Sequence[tuple[str, Callable[[Launch], Any]]] = (
 
 
 def _launches(result: Result) -> Table:
-    """Return a table with a row per launch; a column appears when any launch has its number."""
+    """Return a table with a row per launch.
+
+    A column appears when any launch has its number.
+    """
     cells = [[value(launch) for _, value in LAUNCH_COLUMNS] for launch in result.launches]
     shown = [index for index in range(len(LAUNCH_COLUMNS)) if any(row[index] for row in cells)]
     names = [LAUNCH_COLUMNS[index][0] for index in shown]

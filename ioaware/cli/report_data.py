@@ -76,7 +76,10 @@ def _run(study: Study, store: Store, step: Step) -> Outcome:
 
 
 def roofs(measured: Sequence[Result]) -> Roofs | None:
-    """Return the roofs of the GPU of all these results; None for several GPUs, or one without a preset."""
+    """Return the roofs of the GPU of all these results.
+
+    None for several GPUs, or one without a preset.
+    """
     from ioaware.machine import PRESETS
     from ioaware.report.figures.roofline import Roofs
 

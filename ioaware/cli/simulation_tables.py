@@ -61,7 +61,10 @@ def _launch(one: Launch, how: LaunchSimulation) -> Row:
 
 
 def _sectors(traffic: Traffic | None, way: str) -> int | None:
-    """Return sector bytes where they are known, as the L2 sees them; element bytes otherwise."""
+    """Return sector bytes where they are known, as the L2 sees them.
+
+    Element bytes otherwise.
+    """
     if traffic is None:
         return None
     sectors: int | None = getattr(traffic, f"{way}_sector_bytes")

@@ -24,7 +24,9 @@ def findings_of(
     config: Mapping[str, str],
     recorded: Iterable[Result] | None = None,
 ) -> Findings:
-    """Derive and simulate a target; measured points are `recorded`, or those that ship with ioaware.
+    """Derive and simulate a target.
+
+    Measured points are `recorded`, or those that ship with ioaware.
 
     Raises `UsageError` for a target, parameter, range or machine that does not exist.
     """
@@ -63,7 +65,10 @@ def compared(old: str, new: str, given: Mapping[str, str], *, with_text: bool, *
 
 
 def stored(path: Path) -> list[Result]:
-    """Return the results of a store. Raises `DataError` or `UsageError` for a file that is none."""
+    """Return the results of a store.
+
+    Raises `DataError` or `UsageError` for a file that is none.
+    """
     from ioaware.sweep.store import Store
 
     with Store(path, readonly=True) as store:

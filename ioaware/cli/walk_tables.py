@@ -106,7 +106,10 @@ def _written(move: Move) -> Values:
 
 
 def matrix_lines(values: Values, *, as_row: bool = False) -> list[str]:
-    """Return one line a row, in brackets; a vector is a column, as row statistics are, unless `as_row`."""
+    """Return one line a row, in brackets.
+
+    A vector is a column, as row statistics are, unless `as_row`.
+    """
     rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 or (as_row and values.ndim) else values.reshape(-1, 1)
     texts = [[number_text(float(value)) for value in row] for row in rows]
     width = max((len(text) for row in texts for text in row), default=0)
@@ -114,7 +117,10 @@ def matrix_lines(values: Values, *, as_row: bool = False) -> list[str]:
 
 
 def number_text(value: float) -> str:
-    """Return a value in two decimals, in powers of ten where they would not show it; a dot for what was never written."""
+    """Return a value in two decimals, in powers of ten where they would not show it.
+
+    A dot for what was never written.
+    """
     if math.isnan(value):
         return "."
     if not math.isfinite(value) or value == 0 or 0.005 <= abs(value) < 1000:

@@ -59,7 +59,10 @@ _PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v(\d+))?\.b(\d+) |\bcp\.asy
 
 
 def accesses(ttgir: str, ptx: str) -> list[Access]:
-    """Return the loads and stores of a compiled kernel. Raises `ValueError` for an unknown layout or width."""
+    """Return the loads and stores of a compiled kernel.
+
+    Raises `ValueError` for an unknown layout or width.
+    """
     layouts = {name: blocked(*(_numbers(group) for group in groups)) for name, *groups in _BLOCKED.findall(ttgir)}
     layouts |= {name: accumulator(_numbers(warps), _numbers(size)[1]) for name, warps, size in _ACCUMULATOR.findall(ttgir)}
     if "ttg.warp_specialize" in ttgir and any(match["scalar"] for match in _MEMORY.finditer(ttgir)):
@@ -97,7 +100,10 @@ def accesses(ttgir: str, ptx: str) -> list[Access]:
 
 
 def _take_width(widths: list[int], held: int, line: int) -> int:
-    """Pop the instructions of an operation that moves `held` bytes per thread; return their common width."""
+    """Pop the instructions of an operation that moves `held` bytes per thread.
+
+    Return their common width.
+    """
     first = widths[0] if widths else 0
     count = max(1, held // first) if first else 0
     if not first or len(widths) < count or {*widths[:count]} != {first}:

@@ -27,7 +27,10 @@ MAX_LANES = 2**20
 MAX_SECTOR_LANES = 2**28
 """Most lanes of all memory instructions together for which sectors are counted."""
 MAX_OPERATIONS = 300_000
-"""Most operations of one launch, each for many programs; a longer launch is not executed."""
+"""Most operations of one launch, each for many programs.
+
+A longer launch is not executed.
+"""
 MEMORY = {"tt.load": "read", "tt.store": "write", "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic"}
 UNSUPPORTED = ("tt.descriptor", "tt.make_tensor_ptr", "tt.advance", "ttng.", "ttg.", "tt.experimental")
 PASS_ON = ("scf.yield", "scf.condition")
@@ -221,7 +224,10 @@ class _Run:
             self.names.update(zip(operation.results, self._computed(operation), strict=True))
 
     def _computed(self, operation: Operation) -> list[Value]:
-        """Return the results of an operation without effects; None where they have no rule."""
+        """Return the results of an operation without effects.
+
+        None where they have no rule.
+        """
         if (operation.regions and operation.name not in PURE_REGIONS) or _ASM_MEMORY.search(operation.text):
             raise UndeterminedError(f"no rule for {operation.name}")
         rule = _RULES.get(operation.name)

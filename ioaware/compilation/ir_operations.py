@@ -28,7 +28,10 @@ def bits(element: str) -> int:
 
 
 def wrap(values: Array, element: str) -> Array:
-    """Return values modulo the width of their type, signed; a truth value stays boolean."""
+    """Return values modulo the width of their type, signed.
+
+    A truth value stays boolean.
+    """
     width = bits(element)
     if width == 1:
         return values if values.dtype == bool else (values & 1).astype(bool)

@@ -16,7 +16,10 @@ LOCATION = re.compile(r"^#loc.*$|\s*\bloc\((?:[^()\"]|\"[^\"]*\"|\((?:[^()\"]|\"
 STORAGE = re.compile(r"\bstorage=\d+")
 HASH_CHARACTERS = 12
 FIRST_WITH_TMA = 90
-"""Compute capability 9.0; on other GPUs Triton lowers descriptors to plain loads and stores."""
+"""Compute capability 9.0.
+
+On other GPUs Triton lowers descriptors to plain loads and stores.
+"""
 
 
 def launch_hash(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> str:

@@ -65,7 +65,10 @@ def cached_traffic(
 
 
 def launch_touches(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[list[Touch], Programs]:
-    """Return the memory instructions of one captured launch at the given values; only indices stay symbolic."""
+    """Return the memory instructions of one captured launch at the given values.
+
+    Only indices stay symbolic.
+    """
     ir = first_ir(launch, values, gpu)
     arguments = [_at(argument, values) for argument in _arguments(ir.parameters)]
     return touches(ir.text, arguments, [integer_at(size, values) for size in launch.grid])

@@ -15,7 +15,10 @@ from ioaware.symints.guards import Condition
 
 @dataclass(frozen=True, slots=True)
 class TensorValue:
-    """A tensor argument. Sizes, strides and `offset` (of its first element in its storage) count elements."""
+    """A tensor argument.
+
+    Sizes, strides and `offset` (of its first element in its storage) count elements.
+    """
 
     dtype: Any
     """torch's dtype, or Triton's for `triton.reinterpret`."""
@@ -45,7 +48,10 @@ Value: TypeAlias = "Expr | bool | float | TensorValue | DescriptorValue | tuple[
 
 @dataclass(frozen=True, slots=True)
 class CapturedLaunch:
-    """A kernel launch. `options` are num_warps and other compile options; constexprs are plain values."""
+    """A kernel launch.
+
+    `options` are num_warps and other compile options; constexprs are plain values.
+    """
 
     kernel: Any
     arguments: Mapping[str, Value]

@@ -108,7 +108,10 @@ def _inside(basis: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 def _places(bases: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> Indices:
-    """Return the row-major tile index of each register, lane or warp number; bases never share a bit."""
+    """Return the row-major tile index of each register, lane or warp number.
+
+    Bases never share a bit.
+    """
     places = np.zeros(1, dtype=np.int64)
     for basis in bases:
         step = 0

@@ -27,7 +27,10 @@ from ioaware.fakegpu.cubin import resources
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Shared memory per program in bytes; registers and local memory per thread (None where they are not known)."""
+    """Shared memory per program in bytes.
+
+    Registers and local memory per thread (None where they are not known).
+    """
 
     shared_bytes: int
     registers: int | None
@@ -69,7 +72,10 @@ class MachineCode:
                     self._pending[work.key] = self._threads.submit(work.prepared())
 
     def of(self, at: int, text: str) -> Resources:
-        """Return the resources of the launch with this index; `text` is its IR. Raises `UsageError`."""
+        """Return the resources of the launch with this index; `text` is its IR.
+
+        Raises `UsageError`.
+        """
         launch = self._launches[at]
         if self._compiler is None:
             return resources_by_triton(launch, {}, self._gpu)
@@ -108,7 +114,9 @@ class _Lowering:
         self.key = (self._source.hash(), str(self._options), compiler)
 
     def name(self, text: str = "") -> str:
-        """Return the name of the disk-cache entry; without IR, the name of a marker that an entry probably exists.
+        """Return the name of the disk-cache entry.
+
+        Without IR, the name of a marker that an entry probably exists.
 
         Why the IR is part of it: Triton's source hash does not cover everything that the IR depends on.
         """
@@ -142,7 +150,9 @@ class _Lowering:
 
 
 def registers_declared(ptx: str) -> int | None:
-    """Return `.maxnreg` of a Hopper kernel that uses setmaxnreg (PTX ISA); None for any other kernel.
+    """Return `.maxnreg` of a Hopper kernel that uses setmaxnreg (PTX ISA).
+
+    None for any other kernel.
 
     Registers per thread at launch are then `.maxnreg`, and ptxas is not needed.
     """

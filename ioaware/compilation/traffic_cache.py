@@ -16,7 +16,10 @@ PLAIN = (str, int, bool, float, type(None))
 
 
 def name_of(text: str, arguments: Sequence[Argument], grid: Sequence[Expr], facts: tuple[Any, ...]) -> str | None:
-    """Return the cache key of a kernel's IR, arguments, grid and facts; None where a value cannot be part of a key."""
+    """Return the cache key of a kernel's IR, arguments, grid and facts.
+
+    None where a value cannot be part of a key.
+    """
     parts: list[str] = []
     exprs: list[Expr] = []
 

@@ -38,7 +38,10 @@ jit: Any = _jit
 compiler: Any = _compiler
 
 GENERAL, GENERAL_LONG = 3, 2**31 + 3
-"""Integers that Triton does not specialise on: neither 1 nor multiples of 16; 32 and 64 bits wide."""
+"""Integers that Triton does not specialise on: neither 1 nor multiples of 16.
+
+32 and 64 bits wide.
+"""
 ALIGNMENT = 512
 """Bytes to which CUDA's caching allocator aligns a storage."""
 

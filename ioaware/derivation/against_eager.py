@@ -25,7 +25,10 @@ class Side:
 
     @classmethod
     def of(cls, result: Result) -> Side:
-        """Return the sums of a result. Raises `UsageError` where data decide a launch's bytes."""
+        """Return the sums of a result.
+
+        Raises `UsageError` where data decide a launch's bytes.
+        """
         moved = total(launch.requested for launch in result.launches)
         if moved is None or moved.total_bytes is None:
             raise UsageError(
@@ -75,7 +78,10 @@ def against_eager(
     autotune: Mapping[str, ParamValue] | None = None,
     data: Mapping[str, int] | None = None,
 ) -> AgainstEager:
-    """Derive `target` as compiled and uncompiled. Raises `UsageError` as `derive` does, and where nothing is compiled."""
+    """Derive `target` as compiled and uncompiled.
+
+    Raises `UsageError` as `derive` does, and where nothing is compiled.
+    """
     compiled = derive(target, params, gpu=gpu, autotune=autotune, data=data)
     eager = derive(target, params, gpu=gpu, data=data, eager=True)
     if [launch.kernel for launch in compiled.launches] == [launch.kernel for launch in eager.launches]:

@@ -108,5 +108,8 @@ def _percent(cost: LineCost) -> str:
 
 
 def _formula(line: Line) -> str:
-    """Return the kinds of a line's accesses and their bytes; empty for a line without any."""
+    """Return the kinds of a line's accesses and their bytes.
+
+    Empty for a line without any.
+    """
     return f"{line.kinds} {line.bytes} bytes" if line.accesses else ""

@@ -33,7 +33,10 @@ def interpret_launch(
     contents: Contents | None = None,
     max_steps: int = MAX_STEPS,
 ) -> Tally:
-    """Return what one captured launch requests at these values, by running its IR. Raises as `interpret` does."""
+    """Return what one captured launch requests at these values, by running its IR.
+
+    Raises as `interpret` does.
+    """
     ir = first_ir(launch, values, gpu)
     _, function = public_function(parse(ir.text))
     kinds = [kind for _, kind in parameters(function)]
@@ -74,7 +77,10 @@ def _given(value: Value, kinds: list[Type], places: Mapping[int, int], values: M
 
 
 def difference(counted: KernelTraffic | Moved, tally: Tally, values: Mapping[str, int]) -> str:
-    """Return how exact numbers differ from a plain interpretation at these values; empty where they agree."""
+    """Return how exact numbers differ from a plain interpretation at these values.
+
+    Empty where they agree.
+    """
     with_sectors = counted.has_sectors if isinstance(counted, Moved) else counted.sectors_exact
     found: list[str] = []
     for name in (*BYTES, *(SECTORS if with_sectors and tally.sectors_known else ())):

@@ -39,7 +39,10 @@ from ioaware.torchcompile.compile_hooks import compiled_code_forgotten
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """Bytes and FLOPs of one or more launches as formulas of the symbolic parameters; None means unknown."""
+    """Bytes and FLOPs of one or more launches as formulas of the symbolic parameters.
+
+    None means unknown.
+    """
 
     read_bytes: Count
     write_bytes: Count
@@ -59,7 +62,10 @@ class Formulas:
         )
 
     def traffic(self, values: Mapping[str, int]) -> Traffic:
-        """Return the bytes at these values, with the formulas; None where a value depends on data."""
+        """Return the bytes at these values, with the formulas.
+
+        None where a value depends on data.
+        """
         return Traffic(
             read_bytes=_value(self.read_bytes, values),
             write_bytes=_value(self.write_bytes, values),
@@ -386,7 +392,10 @@ def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode
 
 
 def _cross_check(part: _Part, event: Event, moved: Moved | str | None, values: Mapping[str, int], gpu: GPUTarget) -> _Part:
-    """Return the launch with the outcome of a plain interpretation as a note; a launch that differs is not exact."""
+    """Return the launch with the outcome of a plain interpretation as a note.
+
+    A launch that differs is not exact.
+    """
     from ioaware.derivation.check import check_launch
 
     if isinstance(event, CapturedOperator) or part.traffic is None or not part.launch.exact:
@@ -434,7 +443,10 @@ def _assumed(operators: Sequence[_Part]) -> Traffic | None:
 
 
 def _together(formulas: Formulas, parts: Sequence[Traffic | None]) -> Traffic | None:
-    """Return the sum of the parts with its formula. Why: adding numbers is faster than evaluating the formula."""
+    """Return the sum of the parts with its formula.
+
+    Why: adding numbers is faster than evaluating the formula.
+    """
     moved = total(parts)
     return moved and replace(moved, read_formula=str(formulas.read_bytes), write_formula=str(formulas.write_bytes))
 
@@ -467,7 +479,10 @@ def _sum(one: Count | None, other: Count | None) -> Count | None:
 
 
 def _value(count: Count | None, values: Mapping[str, int]) -> int | None:
-    """Return the count at these values; None where it depends on data or does not hold."""
+    """Return the count at these values.
+
+    None where it depends on data or does not hold.
+    """
     if count is None or _names(count) - values.keys():
         return None
     try:

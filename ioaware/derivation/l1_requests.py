@@ -50,7 +50,10 @@ class L1Requests:
     tma_write_bytes: int = 0
 
     def counters(self) -> dict[str, int]:
-        """Return the requests by Nsight Compute's names; asynchronous copies count as loads."""
+        """Return the requests by Nsight Compute's names.
+
+        Asynchronous copies count as loads.
+        """
         return {
             l1.READ_SECTORS: self.read_sectors,
             l1.WRITE_SECTORS: self.write_sectors,
@@ -62,7 +65,10 @@ class L1Requests:
 
 
 def instruction_sectors(addresses: Indices, mask: Mask, access: Access, element_bytes: int) -> tuple[int, int]:
-    """Return sectors and distinct bytes of one execution of an access; tile `addresses` are in bytes."""
+    """Return sectors and distinct bytes of one execution of an access.
+
+    Tile `addresses` are in bytes.
+    """
     if access.layout is None:
         times = int(mask.all()) * (1 if access.once else access.warps)
         return times, times * element_bytes
@@ -84,7 +90,10 @@ def _distinct(rows: Indices) -> int:
 
 
 def tma_store_bytes(addresses: Indices, mask: Mask, element_bytes: int) -> int:
-    """Return sector bytes of a TMA store, in boxes of at most 128-byte rows; addresses [rows, columns]."""
+    """Return sector bytes of a TMA store, in boxes of at most 128-byte rows.
+
+    Addresses [rows, columns].
+    """
     columns = TMA_ROW_BYTES // element_bytes
     split = addresses.reshape(-1, min(columns, addresses.shape[-1]))
     return SECTOR_BYTES * _distinct(np.where(mask.reshape(split.shape), split // SECTOR_BYTES, -1))
@@ -103,7 +112,10 @@ def l1_requests_of_launch(launch: CapturedLaunch, values: Mapping[str, int], gpu
 
 
 def count_l1_requests(touches: Sequence[Touch], programs: Programs, compiled_accesses: Sequence[Access]) -> L1Requests:
-    """Add up the memory instructions of a launch. Raises `ValueError` for an ambiguous access."""
+    """Add up the memory instructions of a launch.
+
+    Raises `ValueError` for an ambiguous access.
+    """
     total = L1Requests()
     plain = [touch for touch in touches if touch.kind != "atomic"]
     by_warps = [touch for touch in plain if not _by_tma(touch)]
@@ -127,7 +139,10 @@ def count_l1_requests(touches: Sequence[Touch], programs: Programs, compiled_acc
 
 
 def _by_tma(touch: Touch) -> bool:
-    """Return whether the operation is a TMA copy. Raises `ValueError` for an operation without a rule."""
+    """Return whether the operation is a TMA copy.
+
+    Raises `ValueError` for an operation without a rule.
+    """
     if touch.operation not in (*BY_TMA, *BY_WARPS):
         raise ValueError(f"no rule for {touch.operation}")
     return touch.operation in BY_TMA
@@ -167,7 +182,10 @@ class _Place:
     frames: tuple[str, ...]
 
     def may_be(self, other: _Place) -> bool:
-        """Return whether two accesses may be the same, by the callers that both have; a Gluon kernel's IR has none."""
+        """Return whether two accesses may be the same, by the callers that both have.
+
+        A Gluon kernel's IR has none.
+        """
         depth = min(len(self.frames), len(other.frames))
         return (self.kind, self.size, self.frames[:depth]) == (other.kind, other.size, other.frames[:depth])
 

@@ -17,7 +17,9 @@ FULL, HALF = "\u2588", "\u258c"
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """A line with its numbers over all launches of one form; None where data decide or the formula has no value there.
+    """A line with its numbers over all launches of one form.
+
+    None where data decide or the formula has no value there.
 
     `sector_bytes` are those of the 32-byte sectors that its accesses touch. `share` is of the bytes of the kernel.
     """
@@ -30,7 +32,10 @@ class LineCost:
 
     @property
     def overfetch(self) -> float | None:
-        """Bytes fetched per byte used: 1 for full sectors, 8 for 4 bytes of each; below 1 where lanes share bytes."""
+        """Bytes fetched per byte used: 1 for full sectors, 8 for 4 bytes of each.
+
+        Below 1 where lanes share bytes.
+        """
         return self.sector_bytes / self.bytes if self.bytes and self.sector_bytes is not None else None
 
     @property
@@ -86,7 +91,10 @@ def own_line(line: Line, section: Section) -> bool:
 
 
 def _at(count: Count, values: Mapping[str, int]) -> int | None:
-    """Return a count at the values; None where a name has no value, or the formula none there."""
+    """Return a count at the values.
+
+    None where a name has no value, or the formula none there.
+    """
     if count.symbols - values.keys():
         return None
     try:

@@ -82,7 +82,10 @@ def value(count: Count, values: Mapping[str, int]) -> int | None:
 
 
 def share(part: Count, whole: Count, values: Mapping[str, int]) -> float | None:
-    """Return `part` as a fraction of `whole` at the given values; None where it depends on data."""
+    """Return `part` as a fraction of `whole` at the given values.
+
+    None where it depends on data.
+    """
     bytes_, total = value(part, values), value(whole, values)
     return None if bytes_ is None or total is None else bytes_ / total if total else 0.0
 
@@ -124,7 +127,10 @@ def _split(frame: str) -> tuple[str, int]:
 
 
 def enclosing(path: str, number: int) -> _Function | None:
-    """Return the innermost function around a line; None where there is none or the file is unreadable."""
+    """Return the innermost function around a line.
+
+    None where there is none or the file is unreadable.
+    """
     around = [function for function in _functions(path) if function.first <= number <= function.last]
     return max(around, key=lambda function: function.first, default=None)
 

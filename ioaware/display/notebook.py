@@ -33,7 +33,10 @@ def result_html(result: Result) -> str:
 
 
 def _bars(result: Result) -> str:
-    """Return the bytes at each place as bars on one scale; nothing where fewer than two are known."""
+    """Return the bytes at each place as bars on one scale.
+
+    Nothing where fewer than two are known.
+    """
     found = {name: traffic.total_bytes for name in PLACES if (traffic := getattr(result, name)) is not None}
     known = {name: value for name, value in found.items() if value}
     longest = max(known.values(), default=0)
@@ -93,7 +96,10 @@ def claims_html(claims: Iterable[Claim]) -> str:
 
 
 def source_html(target: str, functions: Iterable[tuple[str, Iterable[tuple[str, int, str, str]]]]) -> str:
-    """Return a table per function: share of the bytes, line number, source, formula. All escaped."""
+    """Return a table per function: share of the bytes, line number, source, formula.
+
+    All escaped.
+    """
     tables = (
         f"<p><code>{escape(clean(name))}</code></p><table>{''.join(map(_source_row, rows))}</table>" for name, rows in functions
     )

@@ -36,7 +36,10 @@ def params_text(params: Mapping[str, object]) -> str:
 
 
 def claim_title(name: str) -> str:
-    """Return `theorem2` as `Theorem 2`, `proposition3` as `Proposition 3`; any other name unchanged."""
+    """Return `theorem2` as `Theorem 2`, `proposition3` as `Proposition 3`.
+
+    Any other name unchanged.
+    """
     found = re.fullmatch(r"(theorem|proposition)(\d+)", name)
     return f"{found[1].capitalize()} {found[2]}" if found else clean(name, 60)
 

@@ -10,7 +10,10 @@ UNKNOWN = "–"
 
 
 def bytes_text(value: float | None, digits: int = 4, *, padded: bool = False) -> str:
-    """Return `142.6 MB`, with `digits` significant digits. MB is 10^6 bytes, as in datasheets."""
+    """Return `142.6 MB`, with `digits` significant digits.
+
+    MB is 10^6 bytes, as in datasheets.
+    """
     if value is None:
         return UNKNOWN
     power = 0 if value < 1000 else min(int(math.log10(value) // 3), len(BYTE_UNITS) - 1)
@@ -28,7 +31,10 @@ def time_text(time_ns: float | None, digits: int = 3, *, padded: bool = False) -
 
 
 def significant(value: float, digits: int = 3, *, padded: bool = False) -> str:
-    """Return `digits` significant digits without an exponent: 0.0123, 1.23, 1,234. `padded` keeps final zeros."""
+    """Return `digits` significant digits without an exponent: 0.0123, 1.23, 1,234.
+
+    `padded` keeps final zeros.
+    """
     if value == 0:
         return "0"
     if not math.isfinite(value):
@@ -39,7 +45,10 @@ def significant(value: float, digits: int = 3, *, padded: bool = False) -> str:
 
 
 def size_text(value: int) -> str:
-    """Return a length or block size: 512, 1Ki, 64Ki; in full where it is no multiple of 1,024."""
+    """Return a length or block size: 512, 1Ki, 64Ki.
+
+    In full where it is no multiple of 1,024.
+    """
     for power, suffix in ((30, "Gi"), (20, "Mi"), (10, "Ki")):
         if value >= 2**power and value % 2**power == 0:
             return f"{value >> power}{suffix}"

@@ -69,7 +69,9 @@ class OperatorRecorder(OperatorMode):
 
 
 def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> tuple[Any, Any] | None:
-    """Return the bytes an operator reads and writes; None for a view, an allocation or a metadata query.
+    """Return the bytes an operator reads and writes.
+
+    None for a view, an allocation or a metadata query.
 
     The bytes are integers, or SymInts where the tensors have symbolic sizes.
     """
@@ -100,7 +102,10 @@ def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iter
 
 
 def _is_view(func: Any) -> bool:
-    """Return whether every output is a view of an input, by the schema. Why not by storage: torch may make a fake copy."""
+    """Return whether every output is a view of an input, by the schema.
+
+    Why not by storage: torch may make a fake copy.
+    """
     outputs = [output.alias_info for output in func._schema.returns]
     return bool(outputs) and all(alias is not None and not alias.is_write for alias in outputs)
 
@@ -110,7 +115,10 @@ def _is_written(argument: Any) -> bool:
 
 
 def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[Any, ...], Any]:
-    """Return the bytes of each distinct view; a dimension of stride 0 repeats the same elements."""
+    """Return the bytes of each distinct view.
+
+    A dimension of stride 0 repeats the same elements.
+    """
     return {
         (tensor.data_ptr(), str(tensor.size()), str(tensor.stride())): tensor.element_size()
         * math.prod(size for size, stride in zip(tensor.size(), tensor.stride(), strict=True) if stride or not size)

@@ -169,7 +169,10 @@ POLICIES: dict[str, Callable[..., Any]] = {
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """Cast the floating-point tensors in a nesting; casts of parameters to the region's type are cached."""
+    """Cast the floating-point tensors in a nesting.
+
+    Casts of parameters to the region's type are cached.
+    """
     if isinstance(value, dict):
         return {name: _cast(item, dtype) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, (list, tuple)):

@@ -161,7 +161,10 @@ def _metadata(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 class _Generator(torch.Generator):
-    """`torch.Generator(device="cuda")` on the CPU; a subclass, so that torch accepts it."""
+    """`torch.Generator(device="cuda")` on the CPU.
+
+    A subclass, so that torch accepts it.
+    """
 
     def __new__(cls, device: Any = CPU) -> Any:
         new: Any = super().__new__  # its stub has no device
@@ -220,7 +223,10 @@ def _timing_error(action: str) -> UsageError:
 
 
 def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
-    """Return replacements in `torch.cuda` by name; distinct objects, since torch keys tables by identity."""
+    """Return replacements in `torch.cuda` by name.
+
+    Distinct objects, since torch keys tables by identity.
+    """
     constants = {
         "is_available": True,
         "is_initialized": True,

@@ -26,7 +26,10 @@ native: Any = _torch._C
 Autotuner: Any = _autotuner.Autotuner
 DIRECTORY = "TORCHINDUCTOR_CACHE_DIR"
 ALIGNMENT = 16
-"""Bytes to which a generated kernel's pointers are aligned; an input that is not is copied."""
+"""Bytes to which a generated kernel's pointers are aligned.
+
+An input that is not is copied.
+"""
 STREAM_AND_DEVICE = (
     "_cuda_getCurrentRawStream",
     "_cuda_getDevice",

@@ -11,7 +11,10 @@ from torch.utils._pytree import tree_leaves
 
 
 class OperatorMode(TorchDispatchMode):
-    """Base of dispatch modes that observe operators. Why: the default `_should_skip_dynamo` imports dynamo (seconds)."""
+    """Base of dispatch modes that observe operators.
+
+    Why: the default `_should_skip_dynamo` imports dynamo (seconds).
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -65,7 +65,10 @@ def check_budgets(budgets: Mapping[str, object]) -> None:
 
 
 def judge(work: Work, budgets: Mapping[str, Any]) -> list[Judgement]:
-    """Return the verdict on each budget. Raises `UsageError` for a limit that cannot be read."""
+    """Return the verdict on each budget.
+
+    Raises `UsageError` for a limit that cannot be read.
+    """
     check_budgets(budgets)
     return [Judgement(name, *_judge(work, name, limit)) for name, limit in budgets.items()]
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A derivation as a snapshot has it. `texts` are the formulas, `values` the bytes of each at each point."""
+    """A derivation as a snapshot has it.
+
+    `texts` are the formulas, `values` the bytes of each at each point.
+    """
 
     texts: Mapping[str, str]
     values: tuple[tuple[Point, tuple[int | None, ...]], ...]
@@ -25,7 +28,10 @@ class Recorded:
 
 
 def recorded(derived: Derived) -> Recorded:
-    """Return what a snapshot of this derivation records. Atomics are part of it where there are any."""
+    """Return what a snapshot of this derivation records.
+
+    Atomics are part of it where there are any.
+    """
     from ioaware.analysis.formulas.printing import show
 
     formulas = formulas_of(derived)

@@ -13,7 +13,10 @@ from ioaware.gate.verdict import Verdict, worst
 
 SCHEMA = 1
 MORE_IS_WORSE = {"local_bytes": True, "tma_loads": False, "tma_stores": False}
-"""Resources that are gated: what a gate refuses to gain, or to lose. The others are shown."""
+"""Resources that are gated: what a gate refuses to gain, or to lose.
+
+The others are shown.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,9 @@ def _entries(old: Row, new: Row) -> Iterator[Entry]:
 def compare_texts(
     old: str, new: str, names: Mapping[str, Any], points: Sequence[Point], conditions: Iterable[str] = ()
 ) -> Comparison:
-    """Compare two formulas as text, which hold under conditions; one that cannot be read is INCOMPARABLE.
+    """Compare two formulas as text, which hold under conditions.
+
+    One that cannot be read is INCOMPARABLE.
 
     The same text twice is the same formula.
     """
@@ -132,7 +137,10 @@ def compare_texts(
 
 
 def _of_numbers(old: int | None, new: int | None, *, more_is_worse: bool) -> tuple[Verdict, str]:
-    """Return the verdict on two numbers at one point; an unknown one is never SAME as a known one."""
+    """Return the verdict on two numbers at one point.
+
+    An unknown one is never SAME as a known one.
+    """
     if old is None or new is None:
         return Verdict.INCOMPARABLE, "unknown" if old is None and new is None else "unknown on one side"
     if old == new:

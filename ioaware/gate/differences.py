@@ -32,7 +32,10 @@ class Differences:
 
 
 def differences(olds: Sequence[Row], news: Sequence[Row], *, cross_toolchain: bool = False) -> Differences:
-    """Pair the rows and compare each pair. Raises `BaselineError` for a row without a partner: it is not gated."""
+    """Pair the rows and compare each pair.
+
+    Raises `BaselineError` for a row without a partner: it is not gated.
+    """
     if len(olds) == len(news) == 1:
         return Differences((difference(olds[0], news[0], cross_toolchain=cross_toolchain),))
     before, after = ({_key(row): row for row in rows} for rows in (olds, news))

@@ -26,7 +26,10 @@ HEADLINES = {
 
 
 def failure_text(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str) -> str:
-    """Return the message of a test whose snapshot does not hold. `command` accepts what is now."""
+    """Return the message of a test whose snapshot does not hold.
+
+    `command` accepts what is now.
+    """
     return "\n".join(_lines(snapshot, now, found, derived, command))
 
 

@@ -28,7 +28,10 @@ _passed = pytest.StashKey[bool]()
 
 
 class _Session:
-    """Pending edits and passed tests of one session; a separate plugin, registered for one configuration."""
+    """Pending edits and passed tests of one session.
+
+    A separate plugin, registered for one configuration.
+    """
 
     def __init__(self, config: pytest.Config, mode: Any, ledger: Ledger | None) -> None:
         self.config, self.mode, self.ledger = config, mode, ledger
@@ -48,7 +51,10 @@ class _Session:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the snapshots and the ledger; fail where a test that the ledger names has not run."""
+        """Write the snapshots and the ledger.
+
+        Fail where a test that the ledger names has not run.
+        """
         if hasattr(self.config, "workerinput"):
             return
         if self.config.getoption("--traffic-complete") and self.ledger is not None:
@@ -162,7 +168,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _once(edits: list[Edit]) -> list[Edit]:
-    """Return one edit for each place. Raises for a place that two tests would write differently."""
+    """Return one edit for each place.
+
+    Raises for a place that two tests would write differently.
+    """
     found: dict[tuple[str, int], Edit] = {}
     for edit in edits:
         key = (str(edit.place.path), edit.place.start)

@@ -74,7 +74,10 @@ class Row:
 
 
 def row_of(document: object, where: str) -> Row:
-    """Return the row of a document that `ioaware derive --json` printed. Raises `DataError` for any other."""
+    """Return the row of a document that `ioaware derive --json` printed.
+
+    Raises `DataError` for any other.
+    """
     try:
         return _row(document)
     except (KeyError, TypeError, ValueError) as error:
@@ -160,7 +163,10 @@ def _is_triton(launch: object) -> bool:
 
 
 def _largest(launches: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    """Return the sum of TMA instructions, the largest of the other resources; None where one launch's is unknown."""
+    """Return the sum of TMA instructions, the largest of the other resources.
+
+    None where one launch's is unknown.
+    """
     found = [_count(launch, name) for launch in launches]
     known = [value for value in found if value is not None]
     if len(known) < len(found):

@@ -41,7 +41,10 @@ class Request:
 
 
 def rows_of_sides(sides: Sequence[str], request: Request) -> list[list[Row]]:
-    """Return the rows of each side, derived at the same time. Raises an `IoawareError` for a side that has none."""
+    """Return the rows of each side, derived at the same time.
+
+    Raises an `IoawareError` for a side that has none.
+    """
     with ThreadPoolExecutor(max_workers=2) as threads:
         return list(threads.map(partial(_rows, request=request), sides))
 
@@ -60,7 +63,10 @@ def _rows(side: str, request: Request) -> list[Row]:
 
 
 def read_row(path: Path) -> Row:
-    """Return the row of a file that `ioaware derive --json -o` wrote. Raises `BaselineError` or `DataError`."""
+    """Return the row of a file that `ioaware derive --json -o` wrote.
+
+    Raises `BaselineError` or `DataError`.
+    """
     if not path.exists():
         raise BaselineError(f"there is no file {path}", REMEDY)
     try:

@@ -51,7 +51,10 @@ class Snapshot:
 
 
 def snapshot_of(**given: Any) -> Snapshot:
-    """Return a snapshot of its arguments. Raises `UsageError` for one that is unknown, missing or of another type."""
+    """Return a snapshot of its arguments.
+
+    Raises `UsageError` for one that is unknown, missing or of another type.
+    """
     budgets = {name: given.pop(name) for name in NAMES if name in given}
     check_budgets(budgets)
     if not given:
@@ -114,7 +117,9 @@ class Judgement:
 
 
 def judge_snapshot(snapshot: Snapshot, now: Recorded, derived: Derived, *, cross_toolchain: bool = False) -> Judgement:
-    """Return the verdict on a derivation; only SAME means that the snapshot still holds.
+    """Return the verdict on a derivation.
+
+    Only SAME means that the snapshot still holds.
 
     A snapshot of another toolchain is INCOMPARABLE; with `cross_toolchain` it is SAME where the formulas are proven equal.
     """

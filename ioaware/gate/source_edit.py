@@ -53,7 +53,10 @@ class Edit:
 
 
 def find_call(frame: FrameType) -> Place:
-    """Return the call of `snapshot` that a frame is in. Raises `UsageError` where that is not certain."""
+    """Return the call of `snapshot` that a frame is in.
+
+    Raises `UsageError` where that is not certain.
+    """
     path = Path(frame.f_code.co_filename)
     try:
         content = path.read_bytes()
@@ -116,7 +119,10 @@ def kept_arguments(place: Place, names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def write_edits(edits: Sequence[Edit]) -> list[str]:
-    """Write the edits into their files; return `file:line` of each. Raises `UsageError` for a file that changed since."""
+    """Write the edits into their files; return `file:line` of each.
+
+    Raises `UsageError` for a file that changed since.
+    """
     written: list[str] = []
     for path in dict.fromkeys(edit.place.path for edit in edits):
         here = sorted((edit for edit in edits if edit.place.path == path), key=lambda edit: -edit.place.start)

@@ -39,7 +39,10 @@ class Sizes:
         self.values: dict[str, int] = {}
 
     def add(self, names: Sequence[str], given: Mapping[str, int]) -> None:
-        """Add names with their values, or with the next of the default ones. Raises `UsageError`."""
+        """Add names with their values, or with the next of the default ones.
+
+        Raises `UsageError`.
+        """
         if unused := given.keys() - set(names):
             raise UsageError(f"no size of this tensor is named {', '.join(sorted(unused))}", EXAMPLE)
         for name in names:

@@ -31,7 +31,10 @@ class TrafficChangedError(AssertionError):
 
 
 class Gated:
-    """The traffic of one call. Compare it with `traffic.snapshot(...)`; `derived` is the whole derivation."""
+    """The traffic of one call.
+
+    Compare it with `traffic.snapshot(...)`; `derived` is the whole derivation.
+    """
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
@@ -68,7 +71,10 @@ class Expected:
 
 
 class Traffic:
-    """Fixture of one test. `mode` selects the snapshots that it may write; `edits` are pending snapshots."""
+    """Fixture of one test.
+
+    `mode` selects the snapshots that it may write; `edits` are pending snapshots.
+    """
 
     def __init__(self, test: str, budgets: Mapping[str, Any], mode: Mode, root: Path, *, cross_toolchain: bool = False) -> None:
         options = dict(budgets)
@@ -112,14 +118,20 @@ class Traffic:
         return gated
 
     def snapshot(self, **given: Any) -> Expected:
-        """Return what `traffic(...)` must equal. Without formulas it is missing: `pytest --traffic=create` writes it."""
+        """Return what `traffic(...)` must equal.
+
+        Without formulas it is missing: `pytest --traffic=create` writes it.
+        """
         snapshot = snapshot_of(**given)
         expected = Expected(snapshot, find_call(sys._getframe(1)) if self._mode else None)  # pyright: ignore[reportPrivateUsage]
         self._open.append(expected)
         return expected
 
     def compare(self, gated: Gated, expected: Expected) -> None:
-        """Compare a call with a snapshot. Raises `TrafficChangedError` unless it is SAME, or may be and is to be written."""
+        """Compare a call with a snapshot.
+
+        Raises `TrafficChangedError` unless it is SAME, or may be and is to be written.
+        """
         __tracebackhide__ = True
         from ioaware.gate.derived_snapshot import recorded
         from ioaware.gate.failure import failure_text
@@ -170,7 +182,10 @@ class Traffic:
         raise TrafficChangedError(message)
 
     def unfinished(self) -> str:
-        """Return why a test that passed has gated nothing, or has swallowed a failure; empty where neither is so."""
+        """Return why a test that passed has gated nothing, or has swallowed a failure.
+
+        Empty where neither is so.
+        """
         if self.failures:
             return f"the test passed although its gate failed:\n{self.failures[0]}"
         if self._open:

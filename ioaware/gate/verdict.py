@@ -9,7 +9,10 @@ from ioaware.errors import InconclusiveError, IoawareError
 
 
 class Verdict(StrEnum):
-    """How a new version compares with an old one. Only SAME and BETTER let a build pass."""
+    """How a new version compares with an old one.
+
+    Only SAME and BETTER let a build pass.
+    """
 
     SAME = "SAME"
     """Proven equal, at every size."""
@@ -47,7 +50,10 @@ _SEVERITY = (Verdict.WORSE, Verdict.GROWTH, Verdict.INCOMPARABLE, Verdict.UNSURE
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the verdict of several together; INCOMPARABLE where there is none, so that nothing passes unseen."""
+    """Return the verdict of several together.
+
+    INCOMPARABLE where there is none, so that nothing passes unseen.
+    """
     found = frozenset(verdicts)
     return next((verdict for verdict in _SEVERITY if verdict in found), Verdict.INCOMPARABLE)
 

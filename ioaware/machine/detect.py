@@ -1,4 +1,7 @@
-"""Detect the GPU of this machine with torch and NVML; a preset of the same GPU fills gaps."""
+"""Detect the GPU of this machine with torch and NVML.
+
+A preset of the same GPU fills gaps.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def detect_machine(index: int = 0) -> Machine:
 
 
 def describe(reported: Reported) -> Machine:
-    """Build a `Machine` from the reported numbers; notes name what comes from a preset."""
+    """Build a `Machine` from the reported numbers.
+
+    Notes name what comes from a preset.
+    """
     preset = _preset_for(reported)
     notes: list[str] = []
     levels = [_level(name, reported, preset, notes) for name in ("registers", "shared", "l1", "l2", "hbm")]
@@ -107,7 +113,10 @@ def _bandwidth(name: LevelName, reported: Reported) -> tuple[float | None, str]:
 
 
 def report(index: int = 0) -> Reported:
-    """Query torch, and NVML where it is installed. Raises `MachineError` without a CUDA GPU of that index."""
+    """Query torch, and NVML where it is installed.
+
+    Raises `MachineError` without a CUDA GPU of that index.
+    """
     import torch
 
     cuda: Any = torch.cuda
@@ -130,7 +139,10 @@ def report(index: int = 0) -> Reported:
 
 
 def _with_nvml(reported: Reported, uuid: str) -> Reported:
-    """Add clocks and bus width. The GPU is matched by UUID, because CUDA_VISIBLE_DEVICES renumbers."""
+    """Add clocks and bus width.
+
+    The GPU is matched by UUID, because CUDA_VISIBLE_DEVICES renumbers.
+    """
     try:
         import pynvml
     except ImportError:

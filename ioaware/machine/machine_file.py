@@ -30,7 +30,10 @@ from ioaware.params import ELEMENT_BYTES
 
 SUFFIX = ".toml"
 KEYS = frozenset({"preset", "name", "sms", "source", "levels", "peaks", "l2_model", "calibration"})
-"""`calibration` holds what `ioaware calibrate` measured beside; no command reads it."""
+"""`calibration` holds what `ioaware calibrate` measured beside.
+
+No command reads it.
+"""
 RATES: tuple[Rate, ...] = ("read", "write", "copy", "triad")
 LEVEL_KEYS = frozenset({"capacity_bytes", "bandwidth_bytes_per_s", "source", *(f"{rate}_bytes_per_s" for rate in RATES)})
 PEAK_KEYS = frozenset({"flops_per_s", "source"})
@@ -54,7 +57,10 @@ def find_machine_or_file(name: str) -> Machine:
 
 
 def read_machine(text: str, where: str) -> Machine:
-    """Return the machine that the text of a file describes. Raises `DataError` naming `where` and the key."""
+    """Return the machine that the text of a file describes.
+
+    Raises `DataError` naming `where` and the key.
+    """
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -17,7 +17,9 @@ LevelName = Literal["registers", "shared", "l1", "l2", "hbm"]
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One memory level, per SM or for the whole GPU (`scope`). Bandwidth None: no reliable number exists.
+    """One memory level, per SM or for the whole GPU (`scope`).
+
+    Bandwidth None: no reliable number exists.
 
     `shared` is the most shared memory that one SM can give to programs; it shares its array with `l1`. `hbm` is the device
     memory, GDDR included. `rates` are measured bytes per second of reading, writing, copying and triad, where a calibration
@@ -62,7 +64,10 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """GPU model. `name` is the argument of `find_machine`, `device` the driver's name, `notes` what was not detected."""
+    """GPU model.
+
+    `name` is the argument of `find_machine`, `device` the driver's name, `notes` what was not detected.
+    """
 
     name: str
     device: str
@@ -83,14 +88,20 @@ class Machine:
         )
 
     def peak(self, dtype: str) -> Peak:
-        """Return the peak for a dtype, by torch's name or a short one (`fp16`). Raises `UsageError`."""
+        """Return the peak for a dtype, by torch's name or a short one (`fp16`).
+
+        Raises `UsageError`.
+        """
         known = self.peaks.get(DTYPE_ALIASES.get(dtype, dtype))
         if known is None:
             raise UsageError(f"{self.name}: no peak FLOP/s known for {dtype!r}", f"Known: {', '.join(self.peaks)}.")
         return known
 
     def sram_elements(self, dtype: str) -> int:
-        """Return M of the papers: one SM's shared memory in elements. Registers do not count: kernels cannot address them."""
+        """Return M of the papers: one SM's shared memory in elements.
+
+        Registers do not count: kernels cannot address them.
+        """
         return self.level("shared").capacity_bytes // ELEMENT_BYTES[DTYPE_ALIASES.get(dtype, dtype)]
 
     def attainable_flops_per_s(self, intensity: float, dtype: str, level: LevelName = "hbm") -> float:
@@ -102,7 +113,10 @@ class Machine:
         return min(self.peak(dtype).flops_per_s, intensity * self.bandwidth_bytes_per_s(level))
 
     def bandwidth_bytes_per_s(self, level: LevelName) -> float:
-        """Return the bandwidth of a level over all SMs. Raises `UsageError` where it is unknown."""
+        """Return the bandwidth of a level over all SMs.
+
+        Raises `UsageError` where it is unknown.
+        """
         found = self.level(level)
         if found.bandwidth_bytes_per_s is None:
             raise UsageError(f"{self.name}: the bandwidth of {level} is not known ({found.bandwidth_source})")

@@ -1,4 +1,7 @@
-"""Six GPUs from their vendors' documents, each number with its source; peaks are dense."""
+"""Six GPUs from their vendors' documents, each number with its source.
+
+Peaks are dense.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ HALVES_AS_H200 = L2Model(2, 7 / 16, 0.2, 0.25, f"{TWO_HALVES}; dirty share of an
 
 
 def _per_sm(shared_kib: int, l1_kib: int, clock_hz: float | None, clock_source: str) -> tuple[Level, ...]:
-    """Return registers, shared memory and L1 of one SM; the array of the last two gives 128 bytes a clock."""
+    """Return registers, shared memory and L1 of one SM.
+
+    The array of the last two gives 128 bytes a clock.
+    """
     bandwidth = None if clock_hz is None else 128 * clock_hz
     source = f"{BANKS}; {clock_source}"
     return (
@@ -147,7 +153,9 @@ DEFAULT_MACHINE = H200
 
 
 def find_machine(name: str) -> Machine:
-    """Return the preset of that name or driver's name; case, spaces and dashes are ignored.
+    """Return the preset of that name or driver's name.
+
+    Case, spaces and dashes are ignored.
 
     Raises `UsageError` that lists the names.
     """

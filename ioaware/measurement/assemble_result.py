@@ -1,4 +1,7 @@
-"""Assemble one `Result` from the worker reports: totals by origin, and the status. Pure."""
+"""Assemble one `Result` from the worker reports: totals by origin, and the status.
+
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The GPU operations of a worker, through torch. The only module here that needs a GPU."""
+"""The GPU operations of a worker, through torch.
+
+The only module here that needs a GPU.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +126,10 @@ class Cuda:
         return once
 
     def run_back_to_back(self, run: Callable[[], object], seconds: float, one_ns: float) -> tuple[int, float]:
-        """Run the work for that many seconds; return the number of runs and the elapsed seconds."""
+        """Run the work for that many seconds.
+
+        Return the number of runs and the elapsed seconds.
+        """
         batch = max(1, min(1000, int(0.05e9 / max(one_ns, 1.0))))
         count = 0
         self.synchronize()

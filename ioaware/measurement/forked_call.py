@@ -1,4 +1,6 @@
-"""Continue in a forked child under time and memory limits; report any kind of death as one sentence.
+"""Continue in a forked child under time and memory limits.
+
+Report any kind of death as one sentence.
 
 The child continues as the original process would and ends it; the parent waits. Memory is the resident set as the kernel
 reports it. Why not `RLIMIT_AS`: CUDA reserves terabytes of addresses.

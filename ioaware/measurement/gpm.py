@@ -14,7 +14,10 @@ SM_ACTIVITY, DRAM_BANDWIDTH = 2, 10
 """NVML_GPM_METRIC_SM_UTIL and NVML_GPM_METRIC_DRAM_BW_UTIL, in percent of the time and of the peak."""
 
 MINIMUM_WINDOW_S = 0.2
-"""The driver averages over at least 100 ms; a shorter window has no separate reading."""
+"""The driver averages over at least 100 ms.
+
+A shorter window has no separate reading.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,10 @@ class GpmWindow:
         self.gpu.library.nvmlGpmSampleGet(self.gpu.handle, sample)
 
     def read(self) -> GpmReading | None:
-        """Return the averages between the samples and free them; None where the driver has none."""
+        """Return the averages between the samples and free them.
+
+        None where the driver has none.
+        """
         library, peak = self.gpu.library, self.gpu.limits.peak_hbm_bytes_per_s
         try:
             request = library.c_nvmlGpmMetricsGet_t()

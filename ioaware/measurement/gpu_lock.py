@@ -26,7 +26,9 @@ def gpu_lease(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Generator[None]:
-    """Hold the GPU's lock inside the block; the kernel releases it even if the process is killed.
+    """Hold the GPU's lock inside the block.
+
+    The kernel releases it even if the process is killed.
 
     The file `waiting` exists while this waits, so that the caller can leave that time out of its limit. Raises
     `MachineError` after `timeout_s` seconds.
@@ -41,7 +43,10 @@ def gpu_lease(
 
 
 def _open(path: Path) -> int:
-    """Open the lock file. Read access suffices, so another user's file works; a symbolic link is refused."""
+    """Open the lock file.
+
+    Read access suffices, so another user's file works; a symbolic link is refused.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         try:

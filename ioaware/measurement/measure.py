@@ -27,14 +27,19 @@ Mode = Literal["time", "profile"]
 
 
 KILL_MARGIN_S = 5.0
-"""A hanging worker exits by itself with a traceback; after this margin it is killed."""
+"""A hanging worker exits by itself with a traceback.
+
+After this margin it is killed.
+"""
 
 TAIL_CHARACTERS = 1500
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of a measurement. `counters`: "required" raises where ncu cannot count, "optional" adds a note.
+    """Options of a measurement.
+
+    `counters`: "required" raises where ncu cannot count, "optional" adds a note.
 
     `timeout_s` limits each of the two workers, without the wait for the GPU. `budget_s` is the time of the repetitions,
     `window_s` that of the back-to-back calls for energy and GPM bandwidth.
@@ -161,7 +166,10 @@ class _Point:
             ) from error
 
     def _report(self, mode: Mode, finished: Finished) -> Report:
-        """Return the worker's report. User errors are raised again; a crash becomes a `_PointError` with its last output."""
+        """Return the worker's report.
+
+        User errors are raised again; a crash becomes a `_PointError` with its last output.
+        """
         try:
             report = Report.read(self._files(mode)[1])
         except DataError as error:

@@ -28,7 +28,10 @@ def no_gpu(detail: str = "") -> MachineError:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Fixed properties: identity, maximum clocks, slowdown temperatures. None: NVML does not report it."""
+    """Fixed properties: identity, maximum clocks, slowdown temperatures.
+
+    None: NVML does not report it.
+    """
 
     name: str
     uuid: str
@@ -77,7 +80,10 @@ class Snapshot:
 
 
 def load_nvml() -> NvmlLibrary:
-    """Load and initialise nvidia-ml-py. Raises `MachineError` where there is no driver."""
+    """Load and initialise nvidia-ml-py.
+
+    Raises `MachineError` where there is no driver.
+    """
     try:
         import pynvml
     except ImportError as error:
@@ -145,7 +151,10 @@ class Gpu:
 
 
 def open_gpu(library: NvmlLibrary, environ: Mapping[str, str] | None = None) -> Gpu:
-    """Open the GPU that CUDA calls device 0 under CUDA_VISIBLE_DEVICES. Raises `MachineError` if none is visible."""
+    """Open the GPU that CUDA calls device 0 under CUDA_VISIBLE_DEVICES.
+
+    Raises `MachineError` if none is visible.
+    """
     count = _try(library, library.nvmlDeviceGetCount) or 0
     visible = (os.environ if environ is None else environ).get("CUDA_VISIBLE_DEVICES")
     first = "0" if visible is None else visible.split(",")[0].strip()

@@ -21,7 +21,10 @@ GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a program ended. `returncode` is negative for a signal; `timed_out`: this module ended it."""
+    """How a program ended.
+
+    `returncode` is negative for a signal; `timed_out`: this module ended it.
+    """
 
     returncode: int
     timed_out: bool
@@ -97,7 +100,10 @@ def _wait(
 
 
 def _read(stream: IO[bytes], tail: bytearray) -> bool:
-    """Append the available output and keep only its end; return False when the stream is closed."""
+    """Append the available output and keep only its end.
+
+    Return False when the stream is closed.
+    """
     try:
         chunk = os.read(stream.fileno(), 2**16)
     except BlockingIOError:

@@ -87,7 +87,10 @@ def measure_point(mode: Mode, spec: Spec) -> Report:
 
 
 def _other_processes(gpu: Gpu) -> set[int]:
-    """Return the processes on the GPU before this one; the previous worker may take a moment to vanish from NVML."""
+    """Return the processes on the GPU before this one.
+
+    The previous worker may take a moment to vanish from NVML.
+    """
     deadline = time.monotonic() + PROCESS_EXIT_WAIT_S
     while (found := set(gpu.processes())) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -95,7 +98,10 @@ def _other_processes(gpu: Gpu) -> set[int]:
 
 
 def time_work(target: str, params: dict[str, ParamValue], work: Work, context: GpuContext, spec: Spec) -> Report:
-    """Check, then measure launches, memory, time, clocks and energy. A refused output stops it."""
+    """Check, then measure launches, memory, time, clocks and energy.
+
+    A refused output stops it.
+    """
     device, gpu = context.device, context.gpu
     size = output_check.output_bytes(work.run())  # compiles and tunes
     with watch_launches() as launches:
@@ -128,7 +134,10 @@ def time_work(target: str, params: dict[str, ParamValue], work: Work, context: G
 
 
 def check_work(work: Work, device: Cuda, poison_bytes: int) -> tuple[Check | None, float | None, str | None]:
-    """Run once on poisoned memory; return the check, the output's norm, and the reason to refuse it."""
+    """Run once on poisoned memory.
+
+    Return the check, the output's norm, and the reason to refuse it.
+    """
     before = [tensor.clone() for tensor in work.inputs]
     device.poison(poison_bytes)
     output = work.run()

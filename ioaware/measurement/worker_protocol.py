@@ -42,7 +42,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Measurements of a worker. `refused` is why its numbers must not be shown, `error` why there are none."""
+    """Measurements of a worker.
+
+    `refused` is why its numbers must not be shown, `error` why there are none.
+    """
 
     target: str = ""
     params: Mapping[str, ParamValue] = field(default_factory=dict[str, ParamValue])
@@ -67,7 +70,10 @@ class Report:
 
     @staticmethod
     def read(path: Path) -> Report | None:
-        """Return the report, or None if the worker wrote none. Raises `DataError` for an invalid one."""
+        """Return the report, or None if the worker wrote none.
+
+        Raises `DataError` for an invalid one.
+        """
         try:
             with path.open("rb") as file:
                 content = file.read(MAX_BYTES + 1)

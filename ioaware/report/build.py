@@ -62,7 +62,9 @@ def build_report(
     now: datetime | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Write `report.html` and a PNG per figure into `out_dir`; return the HTML file's path.
+    """Write `report.html` and a PNG per figure into `out_dir`.
+
+    Return the HTML file's path.
 
     `kernels` are measured points of third-party kernels with their derivations, `race` the records of `ioaware bench
     attention`; both are recorded. `live`: this run took the measurements. `missing` are sentences that the report

@@ -20,7 +20,10 @@ Mark = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`label` names the quantity and its unit. `ticks`, where given, replace the computed ones."""
+    """`label` names the quantity and its unit.
+
+    `ticks`, where given, replace the computed ones.
+    """
 
     label: str
     quantity: Quantity
@@ -31,7 +34,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One curve or set of marks. `color` is an algorithm's name or `neutral`; `mark` is the source and sets the form.
+    """One curve or set of marks.
+
+    `color` is an algorithm's name or `neutral`; `mark` is the source and sets the form.
 
     `hover` has one text per point, `tags` one short text beside each point. `label` is written at the right end. `spread`
     is the interval (low, high) of each x.
@@ -56,7 +61,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. `guide` draws a horizontal line at the value of perfect agreement."""
+    """One pair of axes.
+
+    `guide` draws a horizontal line at the value of perfect agreement.
+    """
 
     y: Axis
     series: tuple[Series, ...]
@@ -75,7 +83,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`name` is the file name of the PNG. The caption explains the figure and the source of its numbers."""
+    """`name` is the file name of the PNG.
+
+    The caption explains the figure and the source of its numbers.
+    """
 
     name: str
     title: str
@@ -97,7 +108,10 @@ def cell_of(title: str, x: Axis, *panels: Panel) -> Cell:
 def series_of(
     name: str, color: str, mark: Mark, rows: Sequence[tuple[float | None, float | None, str]], label: str = ""
 ) -> tuple[Series, ...]:
-    """Return a tuple of one series of the rows (x, y, hover) whose numbers are known; empty where none is."""
+    """Return a tuple of one series of the rows (x, y, hover) whose numbers are known.
+
+    Empty where none is.
+    """
     known = [(x, y, hover) for x, y, hover in rows if x is not None and y is not None]
     if not known:
         return ()
@@ -106,7 +120,9 @@ def series_of(
 
 
 def drawable(figure: Figure) -> Figure | None:
-    """Return the figure without the points that its axes cannot show; None where nothing is left.
+    """Return the figure without the points that its axes cannot show.
+
+    None where nothing is left.
 
     A log axis shows positive numbers, every axis finite ones. Panels of one axis and cells without points are dropped too.
     """

@@ -35,7 +35,10 @@ class Config(NamedTuple):
 
     @property
     def outer_block(self) -> int:
-        """Rows of the block that stays on chip: K, V in `flash1`, Q elsewhere. It sets the traffic."""
+        """Rows of the block that stays on chip: K, V in `flash1`, Q elsewhere.
+
+        It sets the traffic.
+        """
         return self.block_n if self.algorithm == "flash1" else self.block_m
 
     @property
@@ -117,7 +120,9 @@ class Point:
 
     @property
     def standing(self) -> Literal["shown", "unstable", "listed"]:
-        """Status of the point in figures. Bytes of an unstable point are shown apart, its time never.
+        """Status of the point in figures.
+
+        Bytes of an unstable point are shown apart, its time never.
 
         A measured point without a verified output is not shown.
         """
@@ -135,7 +140,10 @@ def _total(traffic: Traffic | None) -> int | None:
 
 
 def point_of(result: Result) -> Point | None:
-    """Return the point of an attention result; None for another target or unusable parameters."""
+    """Return the point of an attention result.
+
+    None for another target or unusable parameters.
+    """
     case = CASES.get(result.target)
     if case is None or case.family != "theorem 2":
         return None
@@ -204,7 +212,10 @@ class Points:
         return own if own is not None or predicted is None else predicted.compulsory_bytes
 
     def along(self, config: Config, *sources: Source, standing: Sequence[str] = ("shown",)) -> list[Point]:
-        """Return the points of one configuration with N_k = N, in order of N; one prediction for each N."""
+        """Return the points of one configuration with N_k = N, in order of N.
+
+        One prediction for each N.
+        """
         seen = self.predictions.values() if sources == ("predict",) else self.of(*sources, standing=standing)
         points = [point for point in seen if point.config == config]
         return sorted((point for point in points if point.key.kv_len == point.seq_len), key=lambda point: point.seq_len)

@@ -87,7 +87,10 @@ def _guide(value: float, suffix: str) -> dict[str, Any]:
 
 
 def _labels(cell: Cell, panel: Panel, suffix: str) -> list[dict[str, Any]]:
-    """Return the curves' names and the points' tags; plotly takes the logarithm of a position on a log axis."""
+    """Return the curves' names and the points' tags.
+
+    Plotly takes the logarithm of a position on a log axis.
+    """
 
     def written(x: float, y: float, text: str, color: str, where: Mapping[str, object], size: int) -> dict[str, Any]:
         place = {"x": math.log10(x) if cell.x.log else x, "y": math.log10(y) if panel.y.log else y}

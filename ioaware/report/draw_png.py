@@ -71,7 +71,10 @@ def _height(cell: Cell) -> float:
 
 
 def _draw_head(canvas: Any, figure: Figure, height: float) -> None:
-    """Draw the title and the meaning of each form; colours are named at the curves' ends."""
+    """Draw the title and the meaning of each form.
+
+    Colours are named at the curves' ends.
+    """
     from matplotlib.lines import Line2D
 
     left = MARGIN / canvas.get_figwidth()

@@ -32,7 +32,10 @@ class Pair:
 
     @property
     def spills(self) -> bool:
-        """Whether a Triton kernel spills registers to memory; derivation does not see that traffic."""
+        """Whether a Triton kernel spills registers to memory.
+
+        Derivation does not see that traffic.
+        """
         return any(launch.local_bytes for launch in self.measured.launches if launch.origin == "triton")
 
     @property
@@ -70,7 +73,10 @@ class Pair:
 
     @property
     def flops(self) -> int | None:
-        """Derived FLOPs of the kernels' matmuls, padding and masked halves included; no counter measured them."""
+        """Derived FLOPs of the kernels' matmuls, padding and masked halves included.
+
+        No counter measured them.
+        """
         return self.derived.flops if self.derived else None
 
     @property

@@ -16,7 +16,10 @@ _TEMPLATES = resources.files("ioaware.report") / "templates"
 
 
 def plotly_bundle() -> str:
-    """Return plotly.js of the plotly package. Raises `UsageError` where the package is missing."""
+    """Return plotly.js of the plotly package.
+
+    Raises `UsageError` where the package is missing.
+    """
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -70,7 +73,9 @@ def theme() -> str:
 
 
 def policy(*scripts: str) -> str:
-    """Return the content security policy: only these scripts, by hash; no fetches; images only inside the file.
+    """Return the content security policy: only these scripts, by hash.
+
+    No fetches; images only inside the file.
 
     Inline styles are allowed because plotly.js writes style attributes and elements. No external text becomes a style. Without
     sources for images or connections a style could send nothing.

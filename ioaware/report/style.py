@@ -30,7 +30,10 @@ COLORS: Mapping[str, tuple[str, str]] = {
     "grid": ("#e3e6ea", "#2c323b"),
     "paper": ("#ffffff", "#14181d"),
 }
-"""Light and dark value of each colour token: algorithms, then back ends. CSS custom properties have the same names."""
+"""Light and dark value of each colour token: algorithms, then back ends.
+
+CSS custom properties have the same names.
+"""
 
 ALGORITHMS: Mapping[str, str] = {"standard": "standard", "flash1": "FlashAttention-1", "flash2": "FlashAttention-2"}
 """Names of the algorithms in figures."""

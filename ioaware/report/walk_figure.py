@@ -55,7 +55,10 @@ def walk_fragment(walk: Walk, *, identifier: str = "walk") -> Fragment:
 
 
 def walk_page(walk: Walk) -> str:
-    """Return a self-contained HTML page that plays the walk. Raises `UsageError` for a walk of too many steps."""
+    """Return a self-contained HTML page that plays the walk.
+
+    Raises `UsageError` for a walk of too many steps.
+    """
     fragment = walk_fragment(walk)
     css = _read("walk_page.css") + fragment.css
     rules = {

@@ -17,16 +17,24 @@ MIN_BYTES: Mapping[Place, int] = {
     "HBM reads": 1_000_000,
     "HBM writes": 30_000_000,
 }
-"""Counters below this are compared in bytes alone. One launch leaves up to 30 MB of its writes in an H200's L2."""
+"""Counters below this are compared in bytes alone.
+
+One launch leaves up to 30 MB of its writes in an H200's L2.
+"""
 OUTLIER: Mapping[Place, float] = dict.fromkeys(PLACES, 0.05)
 PROFILER_DIRTY_BYTES = 2_500_000
-"""Bytes that the profiler leaves dirty in the L2. On an H200, kernels that read more than the L2 holds and write less than 1 MB
-are counted 2.46 to 2.75 MB of HBM writes."""
+"""Bytes that the profiler leaves dirty in the L2.
+
+On an H200, kernels that read more than the L2 holds and write less than 1 MB are counted 2.46 to 2.75 MB of HBM writes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedLaunch:
-    """Predicted bytes of one launch. A range is the least and most bytes; None means unbounded."""
+    """Predicted bytes of one launch.
+
+    A range is the least and most bytes; None means unbounded.
+    """
 
     kernel: str
     requested_read_bytes: int | None
@@ -50,7 +58,10 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Predicted and counted bytes of one launch at one place. `explanation` is empty unless it is an outlier."""
+    """Predicted and counted bytes of one launch at one place.
+
+    `explanation` is empty unless it is an outlier.
+    """
 
     family: str
     point: str
@@ -71,7 +82,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Relative errors of one family at one place. Counters below `MIN_BYTES` enter `small` and `worst_small_bytes` only."""
+    """Relative errors of one family at one place.
+
+    Counters below `MIN_BYTES` enter `small` and `worst_small_bytes` only.
+    """
 
     family: str
     place: Place

@@ -21,7 +21,10 @@ Masks = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """`rows` runs of `run` bytes, `pitch` bytes apart. The first starts `offset` bytes after the start of the access."""
+    """`rows` runs of `run` bytes, `pitch` bytes apart.
+
+    The first starts `offset` bytes after the start of the access.
+    """
 
     offset: int
     rows: int

@@ -18,8 +18,10 @@ READ, WRITE, ATOMIC = 0, 1, 2
 Reason = Literal["wave", "capacity", "skew"]
 REASONS: tuple[Reason, ...] = ("wave", "capacity", "skew")
 REMOTE_COPY = 2
-"""Bit of a key, beside the line number. Bit 0 is the partition of an entry; this bit marks a copy of the other partition's
-line."""
+"""Bit of a key, beside the line number.
+
+Bit 0 is the partition of an entry; this bit marks a copy of the other partition's line.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,10 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class HbmTraffic:
-    """Bytes between HBM and the L2 for one tensor. `excess_bytes` are repeated reads of the same block, by reason."""
+    """Bytes between HBM and the L2 for one tensor.
+
+    `excess_bytes` are repeated reads of the same block, by reason.
+    """
 
     read_bytes: float = 0.0
     write_bytes: float = 0.0
@@ -62,7 +67,10 @@ class HbmTraffic:
 
 
 class L2:
-    """State of the cache, carried from launch to launch. `block_bytes` is the bytes of one block of each tensor."""
+    """State of the cache, carried from launch to launch.
+
+    `block_bytes` is the bytes of one block of each tensor.
+    """
 
     def __init__(self, config: CacheConfig, block_bytes: Sequence[float]) -> None:
         self.config = config
@@ -89,7 +97,10 @@ class L2:
             self._last_access[event.line] = (event.wave, event.program)
 
     def flush(self, *, write_back: bool) -> None:
-        """Empty the cache between launches, as a profiler does; dirty lines count as written where `write_back`."""
+        """Empty the cache between launches, as a profiler does.
+
+        Dirty lines count as written where `write_back`.
+        """
         for key, mask in self._dirty.items():
             traffic = self.traffic[self._tensor[key >> 2]]
             size = mask.bit_count() * self._weight(key)
@@ -116,7 +127,10 @@ class L2:
         return self._weights[self._tensor[key >> 2]]
 
     def _read(self, event: Event) -> bool:
-        """Look blocks up in the home partition and the reader's own; return whether any entry was inserted."""
+        """Look blocks up in the home partition and the reader's own.
+
+        Return whether any entry was inserted.
+        """
         key = event.line << 2
         if self.config.partitions == 1:
             missing = self._look_up(key, event.left | event.right, event.tensor)
@@ -151,7 +165,10 @@ class L2:
         return True
 
     def _look_up(self, key: int, mask: int, tensor: int) -> int:
-        """Make blocks of an entry the most recently used, inserting absent ones; return the absent ones."""
+        """Make blocks of an entry the most recently used, inserting absent ones.
+
+        Return the absent ones.
+        """
         entries = self._resident
         resident = entries.get(key)
         if resident is None:

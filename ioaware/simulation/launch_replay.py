@@ -35,7 +35,10 @@ class DataDependentAccess:
 
 @dataclass(frozen=True)
 class Replay:
-    """Accesses of one launch in time, before blocks are chosen. `tensors` holds one argument name for each access."""
+    """Accesses of one launch in time, before blocks are chosen.
+
+    `tensors` holds one argument name for each access.
+    """
 
     name: str
     tensors: tuple[str, ...]
@@ -56,7 +59,9 @@ def replay(
     concurrent: bool = False,
     skew: float = 0.0,
 ) -> Replay:
-    """Place the programs of a launch on `slots`; return the addresses and times of its accesses.
+    """Place the programs of a launch on `slots`.
+
+    Return the addresses and times of its accesses.
 
     `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `skew` delays the first
     programs evenly, the last by that share of the longest program's duration. Raises `ValueError` for a launch that is too
@@ -146,7 +151,10 @@ def choose_layouts(replays: Sequence[Replay], storage_of: Sequence[Mapping[str, 
 
 
 def launch_events(one: Replay, names: Mapping[str, int], layouts: Sequence[Blocks]) -> list[Event]:
-    """Return the events of a launch. `names` maps a tensor to the number of its storage."""
+    """Return the events of a launch.
+
+    `names` maps a tensor to the number of its storage.
+    """
     parts: list[AccessTouches] = []
     quantum = 0.0
     for access, (tensor, kind, found) in enumerate(zip(one.tensors, one.kinds, one.streams, strict=True)):

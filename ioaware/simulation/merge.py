@@ -26,7 +26,9 @@ class AccessTouches:
 
 
 def merge_events(parts: Sequence[AccessTouches], quantum: float, wave: Numbers) -> Iterator[Event]:
-    """Yield events in time order. Accesses by one instruction to one line within `quantum` time units are one event.
+    """Yield events in time order.
+
+    Accesses by one instruction to one line within `quantum` time units are one event.
 
     `wave` holds the wave of each program. Different instructions stay apart: a program that sweeps memory twice does so by two
     of them, and the second sweep is another event.

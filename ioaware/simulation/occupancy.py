@@ -24,7 +24,10 @@ class Occupancy:
 
 
 def occupancy(machine: Machine, *, warps: int, registers: int | None, shared_bytes: int) -> Occupancy:
-    """Return how many programs run at once. `registers` are per thread; None ignores them."""
+    """Return how many programs run at once.
+
+    `registers` are per thread; None ignores them.
+    """
     limits = {
         "programs": PROGRAMS_PER_SM,
         "warps": WARPS_PER_SM // max(warps, 1),

@@ -93,7 +93,10 @@ def write_predictions(predictions: Iterable[Prediction], path: Path) -> None:
 
 
 def read_predictions(path: Path = PREDICTIONS) -> list[Prediction]:
-    """Return the predictions of a file, none where it does not exist. Raises `DataError` for a damaged file."""
+    """Return the predictions of a file, none where it does not exist.
+
+    Raises `DataError` for a damaged file.
+    """
     import msgspec
 
     if not path.exists():

@@ -1,4 +1,7 @@
-"""Schedule programs in launch order on a number of slots; a slot takes the next program when its program ends."""
+"""Schedule programs in launch order on a number of slots.
+
+A slot takes the next program when its program ends.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ Times = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Start time, slot and wave of each program. The wave is the program's number // slots."""
+    """Start time, slot and wave of each program.
+
+    The wave is the program's number // slots.
+    """
 
     start: Times
     slot: Numbers
@@ -22,7 +28,10 @@ class Schedule:
 
 
 def schedule(durations: Times, slots: int, delays: Times | None = None) -> Schedule:
-    """Place programs on slots. `durations` are in units of time; `delays` delay the first program of each slot."""
+    """Place programs on slots.
+
+    `durations` are in units of time; `delays` delay the first program of each slot.
+    """
     count = durations.size
     numbers = np.arange(count, dtype=np.int64)
     wave = numbers // slots

@@ -19,7 +19,10 @@ MAX_EVENTS_TWICE = 400_000
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """Launch before its replay. `replay` makes it for a given skew; `storage` numbers the memory of its arguments."""
+    """Launch before its replay.
+
+    `replay` makes it for a given skew; `storage` numbers the memory of its arguments.
+    """
 
     replay: Callable[[float], Replay]
     storage: Mapping[str, int]

@@ -21,7 +21,9 @@ WHY: Mapping[Reason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TensorTraffic:
-    """HBM traffic of one tensor in one launch. `distinct_bytes` are first reads, `excess_bytes` repeated reads by reason.
+    """HBM traffic of one tensor in one launch.
+
+    `distinct_bytes` are first reads, `excess_bytes` repeated reads by reason.
 
     `by_wave_bytes` is the distinct bytes of each wave, summed over waves: the reads if no wave hits lines of the wave before.
     """
@@ -94,7 +96,10 @@ class LaunchSimulation:
 
 @dataclass(frozen=True, slots=True)
 class Simulated(Result):
-    """`Result` with its simulation. `simulations` has one entry per launch, None for an ATen operator."""
+    """`Result` with its simulation.
+
+    `simulations` has one entry per launch, None for an ATen operator.
+    """
 
     machine: str = ""
     cold: bool = False
@@ -103,7 +108,10 @@ class Simulated(Result):
     write_range: Range = (0, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form of a result; each simulated launch has `simulation` beside `requested` and `hbm`."""
+        """Return the JSON form of a result.
+
+        Each simulated launch has `simulation` beside `requested` and `hbm`.
+        """
         data = Result.to_dict(self)
         for name in ("simulations", "read_range", "write_range"):
             data.pop(name, None)

@@ -102,7 +102,10 @@ class _Rows:
             yield from [values] if values is not None else [columns[key] for key in sorted(atom.free & known)]
 
     def _always_true(self, atom: object, columns: Mapping[str, Numbers], low: Numbers, high: Numbers) -> bool | None:
-        """Return whether all lanes satisfy a test of the loop's index in all iterations; None where undecided."""
+        """Return whether all lanes satisfy a test of the loop's index in all iterations.
+
+        None where undecided.
+        """
         if not isinstance(atom, Test) or atom.equal:
             return None
         fixed, moving = split_lanes(atom.value, frozenset(self.lanes))
@@ -211,7 +214,10 @@ def _linear(value: Poly, loop: str | None) -> bool:
 
 
 def _stride(moving: Poly, loop: str) -> int | None:
-    """Return the bytes between the starts of two iterations; None unless it is a nonzero number."""
+    """Return the bytes between the starts of two iterations.
+
+    None unless it is a nonzero number.
+    """
     if len(moving.terms) != 1:
         return None
     ((monomial, coefficient),) = moving.terms.items()

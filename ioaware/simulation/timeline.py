@@ -61,7 +61,9 @@ def tree(touches: Sequence[Touch]) -> ScopeNode:
 
 @dataclass(frozen=True, slots=True)
 class Executions:
-    """Executions of one access: the indices around it as `columns`, and start times; an innermost loop is not enumerated.
+    """Executions of one access: the indices around it as `columns`, and start times.
+
+    An innermost loop is not enumerated.
 
     `program` is the program of each row. Where `loop` is set, the access runs for each index from `low` up to `high`,
     exclusive, `step` time units apart. `conditions` are those inside the loop's body.
@@ -180,7 +182,10 @@ class Timeline:
                 self._leaf(item, loop, env, time + within, low, high, step, (*conditions, truth))
 
     def _iteration(self, branch: ScopeNode) -> float:
-        """Return the time of one iteration. Conditional accesses count only where there are no others."""
+        """Return the time of one iteration.
+
+        Conditional accesses count only where there are no others.
+        """
         always = sum(self._sizes[item] for item in branch.items if isinstance(item, int))
         return float(always or sum(self._iteration(item) for item in branch.items if isinstance(item, ScopeNode)))
 
@@ -205,7 +210,10 @@ class Timeline:
 
 
 def _known(value: Poly, env: Columns) -> Numbers:
-    """Return a bound or condition at each row. Raises `ValueError` where data decide it."""
+    """Return a bound or condition at each row.
+
+    Raises `ValueError` where data decide it.
+    """
     try:
         return numeric(value, env)
     except KeyError as unknown:

@@ -21,14 +21,20 @@ def claim_key(point: Point, machine: str) -> str:
 
 
 class Claims:
-    """Points of one store that this process has claimed. Raises `WriteError` where the file cannot be created."""
+    """Points of one store that this process has claimed.
+
+    Raises `WriteError` where the file cannot be created.
+    """
 
     def __init__(self, store: Path) -> None:
         self.path = store.with_name(store.name + "-claims")
         self._descriptor = self._open()
 
     def _open(self) -> int:
-        """Open the file at the path; another sweep may remove it between the two steps, and then there is a new one."""
+        """Open the file at the path.
+
+        Another sweep may remove it between the two steps, and then there is a new one.
+        """
         while True:
             try:
                 descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

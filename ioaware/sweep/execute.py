@@ -40,7 +40,10 @@ def run_source(
 
 
 def execute(job: dict[str, Any]) -> str:
-    """Run a `Point.to_job()` in a worker process; return a record, or an error, as JSON."""
+    """Run a `Point.to_job()` in a worker process.
+
+    Return a record, or an error, as JSON.
+    """
     try:
         source, target, params = job["source"], job["target"], job["params"]
         return encode(run_source(source, target, params, timeout_s=job["timeout_s"], autotune=job.get("autotune")))

@@ -44,7 +44,10 @@ def export(results: Iterable[Result], path: Path, format: str | None = None) -> 
 
 
 def write_csv(results: Iterable[Result], file: TextIO) -> None:
-    """Write comma-separated rows with a header. An apostrophe precedes text that a spreadsheet would run as a formula."""
+    """Write comma-separated rows with a header.
+
+    An apostrophe precedes text that a spreadsheet would run as a formula.
+    """
     columns, rows = table(results)
     writer = csv.writer(_LineFeeds(file), lineterminator="\r\n")
     writer.writerow([_guard(name) for name in columns])
@@ -52,7 +55,10 @@ def write_csv(results: Iterable[Result], file: TextIO) -> None:
 
 
 class _LineFeeds:
-    """End rows with a line feed. Python before 3.13 quotes only cells with a character of its line terminator."""
+    """End rows with a line feed.
+
+    Python before 3.13 quotes only cells with a character of its line terminator.
+    """
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -62,7 +68,10 @@ class _LineFeeds:
 
 
 def table(results: Iterable[Result]) -> tuple[list[str], list[list[Cell]]]:
-    """Return columns and rows: every JSON path of any record except launches. Lists of text become lines."""
+    """Return columns and rows: every JSON path of any record except launches.
+
+    Lists of text become lines.
+    """
     flat = [dict(_flatten(result.to_dict())) for result in results]
     columns = sorted({name for row in flat for name in row}, key=_column_order)
     return columns, [[row.get(name) for name in columns] for row in flat]

@@ -40,7 +40,10 @@ TERMINATE_GRACE_S, KILL_GRACE_S, SHUTDOWN_S = 2.0, 5.0, 3.0
 
 @dataclass
 class _Job:
-    """A running point. `deadlines` lists what follows if it does not end: signals, then giving up (None)."""
+    """A running point.
+
+    `deadlines` lists what follows if it does not end: signals, then giving up (None).
+    """
 
     number: int
     pid: int
@@ -98,7 +101,10 @@ class _Server:
             self._start(json.loads(line))
 
     def _step(self) -> bool:
-        """Wait for a job, output, a process end or a deadline; return False at the end of the input."""
+        """Wait for a job, output, a process end or a deadline.
+
+        Return False at the end of the input.
+        """
         now = time.monotonic()
         next_s = min((job.deadlines[0][0] - now for job in self.jobs.values()), default=None)
         for key, _ in self.selector.select(None if next_s is None else max(next_s, 0.0)):
@@ -218,7 +224,10 @@ class _Server:
                 signal_process_tree(job.pid, job.mark, number)
 
     def _report(self, job: _Job, ended: str, code: int) -> None:
-        """Send the sweep a point's outcome; its answer counts only if the process ended with exit code 0."""
+        """Send the sweep a point's outcome.
+
+        Its answer counts only if the process ended with exit code 0.
+        """
         if job.output in self.selector.get_map():
             self._drain(job)
         if job.output in self.selector.get_map():

@@ -8,7 +8,10 @@ from typing import Any
 
 
 def gpu_name() -> str:
-    """Return the first visible device's name as NVML spells it ("NVIDIA H200"); "no GPU" without one."""
+    """Return the first visible device's name as NVML spells it ("NVIDIA H200").
+
+    "no GPU" without one.
+    """
     try:
         nvml: Any = importlib.import_module("pynvml")
         nvml.nvmlInit()

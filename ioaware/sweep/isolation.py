@@ -29,7 +29,9 @@ main(pathlib.Path(sys.argv[2]))
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended. `answer` is what its function returned; None unless its process ended with exit code 0.
+    """How a job ended.
+
+    `answer` is what its function returned; None unless its process ended with exit code 0.
 
     `code` is an exit code or a signal's number; `tail` the end of its output.
     """
@@ -83,7 +85,10 @@ class Isolation:
         self._server.send({"number": number, "job": job, "timeout_s": timeout_s, "memory_bytes": memory_bytes})
 
     def next(self) -> Outcome:
-        """Wait for a job to end. If the server dies, all its jobs are lost and the next job starts another server."""
+        """Wait for a job to end.
+
+        If the server dies, all its jobs are lost and the next job starts another server.
+        """
         if not self._lost:
             if self._server is None:
                 raise RuntimeError("no job was submitted")

@@ -24,7 +24,9 @@ _MODULE_TARGET = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """One run of a source. `params` are canonical: checked, defaults filled in, in the target's order.
+    """One run of a source.
+
+    `params` are canonical: checked, defaults filled in, in the target's order.
 
     `revision` is the digest of a `file.py:function` target's file: an edited kernel is a new point.
     """
@@ -34,7 +36,10 @@ class Point:
     params: Params
     revision: str = ""
     autotune: Params = field(default_factory=dict[str, ParamValue])
-    """The configurations of autotuned kernels that were measured at this point; not part of its key."""
+    """The configurations of autotuned kernels that were measured at this point.
+
+    Not part of its key.
+    """
 
     @property
     def key(self) -> str:
@@ -59,7 +64,9 @@ class Point:
 
 
 def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> Point:
-    """Return the canonical point. The target's file is read for its digest and not imported.
+    """Return the canonical point.
+
+    The target's file is read for its digest and not imported.
 
     Raises `UsageError` for a target that does not exist, an invalid parameter, or `predict` of a target that is no case.
     """
@@ -74,7 +81,10 @@ def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> 
 
 
 def _revision(target: str) -> str:
-    """Return the first 16 hex digits of the SHA-256 of the target's file; empty for `module:function`."""
+    """Return the first 16 hex digits of the SHA-256 of the target's file.
+
+    Empty for `module:function`.
+    """
     place, _, function = target.rpartition(":")
     if not place.endswith(".py"):
         if _MODULE_TARGET.fullmatch(target):

@@ -39,7 +39,10 @@ LONGEST_NOTE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Record of a point as JSON, of status "failed" where it gave none. `lacking` is what this machine lacks for it."""
+    """Record of a point as JSON, of status "failed" where it gave none.
+
+    `lacking` is what this machine lacks for it.
+    """
 
     point: Point
     record: str
@@ -55,7 +58,9 @@ def run_points(
     skip: Callable[[Point], bool] = lambda _: False,
     entry: str = ENTRY,
 ) -> Generator[Answer]:
-    """Yield answers as points end; the next point starts when the caller takes the next answer.
+    """Yield answers as points end.
+
+    The next point starts when the caller takes the next answer.
 
     `workers` points run at a time (default: one per core, at most four), each for at most `timeout_s`. Traces get at most
     `memory_bytes` beyond the libraries. `skip` is called before each point starts. Points lost with the fork server run

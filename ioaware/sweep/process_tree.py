@@ -16,7 +16,10 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def signal_process_tree(leader: int, mark: str, number: signal.Signals) -> None:
-    """Signal the leader's process group; SIGKILL also goes to marked processes outside the group."""
+    """Signal the leader's process group.
+
+    SIGKILL also goes to marked processes outside the group.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, number)
     if number == signal.SIGKILL:
@@ -61,7 +64,10 @@ def prefer_oom_kill() -> None:
 
 
 def limit_memory(memory_bytes: int | None) -> None:
-    """Limit address space to this much beyond what is mapped. Not for CUDA, which maps terabytes."""
+    """Limit address space to this much beyond what is mapped.
+
+    Not for CUDA, which maps terabytes.
+    """
     if memory_bytes is not None:
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (mapped + memory_bytes, mapped + memory_bytes))

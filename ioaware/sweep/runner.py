@@ -1,4 +1,7 @@
-"""Run the points of a study that its store lacks, each in its own process; store each record at once."""
+"""Run the points of a study that its store lacks, each in its own process.
+
+Store each record at once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ from ioaware.sweep.study import Study
 POLL_S = 0.2
 
 Progress = Callable[[int, int, Point, Status], None]
-"""Arguments: points done, points in total, the point, its status. Called when the record is durable."""
+"""Arguments: points done, points in total, the point, its status.
+
+Called when the record is durable.
+"""
 
 
 class SweepInterruptedError(IoawareError):
@@ -35,7 +41,10 @@ class SweepInterruptedError(IoawareError):
 
 @dataclass
 class Outcome:
-    """Summary of a run. `unavailable` is why this machine cannot run a source; its points stay open."""
+    """Summary of a run.
+
+    `unavailable` is why this machine cannot run a source; its points stay open.
+    """
 
     total: int
     already: int
@@ -158,14 +167,20 @@ class _Sweep:
         return bool(measured) and self.store.tuning(point) != measured
 
     def wait(self) -> list[Point]:
-        """Wait for a point that another sweep is running; return all of them, to be claimed again."""
+        """Wait for a point that another sweep is running.
+
+        Return all of them, to be claimed again.
+        """
         waiting, self.elsewhere = self.elsewhere, []
         if waiting:
             time.sleep(POLL_S)
         return [point for point in waiting if point.source not in self.outcome.unavailable]
 
     def take(self, answer: Answer) -> None:
-        """Store an answer. Points of a source that this machine cannot run stay open and do not fail."""
+        """Store an answer.
+
+        Points of a source that this machine cannot run stay open and do not fail.
+        """
         source = answer.point.source
         if answer.lacking is not None and source not in self.available:
             self.outcome.unavailable[source] = answer.lacking

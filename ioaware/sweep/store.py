@@ -38,7 +38,9 @@ _SAVE = (
 
 
 class Store:
-    """Records by point and machine (the GPU's name for `measure`, else empty). Use it in a `with`.
+    """Records by point and machine (the GPU's name for `measure`, else empty).
+
+    Use it in a `with`.
 
     Raises `DataError` for a file that is not an intact store of this version and `WriteError` for a path where none can be
     created. Raises `UsageError` for a file that cannot be read where it is only to be read.
@@ -69,7 +71,10 @@ class Store:
         self._connection.close()
 
     def save(self, point: Point, record: str, *, machine: str = "") -> None:
-        """Make a record durable. `record` is the text of `encode`: the measuring machine need not parse it."""
+        """Make a record durable.
+
+        `record` is the text of `encode`: the measuring machine need not parse it.
+        """
         row = (point.key, machine, point.source, json.loads(record)["status"], record)
         with self._errors():
             self._connection.execute(_SAVE, (*row, _digest(row)))
@@ -84,7 +89,10 @@ class Store:
         self.save(point, encode(result), machine=machine)
 
     def status(self, point: Point, *, machine: str = "") -> Status | None:
-        """Return the status of a point's record, or None. Raises `DataError` for a row that was changed."""
+        """Return the status of a point's record, or None.
+
+        Raises `DataError` for a row that was changed.
+        """
         with self._errors():
             row = self._connection.execute(
                 "SELECT * FROM points WHERE (point, machine) = (?, ?)", (point.key, machine)
@@ -95,7 +103,10 @@ class Store:
         return cast("Status", row[3])
 
     def tuning(self, point: Point) -> Params:
-        """Return the configurations of autotuned kernels in a point's record; those of any machine, the last by name."""
+        """Return the configurations of autotuned kernels in a point's record.
+
+        Those of any machine, the last by name.
+        """
         with self._errors():
             rows = self._connection.execute("SELECT * FROM points WHERE point = ? ORDER BY machine", (point.key,)).fetchall()
         found = [self._result(row).tuning for row in rows]
@@ -169,7 +180,10 @@ class Store:
 
 
 def _digest(row: Sequence[str]) -> str:
-    """Return the checksum of a row. Why: SQLite has none, and a flipped digit would be a valid number."""
+    """Return the checksum of a row.
+
+    Why: SQLite has none, and a flipped digit would be a valid number.
+    """
     return hashlib.sha256("\0".join(row).encode()).hexdigest()
 
 
@@ -212,7 +226,10 @@ def _sync_directory(path: Path) -> None:
 
 
 def _check_header(path: Path, *, readonly: bool) -> None:
-    """Refuse a foreign file before SQLite opens it. Offsets: sqlite.org/fileformat, "The Database Header"."""
+    """Refuse a foreign file before SQLite opens it.
+
+    Offsets: sqlite.org/fileformat, "The Database Header".
+    """
     try:
         if not path.is_file() and path.exists():
             raise _no_place(path, "not a file", readonly=readonly)

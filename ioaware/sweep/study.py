@@ -1,4 +1,7 @@
-"""Read a study, the points of a sweep, from a TOML file of grids. It has no expressions."""
+"""Read a study, the points of a sweep, from a TOML file of grids.
+
+It has no expressions.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def shipped_studies() -> tuple[str, ...]:
 
 
 def find_study(name: str) -> Study:
-    """Return the study of that name, or of that TOML file. Raises `UsageError` that lists the names."""
+    """Return the study of that name, or of that TOML file.
+
+    Raises `UsageError` that lists the names.
+    """
     shipped = shipped_studies()
     if name in shipped:
         text = (resources.files("ioaware") / "studies" / f"{name}.toml").read_text(encoding="utf-8")

@@ -163,7 +163,10 @@ _NUMPY_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "BitLength": _bit_lengths,
     "NextPowerOfTwo": _next_powers_of_two,
 }
-"""Functions in which numpy agrees with Python on 64-bit integers; both round quotients down."""
+"""Functions in which numpy agrees with Python on 64-bit integers.
+
+Both round quotients down.
+"""
 _DIVISIONS = frozenset({"FloorDiv", "CleanDiv", "Mod", "PythonMod"})
 _FOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add,

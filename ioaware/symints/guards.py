@@ -34,7 +34,10 @@ class Condition:
     holds: Any
     """The condition in torch's functions and the user's parameter names."""
     reason: str
-    """`branch at file.py:12`, `constexpr HEAD_DIM`; empty for torch's own guards, such as whether a size is 1."""
+    """`branch at file.py:12`, `constexpr HEAD_DIM`.
+
+    Empty for torch's own guards, such as whether a size is 1.
+    """
 
     def met(self, values: Mapping[str, Number]) -> bool | NDArray[np.bool_]:
         """Return whether the condition holds at these values, at one point or elementwise."""

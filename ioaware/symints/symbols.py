@@ -179,7 +179,10 @@ class Symbols:
         return plain_value
 
     def limit(self, value: Any, most: int, use: str) -> None:
-        """Record that an integer must not exceed `most`; the formulas are not evaluated where it does."""
+        """Record that an integer must not exceed `most`.
+
+        The formulas are not evaluated where it does.
+        """
         if isinstance(value, torch.SymInt) and _expr_of(value).free_symbols <= self._named.keys():
             holds = _sympy.Le(_renamed(_expr_of(value), self._names_of), most, evaluate=False)
             self.limits.append(Condition(holds, use))
@@ -189,7 +192,9 @@ class Symbols:
         self.decisions.setdefault((None, note), Decision(note, note, frozenset(), None, pins=False))
 
     def key(self, expr: Any) -> int:
-        """Return the hash of an expression that host code uses as a key; equal only for equal expressions of this run.
+        """Return the hash of an expression that host code uses as a key.
+
+        Equal only for equal expressions of this run.
 
         Raises `TypeError` inside torch, which expects that symbolic integers have no hash.
         """
@@ -273,7 +278,10 @@ def symbolic_hash(value: Any) -> int:
 
 
 def bit_length(value: Any) -> Any:
-    """Return `SymInt.bit_length` as a symbolic integer; torch's own specialises. Block sizes are computed by it."""
+    """Return `SymInt.bit_length` as a symbolic integer; torch's own specialises.
+
+    Block sizes are computed by it.
+    """
     expr = BitLength(_expr_of(value))
     return value.node.shape_env.create_symintnode(expr, hint=None)
 
@@ -306,7 +314,10 @@ def _renamed(expr: Any, names: tuple[tuple[Any, Symbol], ...]) -> Any:
 
 @lru_cache(maxsize=4096)
 def _plainly(expr: Any, names: tuple[tuple[Any, Symbol], ...]) -> Expr:
-    """Translate to the user's names and sympy's functions. Raises `OpaqueExpressionError`."""
+    """Translate to the user's names and sympy's functions.
+
+    Raises `OpaqueExpressionError`.
+    """
     return plain(expr, dict(names))
 
 
@@ -370,7 +381,10 @@ def _holds_for_large_sizes(condition: Any) -> bool:
 
 
 def _at(expr: Any, point: Mapping[Any, Any]) -> Any:
-    """Substitute numbers for symbols; Python computes integer expressions much faster than sympy."""
+    """Substitute numbers for symbols.
+
+    Python computes integer expressions much faster than sympy.
+    """
     if _integral(expr) and expr.free_symbols <= point.keys():
         with suppress(ArithmeticError, ValueError):
             return _sympy.sympify(compute(expr, {str(symbol): int(size) for symbol, size in point.items()}))

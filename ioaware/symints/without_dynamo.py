@@ -120,7 +120,10 @@ class _Settings:
         self._undecorated: list[Any] = []
 
     def disable(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the operator itself, as `torch._dynamo.disable` without compilation; torch caches the result."""
+        """Return the operator itself, as `torch._dynamo.disable` without compilation.
+
+        Torch caches the result.
+        """
         if kwargs.get("wrapping") is not False:
             return self.__getattr__("disable")(function, *args, **kwargs)
         self._undecorated.append(function)
@@ -140,7 +143,10 @@ class _Settings:
 
 @cache
 def _config() -> ModuleType:
-    """Load `torch._dynamo.config` alone; a later import of the package uses the same module."""
+    """Load `torch._dynamo.config` alone.
+
+    A later import of the package uses the same module.
+    """
     package = ModuleType(COMPILER)
     package.__path__ = [str(Path(torch.__file__).parent / "_dynamo")]
     sys.modules[COMPILER] = package

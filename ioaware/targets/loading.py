@@ -23,7 +23,10 @@ from ioaware.targets.operator_libraries import operator_libraries
 
 
 def load_function(spec: str) -> Callable[..., Any]:
-    """Return the function that `spec` names; raise `UsageError` if it or its module cannot be loaded."""
+    """Return the function that `spec` names.
+
+    Raise `UsageError` if it or its module cannot be loaded.
+    """
     source, _, name = spec.rpartition(":")
     if not source or not name:
         raise UsageError(f"{spec!r} names no function", "A target is a case, path/to/file.py:function or module:function.")

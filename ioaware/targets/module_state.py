@@ -19,7 +19,10 @@ Undo = Callable[[], None]
 LRU_CACHE: Any = type(functools.lru_cache(len))
 CONTAINERS = (dict, list, set)
 COMPILED = ("__compiled_fn_", "__resume_at_", "__builtins_dict__", "__import_")
-"""Beginnings of the names that dynamo gives to its variables in a user's module. It removes them itself."""
+"""Beginnings of the names that dynamo gives to its variables in a user's module.
+
+It removes them itself.
+"""
 UNTOUCHED = ("ioaware", "__main__", "conftest", "_pytest", "pytest")
 
 

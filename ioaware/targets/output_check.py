@@ -28,7 +28,10 @@ def relative_error(output: Tensor, reference: Tensor) -> float:
 
 
 def worst_error(outputs: Sequence[Tensor], reference: Tensor | Sequence[Tensor]) -> float:
-    """Return the largest relative error over the references; a single reference is for the first output."""
+    """Return the largest relative error over the references.
+
+    A single reference is for the first output.
+    """
     import torch
 
     wanted = [reference] if isinstance(reference, torch.Tensor) else list(reference)

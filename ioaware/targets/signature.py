@@ -27,7 +27,10 @@ CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of a function. `kind` comes from its annotation or default; "any" infers the type from the text."""
+    """A parameter of a function.
+
+    `kind` comes from its annotation or default; "any" infers the type from the text.
+    """
 
     name: str
     kind: Kind

@@ -30,10 +30,15 @@ class Target:
     name: str
     params: tuple[Param, ...] | tuple[Argument, ...]
     call: Callable[..., object]
-    """Called with `device` and the resolved parameters; returns the function's return value."""
+    """Called with `device` and the resolved parameters.
+
+    Returns the function's return value.
+    """
 
     def resolve(self, given: Mapping[str, ParamValue], *, typed: bool = False) -> dict[str, ParamValue]:
-        """Return all parameters with defaults, every value checked; with `typed` the given ones are text.
+        """Return all parameters with defaults, every value checked.
+
+        With `typed` the given ones are text.
 
         A function's parameter may be a tensor in text, `f16[rows=4096, cols=2048]`: its named sizes are parameters too. Raises
         `UsageError` for a parameter that is unknown, missing or invalid.
@@ -44,7 +49,10 @@ class Target:
         return {**resolve(self.params, own, self.name, typed=typed), **sizes}
 
     def build(self, *, device: str, **params: ParamValue) -> Work:
-        """Build the inputs on `device` and return the work; a function that returns no callable runs once here."""
+        """Build the inputs on `device` and return the work.
+
+        A function that returns no callable runs once here.
+        """
         outcome = self.call(device=device, **params)
         work = work_of(outcome)
         return work if work is not None else Work(run=lambda: self.call(device=device, **params))
@@ -58,7 +66,10 @@ def work_of(outcome: object) -> Work | None:
 
 
 def compulsory_bytes(target: str, params: Mapping[str, ParamValue]) -> Traffic | None:
-    """Return the compulsory bytes of a case at resolved parameters; None for other targets."""
+    """Return the compulsory bytes of a case at resolved parameters.
+
+    None for other targets.
+    """
     if target not in CASES:
         return None
     from ioaware.analysis.formulas.evaluate import evaluate

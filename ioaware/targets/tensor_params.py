@@ -42,7 +42,9 @@ class TensorParam:
 
 
 def parse_tensor(text: object) -> tuple[TensorParam, dict[str, int]] | None:
-    """Return the tensor that `text` describes and its sizes that have a value; None for any other value.
+    """Return the tensor that `text` describes and its sizes that have a value.
+
+    None for any other value.
 
     Raises `UsageError` for a malformed tensor.
     """

@@ -44,7 +44,9 @@ DYNAMO_SETTINGS = {
 
 @contextmanager
 def torch_compile_on_fake_gpu(stand_in: StandIn, *, eager: bool = False) -> Generator[None]:
-    """Compile functions called inside the block for the fake GPU; with `eager` run them uncompiled.
+    """Compile functions called inside the block for the fake GPU.
+
+    With `eager` run them uncompiled.
 
     What was compiled stays for later blocks, until `compiled_code_forgotten` ends.
     """

@@ -17,11 +17,17 @@ from ioaware.fakegpu.fake_cuda import CUDA
 
 pytree: Any = _pytree
 ONLY_ON_THE_CPU = ("mkldnn", "onednn", "quantized", "_cpu.")
-"""Parts of the names of operators that torch chooses for tensors on the CPU alone. Attention's moves the same on a GPU."""
+"""Parts of the names of operators that torch chooses for tensors on the CPU alone.
+
+Attention's moves the same on a GPU.
+"""
 
 
 def on_gpu(value: Any) -> Any:
-    """Return a fake tensor or device of the CPU as one of the GPU; anything else unchanged."""
+    """Return a fake tensor or device of the CPU as one of the GPU.
+
+    Anything else unchanged.
+    """
     if isinstance(value, torch.device):
         return CUDA if value.type in ("cpu", "cuda") else value
     if not (isinstance(value, FakeTensor) and value.fake_device.type == "cpu"):
@@ -35,7 +41,10 @@ def on_gpu(value: Any) -> Any:
 
 
 def move_to_gpu(module: Any) -> None:
-    """Move a graph module, and those within it, in place. Raises `UsageError` where it has an operator of the CPU alone."""
+    """Move a graph module, and those within it, in place.
+
+    Raises `UsageError` where it has an operator of the CPU alone.
+    """
     for graph_module in module.modules():
         if not isinstance(graph_module, torch.fx.GraphModule):
             continue

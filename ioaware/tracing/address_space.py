@@ -144,7 +144,10 @@ def _elements(count: int) -> str:
 
 
 def _storage_at(address: int) -> Any:
-    """Return the storage of a tensor that an address of this process points into; None for other memory."""
+    """Return the storage of a tensor that an address of this process points into.
+
+    None for other memory.
+    """
     for start, storage in _storages_with_memory():
         if start <= address < start + storage.nbytes():
             return storage
@@ -233,7 +236,9 @@ def install(space: AddressSpace, builder: Any, patches: Patches) -> None:
 
 
 def as_mask(handle: Any) -> Any:
-    """Return a mask as a boolean array; block pointers and descriptors pass arrays, other accesses handles.
+    """Return a mask as a boolean array.
+
+    Block pointers and descriptors pass arrays, other accesses handles.
 
     A kernel's arithmetic on masks may yield integers, which numpy would take as indices.
     """

@@ -19,7 +19,10 @@ Operand = Callable[[], Any]
 
 
 def logical_and(*operands: Operand) -> Any:
-    """Return `a and b and ...`. Each operand is a function, so that a constant can short-circuit."""
+    """Return `a and b and ...`.
+
+    Each operand is a function, so that a constant can short-circuit.
+    """
     return _combine(operands, "logical_and", ends=False)
 
 
@@ -47,7 +50,10 @@ def _combine(operands: tuple[Operand, ...], method: str, *, ends: bool) -> Any:
 
 
 def _tensor_of(value: Any) -> Any:
-    """Return the tensor that the compiler has for a loop index; constants become Python values."""
+    """Return the tensor that the compiler has for a loop index.
+
+    Constants become Python values.
+    """
     if isinstance(value, LoopIndex):
         return value.tensor()
     return value.value if isinstance(value, tl.constexpr) else value

@@ -75,7 +75,10 @@ def _extent(pointers: Any, mask: Any) -> tuple[int, int, int]:
 
 @contextmanager
 def count_accesses(counter: ByteCounter, observer: Observer | None = None) -> Generator[None]:
-    """Count every access of the interpreter inside the block; values are unchanged. `observer` sees each access."""
+    """Count every access of the interpreter inside the block; values are unchanged.
+
+    `observer` sees each access.
+    """
     from triton.runtime import interpreter
 
     builder: Any = interpreter.interpreter_builder
@@ -103,7 +106,10 @@ def _count_memory(builder: Any, counter: ByteCounter, patches: Patches, observer
         return plain_store(pointers, value, mask, *rest, **options)
 
     def atomic(name: str, pointers_at: int, mask_at: int | None) -> None:
-        """Count an atomic once; Triton 3.9 builds some of them from plain loads and stores."""
+        """Count an atomic once.
+
+        Triton 3.9 builds some of them from plain loads and stores.
+        """
         if not hasattr(builder, name):
             return
         plain: Callable[..., Any] = getattr(builder, name)
@@ -141,7 +147,10 @@ def _count_dots(builder: Any, counter: ByteCounter, patches: Patches) -> None:
         return
 
     def dot_scaled(lhs: Any, scale: Any, kind: Any, *rest: Any) -> Any:
-        """Operands as in Triton's builder: lhs, scale, format; the same of rhs; fast_math, K packing of both, accumulator."""
+        """Operands as in Triton's builder: lhs, scale, format.
+
+        The same of rhs; fast_math, K packing of both, accumulator.
+        """
         packed = getattr(kind, "name", "") == "E2M1" and rest[4]
         counter.dot(lhs, rest[-1], 2 if packed else 1)
         return plain_scaled(lhs, scale, kind, *rest)

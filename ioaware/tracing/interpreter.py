@@ -53,7 +53,10 @@ COMPILER_OF_KERNELS: Any = _code_generator
 """Imported before any patch, since it copies the language's `min` and `max` on import."""
 
 LaunchContext = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
-"""Context manager around the programs of a launch; called with the kernel's name, its grid and notes."""
+"""Context manager around the programs of a launch.
+
+Called with the kernel's name, its grid and notes.
+"""
 
 
 def _no_context(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> AbstractContextManager[None]:
@@ -144,7 +147,10 @@ class _Session:
         return launcher
 
     def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Run every program of the grid, the first axis outermost; return the arguments by parameter."""
+        """Run every program of the grid, the first axis outermost.
+
+        Return the arguments by parameter.
+        """
         _refuse_gluon(kernel)
         for hook in kernel.pre_run_hooks:
             hook(*args, **kwargs)
@@ -198,7 +204,10 @@ class _Session:
             yield
 
     def _argument(self, kernel: Any, name: str, value: Any) -> Any:
-        """Return a launch argument in the interpreter's form; raise `UsageError` for a tensor off the CPU."""
+        """Return a launch argument in the interpreter's form.
+
+        Raise `UsageError` for a tensor off the CPU.
+        """
 
         def converted(argument: Any) -> Any:
             if isinstance(argument, bool):  # an int32 in Triton's conversion, which its own check refuses

@@ -15,7 +15,9 @@ tl: Any = _tl
 
 
 class LoopIndex(int):
-    """Integer with `.to(dtype)`. Arithmetic with integers returns a `LoopIndex`, a comparison a tensor.
+    """Integer with `.to(dtype)`.
+
+    Arithmetic with integers returns a `LoopIndex`, a comparison a tensor.
 
     The compiler has a scalar int32 tensor here. Why an integer: it is faster in the interpreter.
     """
@@ -74,7 +76,10 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
 
 
 def loop_range(start: Any, stop: Any = None, step: Any = None, **_: Any) -> Iterator[LoopIndex]:
-    """Return `range` over loop indices, for `range` and `tl.range`; the bounds may be scalar tensors."""
+    """Return `range` over loop indices, for `range` and `tl.range`.
+
+    The bounds may be scalar tensors.
+    """
     first, last = (0, start) if stop is None else (start, stop)
     return map(LoopIndex, range(_integer(first), _integer(last), 1 if step is None else _integer(step)))
 

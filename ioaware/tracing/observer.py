@@ -16,7 +16,10 @@ class Observer(Protocol):
     """Receives each event of a run, in order. Values must not be changed."""
 
     def begin(self) -> None:
-        """Begin a part of the run: building the inputs, or the work. What was reported before is not part of the work."""
+        """Begin a part of the run: building the inputs, or the work.
+
+        What was reported before is not part of the work.
+        """
         ...
 
     def launch(self, kernel: str, grid: tuple[int, ...], tensors: Mapping[str, tuple[int, torch.Tensor]]) -> None:
@@ -40,7 +43,10 @@ class Observer(Protocol):
         ...
 
     def while_loop(self) -> AbstractContextManager[Callable[[], None]]:
-        """Return the context of a `while` loop; what it gives is called at the start of each iteration."""
+        """Return the context of a `while` loop.
+
+        What it gives is called at the start of each iteration.
+        """
         ...
 
     def assigned(self, values: Mapping[str, Any]) -> None:

@@ -24,7 +24,10 @@ E8M0_BIAS = 127
 
 
 def install(patches: Patches) -> None:
-    """Add the operation where it is missing (before Triton 3.9); formats arrive as strings."""
+    """Add the operation where it is missing (before Triton 3.9).
+
+    Formats arrive as strings.
+    """
     semantics: Any = interpreter.interpreter_semantic.__class__
     builder = interpreter.interpreter_builder
     if hasattr(builder, "create_dot_scaled"):
@@ -59,7 +62,10 @@ def _create(
 
 
 def _elements(operand: Handle, kind: Any, packed_along: int) -> Floats:
-    """Return the operand's elements as float32; e2m1 is unpacked along its packed axis."""
+    """Return the operand's elements as float32.
+
+    E2m1 is unpacked along its packed axis.
+    """
     if kind.name == "E2M1":
         halves = np.stack([operand.data & 0xF, operand.data >> 4], axis=-1)
         values = np.where(halves & 8, -1, 1).astype(np.float32) * E2M1[halves & 7]

@@ -46,7 +46,10 @@ def rewrite(source: Any, new_loop: Callable[[], Any], observer: Observer | None 
 
 @lru_cache(maxsize=1024)
 def _rewrite_code(source: Any, observed: bool) -> types.CodeType:
-    """Return the rewritten code at the original's lines; a function without source keeps its code."""
+    """Return the rewritten code at the original's lines.
+
+    A function without source keeps its code.
+    """
     try:
         lines, first = inspect.getsourcelines(source)
     except (OSError, TypeError):
@@ -150,7 +153,10 @@ HELPERS: dict[str, Any] = {
     "ioaware locals": locals,
     "ioaware value": _value,
 }
-"""Globals of rewritten functions; the space keeps them apart from every name in a source."""
+"""Globals of rewritten functions.
+
+The space keeps them apart from every name in a source.
+"""
 
 
 def _strip_definition(definition: ast.FunctionDef) -> None:

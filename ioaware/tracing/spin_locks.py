@@ -1,4 +1,6 @@
-"""Detect a program that waits for a later one; programs run one after the other here, so it would wait forever.
+"""Detect a program that waits for a later one.
+
+Programs run one after the other here, so it would wait forever.
 
 Each iteration of a `while` loop is compared with the one before. If no variable differs and no memory was changed meanwhile,
 every further iteration is the same. Source of such loops: the spin locks of stream-K matrix products.

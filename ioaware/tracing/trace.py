@@ -139,7 +139,10 @@ def _no_garbage_collection() -> Generator[None]:
 
 @contextmanager
 def _user_errors(target: Target) -> Generator[None]:
-    """Turn an exception of the user's code into a `UsageError` with its line; pass ioaware's errors through."""
+    """Turn an exception of the user's code into a `UsageError` with its line.
+
+    Pass ioaware's errors through.
+    """
     try:
         yield
     except (IoawareError, KeyboardInterrupt):

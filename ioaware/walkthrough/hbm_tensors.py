@@ -31,13 +31,19 @@ class HbmTensor:
 
     @property
     def matrix(self) -> tuple[int, int]:
-        """Rows and columns of the tensor with all axes but the last as rows; a vector is one column."""
+        """Rows and columns of the tensor with all axes but the last as rows.
+
+        A vector is one column.
+        """
         if len(self.shape) < 2:
             return (*self.shape, 1) if self.shape else (1, 1)
         return int(np.prod(self.shape[:-1])), self.shape[-1]
 
     def indices(self, addresses: NDArray[np.uint64]) -> list[NDArray[np.int64]] | None:
-        """Return the indices of elements along each axis; None if an address is no element of the tensor."""
+        """Return the indices of elements along each axis.
+
+        None if an address is no element of the tensor.
+        """
         offsets = addresses.astype(np.int64) - self.address
         rest, remainder = np.divmod(offsets, self.element_bytes)
         found: list[NDArray[np.int64]] = [np.zeros_like(rest) for _ in self.shape]
@@ -65,7 +71,10 @@ class Tile:
 
     @property
     def label(self) -> str:
-        """Name and ranges as Python slices, `K[0:3, :]`; how many elements where they are not all of them."""
+        """Name and ranges as Python slices, `K[0:3, :]`.
+
+        How many elements where they are not all of them.
+        """
         if self.tensor is None:
             return f"{self.elements} elements of no single argument"
         slices = [_slice(*where, size) for where, size in zip(self.ranges, self.tensor.shape, strict=True)]
@@ -123,7 +132,10 @@ class HbmTensors:
         return Tile(None, (), addresses.size, element_bytes), []
 
     def resolve_names(self) -> None:
-        """Give each tensor a unique name: tensors with fewest names choose first; numbers distinguish the rest."""
+        """Give each tensor a unique name: tensors with fewest names choose first.
+
+        Numbers distinguish the rest.
+        """
         taken: set[str] = set()
         for tensor in sorted(self.all, key=lambda tensor: len(tensor.names)):
             free = [name for name in tensor.names if name not in taken]

@@ -34,7 +34,10 @@ MAX_MOVES = 200_000
 
 
 class Recorder:
-    """Groups accesses into steps. `keep_values` also records variables on chip and what is written."""
+    """Groups accesses into steps.
+
+    `keep_values` also records variables on chip and what is written.
+    """
 
     def __init__(self, *, keep_values: bool) -> None:
         self._keep_values = keep_values
@@ -83,7 +86,10 @@ class Recorder:
         self._frames.pop()
 
     def iterations(self, name: str, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the items of a loop; each begins a step. An item that is not an integer is named by its number."""
+        """Yield the items of a loop; each begins a step.
+
+        An item that is not an integer is named by its number.
+        """
         with self._loop(name) as iterate:
             for number, item in enumerate(items):
                 value = getattr(item, "value", item)
@@ -99,7 +105,10 @@ class Recorder:
 
     @contextmanager
     def _loop(self, name: str) -> Generator[Callable[[int], None]]:
-        """Yield what begins an iteration of a loop inside the current ones; a step ends with each and with the loop."""
+        """Yield what begins an iteration of a loop inside the current ones.
+
+        A step ends with each and with the loop.
+        """
         depth = len(self._loops)
 
         def iterate(value: int) -> None:
@@ -124,7 +133,10 @@ class Recorder:
                 variables[name] = replace(kept, values=natural_units(function, name, kept.values))
 
     def access(self, kind: Access, pointers: Any, mask: Any, value: Any = None) -> None:
-        """Add the active elements of an access to the current step; an access without any moves nothing."""
+        """Add the active elements of an access to the current step.
+
+        An access without any moves nothing.
+        """
         active = np.broadcast_to(np.True_ if mask is None else as_mask(mask), pointers.data.shape)
         addresses = pointers.data[active]
         if not addresses.size:
@@ -163,7 +175,10 @@ class Recorder:
         self._step = None
 
     def _end_program(self) -> None:
-        """Give the program's steps their variables; one that no load has limited yet takes its later extent."""
+        """Give the program's steps their variables.
+
+        One that no load has limited yet takes its later extent.
+        """
         largest: dict[str, tuple[int, ...]] = {}
         for _, variables in self._on_chip:
             for name, variable in variables.items():
@@ -187,7 +202,10 @@ class Variable:
 
 
 def _contents(tensor: HbmTensor, data: Any) -> Values:
-    """Return a tensor's values as a matrix, NaN where nothing was written; empty for a large tensor."""
+    """Return a tensor's values as a matrix, NaN where nothing was written.
+
+    Empty for a large tensor.
+    """
     if data.numel() > MAX_VALUES or data.is_complex():
         return np.empty((0, 0))
     values: Values = data.detach().to(torch.float64).reshape(tensor.matrix).numpy().copy()
@@ -195,7 +213,10 @@ def _contents(tensor: HbmTensor, data: Any) -> Values:
 
 
 def _variable(value: Any) -> Variable | None:
-    """Return a floating-point tensor of the interpreter without padding; None for anything else or too large."""
+    """Return a floating-point tensor of the interpreter without padding.
+
+    None for anything else or too large.
+    """
     if not isinstance(value, tl.tensor) or not value.dtype.scalar.is_floating():
         return None
     handle: Any = value.handle

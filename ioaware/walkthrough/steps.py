@@ -26,7 +26,10 @@ class Move:
 
 @dataclass(slots=True)
 class Step:
-    """Consecutive moves of one program with the same loop indices. Bytes are those of its moves."""
+    """Consecutive moves of one program with the same loop indices.
+
+    Bytes are those of its moves.
+    """
 
     launch: int
     program: tuple[int, int, int]

@@ -1,4 +1,6 @@
-"""The part of each tile that memory fills; the rest is padding of the block to a power of two.
+"""The part of each tile that memory fills.
+
+The rest is padding of the block to a power of two.
 
 A masked load fills a box of its block, from the first element on. An elementwise operation is valid where all its operands
 are, a product of tiles in the rows of the left and the columns of the right. The extent travels with the interpreter's
@@ -108,12 +110,18 @@ def _broadcast(shape: Extent, operands: Sequence[Any]) -> Extent:
 
 
 def _loaded(shape: Extent, operands: Sequence[Any]) -> Extent | None:
-    """Return the box that a load's mask covers; None if the active elements are no box from the first element on."""
+    """Return the box that a load's mask covers.
+
+    None if the active elements are no box from the first element on.
+    """
     return box_of(np.broadcast_to(as_mask(operands[1]), shape))
 
 
 def box_of(active: NDArray[np.bool_]) -> Extent | None:
-    """Return the sizes of the box of active elements; None if they are all, none, or no box from the first element on."""
+    """Return the sizes of the box of active elements.
+
+    None if they are all, none, or no box from the first element on.
+    """
     if active.all() or not active.any():
         return None
     box = tuple(int(where.max()) + 1 for where in np.nonzero(active))
@@ -140,4 +148,7 @@ RULES: dict[str, Callable[[Extent, Sequence[Any]], Extent | None]] = {
     "create_broadcast": _broadcast,
     **dict.fromkeys(("create_reshape", "create_cat", "create_join", "create_gather", "create_histogram"), _unknown),
 }
-"""How the valid extents of a result follow from the operands; elementwise unless named."""
+"""How the valid extents of a result follow from the operands.
+
+Elementwise unless named.
+"""

@@ -56,7 +56,10 @@ class Walk:
 
     @property
     def compulsory_bytes(self) -> int | None:
-        """Every distinct byte of inputs and output once; None for a target that is no case."""
+        """Every distinct byte of inputs and output once.
+
+        None for a target that is no case.
+        """
         return self.traced.compulsory.total_bytes if self.traced.compulsory else None
 
     @property
@@ -97,7 +100,10 @@ class Walk:
         return read, write, atomic
 
     def to_dict(self, steps: int | None = None, program: tuple[int, ...] | None = None) -> dict[str, Any]:
-        """Return the walk as JSON values; with `steps` and `program` a part of the steps, the totals being the walk's."""
+        """Return the walk as JSON values.
+
+        With `steps` and `program` a part of the steps, the totals being the walk's.
+        """
         from ioaware.walkthrough.walk_data import walk_data
 
         return walk_data(self, steps=steps, program=program)
@@ -123,7 +129,10 @@ class Walk:
         return table_html(title, columns, rows)
 
     def chosen(self, program: tuple[int, ...] | None) -> Iterator[tuple[int, Step, int]]:
-        """Yield number (from 1), step and running bytes of the steps of a program; of all where it is None."""
+        """Yield number (from 1), step and running bytes of the steps of a program.
+
+        Of all where it is None.
+        """
         for number, (step, running) in enumerate(zip(self.steps, self.running_bytes, strict=True), 1):
             if program is None or step.program[: len(program)] == program:
                 yield number, step, running

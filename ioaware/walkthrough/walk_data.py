@@ -15,7 +15,9 @@ SCHEMA = 1
 
 
 def walk_data(walk: Walk, *, steps: int | None = None, program: tuple[int, ...] | None = None) -> dict[str, Any]:
-    """Return the walk with the steps of `program`, at most `steps` of them. Totals are those of all steps.
+    """Return the walk with the steps of `program`, at most `steps` of them.
+
+    Totals are those of all steps.
 
     Infinite values are the strings `inf` and `-inf`; NaN, which no kernel has written, is null.
     """

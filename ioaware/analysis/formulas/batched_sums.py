@@ -23,7 +23,10 @@ DENSE = 8  # most possible kinds of a point for which a table is faster than sor
 
 @dataclass(frozen=True, slots=True)
 class Summation:
-    """Sum of a term for index = low .. high, 0 where `high` < `low`; errors quote `what`."""
+    """Sum of a term for index = low .. high, 0 where `high` < `low`.
+
+    Errors quote `what`.
+    """
 
     term: Node
     index: str
@@ -58,7 +61,10 @@ class Summation:
         return self.term.names - {self.index}
 
     def _among_equals(self, frame: Frame) -> Whole | None:
-        """Sum at one point of each group of equal points; None where most groups have one point."""
+        """Sum at one point of each group of equal points.
+
+        None where most groups have one point.
+        """
         asked = dict.fromkeys((self.low, self.high, *outside(self.term, frozenset({self.index}))))
         found = group_points([part for node in asked for part in frame.kept(node)], cast(int, frame.size))
         if found is None or 2 * found[0].size > cast(int, frame.size):
@@ -80,7 +86,10 @@ class Summation:
         return sums[table.ends] - sums[table.starts]
 
     def _table(self, frame: Frame, starts: Array, ends: Array) -> _Table | None:
-        """Return the distinct terms of all points; None where grouping the points is too slow."""
+        """Return the distinct terms of all points.
+
+        None where grouping the points is too slow.
+        """
         symbols = {name: frame.symbol(name) for name in sorted(self._names)}
         least, most, rest = starts, ends, np.zeros(starts.size, np.int64)
         if self.shift is not None:
@@ -203,7 +212,10 @@ def outside(node: Node, indices: frozenset[str]) -> Iterator[Node]:
 
 
 def group_points(values: Iterable[Whole], size: int) -> tuple[Array, Array] | None:
-    """Return one point of each group of equal points, and the group of each point; None if too slow."""
+    """Return one point of each group of equal points, and the group of each point.
+
+    None if too slow.
+    """
     code: Any = np.zeros(size, np.int64)
     scale = 1
     for value in values:

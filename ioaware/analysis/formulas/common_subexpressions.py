@@ -25,7 +25,10 @@ SHORTEST = 8
 
 @dataclass(frozen=True, slots=True)
 class NamedFormula:
-    """A formula with named subexpressions; each name is defined in terms of earlier ones."""
+    """A formula with named subexpressions.
+
+    Each name is defined in terms of earlier ones.
+    """
 
     expr: Expr
     names: tuple[tuple[str, Expr], ...] = ()

@@ -17,12 +17,18 @@ from ioaware.analysis.formulas.printing import show
 
 _sympy: Any = sympy
 MAX_NODES = 3000
-"""Largest formula, in nodes, that is simplified; larger ones are not meant to be read."""
+"""Largest formula, in nodes, that is simplified.
+
+Larger ones are not meant to be read.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """`whole` where `where` holds, `otherwise` elsewhere; None for no distinction or an unknown value."""
+    """`whole` where `where` holds, `otherwise` elsewhere.
+
+    None for no distinction or an unknown value.
+    """
 
     whole: Expr
     where: Any = None
@@ -36,7 +42,10 @@ class Cases:
         return _sympy.expand(here) == _sympy.expand(self.whole)
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """Return whether the lengths are these multiples. Raises `ValueError` where a value is missing."""
+        """Return whether the lengths are these multiples.
+
+        Raises `ValueError` where a value is missing.
+        """
         return all(evaluate(length, values) % divisor == 0 for length, divisor in self.multiples)
 
 

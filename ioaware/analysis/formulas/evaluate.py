@@ -133,7 +133,10 @@ class _Condition:
 
 
 class _Compiler:
-    """Compile one formula; equal parts are shared. `_indices` are those of the surrounding sums, outermost first."""
+    """Compile one formula; equal parts are shared.
+
+    `_indices` are those of the surrounding sums, outermost first.
+    """
 
     def __init__(self) -> None:
         self._made: dict[tuple[Any, ...], Node] = {}
@@ -203,7 +206,10 @@ class _Compiler:
         return _Part(power, (inner,))
 
     def _piecewise(self, expr: Any) -> Node:
-        """Evaluate the first branch with a true condition, only at its points; others may divide by zero."""
+        """Evaluate the first branch with a true condition, only at its points.
+
+        Others may divide by zero.
+        """
         branches = [(self.node(value), self._condition(condition)) for value, condition in map(arguments, arguments(expr))]
 
         def choose(frame: Frame) -> Ratio:

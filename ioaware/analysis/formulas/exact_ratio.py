@@ -19,7 +19,10 @@ INT64_MAX = 2**63 - 1
 
 
 class Column:
-    """Integers of many points: int64, or Python ints where they do not fit; all in `low` .. `high`."""
+    """Integers of many points: int64, or Python ints where they do not fit.
+
+    All in `low` .. `high`.
+    """
 
     __slots__ = ("high", "low", "values")
 
@@ -48,7 +51,10 @@ def _bounds(x: Whole) -> tuple[int, int]:
 
 
 def _numpy(x: Whole) -> Any:
-    """Return an operand that numpy computes with exactly; it would round 2**63 to a float."""
+    """Return an operand that numpy computes with exactly.
+
+    It would round 2**63 to a float.
+    """
     if not isinstance(x, int):
         return x.values
     return x if abs(x) <= INT64_MAX else np.asarray(x, object)

@@ -35,7 +35,10 @@ def free_symbols(expr: Any) -> frozenset[Any]:
 
 
 class Holds(sympy.Function):
-    """[x >= 0]: 1 where x is not negative, else 0. Unlike a Piecewise it may stand inside a sum."""
+    """[x >= 0]: 1 where x is not negative, else 0.
+
+    Unlike a Piecewise it may stand inside a sum.
+    """
 
     nargs = 1
     is_integer = True
@@ -50,10 +53,16 @@ class Holds(sympy.Function):
 
 
 class Series(sympy.Sum):
-    """Unevaluated sum. Why not sympy's own: it searches its term for cases whenever the expression around it changes."""
+    """Unevaluated sum.
+
+    Why not sympy's own: it searches its term for cases whenever the expression around it changes.
+    """
 
     def __new__(cls, term: Any, *limits: Any) -> Any:
-        """Build a sum; `limits` are (index, low, high), innermost first; a sum of a sum is one sum."""
+        """Build a sum; `limits` are (index, low, high), innermost first.
+
+        A sum of a sum is one sum.
+        """
         made: Any = sympy.Expr.__new__(cls)
         inner: tuple[Any, ...] = term.args[1:] if isinstance(term, Series) else ()
         made._args = (term.args[0] if inner else term, *inner, *(_sympy.Tuple(*limit) for limit in limits))
@@ -93,7 +102,10 @@ def smallest(*terms: Expr | int) -> Expr:
 
 
 def square_root(x: Expr) -> Expr:
-    """Return a square root, for leading terms of bounds only; it has no exact evaluation."""
+    """Return a square root, for leading terms of bounds only.
+
+    It has no exact evaluation.
+    """
     return _sympy.sqrt(x)
 
 

@@ -17,7 +17,10 @@ _sympy: Any = sympy
 
 
 def close_floor_sums(expr: Expr) -> Expr:
-    """Close the sums that the identity applies to; the rest of such a sum stays summed."""
+    """Close the sums that the identity applies to.
+
+    The rest of such a sum stays summed.
+    """
     whole: Any = expr
     if not whole.has(sympy.Sum):
         return expr

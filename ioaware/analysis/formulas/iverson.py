@@ -15,7 +15,10 @@ _MATHML = {">=": "\u2265", "<=": "\u2264", "==": "="}
 
 
 class Bracket(sympy.Function):
-    """[x >= 0], or [x == 0] where the second argument is 1. For display: evaluation has no rule for it."""
+    """[x >= 0], or [x == 0] where the second argument is 1.
+
+    For display: evaluation has no rule for it.
+    """
 
     nargs = 2
     is_integer = True

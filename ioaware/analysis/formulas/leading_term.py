@@ -34,7 +34,10 @@ class NoLeadingTermError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """`term`, or the reason why there is none. `where` is the divisibility of lengths that it needs, if any."""
+    """`term`, or the reason why there is none.
+
+    `where` is the divisibility of lengths that it needs, if any.
+    """
 
     term: Expr | None
     why: str = ""

@@ -21,7 +21,10 @@ def flatten(expr: Expr) -> Expr:
 
 
 def _flat(node: Any) -> Any:
-    """Flatten the cases of one Piecewise. In each case, its condition is true and earlier ones are false."""
+    """Flatten the cases of one Piecewise.
+
+    In each case, its condition is true and earlier ones are false.
+    """
     cases: list[tuple[Any, Any]] = []
     before: dict[Any, Any] = {}
     for value, condition in node.args:

@@ -16,7 +16,9 @@ Range: TypeAlias = tuple[int | None, int | None]
 
 
 def ranges(relations: Iterable[Any]) -> dict[Symbol, Range]:
-    """Return the range of each symbol from relations linear in one integer symbol; others are skipped.
+    """Return the range of each symbol from relations linear in one integer symbol.
+
+    Others are skipped.
 
     Symbols are at least 1.
     """
@@ -61,7 +63,10 @@ def _line(expr: Any) -> tuple[Any, Symbol, Any] | None:
 
 
 def implied(relation: Any, known: Mapping[Symbol, Range]) -> bool:
-    """Return whether a relation holds for all values in the ranges; False where that is unknown."""
+    """Return whether a relation holds for all values in the ranges.
+
+    False where that is unknown.
+    """
     if relation in (sympy.true, sympy.false) or not isinstance(relation, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)):
         return relation == sympy.true
     small, large = arguments(relation) if isinstance(relation, (sympy.Lt, sympy.Le)) else arguments(relation)[::-1]
@@ -83,7 +88,10 @@ def restrict(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
 
 
 def _decided(node: Any, known: Mapping[Symbol, Range]) -> Any:
-    """Return a Min or Max without useless arguments, [x >= 0] as 0 or 1; unchanged where unknown."""
+    """Return a Min or Max without useless arguments, [x >= 0] as 0 or 1.
+
+    Unchanged where unknown.
+    """
     if isinstance(node, Holds):
         (value,) = node.args
         if _at_most(sympy.S.Zero, value, known):
@@ -121,7 +129,10 @@ def _without_ceilings(difference: Any) -> Any:
 
 
 def _interval(expr: Any, known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
-    """Return the smallest and largest value of an expression by interval arithmetic; None for no end."""
+    """Return the smallest and largest value of an expression by interval arithmetic.
+
+    None for no end.
+    """
     if expr.is_Rational:
         return expr, expr
     if isinstance(expr, Symbol):

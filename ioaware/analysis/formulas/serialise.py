@@ -47,7 +47,10 @@ class UnknownKindError(ValueError):
 
 
 def to_nodes(exprs: Iterable[Expr]) -> tuple[list[list[Any]], list[int]]:
-    """Return the distinct nodes of all formulas and the node of each formula. Raises `UnknownKindError`."""
+    """Return the distinct nodes of all formulas and the node of each formula.
+
+    Raises `UnknownKindError`.
+    """
     nodes: list[list[Any]] = []
     places: dict[Any, int] = {}
 
@@ -79,7 +82,10 @@ def _node(expr: Any, place: Any) -> list[Any]:
 
 
 def from_nodes(nodes: Sequence[Any]) -> list[Any]:
-    """Return the formula of each node. Raises `UnknownKindError` for data that `to_nodes` does not make."""
+    """Return the formula of each node.
+
+    Raises `UnknownKindError` for data that `to_nodes` does not make.
+    """
     made: list[Any] = []
     for node in nodes:
         try:

@@ -14,7 +14,10 @@ import sympy
 
 
 def shift(term: Any, index: str) -> tuple[str, int] | None:
-    """Return the symbol's name and the step, at least 1; None where the form is not proven."""
+    """Return the symbol's name and the step, at least 1.
+
+    None where the form is not proven.
+    """
     for symbol, step in dict.fromkeys(_candidates(term, index)):
         if _change(term, {index: 1, symbol: step}) == 0:
             return symbol, step
@@ -55,7 +58,10 @@ def _slopes(expr: Any) -> dict[str, Fraction]:
 
 
 def _change(expr: Any, by: Mapping[str, int]) -> Fraction | None:
-    """Return the growth of an expression where symbols grow by `by`; None where it depends on their values."""
+    """Return the growth of an expression where symbols grow by `by`.
+
+    None where it depends on their values.
+    """
     if isinstance(expr, sympy.Symbol):
         return Fraction(by.get(str(expr), 0))
     changes = [_change(part, by) for part in expr.args]

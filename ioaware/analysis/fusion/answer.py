@@ -39,7 +39,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Fusion:
-    """Result of `ioaware.fuse`. `refutation` proves that one pass is not enough; None where it is enough."""
+    """Result of `ioaware.fuse`.
+
+    `refutation` proves that one pass is not enough; None where it is enough.
+    """
 
     program: Program
     plan: Plan

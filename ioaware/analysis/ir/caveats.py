@@ -38,7 +38,10 @@ def sentences(caveats: Iterable[Caveat]) -> list[str]:
 
 
 def _listed(operations: dict[str, dict[str, None]]) -> str:
-    """List every operation with its lines; a file is named once while it stays the same."""
+    """List every operation with its lines.
+
+    A file is named once while it stays the same.
+    """
     parts: list[str] = []
     for operation, lines in operations.items():
         places: list[str] = []

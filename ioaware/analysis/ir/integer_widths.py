@@ -36,7 +36,10 @@ def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Pol
 
 
 def _remainder_interval(value: Poly) -> tuple[Poly, Poly] | None:
-    """Return [-c, k (d - 1) - c] for k (n - d floor(n / d)) - c, a truncated integer; None for another form."""
+    """Return [-c, k (d - 1) - c] for k (n - d floor(n / d)) - c, a truncated integer.
+
+    None for another form.
+    """
     for atom in value.atoms:
         if isinstance(atom, Floor) and (divisor := atom.denominator.constant) is not None and divisor > 0:
             scale = -value.terms.get((atom,), 0) / Fraction(divisor)

@@ -68,7 +68,10 @@ def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
 
 
 def touches(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[list[Touch], Programs]:
-    """Return the memory instructions of a launch and its grid. Raises as `analyse` does."""
+    """Return the memory instructions of a launch and its grid.
+
+    Raises as `analyse` does.
+    """
     _, walk, launched = _walked(ir_text, arguments, grid)
     return walk.record.touches, launched.programs
 
@@ -221,7 +224,10 @@ class _Counting:
         )
 
     def beyond_memory(self, touch: Touch) -> tuple[Caveat, ...]:
-        """Return a remark on an access that leaves its tensor at some sizes; its bytes are counted anyway."""
+        """Return a remark on an access that leaves its tensor at some sizes.
+
+        Its bytes are counted anyway.
+        """
         argument = self.arguments.get(touch.target.argument)
         if not isinstance(argument, Pointer) or argument.size_bytes is None:
             return ()
@@ -301,7 +307,9 @@ class _Counting:
 
 
 def written_in_part(touch: Touch) -> tuple[Caveat, ...]:
-    """Return a remark on a store that leaves gaps in its sectors; hardware counts such sectors differently.
+    """Return a remark on a store that leaves gaps in its sectors.
+
+    Hardware counts such sectors differently.
 
     The counts are of each instruction by itself. The caches merge what several stores write to one sector, and split what one
     store writes in several requests.

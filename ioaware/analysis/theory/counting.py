@@ -99,7 +99,10 @@ class Counts:
 
     @cached_property
     def total(self) -> Expr:
-        """Return the elements read, written and updated per head; building the sum costs more than evaluating it."""
+        """Return the elements read, written and updated per head.
+
+        Building the sum costs more than evaluating it.
+        """
         return self.reads.count + self.writes.count + self.atomics.count
 
     def total_elements(self, values: Mapping[str, int]) -> int:

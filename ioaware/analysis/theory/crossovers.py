@@ -59,7 +59,9 @@ def flash1_beats_standard_bytes(
     score_bytes: int,
     probability_bytes: int,
 ) -> bool:
-    """Compare Algorithm 1 to Algorithm 0 in bytes; l and m are fp32, Q, K, V of `input_bytes`.
+    """Compare Algorithm 1 to Algorithm 0 in bytes.
+
+    L and m are fp32, Q, K, V of `input_bytes`.
 
     O has `output_bytes` in both. T_c (b d + 2 b_o d + 16) + b_o d + 8 + 2 b d < 2 N (b_S + b_P) + 3 b d + b_o d.
     """

@@ -134,7 +134,10 @@ def leading_term(bound: Bound, values: Mapping[str, int]) -> float:
 
 
 def _float(expr: Any, values: Mapping[str, int]) -> float:
-    """Evaluate sums, products, powers and minima in floats; sympy's substitution takes a hundred times as long."""
+    """Evaluate sums, products, powers and minima in floats.
+
+    Sympy's substitution takes a hundred times as long.
+    """
     if expr.is_Symbol:
         return float(values[str(expr)])
     if expr.is_Number:

@@ -87,7 +87,10 @@ def _logarithms(name: str, values: Sequence[float], points: int) -> Floats:
 
 
 def _gram_inverse(centred: Floats, names: tuple[str, ...]) -> Floats:
-    """Return the inverse of X^T X, for slopes and variances; columns are scaled so that rank is meaningful."""
+    """Return the inverse of X^T X, for slopes and variances.
+
+    Columns are scaled so that rank is meaningful.
+    """
     spread = np.sqrt(np.sum(centred**2, axis=0))
     for name, width in zip(names, spread, strict=True):
         if width <= ROUNDING * len(centred):

@@ -112,7 +112,10 @@ def tutorial_backward_kernel(
 def tutorial_backward(
     q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Tensor, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return dQ, dK and dV. All contiguous [batch, heads, seq_len, head_dim], seq_len a multiple of 128; lse in base 2."""
+    """Return dQ, dK and dV.
+
+    All contiguous [batch, heads, seq_len, head_dim], seq_len a multiple of 128; lse in base 2.
+    """
     batch, heads, seq_len, head_dim = q.shape
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     delta = torch.empty_like(lse)

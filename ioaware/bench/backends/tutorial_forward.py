@@ -99,7 +99,10 @@ def tutorial_forward_kernel(
     Q, K, V, O, Lse, seq_len, scale_log2,
     HEAD_DIM: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Compute BLOCK_M rows of one head. Grid (row blocks, batch * heads). Q, K, V, O: descriptors of [rows, d]."""
+    """Compute BLOCK_M rows of one head.
+
+    Grid (row blocks, batch * heads). Q, K, V, O: descriptors of [rows, d].
+    """
     block, head = tl.program_id(0), tl.program_id(1)
     first_row = head * seq_len
     rows = block * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -118,7 +121,10 @@ def tutorial_forward_kernel(
 
 
 def tutorial_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
-    """Return o like q and lse in base 2. All contiguous [batch, heads, seq_len, head_dim], seq_len a multiple of 128."""
+    """Return o like q and lse in base 2.
+
+    All contiguous [batch, heads, seq_len, head_dim], seq_len a multiple of 128.
+    """
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     batch, heads, seq_len, head_dim = q.shape

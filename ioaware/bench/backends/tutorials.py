@@ -73,7 +73,10 @@ def _function() -> Any:
 
 
 def from_file(path: Path) -> Callable[[Point], Candidate]:
-    """Return a back end for the file's own `attention`. Raises `UsageError` where there is none."""
+    """Return a back end for the file's own `attention`.
+
+    Raises `UsageError` where there is none.
+    """
     if not path.is_file():
         raise UsageError(f"--tutorial {path}: no such file", "Name 06-fused-attention.py of a checkout of Triton.")
 

@@ -1,4 +1,6 @@
-"""Triton kernels of the calibration. None is an attention kernel, and none reads what another one wrote.
+"""Triton kernels of the calibration.
+
+None is an attention kernel, and none reads what another one wrote.
 
 The L2 probes' loads bypass the L1 (`.cg`); the L1 probes' loads use it.
 """
@@ -118,7 +120,10 @@ def matmul(a, b, c, SIDE: tl.constexpr, TILE: tl.constexpr):
 
 @triton.jit
 def timed(x, out, begun, ended, blocks, BLOCK: tl.constexpr):
-    """Read the whole buffer; store when the program began and ended, in nanoseconds of the GPU's clock."""
+    """Read the whole buffer.
+
+    Store when the program began and ended, in nanoseconds of the GPU's clock.
+    """
     start = tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
     total = tl.zeros((BLOCK,), tl.float32)
     for block in range(blocks):

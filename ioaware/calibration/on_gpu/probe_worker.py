@@ -76,7 +76,10 @@ class Buffers:
 
 
 def counters(sizes: Sizes) -> dict[str, Any]:
-    """Launch the plan between the profiler's start and stop; kernels are compiled before."""
+    """Launch the plan between the profiler's start and stop.
+
+    Kernels are compiled before.
+    """
     probes = plan(sizes)
     largest = max(*(p.size_bytes for p in probes), *(p.size_bytes * sizes.sms for p in probes if p.kernel.startswith("l1_")))
     buffers = Buffers(sizes, largest)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 @verb
 @json_option
 def list_(as_json: bool) -> None:
-    """List cases, studies and machines. The name of a case is a TARGET, the name of a study a STUDY."""
+    """List cases, studies and machines.
+
+    The name of a case is a TARGET, the name of a study a STUDY.
+    """
     data = _data()
     emit(lambda: data, lambda: _text(data), as_json=as_json)
 

@@ -104,7 +104,10 @@ def _exponent_row(power: Mapping[str, Any]) -> list[str]:
 
 
 def _decimals(value: float | str | None) -> str:
-    """Return four decimals; a number that is not finite in words, an unknown one as a dash."""
+    """Return four decimals.
+
+    A number that is not finite in words, an unknown one as a dash.
+    """
     from ioaware.display.units import UNKNOWN
 
     if value is None:

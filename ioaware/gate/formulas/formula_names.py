@@ -46,7 +46,10 @@ def read_pair(old: str, new: str, names: Iterable[str]) -> tuple[Any, Any] | str
 
 
 def admission(conditions: Iterable[str], names: Iterable[str]) -> Callable[[Mapping[str, int]], bool]:
-    """Return whether formulas hold at given sizes, by their conditions; never, where a condition cannot be read."""
+    """Return whether formulas hold at given sizes, by their conditions.
+
+    Never, where a condition cannot be read.
+    """
     from ioaware.gate.formulas.formula_order import value_at
 
     relations: list[tuple[Any, str, Any]] = []

@@ -60,7 +60,10 @@ class Comparison:
 
 
 def proven_equal(old: Any, new: Any) -> bool:
-    """Prove that two expressions have the same value at every positive size; False means not proven."""
+    """Prove that two expressions have the same value at every positive size.
+
+    False means not proven.
+    """
     if old == new:
         return True
     difference = _polynomial(old, new)
@@ -75,7 +78,10 @@ def proven_equal(old: Any, new: Any) -> bool:
 
 
 def proven_at_most(low: Any, high: Any, least: Point | None = None) -> bool:
-    """Prove `low` <= `high` at every positive size, or at every size from `least` on; False means not proven."""
+    """Prove `low` <= `high` at every positive size, or at every size from `least` on.
+
+    False means not proven.
+    """
     from ioaware.analysis.ir.algebra.constructors import substitute
     from ioaware.analysis.ir.algebra.poly import Symbol, poly
     from ioaware.analysis.ir.algebra.prover import nonnegative
@@ -177,7 +183,10 @@ def drawn(names: Sequence[str], points: Sequence[Point]) -> Iterator[dict[str, i
 
 
 def value_at(expr: Any, point: Point) -> int | None:
-    """Return the value at a point; None where it has none, or takes longer than a limit to compute."""
+    """Return the value at a point.
+
+    None where it has none, or takes longer than a limit to compute.
+    """
     from ioaware.display.time_limit import within
 
     return within(SECONDS, lambda: _value(expr, point))

@@ -50,7 +50,10 @@ def read_formula(text: str, names: Mapping[str, Any]) -> Any:
 
 
 def read_conditions(text: str, names: Mapping[str, Any]) -> list[tuple[Any, str, Any]]:
-    """Return the relations of `a >= b and c % 8 == 0` as (left, sign, right). Raises `UsageError` as `read_formula` does."""
+    """Return the relations of `a >= b and c % 8 == 0` as (left, sign, right).
+
+    Raises `UsageError` as `read_formula` does.
+    """
     return _Reader(text, names).conditions()
 
 

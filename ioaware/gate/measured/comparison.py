@@ -25,7 +25,10 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """Return the worst verdict of bytes, and WORSE where a time has grown; unsure times alone block nothing."""
+        """Return the worst verdict of bytes, and WORSE where a time has grown.
+
+        Unsure times alone block nothing.
+        """
         return worst([*(Verdict.WORSE if one.time_verdict is Verdict.WORSE else one.bytes_verdict for one in self.points)])
 
     @property
@@ -45,7 +48,10 @@ class Comparison:
 
 
 def measured_results(path: Path) -> list[Result]:
-    """Return the measured records of a store or a JSONL file. Raises `BaselineError` where there are none."""
+    """Return the measured records of a store or a JSONL file.
+
+    Raises `BaselineError` where there are none.
+    """
     if not path.exists():
         raise BaselineError(f"there is no file {path}", "Measure it: ioaware sweep STUDY --store FILE.")
     if path.suffix == ".jsonl":

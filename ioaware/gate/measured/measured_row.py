@@ -12,7 +12,10 @@ from ioaware.gate.verdict import Verdict, worst
 from ioaware.result import BYTES_HOLD, Result, Traffic
 
 HBM_TOLERANCE = 0.02
-"""HBM bytes of two runs of one kernel differ by what the L2 happens to hold; beyond this they have grown."""
+"""HBM bytes of two runs of one kernel differ by what the L2 happens to hold.
+
+Beyond this they have grown.
+"""
 SLOWER = 0.01
 """A smaller change of time is none: clocks and placement move times by as much."""
 PRECISE = 0.02
@@ -22,7 +25,10 @@ SAME_MACHINE = ("gpu", "driver", "triton", "torch", "cuda")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One point: the verdict on its bytes, on its time, and why. `ratio` is new over old time."""
+    """One point: the verdict on its bytes, on its time, and why.
+
+    `ratio` is new over old time.
+    """
 
     target: str
     params: str
@@ -150,7 +156,10 @@ def _interval(old: Result, new: Result, level: float) -> Interval | None:
 
 
 def _clock_ratio(old: Result, new: Result) -> float | None:
-    """Return the new SM clock over the old one, each the mean of before and after; None where one is unknown."""
+    """Return the new SM clock over the old one, each the mean of before and after.
+
+    None where one is unknown.
+    """
     clocks = [_clock(side.telemetry or {}) for side in (old, new)]
     return clocks[1] / clocks[0] if clocks[0] and clocks[1] else None
 

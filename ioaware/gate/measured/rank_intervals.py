@@ -29,7 +29,9 @@ class Interval:
 
 
 def interval(old: Sequence[float], new: Sequence[float], level: float) -> Interval | None:
-    """Return the interval at a one-sided level for each end; None where there are too few rounds for it.
+    """Return the interval at a one-sided level for each end.
+
+    None where there are too few rounds for it.
 
     Rounds are positive numbers, at most 32 a side.
     """

@@ -24,7 +24,10 @@ class Coverage:
 
     @property
     def share(self) -> float | None:
-        """Return gated over gated and pending kernels, in percent; None where there are none."""
+        """Return gated over gated and pending kernels, in percent.
+
+        None where there are none.
+        """
         wanted = self.count("gated") + self.count("pending")
         return 100 * self.count("gated") / wanted if wanted else None
 
@@ -40,7 +43,10 @@ class Coverage:
 
 
 def coverage(root: Path, ledger: Ledger | None) -> Coverage:
-    """Return the coverage of the kernels below a directory. A gate whose test is gone is no gate."""
+    """Return the coverage of the kernels below a directory.
+
+    A gate whose test is gone is no gate.
+    """
     found = find_kernels(root)
     known = ledger.kernels if ledger else {}
     gone = set(missing_tests(root, ledger)) if ledger else set[str]()

@@ -20,7 +20,10 @@ LANGUAGES = ("triton", "gluon")
 
 
 def find_kernels(root: Path) -> set[str]:
-    """Return the kernels below a directory, as `path.py:function`. Raises `DataError` for a file that cannot be read."""
+    """Return the kernels below a directory, as `path.py:function`.
+
+    Raises `DataError` for a file that cannot be read.
+    """
     found: dict[str, str] = {}
     called, launched = set[str](), set[str]()
     for path in _files(root):

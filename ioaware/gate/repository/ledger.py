@@ -53,7 +53,10 @@ class Ledger:
         return {kernel for kernel, entry in self.kernels.items() if test in entry.tests}
 
     def gate(self, gated: Mapping[str, Iterable[str]]) -> bool:
-        """Record which kernels the tests gate; return whether anything changed. Exempt kernels stay exempt."""
+        """Record which kernels the tests gate; return whether anything changed.
+
+        Exempt kernels stay exempt.
+        """
         before = _text(self)
         for test, launched in gated.items():
             for kernel, entry in self.kernels.items():
@@ -67,7 +70,10 @@ class Ledger:
 
 
 def read_ledger(root: Path) -> Ledger | None:
-    """Return the ledger of a repository; None where it has none. Raises `DataError` for one that is damaged."""
+    """Return the ledger of a repository; None where it has none.
+
+    Raises `DataError` for one that is damaged.
+    """
     path = root / LEDGER
     try:
         with path.open("rb") as file:
@@ -84,7 +90,10 @@ def read_ledger(root: Path) -> Ledger | None:
 
 
 def ledger_of(text: str) -> Ledger:
-    """Parse a ledger. Raises `ValueError` for anything that `write_ledger` would not write."""
+    """Parse a ledger.
+
+    Raises `ValueError` for anything that `write_ledger` would not write.
+    """
     data = tomllib.loads(text)
     if type(data.get("schema")) is not int or data["schema"] != SCHEMA:
         raise ValueError(f"schema {data.get('schema')!r}, this version reads schema {SCHEMA}")

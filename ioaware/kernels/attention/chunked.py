@@ -29,7 +29,10 @@ def chunked_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     seq_len, kv_len, scale, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Compute one head. Grid (heads, batch). Part [batch heads, T_c, B_r, d], L and M [batch heads, T_c, B_r], float32."""
+    """Compute one head.
+
+    Grid (heads, batch). Part [batch heads, T_c, B_r, d], L and M [batch heads, T_c, B_r], float32.
+    """
     head, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     chunks = tl.cdiv(kv_len, BLOCK_N)
     scratch = (batch * tl.num_programs(0) + head) * chunks * BLOCK_M

@@ -139,7 +139,10 @@ def _by_operator(
 
 
 attention = Attention()
-"""attention(q, k, v, causal=False, scale=None, *, backend=None) -> o; see Attention.__call__."""
+"""attention(q, k, v, causal=False, scale=None, *, backend=None) -> o.
+
+See Attention.__call__.
+"""
 
 
 _CHOICES: dict[tuple[object, ...], tuple[Backend, float, bool]] = {}
@@ -148,7 +151,9 @@ _CHOICES: dict[tuple[object, ...], tuple[Backend, float, bool]] = {}
 def cached_choice(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, requested: BackendName | None
 ) -> tuple[Backend, float, bool]:
-    """Check the arguments and choose a backend and the scale, with a cache; say whether autocast would convert the tensors.
+    """Check the arguments and choose a backend and the scale, with a cache.
+
+    Say whether autocast would convert the tensors.
 
     Why: both together cost as much as the launch.
     """
@@ -180,7 +185,10 @@ def _check_and_choose(
 
 
 def choose(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, requested: BackendName | None) -> Backend:
-    """Return the backend for these tensors. Raises UsageError if `requested` does not exist or does not support them."""
+    """Return the backend for these tensors.
+
+    Raises UsageError if `requested` does not exist or does not support them.
+    """
     if requested not in (None, *get_args(BackendName)):
         known = ", ".join(map(repr, get_args(BackendName)))
         raise UsageError(f"attention: there is no backend {requested!r}", f"Choose one of {known}, or leave it out.")

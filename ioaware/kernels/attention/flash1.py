@@ -50,7 +50,9 @@ def flash1_kernel(
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     WINDOW: tl.constexpr = 0, GLOBAL: tl.constexpr = 0,
 ):  # fmt: skip
-    """Compute one head. Grid (heads, batch): O_i, l_i, m_i in HBM belong to one program.
+    """Compute one head.
+
+    Grid (heads, batch): O_i, l_i, m_i in HBM belong to one program.
 
     With WINDOW, only blocks |i - j| <= WINDOW and column blocks j < GLOBAL are visited (block_sparse.py).
     """
@@ -119,7 +121,9 @@ def flash1(
     block_m: int = 64,
     block_n: int = 64,
 ) -> torch.Tensor:
-    """Compute softmax(scale Q K^T) V by FlashAttention's Algorithm 1; O is rounded to the inputs' dtype at every step.
+    """Compute softmax(scale Q K^T) V by FlashAttention's Algorithm 1.
+
+    O is rounded to the inputs' dtype at every step.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     causal aligns the last query with the last key; scale is 1/sqrt(head_dim) unless given; B_r = block_m, B_c = block_n.
@@ -139,7 +143,10 @@ def flash1_forward(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute o as `flash1` does; return it with l and m [batch, heads, seq_len] in float32."""
+    """Compute o as `flash1` does.
+
+    Return it with l and m [batch, heads, seq_len] in float32.
+    """
     shape = check_attention("flash1", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     l = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

@@ -1,4 +1,6 @@
-"""FlashAttention, backward: P recomputed from l and m; column blocks outside, row blocks inside, dQ in HBM at every step.
+"""FlashAttention, backward: P recomputed from l and m.
+
+Column blocks outside, row blocks inside, dQ in HBM at every step.
 
 Dao et al. 2022, arXiv 2205.14135, Algorithm 4 without dropout, per (batch, head):
     dQ = 0, dK = 0, dV = 0 in HBM                                                               (line 5)
@@ -31,7 +33,10 @@ def flash1_backward_init(
     dQ, dK, dV, stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     seq_len, kv_len, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """Initialise dQ, dK and dV with zeros (line 5). Grid (blocks of rows or keys, heads, batch)."""
+    """Initialise dQ, dK and dV with zeros (line 5).
+
+    Grid (blocks of rows or keys, heads, batch).
+    """
     zero_block(dQ, stride_qb, stride_qh, stride_qn, stride_qd, seq_len, HEAD_DIM, BLOCK_M)
     zero_block(dK, stride_kb, stride_kh, stride_kn, stride_kd, kv_len, HEAD_DIM, BLOCK_M)
     zero_block(dV, stride_kb, stride_kh, stride_kn, stride_kd, kv_len, HEAD_DIM, BLOCK_M)
@@ -47,7 +52,10 @@ def flash1_backward_kernel(
     seq_len, kv_len, scale,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Compute one head. Grid (heads, batch): dQ_i in HBM belongs to one program. dK and dV have the same strides."""
+    """Compute one head.
+
+    Grid (heads, batch): dQ_i in HBM belongs to one program. dK and dV have the same strides.
+    """
     head, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh
@@ -103,7 +111,9 @@ def flash1_backward(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute dQ, dK and dV by FlashAttention's Algorithm 4; dQ is rounded to the inputs' dtype at every step.
+    """Compute dQ, dK and dV by FlashAttention's Algorithm 4.
+
+    DQ is rounded to the inputs' dtype at every step.
 
     q, o, do [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any
     strides; l and m [batch, heads, seq_len], float32, as flash1_forward returns them. B_r = block_m, B_c = block_n.

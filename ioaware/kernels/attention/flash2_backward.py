@@ -35,7 +35,10 @@ def flash2_backward_delta(
     stride_sb, stride_sh, stride_sn, stride_sd,
     seq_len, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, ATOMIC: tl.constexpr,
 ):  # fmt: skip
-    """Compute D = rowsum(dO O) of one row block; with ATOMIC, zero dQ's accumulator. Grid (row blocks, heads, batch)."""
+    """Compute D = rowsum(dO O) of one row block; with ATOMIC, zero dQ's accumulator.
+
+    Grid (row blocks, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     O += batch * stride_ob + head * stride_oh
     dO += batch * stride_gb + head * stride_gh
@@ -135,7 +138,10 @@ def flash2_backward_round(
     dQ_sum, dQ, stride_sb, stride_sh, stride_sn, stride_sd, stride_qb, stride_qh, stride_qn, stride_qd,
     seq_len, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """Round dQ of one row block from its float32 accumulator. Grid (row blocks, heads, batch)."""
+    """Round dQ of one row block from its float32 accumulator.
+
+    Grid (row blocks, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * BLOCK_M
     dQ_sum += batch * stride_sb + head * stride_sh

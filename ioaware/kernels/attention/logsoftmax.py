@@ -41,7 +41,10 @@ def logsoftmax_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     seq_len, kv_len, scale, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Compute one row block of one head in flash order. Grid (row blocks, heads, batch)."""
+    """Compute one row block of one head in flash order.
+
+    Grid (row blocks, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh

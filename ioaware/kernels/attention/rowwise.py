@@ -35,7 +35,10 @@ def rowwise_kernel(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     seq_len, kv_len, scale, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, ONE_PASS: tl.constexpr,
 ):  # fmt: skip
-    """Compute one row. Grid (rows, heads, batch). X [batch heads, rows, kv_len] float32, not used in one pass."""
+    """Compute one row.
+
+    Grid (rows, heads, batch). X [batch heads, rows, kv_len] float32, not used in one pass.
+    """
     row, head, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     K += batch * stride_kb + head * stride_kh
     V += batch * stride_vb + head * stride_vh

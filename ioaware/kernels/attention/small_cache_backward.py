@@ -32,7 +32,10 @@ def small_cache_scores(
     stride_vb, stride_vh, stride_vn, stride_vd, stride_gb, stride_gh, stride_gn, stride_gd,
     seq_len, kv_len, scale, HEAD_DIM: tl.constexpr, SIDE: tl.constexpr,
 ):  # fmt: skip
-    """Compute P and scale dS of one row block, tile by tile. Grid (row blocks, heads, batch)."""
+    """Compute P and scale dS of one row block, tile by tile.
+
+    Grid (row blocks, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh

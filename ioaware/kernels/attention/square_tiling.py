@@ -26,7 +26,10 @@ def square_tiling_scores(
     Q, K, S, L, stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     seq_len, kv_len, scale, HEAD_DIM: tl.constexpr, SIDE: tl.constexpr,
 ):  # fmt: skip
-    """Compute S and the row sums l of e^S of one row block. Grid (row blocks, heads, batch)."""
+    """Compute S and the row sums l of e^S of one row block.
+
+    Grid (row blocks, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh
@@ -47,7 +50,10 @@ def square_tiling_output(
     S, L, V, O, stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     seq_len, kv_len, HEAD_DIM: tl.constexpr, SIDE: tl.constexpr,
 ):  # fmt: skip
-    """Compute O of one row block, SIDE columns of d at a time. Grid (row blocks, heads, batch)."""
+    """Compute O of one row block, SIDE columns of d at a time.
+
+    Grid (row blocks, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     S += (batch * tl.num_programs(1) + head) * seq_len * kv_len
     L += (batch * tl.num_programs(1) + head) * seq_len

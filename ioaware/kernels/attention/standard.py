@@ -54,7 +54,10 @@ def standard_scores(
 
 @triton.jit
 def standard_softmax(S, P, seq_len, kv_len, CHUNK: tl.constexpr, ONE_READ: tl.constexpr):
-    """Compute P = softmax(S) of one row; a row of -inf becomes zeros. Grid (rows, heads, batch)."""
+    """Compute P = softmax(S) of one row; a row of -inf becomes zeros.
+
+    Grid (rows, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     row = ((batch * tl.num_programs(1) + head) * seq_len + tl.program_id(0)) * kv_len
     cols = tl.arange(0, CHUNK)
@@ -130,7 +133,10 @@ def standard_forward(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute o as `standard` does; return it with P [batch, heads, seq_len, kv_len] in the inputs' dtype."""
+    """Compute o as `standard` does.
+
+    Return it with P [batch, heads, seq_len, kv_len] in the inputs' dtype.
+    """
     shape = check_attention("standard", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
     batch, heads, seq_len, kv_len = shape.batch, shape.heads, shape.seq_len, shape.kv_len
     s = torch.empty((batch, heads, seq_len, kv_len), dtype=torch.float32, device=q.device)

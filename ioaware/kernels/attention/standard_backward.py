@@ -28,7 +28,10 @@ def standard_transposed_product(
     stride_bb, stride_bh, stride_bn, stride_bd, stride_cb, stride_ch, stride_cn, stride_cd,
     seq_len, kv_len, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Compute C_j = sum over i of A_ij^T B_i for A [N, N_k], B [N, d], C [N_k, d]. Grid (column blocks, heads, batch)."""
+    """Compute C_j = sum over i of A_ij^T B_i for A [N, N_k], B [N, d], C [N_k, d].
+
+    Grid (column blocks, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     col = tl.program_id(0) * BLOCK_N
     A += (batch * tl.num_programs(1) + head) * seq_len * kv_len
@@ -45,7 +48,10 @@ def standard_transposed_product(
 
 @triton.jit
 def standard_softmax_backward(P, dP, dS, scale, seq_len, kv_len, CHUNK: tl.constexpr, ONE_READ: tl.constexpr):
-    """Compute scale dS = scale P (dP - rowsum(P dP)) of one row. Grid (rows, heads, batch)."""
+    """Compute scale dS = scale P (dP - rowsum(P dP)) of one row.
+
+    Grid (rows, heads, batch).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     row = ((batch * tl.num_programs(1) + head) * seq_len + tl.program_id(0)) * kv_len
     cols = tl.arange(0, CHUNK)

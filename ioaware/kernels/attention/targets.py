@@ -78,7 +78,10 @@ def portable(
     causal: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """Return the portable forward kernel on random fp16 inputs; kv_len is seq_len unless given."""
+    """Return the portable forward kernel on random fp16 inputs.
+
+    Kv_len is seq_len unless given.
+    """
     q, k, v = _grouped(batch, heads, kv_heads, seq_len, seq_len if kv_len is None else kv_len, head_dim, device)
     return _forward("portable", "triton", q, k, v, causal)
 
@@ -93,7 +96,9 @@ def portable_backward(
     causal: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """Return the portable backward kernels on random fp16 inputs; kv_len is seq_len unless given.
+    """Return the portable backward kernels on random fp16 inputs.
+
+    Kv_len is seq_len unless given.
 
     The work returns dq; o and the log-sum-exp are computed outside.
     """

@@ -49,7 +49,10 @@ def decoder_backward_columns(
     seq_len, kv_len, scale, seed, limit, keep_inverse,
     NOTEBOOK: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Compute dK and dV of one column block. Grid (column blocks, heads, batch). dK and dV have the same strides."""
+    """Compute dK and dV of one column block.
+
+    Grid (column blocks, heads, batch). dK and dV have the same strides.
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     batch_head = batch * tl.num_programs(1) + head
     Q += batch * stride_qb + head * stride_qh

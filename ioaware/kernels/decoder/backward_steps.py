@@ -25,7 +25,10 @@ def layer_norm_backward(
     X, dY, dX, stride_xb, stride_xh, stride_xn, stride_xd, stride_yb, stride_yh, stride_yn, stride_yd,
     num_rows, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute dX of one row block. Grid (row blocks, heads, batch). dX has the strides of dY."""
+    """Compute dX of one row block.
+
+    Grid (row blocks, heads, batch). dX has the strides of dY.
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     X += batch * stride_xb + head * stride_xh
     dY += batch * stride_yb + head * stride_yh

@@ -33,7 +33,10 @@ def kept_pairs(seed, row, col, kv_len, limit, BLOCK_M: tl.constexpr, BLOCK_N: tl
 
 
 def kept(seed: int | torch.Tensor, rows: torch.Tensor, cols: torch.Tensor, kv_len: int, percent: int) -> torch.Tensor:
-    """Return `kept_pairs` for rows [n, 1] and columns [1, m], computed by torch; seeds [..., 1, 1] give a mask each."""
+    """Return `kept_pairs` for rows [n, 1] and columns [1, m], computed by torch.
+
+    Seeds [..., 1, 1] give a mask each.
+    """
     c0 = (rows * kv_len + cols) & LOW
     c1 = c2 = c3 = torch.zeros_like(c0)
     k0, k1 = seed & LOW, seed >> 32 & LOW

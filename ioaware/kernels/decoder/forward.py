@@ -33,7 +33,10 @@ def decoder_kernel(
     seq_len, kv_len, scale, seed, limit, keep_inverse,
     NOTEBOOK: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Compute one row block of one head. Grid (row blocks, heads, batch). keep_inverse: 1 / (1 - p)."""
+    """Compute one row block of one head.
+
+    Grid (row blocks, heads, batch). keep_inverse: 1 / (1 - p).
+    """
     head, batch = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     batch_head = batch * tl.num_programs(1) + head
     Q += batch * stride_qb + head * stride_qh
@@ -77,7 +80,9 @@ def decoder(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute causal attention of the LayerNorms of q, k and v with dropout; return o and the log-sum-exp of its weights.
+    """Compute causal attention of the LayerNorms of q, k and v with dropout.
+
+    Return o and the log-sum-exp of its weights.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     Head number h has the seed `seed` + h. Returns o like q and lse [batch, heads, seq_len] in float32.

@@ -25,7 +25,10 @@ SEED = 20
 def decoder_reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, dropout_percent: int, notebook: bool
 ) -> torch.Tensor:
-    """Compute `decoder` in float64, differentiably, a head at a time; layouts as there."""
+    """Compute `decoder` in float64, differentiably, a head at a time.
+
+    Layouts as there.
+    """
     seq_len, kv_len = q.shape[2], k.shape[2]
     rows = torch.arange(seq_len, device=q.device)[:, None]
     cols = torch.arange(kv_len, device=q.device)[None, :]

@@ -30,7 +30,9 @@ def softmax_cub_kernel(X, T, Y, cols, CHUNK: tl.constexpr):
 
 
 def softmax_cub(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """Compute softmax(x) by rows of a contiguous x [rows, cols]; e^(x - m) passes through HBM, in x's dtype, for the sum.
+    """Compute softmax(x) by rows of a contiguous x [rows, cols].
+
+    E^(x - m) passes through HBM, in x's dtype, for the sum.
 
     Chunks of block_n columns. Extra memory: a matrix like x. Raises UsageError for unsupported tensors.
     """

@@ -62,7 +62,9 @@ def softmax_eager_divide(E, L, Y, cols, CHUNK: tl.constexpr):
 
 
 def softmax_eager(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """Compute softmax(x) by rows of a contiguous x [rows, cols], in five kernels; chunks of block_n columns.
+    """Compute softmax(x) by rows of a contiguous x [rows, cols], in five kernels.
+
+    Chunks of block_n columns.
 
     Extra memory: two matrices like x and two float32 numbers per row. Raises UsageError for unsupported tensors.
     """

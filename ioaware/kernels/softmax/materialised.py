@@ -29,7 +29,9 @@ def softmax_materialised_kernel(X, T, Y, cols, CHUNK: tl.constexpr):
 
 
 def softmax_materialised(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """Compute softmax(x) by rows of a contiguous x [rows, cols]; e^(x - m) is kept in HBM, in x's dtype.
+    """Compute softmax(x) by rows of a contiguous x [rows, cols].
+
+    E^(x - m) is kept in HBM, in x's dtype.
 
     Chunks of block_n columns. Extra memory: a matrix like x. Raises UsageError for unsupported tensors.
     """

@@ -1,4 +1,7 @@
-"""Softmax of a row that stays on chip: read once, written once. 2 G accesses for G elements, the least possible."""
+"""Softmax of a row that stays on chip: read once, written once.
+
+2 G accesses for G elements, the least possible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Online softmax: maximum and sum of exponentials in one pass, output in a second. 3 G accesses for G elements.
+"""Online softmax: maximum and sum of exponentials in one pass, output in a second.
+
+3 G accesses for G elements.
 
 Milakov and Gimelshein 2018, arXiv 1805.02867, Algorithm 3: with a running maximum m, l = l e^(m - m_new) + e^(x - m_new).
 The first pass alone is the log-sum-exp, m + log l: G reads and one write per row.
@@ -32,7 +34,9 @@ def softmax_lse_kernel(X, Lse, cols, CHUNK: tl.constexpr):
 
 
 def softmax_online(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """Compute softmax(x) by rows of a contiguous x [rows, cols], which is read twice; chunks of block_n columns.
+    """Compute softmax(x) by rows of a contiguous x [rows, cols], which is read twice.
+
+    Chunks of block_n columns.
 
     Raises UsageError for unsupported tensors.
     """
@@ -44,7 +48,9 @@ def softmax_online(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
 
 
 def softmax_lse(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """Compute log sum e^x [rows] in float32 of a contiguous x [rows, cols]; chunks of block_n columns.
+    """Compute log sum e^x [rows] in float32 of a contiguous x [rows, cols].
+
+    Chunks of block_n columns.
 
     Raises UsageError for unsupported tensors.
     """

@@ -39,7 +39,10 @@ def row_max(X, row, cols, CHUNK: tl.constexpr):
 
 @triton.jit
 def row_max_and_sum(X, row, cols, CHUNK: tl.constexpr):
-    """Return m = max x and l = sum e^(x - m) of a row; reads it once (Milakov and Gimelshein 2018, arXiv 1805.02867)."""
+    """Return m = max x and l = sum e^(x - m) of a row.
+
+    Reads it once (Milakov and Gimelshein 2018, arXiv 1805.02867).
+    """
     m, l = tl.full([], float("-inf"), tl.float32), tl.full([], 0.0, tl.float32)
     for start in range(0, cols, CHUNK):
         x = load_chunk(X, row, start, cols, float("-inf"), CHUNK)  # [CHUNK]
@@ -50,7 +53,9 @@ def row_max_and_sum(X, row, cols, CHUNK: tl.constexpr):
 
 
 def check_matrix(kernel: str, *tensors: torch.Tensor, on_chip: bool = False) -> tuple[int, int]:
-    """Return rows and columns of contiguous matrices of one shape and dtype. Raises UsageError for others.
+    """Return rows and columns of contiguous matrices of one shape and dtype.
+
+    Raises UsageError for others.
 
     on_chip: the kernel keeps a row in registers, which limits the columns.
     """

@@ -1,4 +1,7 @@
-"""Safe softmax in three passes over a row: maximum, sum of exponentials, output. 4 G accesses for G elements."""
+"""Safe softmax in three passes over a row: maximum, sum of exponentials, output.
+
+4 G accesses for G elements.
+"""
 
 from __future__ import annotations
 

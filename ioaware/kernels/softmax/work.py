@@ -23,7 +23,10 @@ BACKWARDS: dict[str, Callable[..., torch.Tensor]] = {"softmax_bwd": softmax_bwd,
 
 
 def softmax_work(name: str, *, device: str, rows: int, cols: int, dtype: str, block_n: int = 1024) -> Work:
-    """Return the work of the kernel of that name on normal random numbers; backward, of the y of a forward pass."""
+    """Return the work of the kernel of that name on normal random numbers.
+
+    Backward, of the y of a forward pass.
+    """
     place = device if torch.cuda.is_available() else "cpu"  # a fake GPU draws no numbers
     generator = torch.Generator(place).manual_seed(0)
     x, dy = (

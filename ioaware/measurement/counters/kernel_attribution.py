@@ -49,7 +49,10 @@ def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...
 
 
 def _owners_by_range(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) -> dict[int, int]:
-    """Map rows to launch indices. Pre-run hooks may run torch kernels inside a range, so names decide there."""
+    """Map rows to launch indices.
+
+    Pre-run hooks may run torch kernels inside a range, so names decide there.
+    """
     in_range: dict[int, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
         if row.launch_index is not None:
@@ -97,7 +100,10 @@ def _triton_launch(row: KernelRow, made: TritonLaunch) -> Launch:
 
 
 def _launch(row: KernelRow, kernel: str, origin: Literal["triton", "torch"]) -> Launch:
-    """Return the launch of a row. Counters see 32-byte sectors: element and sector fields are equal."""
+    """Return the launch of a row.
+
+    Counters see 32-byte sectors: element and sector fields are equal.
+    """
     value = row.values
     reads, writes = value[REQUESTED_READS], value[REQUESTED_WRITES]
     beyond = {name: count for name, count in value.items() if name not in _KNOWN}

@@ -44,7 +44,9 @@ def _nothing() -> None:
 def watch_launches(
     push: Callable[[str], object] = _ignore, pop: Callable[[], object] = _nothing
 ) -> Generator[list[TritonLaunch]]:
-    """Append each launch inside the block to the list; run it between `push("ioaware:<index>")` and `pop()`.
+    """Append each launch inside the block to the list.
+
+    Run it between `push("ioaware:<index>")` and `pop()`.
 
     Autotuned, heuristic and Gluon kernels all end in `JITFunction.run` (Triton 3.6 to 3.9), which is patched here. What a
     warm-up returned is launched by its own `[grid]`, patched as well.
@@ -71,7 +73,10 @@ def watch_launches(
         return run_tuned
 
     def configuration_of(kernel: Any, given: Mapping[str, Any]) -> dict[str, ParamValue] | None:
-        """Return what the autotuner that is running passes to its own kernel; None where it had no choice."""
+        """Return what the autotuner that is running passes to its own kernel.
+
+        None where it had no choice.
+        """
         tuner = tuners[-1] if tuners else None
         if tuner is None or tuner.base_fn is not kernel.fn or len(tuner.configs) < 2:
             return None

@@ -61,7 +61,10 @@ def candidates(environ: Mapping[str, str], root: Path = Path("/")) -> list[Path]
 
 
 def find_ncu(environ: Mapping[str, str] | None = None, *, root: Path = Path("/"), timeout_s: float = 20.0) -> Ncu:
-    """Return the first ncu that runs. Raises `MachineError` where there is none, or none new enough."""
+    """Return the first ncu that runs.
+
+    Raises `MachineError` where there is none, or none new enough.
+    """
     tried = list(dict.fromkeys(candidates(os.environ if environ is None else environ, root)))
     if not tried:
         raise MachineError("ncu (Nsight Compute) was not found on PATH, in CUDA_HOME, /usr/local/cuda* or /opt/nvidia", INSTALL)
@@ -139,7 +142,10 @@ DIAGNOSES: Sequence[tuple[str, str, str]] = (
 
 
 def counters_refused(finished: Finished, log: str) -> MachineError | None:
-    """Return why counters cannot be read on this machine; None where ncu reports no such problem."""
+    """Return why counters cannot be read on this machine.
+
+    None where ncu reports no such problem.
+    """
     output = f"{log}\n{finished.stdout}\n{finished.stderr}"
     for pattern, what, remedy in DIAGNOSES:
         if re.search(pattern, output, re.IGNORECASE):
@@ -166,7 +172,10 @@ def run_failed(finished: Finished, log: str) -> MachineError | None:
 def counters_restricted(
     params: Path = Path("/proc/driver/nvidia/params"), read: Callable[[Path], str] = Path.read_text
 ) -> bool | None:
-    """Return whether only administrators may read counters (`RmProfilingAdminOnly`); None if unknown."""
+    """Return whether only administrators may read counters (`RmProfilingAdminOnly`).
+
+    None if unknown.
+    """
     try:
         match = re.search(r"RmProfilingAdminOnly:\s*(\d+)", read(params))
     except OSError:

@@ -48,7 +48,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """One profiled kernel. `launch_index` is that of its NVTX range `ioaware:<index>`, None outside of any."""
+    """One profiled kernel.
+
+    `launch_index` is that of its NVTX range `ioaware:<index>`, None outside of any.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
@@ -65,7 +68,10 @@ class Table:
 
 
 def read_table(text: str, metrics: Sequence[Metric]) -> Table:
-    """Return the profiled kernels with the given metrics. Raises `DataError` with row, column and cell."""
+    """Return the profiled kernels with the given metrics.
+
+    Raises `DataError` with row, column and cell.
+    """
     if len(text) > MAX_CHARACTERS:
         raise _refusal(f"it is {len(text)} characters long, more than the {MAX_CHARACTERS} this reader accepts")
     header, units, body = _split(text)

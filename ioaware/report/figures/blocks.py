@@ -41,7 +41,10 @@ def blocks(points: Points) -> Figure | None:
 
 
 def _groups(points: Points) -> dict[tuple[int, int], list[Point]]:
-    """Map (head_dim, N) to full-attention flash points; for each head_dim the N with most measured outer blocks."""
+    """Map (head_dim, N) to full-attention flash points.
+
+    For each head_dim the N with most measured outer blocks.
+    """
     dtype = points.slices[0].dtype if points.slices else ""
     groups: dict[tuple[int, int], list[Point]] = defaultdict(list)
     for point in points.of("predict", "trace", "measure", standing=("shown", "unstable")):
@@ -120,14 +123,20 @@ def time_per_head(point: Point) -> float | None:
 
 
 def _line(points: Points, own: list[Point], name: str) -> list[Series]:
-    """Return the closed form over the outer block; it does not depend on the inner one."""
+    """Return the closed form over the outer block.
+
+    It does not depend on the inner one.
+    """
     by_block = {point.config.outer_block: point for point in own if point.source == "predict"}
     rows = [(float(size), by_block[size].requested_bytes, describe(points, by_block[size])) for size in sorted(by_block)]
     return list(series_of(f"{name} predicted", name, "predict", rows, ALGORITHMS[name]))
 
 
 def _own_bound(point: Point) -> float | None:
-    """Return the lower bound for the M on the axis; only predictions made from an M have it."""
+    """Return the lower bound for the M on the axis.
+
+    Only predictions made from an M have it.
+    """
     return None if point.sram_elements is None else point.per_head(point.result.lower_bound_bytes)
 
 

@@ -21,7 +21,10 @@ ROW_HEIGHT = 0.14  # of a panel's usual height, per fitted quantity
 
 
 def exponents(claims: Sequence[Claim]) -> Figure | None:
-    """Return one cell per claim, one row per fitted power; None where no claim fitted any."""
+    """Return one cell per claim, one row per fitted power.
+
+    None where no claim fitted any.
+    """
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for claim in claims:
         groups[claim_title(claim.claim)] += [row for row in claim.evidence.get("exponents", ()) if _drawable(row)]

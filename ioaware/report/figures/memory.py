@@ -14,7 +14,10 @@ RATIO = Axis("÷ predicted (ratio)", "ratio", log=False)
 
 
 def memory(points: Points) -> Figure | None:
-    """Return one cell per head_dim, full attention; None where extra memory is unknown."""
+    """Return one cell per head_dim, full attention.
+
+    None where extra memory is unknown.
+    """
     cells = [_cell(points, part) for part in points.slices if not part.causal]
     if not any(series.mark != "compulsory" for cell in cells for series in cell.panels[0].series):
         return None

@@ -1,4 +1,7 @@
-"""Draw traffic against N: predicted, requested and measured; requested and HBM apart."""
+"""Draw traffic against N: predicted, requested and measured.
+
+Requested and HBM apart.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ HBM_FACTOR = Axis("÷ compulsory (×)", "factor")
 
 
 def traffic(points: Points, *, causal: bool) -> Figure | None:
-    """Return one row per head_dim: requested bytes left, measured HBM bytes right. None without points."""
+    """Return one row per head_dim: requested bytes left, measured HBM bytes right.
+
+    None without points.
+    """
     slices = [part for part in points.slices if part.causal == causal]
     if not slices:
         return None

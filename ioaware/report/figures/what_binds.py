@@ -32,7 +32,10 @@ INTENSITY = Axis(HBM_INTENSITY.label, HBM_INTENSITY.quantity, limits=(25, 25_000
 
 
 def units(pairs: Sequence[Pair]) -> Figure | None:
-    """Return one cell per head_dim and mask of the forward kernel's points on an H200; None without any."""
+    """Return one cell per head_dim and mask of the forward kernel's points on an H200.
+
+    None without any.
+    """
     groups: dict[tuple[int, bool], list[Pair]] = defaultdict(list)
     for pair in pairs:
         on = (pair.measured.environment or {}).get("gpu")

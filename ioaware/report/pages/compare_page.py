@@ -21,7 +21,10 @@ MAX_LINES, MAX_TERMS = 600, 60
 
 
 def compare_page(old: Findings, new: Findings, command: str, *, with_text: bool = True) -> Document:
-    """Return the page of two versions at the same parameters. Without `with_text` lines appear by number alone."""
+    """Return the page of two versions at the same parameters.
+
+    Without `with_text` lines appear by number alone.
+    """
     names = (clean(old.derived.target), clean(new.derived.target))
     rows = numbers(old, new)
     lines = list(changed_lines(old, new)) if with_text else [one for one in changed_lines(old, new) if _moves(one)]

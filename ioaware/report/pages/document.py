@@ -25,7 +25,10 @@ PAGE = "report.html"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A page to write. `template` names its file, `values` are the template's, `figures` are drawn where it calls for them."""
+    """A page to write.
+
+    `template` names its file, `values` are the template's, `figures` are drawn where it calls for them.
+    """
 
     template: str
     title: str
@@ -34,7 +37,9 @@ class Document:
 
 
 def write_document(document: Document, folder: Path) -> Path:
-    """Write the page and a PNG per figure into a folder, each replaced atomically; return the page's path.
+    """Write the page and a PNG per figure into a folder, each replaced atomically.
+
+    Return the page's path.
 
     Raises `UsageError` without the library that draws PNGs, `WriteError` where the files cannot be written.
     """
@@ -90,7 +95,10 @@ def policy(css: str, script: str) -> str:
 
 
 def figure_data(shown: Shown) -> dict[str, Any]:
-    """Return the numbers behind a figure: names of columns, and rows. The page's script offers them as CSV and JSON."""
+    """Return the numbers behind a figure: names of columns, and rows.
+
+    The page's script offers them as CSV and JSON.
+    """
     figure = shown.figure
     about = {"title": clean(figure.title), "command": clean(shown.command, 2000)}
     if isinstance(figure, BarFigure):

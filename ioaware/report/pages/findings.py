@@ -23,7 +23,10 @@ from ioaware.targets.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A measured point beside the formulas at its parameters; None where they do not hold there."""
+    """A measured point beside the formulas at its parameters.
+
+    None where they do not hold there.
+    """
 
     measured: Result
     derived_bytes: int | None
@@ -43,7 +46,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Everything that the page of a target shows. `words` are the target and its parameters as typed."""
+    """Everything that the page of a target shows.
+
+    `words` are the target and its parameters as typed.
+    """
 
     words: str
     source: AnnotatedSource

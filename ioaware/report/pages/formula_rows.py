@@ -54,7 +54,10 @@ class FormulaTable:
 
 
 def formula_tables(derived: Derived) -> tuple[list[FormulaTable], int]:
-    """Return a table per distinct kernel, most bytes first, then the total; and how many kernels are left out."""
+    """Return a table per distinct kernel, most bytes first, then the total.
+
+    And how many kernels are left out.
+    """
     times = Counter(kernel for kernel in derived.kernels if kernel is not None)
     held = {kernel: conditions for kernel, conditions in zip(derived.kernels, derived.holds, strict=True) if kernel is not None}
     ranked = sorted(times, key=lambda kernel: -(value_at(formulas_of(kernel).read_bytes, derived.values) or 0) * times[kernel])
@@ -95,7 +98,10 @@ def _rows(formulas: Formulas, derived: Derived) -> Iterator[FormulaRow]:
 
 
 def formula_row(name: str, value: str, expr: Expr) -> FormulaRow:
-    """Return the row of one formula; a formula that takes long to write is given by its name alone."""
+    """Return the row of one formula.
+
+    A formula that takes long to write is given by its name alone.
+    """
     case = within(SECONDS, lambda: cases(expr)) or Cases(expr)
     written = within(SECONDS, lambda: show(case.whole)) or ""
     typeset = within(SECONDS, lambda: mathml(with_brackets(case.whole))) if 0 < len(written) <= MAX_TYPESET else None

@@ -54,7 +54,10 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Bytes along a parameter. `left_out` are values at which the formulas do not hold, with the first reason."""
+    """Bytes along a parameter.
+
+    `left_out` are values at which the formulas do not hold, with the first reason.
+    """
 
     span: Span
     points: tuple[Moved, ...]
@@ -63,7 +66,10 @@ class Curve:
 
 
 def parse_span(text: str) -> Span:
-    """Return the range of `seq_len=1k..64k`; k, m and g are powers of 1,024. Raises `UsageError`."""
+    """Return the range of `seq_len=1k..64k`; k, m and g are powers of 1,024.
+
+    Raises `UsageError`.
+    """
     found = RANGE.fullmatch(text)
     if found is None:
         raise UsageError(f"--over {text!r} is no range", "Write NAME=FROM..TO, as in --over seq_len=1k..64k.")
@@ -74,7 +80,10 @@ def parse_span(text: str) -> Span:
 
 
 def spans_of(derived: Derived, given: Sequence[Span]) -> list[Span]:
-    """Return the given ranges, or one around each of the first symbolic parameters. Raises `UsageError`."""
+    """Return the given ranges, or one around each of the first symbolic parameters.
+
+    Raises `UsageError`.
+    """
     symbols = derived.symbols or {}
     for span in given:
         if span.name not in symbols:
@@ -123,7 +132,10 @@ def _moved(derived: Derived, name: str, value: int, term: Count | None) -> Moved
 
 
 def sector_bytes_at(derived: Derived, point: Mapping[str, int]) -> int | None:
-    """Return the sector bytes of reads and writes at a point; None where they are unknown."""
+    """Return the sector bytes of reads and writes at a point.
+
+    None where they are unknown.
+    """
     formulas = derived.formulas
     sides = [] if formulas is None else [formulas.read_sector_bytes, formulas.write_sector_bytes]
     known = [value_at(side, point) for side in sides]

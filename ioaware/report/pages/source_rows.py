@@ -18,7 +18,10 @@ MAX_FORMULA = 240
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One line. Texts are empty where the line moves nothing; `heat` is 0 to 10; `source` is empty where it is withheld."""
+    """One line.
+
+    Texts are empty where the line moves nothing; `heat` is 0 to 10; `source` is empty where it is withheld.
+    """
 
     number: int
     source: str
@@ -36,7 +39,10 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class SourceSection:
-    """A function of a kernel with its lines. `again`: another kernel has shown it already."""
+    """A function of a kernel with its lines.
+
+    `again`: another kernel has shown it already.
+    """
 
     title: str
     file: str

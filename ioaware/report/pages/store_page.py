@@ -26,7 +26,10 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def store_page(title: str, results: Sequence[Result], command: str, missing: Sequence[str] = ()) -> Document:
-    """Return the page of results of any sources. `missing` are sentences on what is not there."""
+    """Return the page of results of any sources.
+
+    `missing` are sentences on what is not there.
+    """
     expected = _expected(results)
     by_target: defaultdict[str, list[Result]] = defaultdict(list)
     for result in results:
@@ -106,7 +109,10 @@ def _figure(number: int, target: str, points: Sequence[Result]) -> Figure | None
 
 
 def _varied(points: Sequence[Result]) -> str | None:
-    """Return the parameter of whole numbers with the most distinct values; None where none has two."""
+    """Return the parameter of whole numbers with the most distinct values.
+
+    None where none has two.
+    """
     values: defaultdict[str, set[int]] = defaultdict(set)
     for result in points:
         for name, value in result.params.items():

@@ -25,14 +25,20 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class TimeFloor:
-    """The least time of some work. `binds` names what takes it; empty where nothing is known of the work."""
+    """The least time of some work.
+
+    `binds` names what takes it; empty where nothing is known of the work.
+    """
 
     bytes_ns: float | None
     flops_ns: float | None
 
     @property
     def time_ns(self) -> float | None:
-        """The longer of the two; None where bytes are unknown and there is no arithmetic to go by."""
+        """The longer of the two.
+
+        None where bytes are unknown and there is no arithmetic to go by.
+        """
         if self.bytes_ns is None and not self.flops_ns:
             return None
         return max((part for part in (self.bytes_ns, self.flops_ns) if part is not None), default=None)

@@ -27,7 +27,10 @@ Change = Literal["same", "removed", "added"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A quantity of both versions; None where it is unknown or, of a term, absent. `name` is text for people."""
+    """A quantity of both versions; None where it is unknown or, of a term, absent.
+
+    `name` is text for people.
+    """
 
     name: str
     old: int | None

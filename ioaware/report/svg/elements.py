@@ -37,7 +37,10 @@ def stacked(drawings: Sequence[Drawing]) -> Drawing:
 
 
 def element(name: str, children: Iterable[str] = (), **attributes: Attribute) -> str:
-    """Return an element. `children` are elements; in names of attributes `_` becomes `-`, and a final one is dropped."""
+    """Return an element.
+
+    `children` are elements; in names of attributes `_` becomes `-`, and a final one is dropped.
+    """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_text(value), quote=True)}"'
         for key, value in attributes.items()

@@ -27,7 +27,10 @@ def check_rasteriser() -> None:
 
 
 def png_of(drawing: Drawing) -> bytes:
-    """Return the PNG of an SVG on white, two pixels a unit. Raises `UsageError` without the library."""
+    """Return the PNG of an SVG on white, two pixels a unit.
+
+    Raises `UsageError` without the library.
+    """
     check_rasteriser()
     import matplotlib
     import resvg_py

@@ -65,7 +65,10 @@ class PassCode:
         yield from guarded_lines(guard_of(self.plan.program, parameter), name, source_of(value, self.scope(prefix)))
 
     def scope(self, prefix: str) -> dict[Any, str]:
-        """Return the variables of a state, of its parameters, and of those that are fixed; a map uses parameters first."""
+        """Return the variables of a state, of its parameters, and of those that are fixed.
+
+        A map uses parameters first.
+        """
         scope = {symbol: named(prefix, symbol) for symbol in self.state}
         return scope | {symbol: named("fixed", symbol) for symbol in self.fixed}
 
@@ -128,7 +131,10 @@ class PassCode:
         return call("tl.maximum" if component.op == "max" else "tl.minimum", sides).text
 
     def _side(self, component: Component, side: str) -> str:
-        """Return one side at the new reference; a state that is neutral stays so, whatever the factor."""
+        """Return one side at the new reference.
+
+        A state that is neutral stays so, whatever the factor.
+        """
         repair = self.part.repair_of(component)
         old = {old_symbol(symbol): text for symbol, text in self.references(side).items()}
         scope = self.references("both") | old

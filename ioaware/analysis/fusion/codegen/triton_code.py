@@ -38,7 +38,10 @@ class Code:
 
 
 class TritonCode:
-    """Expressions as `tl` calls; functions that `tl` lacks are helpers of the generated file."""
+    """Expressions as `tl` calls.
+
+    Functions that `tl` lacks are helpers of the generated file.
+    """
 
     def constant(self, value: Any) -> Code:
         """Return a literal."""

@@ -116,7 +116,10 @@ class ExactNumbers:
 
 
 class FloatNumbers:
-    """float64 numbers and numpy arrays; undefined values are inf or NaN, without a warning."""
+    """float64 numbers and numpy arrays.
+
+    Undefined values are inf or NaN, without a warning.
+    """
 
     def constant(self, value: Any) -> Any:
         """Return the nearest float."""

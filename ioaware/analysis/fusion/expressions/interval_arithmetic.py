@@ -17,7 +17,10 @@ _context.dps = DIGITS
 
 
 class UndecidedError(Exception):
-    """An interval does not decide, or a proof does not apply; the message is the reason as a clause."""
+    """An interval does not decide, or a proof does not apply.
+
+    The message is the reason as a clause.
+    """
 
 
 def interval(low: Fraction, high: Fraction | None = None) -> Any:
@@ -47,7 +50,10 @@ def midpoint(value: Any) -> float:
 
 
 class IntervalNumbers:
-    """Interval arithmetic with outward rounding, for real and complex numbers. Raises `UndecidedError` at a singularity."""
+    """Interval arithmetic with outward rounding, for real and complex numbers.
+
+    Raises `UndecidedError` at a singularity.
+    """
 
     def constant(self, value: Any) -> Any:
         """Return the interval of a rational number."""

@@ -21,7 +21,10 @@ State = dict[Any, Any]
 
 
 class Fold:
-    """States of one pass, in one kind of number. `fixed` are the parameters that earlier passes gave."""
+    """States of one pass, in one kind of number.
+
+    `fixed` are the parameters that earlier passes gave.
+    """
 
     def __init__(self, plan: Plan, part: FusedPass, numbers: Numbers, fixed: Mapping[Any, Any] | None = None) -> None:
         self.part = part
@@ -106,7 +109,10 @@ class Fold:
 
 
 def _linear_value(form: Linear, scope: Mapping[Any, Any], state: State, numbers: Numbers) -> Any:
-    """Return a linear form; a component that is 0 adds nothing, whatever its coefficient."""
+    """Return a linear form.
+
+    A component that is 0 adds nothing, whatever its coefficient.
+    """
     parts = [
         evaluate(factor, scope, numbers) * (1 if symbol == ONE else state[symbol])
         for symbol, factor in form.items()

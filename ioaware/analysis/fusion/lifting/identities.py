@@ -30,7 +30,10 @@ class Identity:
 
 
 def identities(lifted: Lifted, inputs: Iterable[Any]) -> Iterator[Identity]:
-    """Yield the identities of one lifted reduction; none where its map uses no result that changes."""
+    """Yield the identities of one lifted reduction.
+
+    None where its map uses no result that changes.
+    """
     if not lifted.parameters:
         return
     forms = {component.symbol: form for component, form in zip(lifted.components, lifted.repair, strict=True)}

@@ -19,7 +19,9 @@ _sympy: Any = sympy
 
 @dataclass(frozen=True)
 class FusedPass:
-    """Reductions that one pass computes. `components` is the state, in order; `known` gives the omitted ones from the others.
+    """Reductions that one pass computes.
+
+    `components` is the state, in order; `known` gives the omitted ones from the others.
 
     `varying` parameters change while the pass runs; those of `fixed` come from earlier passes.
     """
@@ -135,7 +137,9 @@ def _known_form(
     varying: Mapping[Any, Parameter],
     values: Mapping[Any, Any],
 ) -> Linear | None:
-    """Return the component as a combination of kept ones at any reference; None where there is none.
+    """Return the component as a combination of kept ones at any reference.
+
+    None where there is none.
 
     An extreme is known only if it is kept already. With the definitions of the parameters it may be 0, as the sum of x - mean
     is. That holds at the reference of the state itself. It is used where the parameters are quotients that only a state of no

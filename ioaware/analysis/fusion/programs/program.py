@@ -43,7 +43,10 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs are sequences of one length; outputs are expressions of the reductions' results."""
+    """Inputs are sequences of one length.
+
+    Outputs are expressions of the reductions' results.
+    """
 
     name: str
     inputs: tuple[Any, ...]

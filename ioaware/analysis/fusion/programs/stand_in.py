@@ -127,7 +127,10 @@ class Recorder:
         self.parameters: list[Parameter] = []
 
     def apply(self, function: Callable[..., Any], *values: Any) -> Traced:
-        """Apply a function element by element; scalars among sequences become parameters of the map."""
+        """Apply a function element by element.
+
+        Scalars among sequences become parameters of the map.
+        """
         is_sequence = any(isinstance(value, Traced) and value.is_sequence for value in values)
         expr = function(*(self._operand(value, in_map=is_sequence) for value in values))
         if expr.has(_sympy.zoo, _sympy.nan, _sympy.I):

@@ -46,7 +46,10 @@ class Refutation:
 
 
 def refute(plan: Plan) -> Refutation:
-    """Return the proof that one pass cannot compute the program. Raises `UndecidedError` with the reason there is none."""
+    """Return the proof that one pass cannot compute the program.
+
+    Raises `UndecidedError` with the reason there is none.
+    """
     reasons: list[str] = []
     for output in _late_outputs(plan):
         try:

@@ -32,7 +32,10 @@ Scope = Mapping[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """Description of a moving part; for a kink or jump also what must cross 0 (half an integer), and be nonzero there."""
+    """Description of a moving part.
+
+    For a kink or jump also what must cross 0 (half an integer), and be nonzero there.
+    """
 
     argument: str
     crossing: Any | None = None
@@ -41,7 +44,10 @@ class Moving:
 
 
 def moving_parts(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Iterator[Moving]:
-    """Yield parts proven to move with a parameter at the data of `scope`; crossings are left to the caller."""
+    """Yield parts proven to move with a parameter at the data of `scope`.
+
+    Crossings are left to the caller.
+    """
     smooth = with_absolute_values(body)
     joint = _joint_atoms(smooth, x, parameters)
     for atom in joint:
@@ -186,7 +192,10 @@ def _is_decided(expr: Any, scope: Scope) -> bool:
 
 
 def _exponential_sum(body: Any, x: Any) -> dict[Any, Any]:
-    """Return the coefficient of exp(q) for each polynomial q in x; empty if the map is not such a sum."""
+    """Return the coefficient of exp(q) for each polynomial q in x.
+
+    Empty if the map is not such a sum.
+    """
     terms: dict[Any, Any] = {}
     for term in _sympy.Add.make_args(_sympy.expand(body, power_exp=False)):
         exponent, coefficient = _sympy.Integer(0), ONE

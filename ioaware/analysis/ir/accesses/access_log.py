@@ -14,7 +14,10 @@ from ioaware.analysis.ir.algebra.poly import ZERO, Poly, Symbol
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop over `index` from `low` to `high`, exclusive. `source` is (start, stop, step) of the code."""
+    """A loop over `index` from `low` to `high`, exclusive.
+
+    `source` is (start, stop, step) of the code.
+    """
 
     index: Symbol
     low: Poly

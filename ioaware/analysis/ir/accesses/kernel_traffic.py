@@ -25,16 +25,25 @@ class Pointer:
     tensor: str = ""
     offset_bytes: Expr | int = 0
     memory: str = ""
-    """Name of its memory, equal for arguments that share memory; empty where it shares none."""
+    """Name of its memory, equal for arguments that share memory.
+
+    Empty where it shares none.
+    """
     size_bytes: Expr | int | None = None
     """Bytes of the memory that `offset_bytes` counts in; None where unknown."""
     elements: Expr | int | None = None
-    """Elements of the tensor; one without elements is passed as a null pointer. None where unknown."""
+    """Elements of the tensor; one without elements is passed as a null pointer.
+
+    None where unknown.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """Number argument, in the caller's symbols. Declare `positive=True` on a symbol that is never 0."""
+    """Number argument, in the caller's symbols.
+
+    Declare `positive=True` on a symbol that is never 0.
+    """
 
     name: str
     value: Expr | int | float | bool
@@ -87,7 +96,9 @@ class Count:
 
 @dataclass(frozen=True)
 class Access:
-    """One memory instruction, over all programs of the launch. `elements` counts active lanes.
+    """One memory instruction, over all programs of the launch.
+
+    `elements` counts active lanes.
 
     `sectors` counts the 32-byte sectors of each execution; None for atomics and where they depend on data. `executions` is how
     often the launch runs it. `frames` are `file:line`, the instruction's own line first, then its callers.
@@ -118,7 +129,10 @@ class Access:
 
 @dataclass(frozen=True)
 class Limit:
-    """Condition of the counts: `value` <= `most`. `reason` names the integer and its line."""
+    """Condition of the counts: `value` <= `most`.
+
+    `reason` names the integer and its line.
+    """
 
     value: Count
     most: int
@@ -134,7 +148,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class KernelTraffic:
-    """Requests of one launch. `exact` is False where a count depends on data; the notes give the reason."""
+    """Requests of one launch.
+
+    `exact` is False where a count depends on data; the notes give the reason.
+    """
 
     kernel: str
     accesses: tuple[Access, ...]

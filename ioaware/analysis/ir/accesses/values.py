@@ -41,7 +41,10 @@ class TensorDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """`number` for integers and truth values, `targets` for pointers; floats have neither. All in lane symbols."""
+    """`number` for integers and truth values, `targets` for pointers.
+
+    Floats have neither. All in lane symbols.
+    """
 
     type: Type
     number: Poly | None = None

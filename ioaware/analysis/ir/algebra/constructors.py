@@ -48,7 +48,10 @@ def floor_div(a: Poly, b: Poly) -> Poly:
 
 
 def _floor_by_symbols(a: Poly, b: Poly) -> Poly | None:
-    """Return floor((c x + r) / (c k)) as floor(x / k) for r in 0 .. c - 1; for r in -c .. -1 as floor((x - 1) / k)."""
+    """Return floor((c x + r) / (c k)) as floor(x / k) for r in 0 .. c - 1.
+
+    For r in -c .. -1 as floor((x - 1) / k).
+    """
     if len(b.terms) != 1:
         return None
     ((factors, scale),) = b.terms.items()
@@ -269,7 +272,10 @@ def substitute(value: Poly, by: Mapping[str, Poly]) -> Poly:
 
 
 def rebuild(value: Poly, leaf: Callable[[Atom], Poly | None], free: frozenset[str] | None = None) -> Poly:
-    """Replace every atom for which `leaf` returns a value; leave atoms without the symbols `free` as they are."""
+    """Replace every atom for which `leaf` returns a value.
+
+    Leave atoms without the symbols `free` as they are.
+    """
     return _rebuild(value, leaf, free, {})
 
 

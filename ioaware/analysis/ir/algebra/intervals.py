@@ -11,12 +11,18 @@ from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Choice, Extreme, F
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 
 Interval: TypeAlias = tuple[Poly, Poly]
-"""Lower and upper end, both included, in the parameters alone. Every value lies between; the ends may not be reached."""
+"""Lower and upper end, both included, in the parameters alone.
+
+Every value lies between; the ends may not be reached.
+"""
 DEEPEST = 12
 
 
 def interval(value: Poly) -> Interval | None:
-    """Return bounds of an expression over its indices; None where it contains an unknown or a sum."""
+    """Return bounds of an expression over its indices.
+
+    None where it contains an unknown or a sum.
+    """
     return _interval(value, DEEPEST)
 
 

@@ -26,7 +26,10 @@ class _OneOfEach(type):
 
 
 class Atom(metaclass=_OneOfEach):
-    """Variable of a polynomial. `key` identifies it; `free` are the keys of symbols inside."""
+    """Variable of a polynomial.
+
+    `key` identifies it; `free` are the keys of symbols inside.
+    """
 
     __slots__ = ("__weakref__", "free", "idempotent", "key")
     key: str
@@ -236,7 +239,10 @@ class Choice(Atom):
 
 
 class Sum(Atom):
-    """The sum of `body` for `index` from `low` to `high`, exclusive; 0 for an empty range."""
+    """The sum of `body` for `index` from `low` to `high`, exclusive.
+
+    0 for an empty range.
+    """
 
     __slots__ = ("body", "high", "index", "low")
 

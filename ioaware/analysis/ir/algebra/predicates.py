@@ -42,7 +42,10 @@ def negation(truth: Poly) -> Poly:
 
 
 def disjoint_or(a: Poly, b: Poly) -> Poly:
-    """Return the disjunction of two exclusive conditions; a test and its negation merge."""
+    """Return the disjunction of two exclusive conditions.
+
+    A test and its negation merge.
+    """
     both = a + b
     for factors, coefficient in both.terms.items():
         for atom in factors:

@@ -1,4 +1,7 @@
-"""Simplify formulas for display: merge minima and halved floors; measure the size of a formula."""
+"""Simplify formulas for display: merge minima and halved floors.
+
+Measure the size of a formula.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,10 @@ _holds: Any = Holds
 
 
 def from_sympy(expr: Any) -> Poly:
-    """Convert a sympy expression. Raises `UsageError` for a function that integer formulas do not have."""
+    """Convert a sympy expression.
+
+    Raises `UsageError` for a function that integer formulas do not have.
+    """
     expr = _sympy.sympify(expr) if isinstance(expr, (int, bool)) else expr
     whole = not isinstance(expr, (_sympy.Piecewise, _sympy.floor, _sympy.ceiling, _sympy.Pow))
     args = tuple(from_sympy(arg) for arg in expr.args) if whole else ()
@@ -109,7 +112,9 @@ def always_holds(condition: Any, smallest: int) -> bool:
 
 
 def to_sympy(value: Poly) -> Expr:
-    """Convert to sympy. Parameters keep their sign; a choice is a Piecewise, except inside sums.
+    """Convert to sympy.
+
+    Parameters keep their sign; a choice is a Piecewise, except inside sums.
 
     Why: sympy rewrites a sum around a Piecewise.
     """

@@ -378,7 +378,10 @@ def _nothing(run: Run, operation: Operation) -> None:
 
 
 def _assembly(run: Run, operation: Operation) -> None:
-    """Count one PTX instruction on global memory, each lane's element for itself; other assembly is not computed."""
+    """Count one PTX instruction on global memory, each lane's element for itself.
+
+    Other assembly is not computed.
+    """
     text = re.sub(r"\\[0-9A-Fa-f]{2}", " ", operation.text)  # a line's end is printed as \0A
     found = [match for match in _ACCESS.finditer(text) if "shared" not in match[2]]
     if len(found) > 1:

@@ -160,7 +160,10 @@ class Run:
             self.tally.beyond[line] = self.tally.beyond.get(line, 0) + outside
 
     def access_somewhere(self, kind: str, mask: Array, width: int) -> None:
-        """Count an access whose addresses are not computed: its bytes, but no sectors. A write makes memory unknown."""
+        """Count an access whose addresses are not computed: its bytes, but no sectors.
+
+        A write makes memory unknown.
+        """
         self.tally.add_bytes(kind, mask, width)
         if kind != "read":
             self.memory.contents[:] = [None] * len(self.memory.contents)

@@ -26,7 +26,9 @@ class UnsupportedOperationError(Exception):
 
 @dataclass
 class Tally:
-    """Requests of one launch. `beyond` holds the lines of accesses outside their tensor, with the lanes outside.
+    """Requests of one launch.
+
+    `beyond` holds the lines of accesses outside their tensor, with the lanes outside.
 
     Sectors cover all accesses only where `sectors_known`.
     """
@@ -56,7 +58,10 @@ class Tally:
 
 @dataclass
 class Memory:
-    """Memory of the arguments: argument number k begins at address (k + 1) 2^44; contents are bytes where known."""
+    """Memory of the arguments: argument number k begins at address (k + 1) 2^44.
+
+    Contents are bytes where known.
+    """
 
     contents: list[Array | None]
     sizes: list[int | None]
@@ -76,7 +81,10 @@ class Memory:
         return int(np.count_nonzero(~known | (offset + width > sizes[np.where(known, argument, -1)])))
 
     def load(self, addresses: Array, mask: Array, kind: np.dtype[Any]) -> Array | None:
-        """Return the elements at active addresses, 0 elsewhere; None where contents are unknown or outside the tensor."""
+        """Return the elements at active addresses, 0 elsewhere.
+
+        None where contents are unknown or outside the tensor.
+        """
         result = np.zeros(addresses.shape, kind)
         for place in np.argwhere(mask):
             at = self._at(int(addresses[tuple(place)]), kind.itemsize)

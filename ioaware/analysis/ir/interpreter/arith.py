@@ -1,4 +1,7 @@
-"""Interpret integer and boolean operations of the `arith` dialect. Overflow is not modelled: indices do not wrap."""
+"""Interpret integer and boolean operations of the `arith` dialect.
+
+Overflow is not modelled: indices do not wrap.
+"""
 
 from __future__ import annotations
 
@@ -105,14 +108,20 @@ def truncate(a: Poly, bits: int) -> Poly:
 
 
 def zero_extend(a: Poly, bits: int) -> Poly:
-    """Apply `extui`: a negative value gains 2**bits. An unknown stands for its loaded value."""
+    """Apply `extui`: a negative value gains 2**bits.
+
+    An unknown stands for its loaded value.
+    """
     if any(isinstance(atom, Unknown) for atom in a.atoms):
         return a
     return a + 2**bits * resolve_tests(at_least_zero(-a - 1))
 
 
 def compare(predicate: str, a: Poly, b: Poly) -> Poly | None:
-    """Apply `slt`, `uge`, `eq` and so on; None for an unsigned comparison of possibly negative values."""
+    """Apply `slt`, `uge`, `eq` and so on.
+
+    None for an unsigned comparison of possibly negative values.
+    """
     if predicate in ("eq", "ne"):
         return COMPARISONS[predicate](a, b)
     if predicate.startswith("u") and not (nonnegative(a) and nonnegative(b)):

@@ -28,7 +28,10 @@ _FOR = re.compile(r"(?:unsigned )?(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) ste
 
 
 def _for(walk: Interpreter, operation: Operation) -> None:
-    """Interpret `scf.for %i = %low to %high step %step iter_args(%a = %init)`; the step is positive."""
+    """Interpret `scf.for %i = %low to %high step %step iter_args(%a = %init)`.
+
+    The step is positive.
+    """
     found = _FOR.match(operation.text)
     if not found:
         raise walk.unsupported(operation, "its header")
@@ -133,7 +136,10 @@ def _rehearsed(walk: Interpreter, body: Body, entering: Sequence[Value]) -> list
 
 
 def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol], index: Symbol, count: Poly) -> Poly | None:
-    """Solve mark -> after for its value after `count` iterations; None where no rule applies."""
+    """Solve mark -> after for its value after `count` iterations.
+
+    None where no rule applies.
+    """
     others = {other.key for other in waiting.values()} - {mark.key}
     if after.free & others:
         return None
@@ -251,7 +257,10 @@ def _while(walk: Interpreter, operation: Operation) -> None:
 
 
 def _trips(condition: Poly, index: Symbol) -> Poly | None:
-    """Return the iterations before `condition` fails; every factor must become false permanently at some index."""
+    """Return the iterations before `condition` fails.
+
+    Every factor must become false permanently at some index.
+    """
     if condition == ZERO:
         return ZERO
     if len(condition.terms) != 1 or next(iter(condition.terms.values())) != 1:

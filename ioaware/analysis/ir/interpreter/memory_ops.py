@@ -118,7 +118,10 @@ def _numbers(walk: Interpreter, operation: Operation, text: str) -> list[Poly]:
 
 
 def descriptor_access(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
-    """Record a block at `%descriptor[%i, %j]`; lanes outside the tensor are not accessed."""
+    """Record a block at `%descriptor[%i, %j]`.
+
+    Lanes outside the tensor are not accessed.
+    """
     found = re.search(r"(%[\w.$#-]+)\[(.*?)\]", operation.head)
     descriptor = walk.value(found[1]).descriptor if found else None
     if found is None or descriptor is None:
@@ -141,7 +144,10 @@ def _touch_block(
     coordinates: Sequence[Poly],
     shape: tuple[int, ...],
 ) -> tuple[Target, Poly]:
-    """Record the lanes of a block that lie inside the tensor; return their offsets and mask."""
+    """Record the lanes of a block that lie inside the tensor.
+
+    Return their offsets and mask.
+    """
     width = descriptor.block.element_bytes
     mask, offset = ONE, descriptor.target.offset
     for at, size, stride in zip(coordinates, descriptor.shape, descriptor.strides, strict=True):
@@ -175,7 +181,10 @@ def descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -
 
 
 def _dot(walk: Interpreter, operation: Operation) -> None:
-    """Record 2 m n k FLOPs for each matrix of the batch; 4-bit operands pack two of k into a byte."""
+    """Record 2 m n k FLOPs for each matrix of the batch.
+
+    4-bit operands pack two of k into a byte.
+    """
     first = walk.operands(operation)[0]
     result = result_types(operation.types)[0]
     packed = 2 if "lhs = e2m1" in operation.text and "lhs_k_pack = false" not in operation.text else 1

@@ -54,7 +54,10 @@ def _constant(walk: Interpreter, operation: Operation) -> None:
 
 
 def _arith(walk: Interpreter, operation: Operation) -> None:
-    """Interpret `arith` and `math` by rule where all operands are known; else bind an unknown."""
+    """Interpret `arith` and `math` by rule where all operands are known.
+
+    Else bind an unknown.
+    """
     name = operation.name.split(".")[1]
     kinds = result_types(operation.types)
     kind = kinds[0]

@@ -28,7 +28,10 @@ Handler = Callable[["Interpreter", Operation], None]
 
 @dataclass
 class Interpreter:
-    """State of one walk. `handlers` maps an operation's name, or its dialect and a dot, to its rule."""
+    """State of one walk.
+
+    `handlers` maps an operation's name, or its dialect and a dot, to its rule.
+    """
 
     module: Module
     grid: tuple[Poly, Poly, Poly]

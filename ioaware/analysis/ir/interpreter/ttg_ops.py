@@ -19,7 +19,10 @@ FROM_SHARED = "it is loaded from shared memory"
 
 
 def _on_chip(walk: Interpreter, operation: Operation) -> None:
-    """Ignore shared memory, barriers and tokens; integers loaded from them are unknowns."""
+    """Ignore shared memory, barriers and tokens.
+
+    Integers loaded from them are unknowns.
+    """
     kinds = result_types(operation.types)
     for at, name in enumerate(operation.results):
         kind = kinds[at] if at < len(kinds) and operation.name == "ttg.local_load" else Type((), "on-chip")

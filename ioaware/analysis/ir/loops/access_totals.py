@@ -23,7 +23,10 @@ class Programs:
     sizes: tuple[Poly, Poly, Poly]
 
     def sum(self, per_program: Poly) -> Poly:
-        """Sum over the whole grid, last axis first; axes that a term uses as one index are joined."""
+        """Sum over the whole grid, last axis first.
+
+        Axes that a term uses as one index are joined.
+        """
         groups: dict[tuple[tuple[Symbol, ...], tuple[Poly, ...]], list[Poly]] = {}
         for factors, coefficient in per_program.terms.items():
             term, indices, sizes = join_pairs(monomial(factors, coefficient), self.indices, self.sizes)
@@ -42,7 +45,10 @@ Counted: TypeAlias = tuple[Poly, tuple[Scope, ...], Programs]
 
 
 def total_count(counted: Iterable[Counted]) -> Poly:
-    """Return the sum over loops and programs; terms with the same scopes are added before they are summed."""
+    """Return the sum over loops and programs.
+
+    Terms with the same scopes are added before they are summed.
+    """
     loops: dict[tuple[tuple[Scope, ...], Programs], list[Poly]] = {}
     for each, scopes, programs in counted:
         loops.setdefault((scopes, programs), []).append(each)
@@ -72,7 +78,9 @@ def repeat_in_scopes(count: Poly, scopes: Sequence[Scope]) -> Poly:
 
 
 def upper_bound(truth: Poly) -> tuple[Poly, list[Unknown]]:
-    """Take every data-dependent test as true; return the bound and the unknowns it depends on.
+    """Take every data-dependent test as true.
+
+    Return the bound and the unknowns it depends on.
 
     A test against an unknown that is the same for all lanes is kept by name: the count is then a formula in it.
     """

@@ -1,4 +1,6 @@
-"""Represent the grid of a launch; a program count that is a minimum gets a name during the analysis.
+"""Represent the grid of a launch.
+
+A program count that is a minimum gets a name during the analysis.
 
 `min(132, tiles)` programs that share `tiles` are a persistent kernel's. Its tile schedule is recognisable while the count is
 one symbol. Expanded, the minimum would merge with the minima and floors around it.
@@ -54,5 +56,8 @@ class Grid:
         return {index.name for index in (*self.programs.indices, *named) if isinstance(index, Symbol)}
 
     def named(self, value: Poly) -> Poly:
-        """Return an argument in terms of the names; the host may pass the number of programs."""
+        """Return an argument in terms of the names.
+
+        The host may pass the number of programs.
+        """
         return rebuild(value, self.names.get) if self.names else value

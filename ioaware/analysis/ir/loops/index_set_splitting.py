@@ -28,7 +28,10 @@ MAX_PIECES = 8
 
 @lru_cache(maxsize=256)
 def split_and_merge(plain: Placed) -> tuple[Placed, ...]:
-    """Return the sum as few sums without choices, if splitting leads there; else unchanged."""
+    """Return the sum as few sums without choices, if splitting leads there.
+
+    Else unchanged.
+    """
     parts, apart = list[Placed](), [plain]
     while apart and len(parts) + len(apart) <= MAX_PIECES:
         part = apart.pop()
@@ -98,7 +101,10 @@ def _at(part: Placed, at: int, loop: Loop, turn: Poly) -> Placed:
 
 
 def _cut(part: Placed, at: int, loop: Loop, test: Test, slope: Poly, offset: Poly) -> Iterator[Placed]:
-    """Yield the part below the switch and the part from it on; the index keeps its known bounds."""
+    """Yield the part below the switch and the part from it on.
+
+    The index keeps its known bounds.
+    """
     rises = positive(slope)
     cut, early = (-floor_div(offset, slope), ZERO) if rises else (floor_div(offset, -slope) + 1, ONE)
     middle = least(greatest(loop.low, cut), greatest(loop.low, loop.high))
@@ -142,7 +148,10 @@ def _folded(parts: Sequence[Placed]) -> list[Placed]:
 
 
 def _joined(first: Placed, second: Placed) -> Placed | None:
-    """Append `second` to `first`, reversed where it counts down; None where they do not match."""
+    """Append `second` to `first`, reversed where it counts down.
+
+    None where they do not match.
+    """
     at = next((at for at, (a, b) in enumerate(zip(first.scopes, second.scopes, strict=False)) if a != b), None)
     if at is None or len(first.scopes) != len(second.scopes) or first.programs != second.programs:
         return None

@@ -23,7 +23,10 @@ from ioaware.analysis.ir.sums.reindex import floors
 
 
 def merge_tile_loop(plain: Placed, at: int) -> Placed | None:
-    """Merge the loop `at` and its grid axis into one loop over tiles; None for an unknown schedule."""
+    """Merge the loop `at` and its grid axis into one loop over tiles.
+
+    None for an unknown schedule.
+    """
     loop = plain.scopes[at]
     if not isinstance(loop, Loop):
         return None

@@ -33,14 +33,20 @@ def address_operations(function: Operation) -> frozenset[int]:
 
 
 class _Slice:
-    """The needed values so far. Names are unique in a function but for isolated regions, where sharing only adds values."""
+    """The needed values so far.
+
+    Names are unique in a function but for isolated regions, where sharing only adds values.
+    """
 
     def __init__(self) -> None:
         self.needed: set[str] = set()
         self.operations: set[int] = set()
 
     def visit(self, blocks: Sequence[Block], results: Sequence[bool] | None) -> None:
-        """Walk backwards. `results` marks the yielded values that are needed; None means all."""
+        """Walk backwards.
+
+        `results` marks the yielded values that are needed; None means all.
+        """
         for block in reversed(blocks):
             for operation in reversed(block.operations):
                 self._visit(operation, results)

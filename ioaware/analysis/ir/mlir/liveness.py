@@ -21,7 +21,10 @@ def dead_operations(function: Operation) -> frozenset[int]:
 
 
 def _unneeded(blocks: list[Block], needed: set[str]) -> set[int]:
-    """Walk backwards with the values used later in `needed`; a value that one branch needs is needed in all."""
+    """Walk backwards with the values used later in `needed`.
+
+    A value that one branch needs is needed in all.
+    """
     unused: set[int] = set()
     for operation in reversed(list(_operations(blocks))):
         if operation.name.startswith(ISOLATED):
@@ -39,7 +42,10 @@ def _base(name: str) -> str:
 
 
 def _operations(blocks: list[Block]) -> Iterator[Operation]:
-    """Yield operations in text order, nested ones after their parent; isolated regions are skipped."""
+    """Yield operations in text order, nested ones after their parent.
+
+    Isolated regions are skipped.
+    """
     for block in blocks:
         for operation in block.operations:
             yield operation

@@ -10,7 +10,10 @@ _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\((.*)\)$', re.DOTALL)
 
 
 def frames(location: str, aliases: Mapping[str, str]) -> tuple[str, ...]:
-    """Return `file:line` of the instruction, then of each caller; empty where the compiler left none."""
+    """Return `file:line` of the instruction, then of each caller.
+
+    Empty where the compiler left none.
+    """
     location = location.strip()
     for _ in range(1000):
         if location.startswith("loc(") and location.endswith(")"):

@@ -46,7 +46,10 @@ class Operation:
 
     @property
     def types(self) -> str:
-        """Return the text after the last colon outside brackets; from the tail where regions use the generic form."""
+        """Return the text after the last colon outside brackets.
+
+        From the tail where regions use the generic form.
+        """
         return _split_types(self.tail if self.tail.startswith(")") else self.text)[1]
 
     @property
@@ -64,7 +67,10 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    """Parse the text of a module. Raises `DataError` for text that is not an MLIR module."""
+    """Parse the text of a module.
+
+    Raises `DataError` for text that is not an MLIR module.
+    """
     aliases: dict[str, str] = {}
     lines: list[str] = []
     for raw in text.splitlines():

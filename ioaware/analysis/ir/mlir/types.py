@@ -35,7 +35,10 @@ class Type:
 
     @property
     def element_bytes(self) -> int:
-        """Return the bytes of an element, or of the element behind a pointer; a boolean takes one."""
+        """Return the bytes of an element, or of the element behind a pointer.
+
+        A boolean takes one.
+        """
         element = self.pointee if self.is_pointer else self.element
         if element.startswith("!tt.ptr"):
             return 8

@@ -24,7 +24,10 @@ MAX_PROGRAMS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Totals over all programs. `sectors` is 0 for atomics, which have no sector count."""
+    """Totals over all programs.
+
+    `sectors` is 0 for atomics, which have no sector count.
+    """
 
     lanes: int
     executions: int
@@ -48,7 +51,10 @@ def _bounds(scopes: Sequence[Scope]) -> Iterator[Poly]:
 
 
 def totals(touch: Touch, programs: Programs) -> Totals | None:
-    """Return lanes, executions and sectors of an access; None where it is not `enumerable`."""
+    """Return lanes, executions and sectors of an access.
+
+    None where it is not `enumerable`.
+    """
     lanes = [lane_symbol(dimension, size) for dimension, size in enumerate(touch.shape)]
     fixed = [_without(value, lanes) for value in (touch.mask, touch.target.offset)]
     if not enumerable(touch.scopes, fixed, programs):
@@ -77,7 +83,10 @@ def _sectors(touch: Touch, programs: Programs) -> int:
 
 
 def repetitions(scopes: Sequence[Scope], programs: Programs) -> int | None:
-    """Return how often the body of these scopes runs in all programs; None where not `enumerable`."""
+    """Return how often the body of these scopes runs in all programs.
+
+    None where not `enumerable`.
+    """
     if not enumerable(scopes, (), programs):
         return None
     try:

@@ -79,7 +79,10 @@ def _classes(touch: Touch, programs: Programs) -> Iterator[ExecutionClass]:
 
 
 def executions_of(scopes: Sequence[Scope], programs: Programs) -> Mapping[str, Numbers]:
-    """Return the index of each grid axis and loop for every execution. Raises `ValueError` for too many."""
+    """Return the index of each grid axis and loop for every execution.
+
+    Raises `ValueError` for too many.
+    """
     sizes = [_number(size) for size in programs.sizes]
     if prod(sizes) > MAX_EXECUTIONS:
         raise ValueError(f"{prod(sizes)} programs are too many to enumerate")

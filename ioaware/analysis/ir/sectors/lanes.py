@@ -35,7 +35,10 @@ def split_lanes(touch: Touch) -> Touch:
 
 
 def count_lanes(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
-    """Count sectors lane by lane; None where mask or address depend on more than the lanes."""
+    """Count sectors lane by lane.
+
+    None where mask or address depend on more than the lanes.
+    """
     lanes = {lane_symbol(d, size).key: d for d, size in enumerate(touch.shape) if size > 1}
     inside = Poly({m: c for m, c in address.terms.items() if any(atom.free & lanes.keys() for atom in m)})
     rest = address - inside

@@ -39,7 +39,10 @@ class Axis:
 
 
 def sectors_of(touch: Touch) -> Sectors | None:
-    """Return the sectors of one execution of an access; None where its shape has no rule."""
+    """Return the sectors of one execution of an access.
+
+    None where its shape has no rule.
+    """
     touch = split_lanes(touch)
     mask, address = resolve_tests(touch.mask), touch.target.offset
     if mask == ZERO:

@@ -50,7 +50,10 @@ def combined_sectors(parts: Sequence[SectorTotal | None], unit: int = 1) -> Expr
 
 
 def _unaligned(parts: Sequence[SectorTotal], needed: Mapping[Symbol, int]) -> Poly:
-    """Return the sum where not all lengths are multiples; an access that needs fewer keeps its own condition."""
+    """Return the sum where not all lengths are multiples.
+
+    An access that needs fewer keeps its own condition.
+    """
     other = [part for part in parts if part.needed and part.anyway is not None]
     choices = (
         part.anyway if part.needed == needed else _choice(part.needed, part.aligned, part.anyway)
@@ -61,7 +64,10 @@ def _unaligned(parts: Sequence[SectorTotal], needed: Mapping[Symbol, int]) -> Po
 
 
 def _aligned(parts: Sequence[SectorTotal]) -> Poly:
-    """Return the sum where lengths are multiples; accesses in the same loops are added before they are summed."""
+    """Return the sum where lengths are multiples.
+
+    Accesses in the same loops are added before they are summed.
+    """
     alike: dict[frozenset[tuple[Symbol, int]], list[Counted]] = {}
     for part in parts:
         if part.each is not None:
@@ -81,7 +87,10 @@ def _formula(needed: Mapping[Symbol, int], aligned: Poly, anyway: Poly | None) -
 
 
 def sector_total(touch: Touch, scopes: Sequence[Scope], programs: Programs) -> SectorTotal | None:
-    """Return the sectors of an access; None where its shape has no rule or its addresses depend on data."""
+    """Return the sectors of an access.
+
+    None where its shape has no rule or its addresses depend on data.
+    """
     plain = sectors_of(touch)
     if plain is not None and has_unknown(plain.count):
         return None

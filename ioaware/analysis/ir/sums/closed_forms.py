@@ -17,7 +17,10 @@ def extent(low: Poly, high: Poly) -> Poly:
 
 
 def linear(value: Poly, index: Symbol) -> tuple[Poly, Poly] | None:
-    """Return (a, b) with value = a index + b, neither varying with the index; else None."""
+    """Return (a, b) with value = a index + b, neither varying with the index.
+
+    Else None.
+    """
     slope: dict[Monomial, Coefficient] = {}
     rest: dict[Monomial, Coefficient] = {}
     for factors, coefficient in value.terms.items():

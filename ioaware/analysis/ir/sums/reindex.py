@@ -28,7 +28,10 @@ class Digits:
 
 
 def split_into_digits(body: Poly, index: Symbol, low: Poly, high: Poly) -> Iterator[Digits]:
-    """Split an index used as floor(index / D) and index mod D into two; the last block may be short."""
+    """Split an index used as floor(index / D) and index mod D into two.
+
+    The last block may be short.
+    """
     if low.terms:
         return
     divisors = {atom.denominator for atom in floors(body) if atom.numerator == poly(index)}
@@ -50,7 +53,9 @@ def _exact_quotient(a: Poly, b: Poly) -> Poly | None:
 
 
 def rotate(body: Poly, index: Symbol, low: Poly, high: Poly) -> tuple[Poly, Symbol, Poly, Poly] | None:
-    """Rewrite a body in (index + c) mod D over k D indices: each remainder 0 .. D - 1 occurs k times.
+    """Rewrite a body in (index + c) mod D over k D indices: each remainder 0 ..
+
+    D - 1 occurs k times.
 
     Returns the body in the remainder, the remainder, D and k; None where the body depends on more than the remainder.
     """

@@ -17,8 +17,10 @@ from ioaware.analysis.theory.lower_bounds import lower_bound_elements
 HEAD_DIMS = (16, 64, 128, 256)
 STEPS = 16
 LARGE = {"N": 2**17, "d": 64, "M": 2**16}
-"""Point around which each series varies one variable. M is a multiple of 4 d and the blocks divide N, so no ceiling bends a
-power."""
+"""Point around which each series varies one variable.
+
+M is a multiple of 4 d and the blocks divide N, so no ceiling bends a power.
+"""
 SERIES: Mapping[str, tuple[int, ...]] = {
     "N": tuple(2**k for k in range(12, 21)),
     "d": (16, 32, 64, 128, 256),

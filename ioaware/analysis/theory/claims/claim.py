@@ -12,7 +12,10 @@ Number = int | float
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
-    """Combine verdicts: any failure fails; anything inconclusive, or no part, is inconclusive; else holds."""
+    """Combine verdicts: any failure fails.
+
+    Anything inconclusive, or no part, is inconclusive; else holds.
+    """
     seen = set(verdicts)
     if "fails" in seen:
         return "fails"
@@ -33,7 +36,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One number of theory beside one observed number, at a named place. None means missing."""
+    """One number of theory beside one observed number, at a named place.
+
+    None means missing.
+    """
 
     part: str
     where: str
@@ -42,7 +48,10 @@ class Comparison:
 
     @property
     def deviation(self) -> float:
-        """Return |observed - expected| / |expected|; infinite for an expected zero not observed; NaN stays NaN."""
+        """Return |observed - expected| / |expected|.
+
+        Infinite for an expected zero not observed; NaN stays NaN.
+        """
         if self.expected is None or self.observed is None:
             return math.nan
         difference = abs(self.observed - self.expected)

@@ -31,7 +31,10 @@ def request_rows(part: str, seen: Observation) -> Iterator[Comparison]:
 
 
 def answered_rows(part: str, needs: Sequence[Need], evidence: Evidence) -> list[Comparison]:
-    """Compare every needed run with its prediction; a run that is missing or failed has no numbers."""
+    """Compare every needed run with its prediction.
+
+    A run that is missing or failed has no numbers.
+    """
     rows: list[Comparison] = []
     for wanted in needs:
         seen = evidence.at(wanted)
@@ -41,7 +44,10 @@ def answered_rows(part: str, needs: Sequence[Need], evidence: Evidence) -> list[
 
 
 def judge_traced(part: str, needs: Sequence[Need], evidence: Evidence) -> tuple[list[Part], list[Comparison]]:
-    """Check that the traced reads and writes of each case are the exact counts; return the parts and every row."""
+    """Check that the traced reads and writes of each case are the exact counts.
+
+    Return the parts and every row.
+    """
     parts: list[Part] = []
     rows: list[Comparison] = []
     for target in dict.fromkeys(wanted.target for wanted in needs):

@@ -1,4 +1,6 @@
-"""Check the standard half of Theorem 2: it needs M = Omega(d^2); below, Saha and Ye's bound contradicts it.
+"""Check the standard half of Theorem 2: it needs M = Omega(d^2).
+
+Below, Saha and Ye's bound contradicts it.
 
 The theorem charges each matrix once per line of Algorithm 0, which a GEMM attains only with M of about N d. A tiled GEMM
 attains Theta(N d + N^2) as long as a tile has d rows, M = Omega(d^2). For M = o(d^2) no order of a standard matrix product

@@ -47,7 +47,10 @@ NOTES: tuple[str, ...] = (
 
 
 def points() -> tuple[Need, ...]:
-    """Return the runs that the theorem is judged on; recorded measurements join them where available."""
+    """Return the runs that the theorem is judged on.
+
+    Recorded measurements join them where available.
+    """
     return every_need()
 
 
@@ -86,7 +89,10 @@ def judge(evidence: Evidence) -> Claim:
 
 
 def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) -> Iterator[Part]:
-    """Check equality where the L1 cannot help; elsewhere reads may fall by at most what the L1 can hold."""
+    """Check equality where the L1 cannot help.
+
+    Elsewhere reads may fall by at most what the L1 can hold.
+    """
     yield judge_comparisons(
         "b",
         "measured reads and writes are the exact counts where nothing that the L1 holds is read again",
@@ -127,7 +133,10 @@ def _judge_observed_bound(evidence: Evidence) -> Part:
 
 
 def _traced_exponents(evidence: Evidence) -> Iterator[Exponent]:
-    """Fit series that vary one variable each; elements are bytes / 4, which no exponent sees."""
+    """Fit series that vary one variable each.
+
+    Elements are bytes / 4, which no exponent sees.
+    """
     for target in ATTENTION:
         for variable, needs in series(target).items():
             seen = [s for s in map(evidence.at, needs) if s]

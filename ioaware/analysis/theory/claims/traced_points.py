@@ -48,7 +48,9 @@ def _sized(target: str, *, seq_len: int, head_dim: int, memory: int) -> Need:
 
 
 def series(target: str) -> Mapping[str, tuple[Need, ...]]:
-    """Return points of one case with N, d or M varying alone; FlashAttention's within d <= M <= N d.
+    """Return points of one case with N, d or M varying alone.
+
+    FlashAttention's within d <= M <= N d.
 
     Standard attention has no M: its leading term is S and P, whatever the blocks.
     """
@@ -76,7 +78,10 @@ def flops_series(target: str) -> Mapping[str, tuple[Need, ...]]:
 
 
 def every_need(targets: tuple[str, ...] = ATTENTION) -> tuple[Need, ...]:
-    """Return all points for these cases, each once; FLOPs only for FlashAttention, the theorem's subject."""
+    """Return all points for these cases, each once.
+
+    FLOPs only for FlashAttention, the theorem's subject.
+    """
     needs: list[Need] = []
     for target in targets:
         needs += grid(target)

@@ -1,4 +1,6 @@
-"""Count FlashAttention exactly, Algorithm 1: K/V outer loop; O, l and m pass through HBM each step.
+"""Count FlashAttention exactly, Algorithm 1: K/V outer loop.
+
+O, l and m pass through HBM each step.
 
 The counts do not depend on B_r, unless causal: the inner loop visits every row once whatever the row block is.
 """

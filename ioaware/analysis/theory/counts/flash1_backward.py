@@ -1,4 +1,6 @@
-"""Count FlashAttention's backward pass exactly, Algorithm 4: K/V outer loop; dQ passes through HBM each step.
+"""Count FlashAttention's backward pass exactly, Algorithm 4: K/V outer loop.
+
+DQ passes through HBM each step.
 
 Like Algorithm 1's, the counts do not depend on B_r, unless causal.
 """

@@ -1,4 +1,6 @@
-"""Count FlashAttention-2 exactly, Algorithm 1: Q outer loop; O, l, m stay on chip, logsumexp is written.
+"""Count FlashAttention-2 exactly, Algorithm 1: Q outer loop.
+
+O, l, m stay on chip, logsumexp is written.
 
 The counts do not depend on B_c, unless causal: each row block reads all of K and V once whatever the column block is.
 """

@@ -75,7 +75,9 @@ def counts(causal: bool) -> Counts:
 
 @cache
 def printed(*, needed_only: bool) -> Counts:
-    """Count Algorithm 2 to the letter, unmasked, dQ through slow memory; N_k = N: 7 N d + N + T_c (6 N d + 2 N).
+    """Count Algorithm 2 to the letter, unmasked, dQ through slow memory.
+
+    N_k = N: 7 N d + N + T_c (6 N d + 2 N).
 
     Line 9 loads O_i, which no line uses, and dQ_i, which line 15 loads again. `needed_only` leaves out both:
     7 N d + N + T_c (4 N d + 2 N).

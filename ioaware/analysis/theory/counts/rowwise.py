@@ -1,4 +1,7 @@
-"""Count attention one row at a time exactly: K and V are read for every row. Unmasked."""
+"""Count attention one row at a time exactly: K and V are read for every row.
+
+Unmasked.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ SOURCE = "Ye 2023, From Online Softmax to FlashAttention"
 
 @cache
 def online(_causal: bool) -> Counts:
-    """Count two passes per row: q and K, with the logits written in fp32; then the logits and V."""
+    """Count two passes per row: q and K, with the logits written in fp32.
+
+    Then the logits and V.
+    """
     step = Step(
         "rows",
         reads=Elements(inputs=N * d + 2 * N * N_k * d, fp32=N * N_k),

@@ -43,7 +43,9 @@ def check(
     output: Path | None,
     **limits: Any,
 ) -> int:
-    """Hold TARGET against budgets. Needs no GPU. Exits with 1 where one is exceeded, with 3 where that cannot be decided.
+    """Hold TARGET against budgets.
+
+    Needs no GPU. Exits with 1 where one is exceeded, with 3 where that cannot be decided.
 
     A FORMULA is arithmetic over TARGET's sizes and holds from the given sizes on; a number holds at the given sizes.
     Example: ioaware check add.py:add --max-bytes "12*n" --vs-compulsory 1.05

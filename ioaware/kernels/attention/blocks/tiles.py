@@ -1,4 +1,7 @@
-"""Load and store blocks of a matrix in HBM as padded tiles, with 64-bit offsets; masks keep padding out of every byte count."""
+"""Load and store blocks of a matrix in HBM as padded tiles, with 64-bit offsets.
+
+Masks keep padding out of every byte count.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def load_block(
     BLOCK_COLS: tl.constexpr,
     FULL: tl.constexpr = False,
 ):
-    """Load the block at (row, col), zeros beyond the matrix or the block. FULL: the block lies inside."""
+    """Load the block at (row, col), zeros beyond the matrix or the block.
+
+    FULL: the block lies inside.
+    """
     pointers = block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS, BLOCK_COLS)
     if FULL and tile_side(BLOCK_ROWS) == BLOCK_ROWS and tile_side(BLOCK_COLS) == BLOCK_COLS:
         tile = tl.load(pointers)

@@ -1,4 +1,7 @@
-"""Prepare and launch decode on the host; prepared calls are cached, and a growing key cache does not invalidate them."""
+"""Prepare and launch decode on the host.
+
+Prepared calls are cached, and a growing key cache does not invalidate them.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ TILE_BYTES = 32 * 1024
 MAX_BLOCK_N = 128
 MAX_WAVES = 8
 SM_SPEED = 1.5
-"""HBM bandwidth of one SM, in even shares of the GPU's; idle SMs cost nothing while this makes up for them."""
+"""HBM bandwidth of one SM, in even shares of the GPU's.
+
+Idle SMs cost nothing while this makes up for them.
+"""
 WAVE_COST = 0.025
 """Cost of each wave of programs after the first, as a share of the whole: between two programs an SM has no load in flight."""
 HALF_COST = 0.02

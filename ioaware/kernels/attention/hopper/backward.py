@@ -26,7 +26,10 @@ Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def is_fused(head_dim: int, *, deterministic: bool) -> bool:
-    """Return whether one kernel computes all three gradients; it adds to dQ from many CTAs in any order."""
+    """Return whether one kernel computes all three gradients.
+
+    It adds to dQ from many CTAs in any order.
+    """
     return padded_head_dim(head_dim) in FUSED_ROWS and not deterministic
 
 

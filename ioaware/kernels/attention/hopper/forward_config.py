@@ -1,4 +1,7 @@
-"""Configure the Hopper forward kernel: plans, tilings and the schedule of tiles. Pure numbers."""
+"""Configure the Hopper forward kernel: plans, tilings and the schedule of tiles.
+
+Pure numbers.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,11 @@ WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, separat
 PLANS = (FEW, SHORT, LONG, MEDIUM, WIDE)
 WIDTHS = (64, 128, 256)
 LPT_ROUNDS = {64: 31 / 8, 128: 31 / 8, 256: 31 / 16}
-"""Rounds of causal tiles in LPT order, by width. They balance what the pairs before them leave uneven, and K and V of their
-heads, 32 MB, stay in the L2. Slightly less than whole rounds, so that the last round, which is not full, has the shortest
-tiles."""
+"""Rounds of causal tiles in LPT order, by width.
+
+They balance what the pairs before them leave uneven, and K and V of their heads, 32 MB, stay in the L2. Slightly less than
+whole rounds, so that the last round, which is not full, has the shortest tiles.
+"""
 
 
 def masked_blocks(seq_len: int, kv_len: int, block_n: int, *, causal: bool) -> int:
@@ -55,7 +60,10 @@ def masked_blocks(seq_len: int, kv_len: int, block_n: int, *, causal: bool) -> i
 
 
 def padded_head_dim(head_dim: int) -> int:
-    """Return the head_dim of the tiles; TMA fills the columns beyond head_dim with zeros."""
+    """Return the head_dim of the tiles.
+
+    TMA fills the columns beyond head_dim with zeros.
+    """
     return next(width for width in WIDTHS if width >= head_dim)
 
 
@@ -101,7 +109,10 @@ class Tiling:
 
     @property
     def divisible(self) -> bool:
-        """Whether the kernel's divisions of item numbers are exact. Pairs and others are numbered apart."""
+        """Whether the kernel's divisions of item numbers are exact.
+
+        Pairs and others are numbered apart.
+        """
         if not self.causal:
             return division_is_exact(self.work_items, self.items_per_head)
         return division_is_exact(max(1, self.items_per_head * self.paired), self.items_per_head) and division_is_exact(

@@ -115,7 +115,10 @@ def tile_coordinates(item, second, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.cons
 
 @gluon.jit
 def paired_block(pair, second, blocks):
-    """Return the row block of a pair. With an odd number of blocks the longest is paired with one beyond the last row."""
+    """Return the row block of a pair.
+
+    With an odd number of blocks the longest is paired with one beyond the last row.
+    """
     block = blocks - 1 - pair
     if second == 1:
         block = pair - blocks % 2

@@ -15,7 +15,10 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 FIRST = gl.constexpr(8)
-"""Consumer C waits at barrier 8 + C, of 16. Triton uses the barriers up to 1 + CONSUMERS."""
+"""Consumer C waits at barrier 8 + C, of 16.
+
+Triton uses the barriers up to 1 + CONSUMERS.
+"""
 WAIT = gl.constexpr("bar.sync $1, 256;\nmov.b32 $0, 0;")
 ARRIVE = gl.constexpr("bar.arrive $1, 256;\nmov.b32 $0, 0;")
 

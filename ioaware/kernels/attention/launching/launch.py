@@ -15,7 +15,10 @@ HOPPER_PROCESSORS = 132
 
 
 def shared_memory_bytes(device: torch.device) -> int:
-    """Return the shared memory of one program on this GPU, in bytes; Hopper's where there is no GPU."""
+    """Return the shared memory of one program on this GPU, in bytes.
+
+    Hopper's where there is no GPU.
+    """
     if device.type == "cuda" and torch.cuda.is_available():
         cuda: Any = torch.cuda  # its properties have no types
         return int(cuda.get_device_properties(device).shared_memory_per_block_optin)

@@ -1,4 +1,7 @@
-"""Compute what fits on chip: row length, warps of a tile, pipeline stages. Pure numbers."""
+"""Compute what fits on chip: row length, warps of a tile, pipeline stages.
+
+Pure numbers.
+"""
 
 from __future__ import annotations
 

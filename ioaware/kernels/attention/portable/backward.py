@@ -1,4 +1,6 @@
-"""Attention's gradients in plain Triton: a kernel for dQ, and one for dK and dV; no atomics, so bitwise reproducible.
+"""Attention's gradients in plain Triton: a kernel for dQ, and one for dK and dV.
+
+No atomics, so bitwise reproducible.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2, with its loop split in two so that every block of a gradient has one writer:
     for each row block i:        D_i = rowsum(dO_i * O_i)
@@ -135,7 +137,10 @@ def dkdv_kernel(
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     DK: tl.constexpr, DV: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """Compute dK where DK, dV where DV, of one column block of one key head. Grid (column blocks, key heads, batch)."""
+    """Compute dK where DK, dV where DV, of one column block of one key head.
+
+    Grid (column blocks, key heads, batch).
+    """
     col, kv_head, batch = tl.program_id(0) * BLOCK_N, tl.program_id(1), tl.program_id(2)
     K = head_of(K, batch, kv_head, stride_kb, stride_kh, TMA)
     V = head_of(V, batch, kv_head, stride_vb, stride_vh, TMA)

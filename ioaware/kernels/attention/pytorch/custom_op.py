@@ -149,7 +149,10 @@ class _TransformedGradients(torch.autograd.Function):
 
 
 def _batched(operator: Any, size: int, in_dims: tuple[int | None, ...], arguments: tuple[Any, ...]) -> Any:
-    """Apply an operator with the mapped axis folded into the batch; a tensor without the axis is repeated."""
+    """Apply an operator with the mapped axis folded into the batch.
+
+    A tensor without the axis is repeated.
+    """
 
     def folded(value: Any, axis: int | None) -> Any:
         if not isinstance(value, torch.Tensor):

@@ -1,4 +1,6 @@
-"""`attn_implementation="ioaware"` for Hugging Face's transformers; needs the package, 4.56 or later.
+"""`attn_implementation="ioaware"` for Hugging Face's transformers.
+
+Needs the package, 4.56 or later.
 
 A model whose attention is causal or unmasked runs on `attention`'s kernels. Padding, sliding windows, packed sequences and
 dropout need a mask that `attention` does not take: they raise an error that says so, and are never ignored.
@@ -18,7 +20,10 @@ REMEDY = 'Use attn_implementation="sdpa", or inputs without padding.'
 
 
 def register_with_transformers() -> None:
-    """Make `attn_implementation="ioaware"` known to transformers. Raises MachineError where the package is missing."""
+    """Make `attn_implementation="ioaware"` known to transformers.
+
+    Raises MachineError where the package is missing.
+    """
     try:
         from transformers import AttentionInterface, AttentionMaskInterface  # pyright: ignore[reportMissingImports]
     except ImportError as error:
@@ -87,7 +92,10 @@ def attention_mask(
 
 
 def _keeps_all(padding: torch.Tensor | None) -> bool:
-    """Return whether a padding mask keeps every token; in a traced graph assert it, for the values come later."""
+    """Return whether a padding mask keeps every token.
+
+    In a traced graph assert it, for the values come later.
+    """
     if padding is None:
         return True
     if torch.compiler.is_compiling():

@@ -61,7 +61,10 @@ def _refuse_options(mask: torch.Tensor | None, dropout: float) -> None:
 
 
 def _four_axes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a view [batch, heads, length, head_dim]; further leading axes become one, missing ones have size 1."""
+    """Return a view [batch, heads, length, head_dim].
+
+    Further leading axes become one, missing ones have size 1.
+    """
     if tensor.dim() > 4:
         return tensor.flatten(0, -4)
     return tensor[(None,) * (4 - tensor.dim())]

@@ -72,7 +72,9 @@ def backward_work(
     sram_elements: int | None = None,
     **options: Any,
 ) -> Work:
-    """Return the work of the backward pass of that name on random inputs; it returns (dq, dk, dv).
+    """Return the work of the backward pass of that name on random inputs.
+
+    It returns (dq, dk, dv).
 
     The forward pass runs here, outside the work. kv_len is seq_len unless given; `options` are mask and blocks, which
     sram_elements has set.

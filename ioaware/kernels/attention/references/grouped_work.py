@@ -29,7 +29,9 @@ def grouped_work(
     splits: int = 1,
     scale: float | None = None,
 ) -> Work:
-    """Return the work of the grouped kernel of that name; names that end in packed pack the rows of a group.
+    """Return the work of the grouped kernel of that name.
+
+    Names that end in packed pack the rows of a group.
 
     scale is 1/sqrt(head_dim) unless given, which a backward pass is not.
     """

@@ -25,7 +25,10 @@ TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 1e-5}
 
 
 def tolerance(name: str, dtype: torch.dtype) -> float:
-    """Return the relative Frobenius error allowed against float64; three times as much where O is rounded at every step."""
+    """Return the relative Frobenius error allowed against float64.
+
+    Three times as much where O is rounded at every step.
+    """
     return TOLERANCES[dtype] * (3 if name in ("flash1", "block_sparse") else 1)
 
 

@@ -19,7 +19,10 @@ SEEDS = range(4)
 
 
 class Trial(NamedTuple):
-    """What a definition, the printed and the corrected form give at one point. NaN: the form cannot be computed."""
+    """What a definition, the printed and the corrected form give at one point.
+
+    NaN: the form cannot be computed.
+    """
 
     at: str
     defined: Any
@@ -46,7 +49,10 @@ def erratum(
 
 
 def deviation(value: Any, defined: Any) -> float:
-    """Return the largest relative difference; infinite for another shape, or a NaN that the definition does not have."""
+    """Return the largest relative difference.
+
+    Infinite for another shape, or a NaN that the definition does not have.
+    """
     found, expected = np.asarray(value, dtype=float), np.asarray(defined, dtype=float)
     if found.shape != expected.shape or not np.isfinite(found).all():
         return math.inf

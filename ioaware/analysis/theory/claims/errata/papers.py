@@ -68,7 +68,10 @@ def delta_shape(random: np.random.Generator) -> Trial:
 
 
 def _walk_backward(random: np.random.Generator, n: int, d: int, columns: int) -> float:
-    """Walk Algorithm 2 without O_i and with one load of dQ_i: elements of the loop; NaN if the gradients were wrong."""
+    """Walk Algorithm 2 without O_i and with one load of dQ_i: elements of the loop.
+
+    NaN if the gradients were wrong.
+    """
     q, k, v, do = (random.normal(size=(n, d)) for _ in range(4))
     s = q @ k.T
     lse = np.log(np.exp(s).sum(axis=1, keepdims=True))

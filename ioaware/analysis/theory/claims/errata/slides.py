@@ -12,7 +12,10 @@ from ioaware.analysis.theory.counts import standard
 
 
 def blocks_of_row(random: np.random.Generator) -> tuple[Values, Values, Values]:
-    """Return x^(1), x^(2) and their concatenation; the second block has the larger maximum."""
+    """Return x^(1), x^(2) and their concatenation.
+
+    The second block has the larger maximum.
+    """
     one, two = random.normal(size=3), random.normal(size=3) + 2
     return one, two, np.concatenate((one, two))
 

@@ -131,7 +131,10 @@ def toy_memory(random: np.random.Generator) -> Trial:
 
 
 def flash_rows(q: Values, k: Values, v: Values, rows: int, columns: int, *, state_of_block: bool) -> Values:
-    """Run the notebook's loop with Q outside; the state has the rows of Q's block, or B_r. NaN where shapes clash."""
+    """Run the notebook's loop with Q outside.
+
+    The state has the rows of Q's block, or B_r. NaN where shapes clash.
+    """
     output = np.full(q.shape, np.nan)
     for i in range(0, len(q), rows):
         qi = q[i : i + rows]

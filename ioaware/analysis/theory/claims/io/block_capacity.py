@@ -68,7 +68,10 @@ def _walked(d: int, memory: int) -> Comparison:
 
 
 def _judge_range(part: str, says: str, *, fits: bool) -> Part:
-    """Check every M below the lower threshold, or from the upper one on; the extreme of each d is the evidence."""
+    """Check every M below the lower threshold, or from the upper one on.
+
+    The extreme of each d is the evidence.
+    """
     extremes: list[tuple[str, float]] = []
     for d in HEAD_DIMS:
         low, high = (8 * d * d + 20 * d, 32 * d * d + 20 * d) if fits else (1, 8 * d * d + 8 * d - 1)
@@ -85,7 +88,10 @@ def _judge_range(part: str, says: str, *, fits: bool) -> Part:
 
 
 def _judge_backward() -> Part:
-    """Check that K_j, V_j, dK_j and dV_j of Algorithm 4 alone take M or more; Q_i and S_ij come on top."""
+    """Check that K_j, V_j, dK_j and dV_j of Algorithm 4 alone take M or more.
+
+    Q_i and S_ij come on top.
+    """
     ratios: list[tuple[str, float]] = []
     for d in HEAD_DIMS:
         memory = np.arange(1, 40 * d * d + 1)

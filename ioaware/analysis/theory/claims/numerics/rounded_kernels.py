@@ -1,4 +1,7 @@
-"""Emulate flash attention's roundings: float16 inputs, P, dS and outputs; float32 products, sums and statistics."""
+"""Emulate flash attention's roundings: float16 inputs, P, dS and outputs.
+
+Float32 products, sums and statistics.
+"""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations
@@ -42,7 +45,10 @@ class Inputs(NamedTuple):
 
 
 def draw(n: int, d: int, *, key_offset: float = 0.0, value_mean: float = 0.0, seed: int = 0) -> Inputs:
-    """Return normal random inputs; every key has the same offset added in every dimension."""
+    """Return normal random inputs.
+
+    Every key has the same offset added in every dimension.
+    """
     generator = np.random.default_rng(seed)
     q, k, v, do = (generator.normal(size=(n, d)) for _ in range(4))
     return Inputs(half(q), half(k + key_offset), half(v + value_mean), half(do))
@@ -91,7 +97,10 @@ def flash1(inputs: Inputs, block: int) -> Forward:
 
 @dataclass(frozen=True)
 class Backward:
-    """dQ, and each row's sum of dS [N, 1] before dS is rounded for the products; it is zero in exact arithmetic."""
+    """dQ, and each row's sum of dS [N, 1] before dS is rounded for the products.
+
+    It is zero in exact arithmetic.
+    """
 
     dq: Single
     residue: Single

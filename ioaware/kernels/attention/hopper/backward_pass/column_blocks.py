@@ -24,7 +24,10 @@ class Sizes(NamedTuple):
 
 @gluon.jit
 def num_column_tiles(sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr):
-    """Return how many column blocks this CTA has; where causal, pairs of them are assigned in turn."""
+    """Return how many column blocks this CTA has.
+
+    Where causal, pairs of them are assigned in turn.
+    """
     blocks = gl.cdiv(sizes.kv_len, BLOCK_N)
     if CAUSAL:
         items = gl.cdiv(blocks, 2) * sizes.batch_heads
@@ -58,7 +61,10 @@ def column_tile(t, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr):
 
 @gluon.jit
 def visible_row_blocks(col, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Return first and end of the row blocks that see a column block beginning at col; at least one."""
+    """Return first and end of the row blocks that see a column block beginning at col.
+
+    At least one.
+    """
     end = gl.cdiv(sizes.seq_len, BLOCK_M)
     return first_visible_row_block(col, end, sizes, CAUSAL, 2, BLOCK_M), end
 

@@ -110,7 +110,10 @@ def rows_of_head(Rows, batch, kv_head, first, end, sizes, group, WHICH: gl.const
 
 @gluon.jit
 def next_rows(rows, i, first, end):
-    """Advance to the next row block, of this head or of the next in the group; return its pointers and number."""
+    """Advance to the next row block, of this head or of the next in the group.
+
+    Return its pointers and number.
+    """
     i += 1
     rows += 2 * SIDE
     if i == end:
@@ -166,7 +169,10 @@ def weights(
     x, statistic, tiles, barriers, done, key, row, sizes, scale, S: gl.constexpr, DV: gl.constexpr, CAUSAL: gl.constexpr,
     MASK: gl.constexpr,
 ):  # fmt: skip
-    """Return P^T = 2^(scale S^T - lse), zero where masked, and send it (DV); or dS^T = P^T (dP^T - D)."""
+    """Return P^T = 2^(scale S^T - lse), zero where masked, and send it (DV).
+
+    Or dS^T = P^T (dP^T - D).
+    """
     if DV:
         if MASK:
             x = apply_mask_transposed(x, key, row, sizes, CAUSAL)
@@ -178,7 +184,10 @@ def weights(
 
 @gluon.jit
 def epilogue(x, X, tile, batch, head, row, empty):
-    """Store 64 rows of a gradient through a tile that only this consumer has read; the tile is empty afterwards."""
+    """Store 64 rows of a gradient through a tile that only this consumer has read.
+
+    The tile is empty afterwards.
+    """
     warpgroup_barrier()  # the matmuls of all warps have read the tile
     tile.reshape(x.shape).store(x.to(tile.dtype))
     fence_async_shared()  # what was stored to the tile, before TMA reads it

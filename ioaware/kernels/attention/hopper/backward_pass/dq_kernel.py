@@ -114,7 +114,10 @@ def add_block(
     C: gl.constexpr, dq, tiles, barriers, used, j, unmasked, row, lse, delta, sizes, scale_log2,
     CAUSAL: gl.constexpr, MASK: gl.constexpr, BLOCK_N: gl.constexpr, K_STAGES: gl.constexpr, V_STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Return dQ + dS K_j. MASK: column block j is masked 0 never, 1 always, 2 if it is not below `unmasked`."""
+    """Return dQ + dS K_j.
+
+    MASK: column block j is masked 0 never, 1 always, 2 if it is not below `unmasked`.
+    """
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
     k_slot, k_phase = ring_slot_phase_pow2(used, K_STAGES)
     v_slot, v_phase = ring_slot_phase_pow2(used, V_STAGES)
