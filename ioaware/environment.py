@@ -1,4 +1,6 @@
-"""Describe the environment of a measurement: GPU, driver, versions, clocks, commit.
+"""Describe the environment of a measurement.
+
+That is GPU, driver, versions, clocks, commit.
 
 Never host names, users, paths or serial numbers.
 """
@@ -55,7 +57,9 @@ def installed_version(distribution: str) -> str | None:
 
 @cache
 def checkout_commit(root: Path) -> str | None:
-    """Return `abc123def456` or `abc123def456-dirty` if `root` is the top of a git checkout, else None.
+    """Return `abc123def456` or `abc123def456-dirty` for a git checkout, else None.
+
+    `root` must be the top of the checkout.
 
     Why the top only: an installed ioaware must not report the commit of a project around it.
     """
@@ -75,7 +79,10 @@ def checkout_commit(root: Path) -> str | None:
 
 
 def scrub(text: str) -> str:
-    """Replace paths and the host name in a program's output, which records must not contain."""
+    """Replace paths and the host name in a program's output.
+
+    Records must not contain them.
+    """
     places = {str(Path.cwd()): ".", str(Path.home()): "~", tempfile.gettempdir(): "TMP", socket.gethostname(): "HOST"}
     for place, name in places.items():
         if len(place) > 3:  # "/" or a one-letter host would shred the text

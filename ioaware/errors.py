@@ -1,4 +1,7 @@
-"""Define errors of the user or the machine: what, where, why, what to do next, and the exit code."""
+"""Define errors of the user or the machine, each with its exit code.
+
+A message says what, where, why, and what to do next.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,19 @@ class IoawareError(Exception):
 
 
 class UsageError(IoawareError):
-    """The command or call names what does not exist or cannot work: a case, parameter, value, file."""
+    """The command or call names what does not exist or cannot work.
+
+    It may be a case, parameter, value or file.
+    """
 
     exit_code = 2
 
 
 class InconclusiveError(IoawareError):
-    """The evidence does not decide: unstable, incomparable or physically impossible numbers."""
+    """The evidence does not decide.
+
+    The numbers are unstable, incomparable or physically impossible.
+    """
 
     exit_code = 3
 
@@ -39,7 +48,10 @@ class MachineError(IoawareError):
 
 
 class DataError(IoawareError):
-    """A file or a tool's output is corrupt, truncated, of another schema, or not to be trusted."""
+    """A file or a tool's output cannot be trusted.
+
+    It is corrupt, truncated, of another schema, or not to be trusted.
+    """
 
     exit_code = 6
 

@@ -1,4 +1,6 @@
-"""Write programs for `ioaware.fuse`: elementwise functions and reductions over sequences of one length.
+"""Write programs for `ioaware.fuse`.
+
+They are elementwise functions and reductions over sequences of one length.
 
     from ioaware.fusion import exp, reduce_max, reduce_sum
 

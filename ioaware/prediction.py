@@ -1,4 +1,7 @@
-"""Predict a case's traffic from its closed form as a `Result`, in bytes over batch and heads, with its lower bound."""
+"""Predict a case's traffic from its closed form as a `Result`.
+
+It is in bytes over batch and heads, with its lower bound.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def _traffic(step: Step, counts: Counts, values: Mapping[str, int], *, square: b
 
 @lru_cache(maxsize=256)
 def _formula(elements: Elements, instances: Expr, square: bool) -> tuple[Expr, str]:
-    """Return the bytes over all instances as expression and text, in N alone where N_k = N."""
+    """Return the bytes over all instances as expression and text.
+
+    They are in N alone where N_k = N.
+    """
     formula: Expr = instances * elements.bytes
     merged: Expr = formula.subs(N_k, N) if square else formula  # pyright: ignore[reportUnknownMemberType]
     return formula, show(merged)
@@ -78,7 +84,10 @@ def _launch(step: Step, counts: Counts, values: Mapping[str, int], *, square: bo
 
 
 def _block_notes(counts: Counts, values: Mapping[str, int], given: Mapping[str, ParamValue]) -> tuple[str, ...]:
-    """Return notes on the blocks at which the formulas were evaluated, where M sets them."""
+    """Return notes on the blocks at which the formulas were evaluated.
+
+    There are some where M sets the blocks.
+    """
     memory = given.get("sram_elements")
     if memory is None:
         return ()

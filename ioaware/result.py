@@ -1,4 +1,6 @@
-"""Define `Traffic` at one place of the memory hierarchy, and the `Result` of one source.
+"""Define `Traffic` at one place of the memory hierarchy, and `Result`.
+
+A `Result` holds the numbers of one source.
 
 Places: `requested` is between the SMs and the L2 (Theorem 2 of the FlashAttention paper counts it). `hbm` is between the L2 and
 HBM. `compulsory` is every distinct byte of the inputs and of the output once.
@@ -15,7 +17,9 @@ SCHEMA = 1
 
 Source = Literal["predict", "derive", "trace", "simulate", "measure"]
 Status = Literal["ok", "throttled", "unstable", "impossible", "failed"]
-"""throttled: the clocks moved, so the bytes hold and the time does not. unstable: other processes used the GPU, or it is a
+"""Say what is wrong with a measured point.
+
+throttled: the clocks moved, so the bytes hold and the time does not. unstable: other processes used the GPU, or it is a
 partition. impossible: the numbers contradict physics. failed: there are no numbers.
 """
 
@@ -138,7 +142,10 @@ class Launch:
     tma_stores: int | None = None
     ir_hash: str | None = None
     configuration: Mapping[str, ParamValue] | None = None
-    """What the autotuner chose: the configuration's arguments, num_warps and num_stages. None for a kernel without a choice."""
+    """What the autotuner chose.
+
+    It is the configuration's arguments, num_warps and num_stages. None for a kernel without a choice.
+    """
 
     def __post_init__(self) -> None:
         _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes", "tma_loads", "tma_stores")
@@ -149,7 +156,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Relative Frobenius error of the output against float64, and the error allowed for this dtype."""
+    """Relative Frobenius error of the output against float64.
+
+    The error allowed for this dtype stands beside it.
+    """
 
     relative_error: float
     tolerance: float
@@ -218,7 +228,9 @@ class Result:
 
     @property
     def tuning(self) -> dict[str, ParamValue]:
-        """The configurations of autotuned kernels, as `derive` takes them: `{"kernel:BLOCK": 64}`.
+        """The configurations of autotuned kernels: `{"kernel:BLOCK": 64}`.
+
+        `derive` takes them in this form.
 
         A kernel that ran with several configurations is left out.
         """
@@ -247,7 +259,10 @@ class Result:
 
 
 def _known(value: Any) -> Any:
-    """Convert dataclasses to dictionaries without None and empty fields, and tuples to lists."""
+    """Convert dataclasses to dictionaries, and tuples to lists.
+
+    None and empty fields are left out.
+    """
     if is_dataclass(value):
         pairs = ((f.name, _known(getattr(value, f.name))) for f in fields(value))
         return {name: item for name, item in pairs if item is not None and item != []}

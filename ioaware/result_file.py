@@ -53,7 +53,10 @@ def decode(line: str | bytes, where: str = "record") -> Result:
 
 
 def _unknown_fields(data: Any, known: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths that did not survive the round trip and are neither null nor empty, at any depth."""
+    """Yield the paths that did not survive the round trip, at any depth.
+
+    Those that are null or empty are left out.
+    """
     if isinstance(data, Mapping) and isinstance(known, Mapping):
         for key, value in cast("Mapping[str, Any]", data).items():
             if key in known:

@@ -1,4 +1,7 @@
-"""Read JSON of records strictly: bounded size, no key twice, every number finite and in range."""
+"""Read JSON of records strictly.
+
+The size is bounded, no key stands twice, and every number is finite and in range.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ def dumps(document: Any) -> str:
 
 
 def read_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield number and content of every line that is not blank, of at most `max_bytes` in all.
+    """Yield number and content of every line that is not blank.
+
+    They have at most `max_bytes` in all.
 
     Raises `DataError` for a file that is larger or cannot be read. Devices have no size, so the read itself is bounded.
     """

@@ -29,7 +29,10 @@ def mathml(expr: Expr) -> str:
 
 
 def formulas_html(rows: Iterable[tuple[str, Expr, Expr]], conditions: Iterable[str] = ()) -> str:
-    """Return a table of names with the formulas of reads and writes, and the conditions below it."""
+    """Return a table of names with their formulas, and the conditions below it.
+
+    The formulas are those of reads and writes.
+    """
     cells = (
         f"<tr><th>{escape(clean(name))}</th><td>{mathml(reads)}</td><td>{mathml(writes)}</td></tr>"
         for name, reads, writes in rows

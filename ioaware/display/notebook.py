@@ -22,7 +22,10 @@ BAR = "#0072b2"
 
 
 def result_html(result: Result) -> str:
-    """Return the result as HTML: bytes at each place with formulas, other numbers, notes. All escaped."""
+    """Return the result as HTML: bytes and formulas by place, other numbers, notes.
+
+    All escaped.
+    """
     places = [row for name in PLACES for row in _place(name, getattr(result, name))]
     facts = "".join(f"<tr><th>{escape(name)}</th><td colspan='3'>{escape(text)}</td></tr>" for name, text in _facts(result))
     head = f"<b>{escape(clean(result.target))}</b>, {escape(result.source)}"

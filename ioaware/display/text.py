@@ -1,4 +1,7 @@
-"""Make untrusted text printable: names of kernels, hosts and files, notes and errors."""
+"""Make untrusted text printable.
+
+Names of kernels, hosts and files, notes and errors are such text.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ from collections.abc import Mapping
 
 MAX_LENGTH = 300
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-"""Unicode categories of characters that move, hide or reorder text: controls, escapes, right-to-left marks."""
+"""Unicode categories of characters that move, hide or reorder text.
+
+These are controls, escapes and right-to-left marks.
+"""
 
 
 def clean(value: object, limit: int = MAX_LENGTH) -> str:
-    r"""Return `value` as text of at most `limit` characters, invisible ones spelt out (`\x1b`, `\u202e`).
+    r"""Return `value` as text of at most `limit` characters.
+
+    Invisible characters are spelt out (`\x1b`, `\u202e`).
 
     It is not escaped for HTML: the templates escape every text once.
     """
@@ -23,7 +31,10 @@ def clean(value: object, limit: int = MAX_LENGTH) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return text of at most about `limit` characters: its beginning, the number of omitted characters, and its end."""
+    """Return text of at most about `limit` characters, without its middle.
+
+    What remains is its beginning, the number of omitted characters, and its end.
+    """
     if len(text) <= limit:
         return text
     half = limit // 2

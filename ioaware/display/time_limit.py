@@ -1,4 +1,7 @@
-"""Limit the time of work that only improves the display, such as the leading term of a long formula."""
+"""Limit the time of work that only improves the display.
+
+The leading term of a long formula is such work.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ class _OutOfTime(BaseException):
 
 
 def within(seconds: float, make: Callable[[], Made]) -> Made | None:
-    """Return what `make` returns, or None after so many seconds of this process's CPU time.
+    """Return what `make` returns, or None once it has used that much CPU time.
 
     There is no limit outside the main thread and without an interval timer, because signals are handled in the main thread
     only.

@@ -1,4 +1,7 @@
-"""Print numbers with units: bytes in powers of ten, sizes in powers of two, times, ratios."""
+"""Print numbers with their units.
+
+Bytes are in powers of ten, sizes in powers of two.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def times_text(ratio: float, digits: int = 3, *, padded: bool = False) -> str:
 
 
 def percent_text(fraction: float, digits: int = 2) -> str:
-    """Return a deviation in percent: `0 %` only for exactly zero, else at least `below 0.0001 %`."""
+    """Return a deviation in percent.
+
+    It is `0 %` only for exactly zero, else at least `below 0.0001 %`.
+    """
     if fraction == 0:
         return "0 %"
     percent = 100 * fraction

@@ -1,4 +1,6 @@
-"""Assume the bytes of torch operators between kernels: each input read once, each output written once.
+"""Assume the bytes of torch operators between kernels.
+
+Each input is read once, each output written once.
 
 That is the least an operator can do; its own kernels are not analysed. Views and allocations move nothing.
 """
@@ -46,7 +48,9 @@ Describe = Callable[[str, Any, Any], Any]
 
 
 class OperatorRecorder(OperatorMode):
-    """Append `describe(name, read_bytes, write_bytes)` to `launches` for each operator that moves data.
+    """Append a description of each operator that moves data to `launches`.
+
+    The entry is `describe(name, read_bytes, write_bytes)`.
 
     An operator made of Triton kernels is counted as those kernels, which append themselves.
     """

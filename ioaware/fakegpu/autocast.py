@@ -1,4 +1,6 @@
-"""Autocast on the fake GPU: `torch.autocast("cuda")` casts the operands of operators whose tensors are on the CPU.
+"""Apply `torch.autocast("cuda")` on the fake GPU, whose tensors are on the CPU.
+
+It casts the operands of operators as it would on a GPU.
 
 torch's own kernels of AutocastCUDA leave tensors on the CPU alone. Here the same policies are registered under a dispatch key
 that nothing else uses, and that is active while autocast for CUDA is. Which operators have which policy is read from the
@@ -30,17 +32,26 @@ OUTSIDE_OF_THE_HEADER = {
     "cudnn_convolution_transpose": "LOWER_PRECISION_FP",
     "binary_cross_entropy": "BANNED",
 }
-"""Operators that torch registers for CUDA alone, beside the lists that all devices share."""
+"""Operators that torch registers for CUDA alone.
+
+They stand beside the lists that all devices share.
+"""
 APPENDED_DTYPE = {"norm.Scalar": "ScalarOpt_dtype", "norm.ScalarOpt_dim": "ScalarOpt_dim_dtype"}
 """Overloads that run as another one, which takes the type of the result."""
 
 _casts: dict[int, tuple[Any, Any]] = {}
-"""Parameters and their casts, by the parameter's identity, until the outermost region ends."""
+"""Parameters and their casts, until the outermost region ends.
+
+The key is the parameter's identity.
+"""
 
 
 @contextmanager
 def autocast_on_cpu() -> Generator[None]:
-    """Inside the block, autocast for CUDA applies to tensors on the CPU, and autocast for the CPU to none."""
+    """Apply autocast for CUDA to tensors on the CPU inside the block.
+
+    Autocast for the CPU applies to none.
+    """
     on_the_cpu = [plain_is_enabled("cpu")]
 
     def set_enabled(*args: Any) -> None:
@@ -97,7 +108,9 @@ def _register() -> tuple[Any, ...]:
 
 
 def policies() -> dict[str, str]:
-    """Return the policy of each operator that autocast covers, by its name without `aten::`.
+    """Return the policy of each operator that autocast covers.
+
+    The key is the operator's name without `aten::`.
 
     Raises `UsageError` where torch's header lacks it for an operator that torch has registered.
     """
@@ -192,7 +205,10 @@ def _is_eligible(value: Any) -> bool:
 
 
 def _is_cacheable(tensor: Any) -> bool:
-    """Return whether a cast serves the whole region: that of a parameter in float32, unless the region has no cache."""
+    """Return whether a cast serves the whole region.
+
+    Only that of a parameter in float32 does, unless the region has no cache.
+    """
     is_parameter = tensor.requires_grad and tensor.is_leaf and not tensor._is_view()
     return is_parameter and tensor.dtype == torch.float32 and _torch.is_autocast_cache_enabled()
 

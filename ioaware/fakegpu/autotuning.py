@@ -1,4 +1,7 @@
-"""Run autotuned kernels with one configuration: the user's or the first after pruning."""
+"""Run autotuned kernels with one configuration.
+
+It is the user's, or the first after pruning.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,16 @@ TUNED = "autotuned over"
 
 
 class ConfigurationError(Exception):
-    """The kernel cannot run with this configuration: it does not compile, or needs too much of the GPU."""
+    """The kernel cannot run with this configuration.
+
+    It does not compile, or needs too much of the GPU.
+    """
 
 
 def patch_autotuners(patches: Patches, run: Callable[..., Any]) -> None:
-    """Replace `Autotuner.run`, and those of its subclasses, by `run(plain, tuner, args, kwargs)`; no kernel is timed.
+    """Replace `Autotuner.run`, also of subclasses, so that no kernel is timed.
+
+    The replacement is `run(plain, tuner, args, kwargs)`.
 
     Subclasses that a later import defines are patched too.
     """
@@ -58,7 +66,10 @@ def configuration_values(values: Mapping[str, Any]) -> dict[str, ParamValue]:
 
 
 def _required_of(kernel: str, required: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are required of this kernel: those of any, and those of `kernel:NAME`."""
+    """Return the values that are required of this kernel.
+
+    They are those of any kernel, and those of `kernel:NAME`.
+    """
     parts = [(name.rpartition(":"), value) for name, value in required.items()]
     return {name: value for (owner, _, name), value in parts if owner in ("", kernel)}
 
@@ -73,7 +84,9 @@ def run_one_configuration(
     verb: str,
     add_note: Callable[[str], None],
 ) -> Any:
-    """Call `Autotuner.run` (`plain`) with a single configuration, which it runs without timing.
+    """Call `Autotuner.run` (`plain`) with a single configuration.
+
+    With only one, it runs the kernel without timing.
 
     It takes the first configuration that has the values of `required` and launches without `ConfigurationError`, as Triton's
     autotuner does. `add_note` receives a note that names it ("traced with ..."). Raises `UsageError` when there is none.
@@ -107,6 +120,9 @@ def run_one_configuration(
 
 
 def format_config(configuration: Any) -> str:
-    """Return the values of a configuration as text, defaults left out: `BLOCK=64, num_warps=4`."""
+    """Return the values of a configuration as text: `BLOCK=64, num_warps=4`.
+
+    Defaults are left out.
+    """
     values = {name: value for name, value in configuration.all_kwargs().items() if value is not None}
     return ", ".join(f"{name}={value}" for name, value in values.items() if (name, value) != ("num_ctas", 1))

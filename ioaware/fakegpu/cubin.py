@@ -1,4 +1,6 @@
-"""Read registers and local memory of a kernel from its cubin, as the driver reports them after loading.
+"""Read registers and local memory of a kernel from its cubin.
+
+They are the numbers that the driver reports after loading.
 
 A cubin is a 64-bit ELF file. Its section `.nv.info` is a list of attributes. Each has a format byte, an attribute byte, and
 either a 16-bit value or a 16-bit size with that many bytes. The two attributes read here hold a function's symbol and a number.
@@ -16,7 +18,10 @@ FRAME_BYTES, REGISTERS = 0x11, 0x2F
 
 
 def resources(cubin: bytes) -> tuple[int, int]:
-    """Return registers and local-memory bytes per thread, the largest over its functions. Raises `DataError`."""
+    """Return registers and local-memory bytes per thread.
+
+    They are the largest of its functions. Raises `DataError`.
+    """
     try:
         attributes = list(_attributes(_section(cubin, b".nv.info")))
     except (struct.error, ValueError, IndexError) as error:

@@ -1,4 +1,7 @@
-"""Run the CUDA implementation of a custom operator where torch would run its fake or CPU one."""
+"""Run the CUDA implementation of a custom operator.
+
+Torch would run its fake or CPU one.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,14 @@ native: Any = torch._C  # pyright: ignore[reportPrivateUsage]
 overrides: Any = _overrides
 CUDA_KEYS = native.DispatchKeySet(native.DispatchKey.CUDA)
 REGISTRATIONS = ("CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
-"""Dispatch keys under which an implementation for CUDA is registered, in torch's order of precedence."""
+"""Dispatch keys under which an implementation for CUDA is registered.
+
+They stand in torch's order of precedence.
+"""
 
 
 class CudaImplementations(OperatorMode):
-    """Run the implementation that Python code registered for CUDA, for operators called inside the block.
+    """Run, inside the block, implementations that Python code registered for CUDA.
 
     Why: a custom operator launches its Triton kernels there. For fake tensors torch would call the shape function, and for CPU
     tensors the CPU implementation. Enter it last: modes entered before see the operators of the implementation.
@@ -42,7 +48,7 @@ class CudaImplementations(OperatorMode):
 
 @lru_cache(maxsize=4096)
 def has_python_cuda(func: Any) -> bool:
-    """Return whether Python code registered an implementation of this operator that CUDA tensors reach."""
+    """Return whether CUDA tensors reach an implementation registered by Python code."""
     name: str = func._schema.name + (f".{func._schema.overload_name}" if func._schema.overload_name else "")
     if name.partition("::")[0] in ("aten", "prim", "prims"):
         return False

@@ -1,4 +1,6 @@
-"""A fake GPU: CUDA host code allocates on the CPU and sees the properties of an H200.
+"""Answer CUDA host code without a GPU.
+
+It allocates on the CPU and sees the properties of an H200.
 
 A torch function mode redirects each call to torch: device `cuda` becomes the CPU, `tensor.device` is `cuda:0`. Functions of
 `torch.cuda` and Triton's driver, which a mode cannot intercept, are replaced inside the block.
@@ -156,7 +158,10 @@ class _Redirect(TorchFunctionMode):
 
 
 def _metadata(tensor: torch.Tensor) -> dict[str, Any]:
-    """Return what a checkpoint's recomputation has to agree in: not the device, which C++ code sees as the CPU."""
+    """Return what a checkpoint's recomputation has to agree in.
+
+    The device is left out: C++ code sees it as the CPU.
+    """
     return {"shape": tensor.shape, "dtype": tensor.dtype}
 
 
@@ -172,7 +177,10 @@ class _Generator(torch.Generator):
 
 
 class _DefaultGenerator(_Generator):
-    """Default generator of the GPU with the state of Philox: seed and offset, two 64-bit integers in 16 bytes."""
+    """Default generator of the GPU with the state of Philox.
+
+    The state is seed and offset, two 64-bit integers in 16 bytes.
+    """
 
     _state: torch.Tensor | None = None
 
@@ -199,7 +207,10 @@ def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:
 
 
 class _Stream:
-    """A fake stream or event: work is complete when the call returns, so waiting does nothing."""
+    """A fake stream or event, for which waiting does nothing.
+
+    Work is complete when the call returns.
+    """
 
     cuda_stream = 0
 
@@ -273,7 +284,10 @@ def _replace_driver(stand_in: StandIn, patches: Patches) -> None:
         raise _timing_error("benchmarks a kernel")
 
     def load_binary(_name: str, cubin: bytes, _shared: int, _device: int) -> tuple[None, None, int, int, int]:
-        """Return the driver's tuple: module, function, registers, spilled words, maximum threads per block."""
+        """Return the driver's tuple of a loaded kernel.
+
+        It holds module, function, registers, spilled words, and maximum threads per block.
+        """
         registers, local_bytes = resources(cubin)
         return None, None, registers, local_bytes // 4, BLOCK_THREADS
 

@@ -1,4 +1,6 @@
-"""Run the code that torch.compile generates on the fake GPU: its allocations, its library calls, its kernels.
+"""Run the code that torch.compile generates on the fake GPU.
+
+Its allocations, its library calls and its kernels are covered.
 
 Each generated kernel becomes a Triton autotuner over the configurations that the compiler leaves to choose from, so that it is
 launched, counted and configured like any autotuned kernel.
@@ -40,7 +42,10 @@ STREAM_AND_DEVICE = (
 
 
 class GeneratedKernel(Autotuner):
-    """A kernel of the compiler, which the wrapper code launches by `run(*arguments, stream=...)`."""
+    """A kernel of the compiler.
+
+    The wrapper code launches it by `run(*arguments, stream=...)`.
+    """
 
     is_generated = True
 
@@ -50,12 +55,15 @@ class GeneratedKernel(Autotuner):
         self._meta = source.inductor_meta
 
     def run(self, *args: Any, stream: Any = None, grid: Any = None, warmup: bool = False, **kwargs: Any) -> Any:  # noqa: ARG002
-        """Launch with the first configuration, and the grid that the compiler's metadata gives for it."""
+        """Launch with the first configuration and the grid of the compiler's metadata."""
         return self.fn.run(*args, grid=partial(_grid, self._meta), warmup=False, **kwargs, **self.configs[0].all_kwargs())
 
 
 def _grid(meta: Any, bound: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the grid of a launch, by the compiler's expressions over arguments and block sizes."""
+    """Return the grid of a launch.
+
+    It is given by the compiler's expressions over arguments and block sizes.
+    """
     from torch._inductor.runtime import triton_heuristics
 
     heuristics: Any = triton_heuristics
@@ -108,7 +116,10 @@ def generated_code_runs() -> Generator[None]:
 
 
 def load_kernels_as_autotuners(patches: Patches) -> None:
-    """Replace the compiler's way to load a kernel, which compiles and times it on a GPU."""
+    """Replace the compiler's way to load a kernel.
+
+    The compiler would compile and time it on a GPU.
+    """
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import PyCodeCache
     from torch._inductor.runtime import triton_helpers
@@ -131,7 +142,7 @@ def _reinterpret(tensor: Any, size: Any, stride: Any, offset: Any) -> Any:
 
 
 def _aligned(tensor: Any) -> Any:
-    """Return a copy of a tensor that is not aligned, as generated code makes it on a GPU."""
+    """Return a copy of an unaligned tensor, as generated code makes it on a GPU."""
     return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
 
 

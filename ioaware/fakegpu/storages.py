@@ -1,4 +1,7 @@
-"""Track the storages that torch operators allocate: peak bytes beyond inputs and output."""
+"""Track the storages that torch operators allocate.
+
+The result is the peak of bytes beyond inputs and output.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class OperatorMode(TorchDispatchMode):
 
 
 class AllocationTracker(OperatorMode):
-    """Track the bytes of the storages that torch operators create and free inside the block.
+    """Track the bytes of storages that torch operators create and free in the block.
 
     A storage is new when an operator returns it and none of its operands has it. It is freed with the last tensor that views
     it, as by CUDA's caching allocator. Sizes are as requested: no rounding, no pools.
@@ -65,12 +68,18 @@ class AllocationTracker(OperatorMode):
 
 
 def strided_tensors(values: object) -> list[torch.Tensor]:
-    """Return the strided tensors (those with a storage) in a nesting of lists, tuples and dictionaries."""
+    """Return the strided tensors in nested lists, tuples and dictionaries.
+
+    Strided tensors are those with a storage.
+    """
     leaves: list[Any] = tree_leaves(values)
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
 
 
 def storages(values: object) -> dict[int, torch.UntypedStorage]:
-    """Return the distinct storages of the strided tensors, keyed by the identity of the C++ object."""
+    """Return the distinct storages of the strided tensors.
+
+    The key is the identity of the C++ object.
+    """
     owned: list[Any] = [tensor.untyped_storage() for tensor in strided_tensors(values)]
     return {storage._cdata: storage for storage in owned}

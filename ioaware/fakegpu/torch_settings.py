@@ -1,4 +1,6 @@
-"""Put back what host code sets for the whole process: default type and device, precision, gradients, autocast.
+"""Put back what host code sets for the whole process.
+
+These are default type and device, precision, gradients and autocast.
 
 Why: the host function runs several times, and after it other targets. Each run must see what the first one saw.
 """

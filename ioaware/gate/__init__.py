@@ -1,1 +1,4 @@
-"""Fail a build when a kernel moves more bytes: snapshots of formulas, budgets, differences of two versions."""
+"""Fail a build when a kernel moves more bytes.
+
+The means are snapshots of formulas, budgets, and differences of two versions.
+"""

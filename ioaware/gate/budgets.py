@@ -1,4 +1,6 @@
-"""Budgets: limits on a target's bytes, spills and TMA loads that no update of a snapshot raises.
+"""Limit a target's bytes, spills and TMA loads.
+
+No update of a snapshot raises such a budget.
 
 A limit with names of sizes, `12*n`, holds at every size from the given ones on; one that is a number holds at the given sizes.
 """
@@ -27,7 +29,10 @@ EXAMPLE = 'For example max_bytes="6*n", max_reads=1_000_000, vs_compulsory=1.05,
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Input of budgets: formulas in bytes with the sizes at which they are evaluated, and facts of the kernels."""
+    """Input of budgets.
+
+    It holds formulas in bytes with the sizes at which they are evaluated, and facts of the kernels.
+    """
 
     formulas: Mapping[str, Any]
     point: Point
@@ -53,7 +58,10 @@ class Judgement:
 
 
 def check_budgets(budgets: Mapping[str, object]) -> None:
-    """Raise `UsageError` for a budget that does not exist, and for a limit of the wrong type, negative or not finite."""
+    """Raise `UsageError` for an unknown budget or an invalid limit.
+
+    A limit is invalid if it has the wrong type, is negative, or is not finite.
+    """
     for name, limit in budgets.items():
         if name not in NAMES:
             raise UsageError(f"there is no budget {name!r}", f"Budgets: {', '.join(NAMES)}. {EXAMPLE}")
@@ -128,7 +136,7 @@ def _bytes(work: Work, moved: Any, limit: Any) -> tuple[Verdict, str]:
 
 
 def _larger(work: Work, names: list[str]) -> Iterator[Point]:
-    """Yield sizes that are no smaller than the given ones and at which the formulas hold."""
+    """Yield sizes no smaller than the given ones at which the formulas hold."""
     for point in drawn(names, [work.point]):
         if all(point[name] >= least for name, least in work.point.items() if name in point) and work.admits(point):
             yield point

@@ -1,4 +1,7 @@
-"""What a snapshot records of a derivation: formulas, their values at two points, TMA loads, and what made them."""
+"""Build what a snapshot records of a derivation.
+
+It holds formulas, their values at two points, TMA loads, and what made them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def recorded(derived: Derived) -> Recorded:
 
 
 def points_of(derived: Derived) -> tuple[Point, ...]:
-    """Return the given sizes, and other sizes at which the formulas hold: ragged ones where they do."""
+    """Return the given sizes and other ones at which the formulas hold.
+
+    The others are ragged where the formulas hold for ragged sizes.
+    """
     first = {name: value for name, value in derived.params.items() if type(value) is int}
     return next(((first, second) for second in _others(derived, first)), (first,))
 
@@ -68,7 +74,10 @@ def _others(derived: Derived, first: Mapping[str, int]) -> Iterator[Point]:
 
 
 def header_of(derived: Derived) -> Header:
-    """Return what made a derivation: Triton, the GPU compiled for, and the IR of its launches."""
+    """Return what made a derivation.
+
+    That is Triton, the GPU compiled for, and the IR of its launches.
+    """
     environment = derived.environment or {}
     hashes = [launch.ir_hash or "unknown" for launch in derived.launches if launch.origin == "triton"]
     return Header(str(environment.get("triton")), str(environment.get("compiled_for")), joined_hash(hashes or ["none"]))

@@ -1,4 +1,7 @@
-"""What a derivation gives the gate: formulas and sizes for budgets, and the admission of other sizes."""
+"""Give the gate what it needs of a derivation.
+
+These are formulas and sizes for budgets, and the admission of other sizes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ def work_of(derived: Derived) -> Work:
 
 
 def formulas_of(derived: Derived) -> dict[str, Any]:
-    """Return the totals of the kernels as expressions, by the names that a gate gives them."""
+    """Return the totals of the kernels as expressions.
+
+    The keys are the names that a gate gives them.
+    """
     totals = derived.formulas
     if totals is None:
         return {}
@@ -37,7 +43,10 @@ def formulas_of(derived: Derived) -> dict[str, Any]:
 
 
 def admission_of(derived: Derived) -> Callable[[Point], bool]:
-    """Return whether the formulas of a derivation hold at given sizes: its conditions, and no integer that wraps around."""
+    """Return whether the formulas of a derivation hold at given sizes.
+
+    Its conditions must hold, and no integer may wrap around.
+    """
     from ioaware.symints.guard_evaluation import UnknownFunctionError
 
     conditions = derived.validity.conditions if derived.validity else ()

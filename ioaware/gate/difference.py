@@ -1,4 +1,7 @@
-"""Compare two versions of a target side by side: bytes by their formulas, sectors, and the resources of its kernels."""
+"""Compare two versions of a target side by side.
+
+The rows are bytes by their formulas, sectors, and the resources of its kernels.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ The others are shown.
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a difference: a fact, its old and new value, formulas where it has them, and the verdict."""
+    """One line of a difference.
+
+    It holds a fact, its old and new value, formulas where it has them, and the verdict.
+    """
 
     name: str
     old: int | None
@@ -64,7 +70,9 @@ class Difference:
 
 
 def difference(old: Row, new: Row, *, cross_toolchain: bool = False) -> Difference:
-    """Return how `new` differs from `old`, which are two versions of one target at the same parameters.
+    """Return how `new` differs from `old`, two versions of one target.
+
+    Both stand at the same parameters.
 
     Rows of two toolchains are INCOMPARABLE; with `cross_toolchain` they are SAME where they are proven equal.
     """

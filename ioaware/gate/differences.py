@@ -1,4 +1,7 @@
-"""Compare two collections of rows, such as two stores: rows of the same target and parameters are one difference each."""
+"""Compare two collections of rows, such as two stores.
+
+Rows of the same target and parameters become one difference each.
+"""
 
 from __future__ import annotations
 

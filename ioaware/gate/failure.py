@@ -1,4 +1,7 @@
-"""Write the message of a failing gate: both formulas, the growth, its source line, and how to accept it."""
+"""Write the message of a failing gate.
+
+It shows both formulas, the growth, its source line, and how to accept it.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,10 @@ def _formula(kind: str, snapshot: Snapshot, now: Recorded, compared: Comparison 
 
 
 def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived) -> Iterator[str]:
-    """Yield the lines that explain what changed: the one line whose bytes are the difference, or the largest ones."""
+    """Yield the lines that explain what changed.
+
+    It is the one line whose bytes are the difference, or else the largest ones.
+    """
     from ioaware.derivation.line_report import KINDS, explain, value
 
     names = {kind: name for name, kind in KINDS.items()}
@@ -94,7 +100,10 @@ def _kinds(changed: list[str], names: dict[str, Any]) -> set[Any]:
 
 
 def _blamed(moving: list[Any], snapshot: Snapshot, now: Recorded, changed: list[str]) -> list[Any]:
-    """Return the lines with an access whose formula is the difference of the totals, or all of them."""
+    """Return the lines with an access whose formula is the difference of the totals.
+
+    All lines are returned where there is none.
+    """
     from ioaware.gate.formulas.formula_names import read_pair
     from ioaware.gate.formulas.formula_order import proven_equal
 

@@ -1,4 +1,6 @@
-"""Register the pytest plugin: the fixture `traffic`, its marker, `--traffic=create|accept`, and the rules of a gate.
+"""Register the pytest plugin.
+
+It provides the fixture `traffic`, its marker, `--traffic=create|accept`, and the rules of a gate.
 
 Nothing heavy is imported at collection. Snapshots are written at the end, by tests that passed, and only on request of the
 command line itself. They are never written by PYTEST_ADDOPTS or a configuration file, in CI, or from several processes.
@@ -42,7 +44,10 @@ class _Session:
         self._lines: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the tests that have passed, their teardown included, in the process that reports."""
+        """Collect the tests that have passed, in the process that reports.
+
+        A test has passed when its teardown has, too.
+        """
         if report.failed:
             self._failed.add(report.nodeid)
         elif report.when == "call" and report.passed:
@@ -97,7 +102,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker; refuse to write snapshots unless the command line of a single process requests it."""
+    """Register the marker, and check a request to write snapshots.
+
+    Writing is refused unless the command line of a single process requests it.
+    """
     config.addinivalue_line("markers", MARKER)
     mode = config.getoption("--traffic")
     if mode:
@@ -123,7 +131,10 @@ def _check_mode(config: pytest.Config, mode: str) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a marker with budgets on a test that does not take the fixture: it would hold nothing."""
+    """Refuse a marker with budgets on a test that does not take the fixture.
+
+    Its budgets would hold nothing.
+    """
     for item in items:
         budgets = {name for marker in item.iter_markers("traffic") for name in marker.kwargs} & set(NAMES)
         if budgets and "traffic" not in getattr(item, "fixturenames", ()):
@@ -132,7 +143,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def traffic(request: pytest.FixtureRequest) -> Generator[Traffic]:
-    """Derive the memory traffic of kernels without a GPU, and compare it with a snapshot in the test."""
+    """Derive the memory traffic of kernels without a GPU.
+
+    It is compared with a snapshot in the test.
+    """
     node: pytest.Item = request.node
     session = request.config.stash[_state]
     budgets: dict[str, Any] = {}

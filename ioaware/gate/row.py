@@ -1,4 +1,6 @@
-"""One version of a target as the gate compares it: formulas, values, and what its kernels take of the GPU.
+"""Describe one version of a target as the gate compares it.
+
+It holds formulas, values, and what its kernels take of the GPU.
 
 A row is made from the JSON of `ioaware derive`, so that a saved document, a record of a store and a fresh derivation are one
 thing. Everything in the document is checked: a number that is missing or of another type makes the row unreadable.
@@ -31,7 +33,10 @@ RESOURCES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a formula was derived with: Triton's version, the GPU compiled for, and a hash of IR, arguments and grids."""
+    """What a formula was derived with.
+
+    That is Triton's version, the GPU compiled for, and a hash of IR, arguments and grids.
+    """
 
     triton: str
     gpu: str
@@ -48,7 +53,10 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A target's requested bytes with formulas where known, and the resources of its kernels, the largest of its launches."""
+    """A target's requested bytes and the resources of its kernels.
+
+    Bytes have formulas where known; resources are the largest of its launches.
+    """
 
     target: str
     params: Mapping[str, Any]

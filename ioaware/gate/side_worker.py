@@ -1,4 +1,6 @@
-"""Derive one side of a difference in this process, and print its JSON as the last line.
+"""Derive one side of a difference in this process.
+
+Its JSON is printed as the last line.
 
     python -P -m ioaware.gate.side_worker '{"target": ..., "params": ..., "gpu": ..., "config": ..., "moved": [tree, copy]}'
 
@@ -61,7 +63,7 @@ def _derive(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _moved_paths(paths: Sequence[str], tree: str, copy: str) -> Iterator[str]:
-    """Yield the import path with the entries below the working tree replaced by those of the copy."""
+    """Yield the import path with entries of the working tree replaced by the copy's."""
     top, package = Path(tree).resolve(), Path(__file__).resolve().parents[2]
     for entry in paths:
         place = Path(entry).resolve()

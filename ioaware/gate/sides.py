@@ -1,4 +1,6 @@
-"""Load the two sides of a difference: a target, a target at a git revision, a saved derivation, or a store of them.
+"""Load the two sides of a difference.
+
+A side is a target, a target at a git revision, a saved derivation, or a store of them.
 
 Each target is derived in a separate process, because two versions of a file import modules of the same names. A revision is
 unpacked into a new directory. Where code of the working tree is imported nevertheless, the side is refused.
@@ -32,7 +34,10 @@ REMEDY = "A side is a target, REVISION:file.py:function, or a file that `ioaware
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options of each derivation: parameters in text, the GPU compiled for, and a configuration of autotuned kernels."""
+    """Options of each derivation.
+
+    They are parameters in text, the GPU compiled for, and a configuration of autotuned kernels.
+    """
 
     params: Mapping[str, str]
     gpu: str
@@ -115,7 +120,10 @@ def _git(*arguments: str) -> bytes:
 
 
 def _unpack(revision: str, folder: Path) -> tuple[Path, Path]:
-    """Unpack a revision; return the top of the working tree, and the unpacked counterpart of this directory."""
+    """Unpack a revision of the repository.
+
+    The result is the top of the working tree, and the unpacked counterpart of this directory.
+    """
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
     top = Path(_git("rev-parse", "--show-toplevel").decode().rstrip("\n"))
     packed = folder.with_name(f"{folder.name}.tar")

@@ -1,4 +1,6 @@
-"""Snapshots of traffic in tests: formulas with their values at two points, and the verdict on a derivation against one.
+"""Compare a derivation with a snapshot in a test.
+
+A snapshot is formulas with their values at two points.
 
     traffic.snapshot(
         reads="2*cols*rows",

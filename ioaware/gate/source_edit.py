@@ -1,4 +1,7 @@
-"""Find a call of `traffic.snapshot` in a test's source, and replace it: atomically, and only in the file that ran."""
+"""Find a call of `traffic.snapshot` in a test's source, and replace it.
+
+The replacement is atomic, and only in the file that ran.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ LINE_LENGTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A call in a file: the file's bytes when it was found, and the range of the call in them."""
+    """A call in a file.
+
+    It holds the file's bytes when the call was found, and the call's range in them.
+    """
 
     path: Path
     content: bytes
@@ -111,7 +117,10 @@ def _offset(starts: Sequence[int], line: int | None, column: int | None) -> int:
 
 
 def kept_arguments(place: Place, names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the source of the arguments with these names, which an update leaves as they are."""
+    """Return the source of the arguments with these names.
+
+    An update leaves them as they are.
+    """
     tree = ast.parse(place.source, mode="eval")
     wanted = frozenset(names)
     keywords = tree.body.keywords if isinstance(tree.body, ast.Call) else []

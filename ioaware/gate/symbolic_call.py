@@ -1,4 +1,7 @@
-"""Derive a call of a host function on tensors whose sizes have names: those are the parameters of the formulas."""
+"""Derive a call of a host function on tensors whose sizes have names.
+
+The names are the parameters of the formulas.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
     from ioaware.derivation.derive import Derived
 
 DEFAULT_SIZES = (4096, 2048, 1024, 512, 256, 128, 64, 32)
-"""Sizes of the names in order of appearance, all different: equal sizes would be taken for one by broadcasting."""
+"""Sizes of the names in order of appearance.
+
+All are different: equal sizes would be taken for one by broadcasting.
+"""
 
 
 @dataclass(frozen=True, slots=True)

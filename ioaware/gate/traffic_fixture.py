@@ -1,4 +1,6 @@
-"""Provide the `traffic` fixture: derive calls on symbolic tensors, compare them with snapshots, check their budgets.
+"""Provide the `traffic` fixture.
+
+It derives calls on symbolic tensors, compares them with snapshots, and checks their budgets.
 
 A gate that compares nothing fails. Examples are a call without a comparison, a comparison with a failure that the test
 swallows, and a marker on a test that never calls `traffic`.
@@ -90,7 +92,10 @@ class Traffic:
         self.gates = 0
 
     def tensor(self, *sizes: str | int, dtype: str = "float32", **values: int) -> SymbolicTensor:
-        """Return a tensor whose named sizes are the names of the formulas; `values` are those at the first point."""
+        """Return a tensor whose named sizes are the names of the formulas.
+
+        `values` are those at the first point.
+        """
         for size in sizes:
             if not isinstance(size, str) and (type(size) is not int or size < 1):
                 raise UsageError(f"a size is a name or a positive integer, not {size!r}")
@@ -103,7 +108,10 @@ class Traffic:
         return SymbolicSize(name)
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Gated:
-        """Derive `function(*args, **kwargs)` and hold it to the budgets of the test's marker. Needs no GPU."""
+        """Derive `function(*args, **kwargs)`, and check the budgets of the test's marker.
+
+        Needs no GPU.
+        """
         __tracebackhide__ = True
         derived = derive_call(
             function, args, kwargs, self._sizes.values, gpu=self._gpu, machine_code="max_spills" in self._budgets
@@ -165,7 +173,10 @@ class Traffic:
         self.edits.append(edit)
 
     def _hold(self, derived: Derived, budgets: Mapping[str, Any]) -> None:
-        """Raise `TrafficChangedError` for a budget that is exceeded or not proven to hold, in every mode."""
+        """Raise `TrafficChangedError` for a budget that is not proven to hold.
+
+        This is so in every mode.
+        """
         __tracebackhide__ = True
         from ioaware.gate.budgets import judge
         from ioaware.gate.derived_work import work_of
@@ -218,7 +229,10 @@ def _quoted(text: str) -> str:
 
 
 def kernels_of(derived: Derived, root: Path) -> set[str]:
-    """Return the kernels that a derivation covers, as `path.py:function` below the root of the repository."""
+    """Return the kernels that a derivation covers.
+
+    Each is `path.py:function` below the root of the repository.
+    """
     found: set[str] = set()
     for kernel in derived.kernels:
         paths = [access.frames[-1].rpartition(":")[0] for access in kernel.accesses if access.frames] if kernel else []

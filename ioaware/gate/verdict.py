@@ -21,11 +21,17 @@ class Verdict(StrEnum):
     WORSE = "WORSE"
     """More at the sizes of the gate."""
     GROWTH = "GROWTH"
-    """The same or fewer bytes at the sizes of the gate, and more at others: another growth."""
+    """The same or fewer bytes at the gate's sizes, and more at others.
+
+    The formula has another growth.
+    """
     UNSURE = "UNSURE"
     """No more at any size tried, and not proven at the others."""
     INCOMPARABLE = "INCOMPARABLE"
-    """Not the same thing on both sides: another toolchain, a number that data decide, a formula that cannot be read."""
+    """Not the same thing on both sides.
+
+    The reason is another toolchain, a number that data decide, or a formula that cannot be read.
+    """
 
     @property
     def passes(self) -> bool:
@@ -34,7 +40,10 @@ class Verdict(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code of the command line: 1 for growth, 3 where the evidence does not decide."""
+        """Return the exit code of the command line.
+
+        It is 1 for growth, 3 where the evidence does not decide.
+        """
         return EXIT_CODES[self]
 
 
@@ -59,6 +68,9 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 class BaselineError(IoawareError):
-    """What a gate compares with is missing or stale: a snapshot, a row of a ledger, a side of a comparison."""
+    """What a gate compares with is missing or stale.
+
+    It may be a snapshot, a row of a ledger, or a side of a comparison.
+    """
 
     exit_code = 4

@@ -1,4 +1,7 @@
-"""Model GPUs: memory levels with capacities and bandwidths, SMs, peak FLOP/s per dtype."""
+"""Model GPUs.
+
+A model holds memory levels with capacities and bandwidths, SMs, and peak FLOP/s per dtype.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,9 @@ def describe(reported: Reported) -> Machine:
 
 
 def _preset_for(reported: Reported) -> Machine | None:
-    """Return the preset of the same GPU: its name in the driver's name, and the same SM count.
+    """Return the preset of the same GPU.
+
+    Its name must be in the driver's name, and its SM count the same.
 
     A partition (MIG) or another form factor of the same name has other peaks, so the SM counts must agree.
     """

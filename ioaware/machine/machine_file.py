@@ -1,4 +1,6 @@
-"""Read a machine from a TOML file: a preset to start from, and the numbers that differ, each checked.
+"""Read a machine from a TOML file.
+
+It holds a preset to start from, and the numbers that differ, each checked.
 
 preset = "H200"
 name = "my H200"
@@ -41,7 +43,9 @@ MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_sp
 
 
 def find_machine_or_file(name: str) -> Machine:
-    """Return the preset of that name, or the machine of a TOML file, whose name ends in `.toml`.
+    """Return the preset of that name, or the machine of a TOML file.
+
+    The name of a file ends in `.toml`.
 
     Raises `UsageError` for a name or file that does not exist, `DataError` for a file that is damaged or contradicts itself.
     """

@@ -1,4 +1,7 @@
-"""`Machine`: a GPU's memory levels, SMs and peak FLOP/s, each number with its source."""
+"""Define `Machine`: a GPU's memory levels, SMs and peak FLOP/s.
+
+Each number has its source.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from ioaware.errors import UsageError
 from ioaware.params import DTYPE_ALIASES, ELEMENT_BYTES
 
 SECTOR_BYTES = 32
-"""Granularity of L1 and L2 requests on NVIDIA GPUs, and the unit of Nsight Compute's sector counters."""
+"""Granularity of L1 and L2 requests on NVIDIA GPUs.
+
+It is the unit of Nsight Compute's sector counters.
+"""
 Rate = Literal["read", "write", "copy", "triad"]
 LevelName = Literal["registers", "shared", "l1", "l2", "hbm"]
 
@@ -56,7 +62,10 @@ UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is know
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Dense peak rate for one dtype, accumulating in fp32, in FLOP/s (a fused multiply-add is two)."""
+    """Dense peak rate for one dtype, accumulating in fp32, in FLOP/s.
+
+    A fused multiply-add is two.
+    """
 
     flops_per_s: float
     source: str
@@ -105,7 +114,9 @@ class Machine:
         return self.level("shared").capacity_bytes // ELEMENT_BYTES[DTYPE_ALIASES.get(dtype, dtype)]
 
     def attainable_flops_per_s(self, intensity: float, dtype: str, level: LevelName = "hbm") -> float:
-        """Return the roofline at `intensity` FLOP per byte: min(peak, intensity x bandwidth), in FLOP/s.
+        """Return the roofline at `intensity` FLOP per byte, in FLOP/s.
+
+        It is min(peak, intensity x bandwidth).
 
         Source: Williams, Waterman, Patterson 2009. The bandwidth of a per-SM level counts for all SMs together. Raises
         `UsageError` where the bandwidth or the peak is unknown.
@@ -123,5 +134,8 @@ class Machine:
         return found.bandwidth_bytes_per_s * (self.sms if found.scope == "sm" else 1)
 
     def ridge_flops_per_byte(self, dtype: str, level: LevelName = "hbm") -> float:
-        """Return the intensity of the roofline's ridge: below it `level` bounds the time, above it arithmetic."""
+        """Return the intensity of the roofline's ridge.
+
+        Below it `level` bounds the time, above it arithmetic.
+        """
         return self.peak(dtype).flops_per_s / self.bandwidth_bytes_per_s(level)

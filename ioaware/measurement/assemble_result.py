@@ -15,12 +15,18 @@ from ioaware.measurement.worker_protocol import Report
 from ioaware.result import Launch, ParamValue, Result, Status, Traffic, total
 
 UNCHECKED_TOLERANCE = 1e-2
-"""Relative difference allowed between the norms of two runs' outputs where the target has no tolerance."""
+"""Relative difference allowed between the norms of two runs' outputs.
+
+It applies where the target has no tolerance.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """The kernels that ncu counted in one call of the work, and the worker's report of that call."""
+    """The kernels that ncu counted in one call of the work.
+
+    The worker's report of that call comes with them.
+    """
 
     report: Report
     launches: tuple[Launch, ...]
@@ -118,7 +124,10 @@ def _without_counters(launch: TritonLaunch) -> Launch:
 
 
 def _disagreement(timed: Report, profiled: Report) -> str | None:
-    """Compare the outputs of the counted and the checked call by their norms: both see the same inputs."""
+    """Compare the outputs of the counted and the checked call by their norms.
+
+    Both see the same inputs.
+    """
     first, second = timed.output_norm, profiled.output_norm
     if first is None or second is None:
         return None if first == second else "only one of the checked and the counted call has a finite output"

@@ -39,7 +39,10 @@ class Cuda:
         return None if uuid is None else str(uuid)
 
     def describe(self) -> dict[str, Any]:
-        """Return the device's properties and the CUDA version, for the record's environment."""
+        """Return the device's properties and the CUDA version.
+
+        They are for the record's environment.
+        """
         properties = self.properties
         return {
             "compute_capability": f"{properties.major}.{properties.minor}",
@@ -78,7 +81,9 @@ class Cuda:
         self.synchronize()
 
     def peak_requested_bytes(self, run: Callable[[], object]) -> tuple[int | None, object]:
-        """Run once; return the peak of bytes allocated beyond those before, and the output.
+        """Run once and return the peak of bytes allocated beyond those before.
+
+        The output comes with it.
 
         The peak is None under an allocator that does not keep these statistics.
         """
@@ -91,7 +96,10 @@ class Cuda:
         return (None if peak is None or before is None else int(peak) - int(before)), output
 
     def host_seconds(self, run: Callable[[], object]) -> float:
-        """Return how long the host takes to queue the work, in seconds: the minimum of up to three calls."""
+        """Return how many seconds the host takes to queue the work.
+
+        It is the minimum of up to three calls.
+        """
         best = math.inf
         for _ in range(3):
             self.synchronize()
@@ -104,7 +112,9 @@ class Cuda:
         return best
 
     def timer(self, run: Callable[[], object], hold_s: float, clock_mhz: int | None) -> Callable[[], float]:
-        """Return a function that flushes the L2, runs the work once and returns its GPU time in nanoseconds.
+        """Return a function that times the work once with a flushed L2.
+
+        It returns the GPU time in nanoseconds.
 
         The GPU sleeps for about `hold_s` before the first event. Meanwhile the host queues all launches, so that the events
         time the kernels and not the gaps between launches.

@@ -1,4 +1,7 @@
-"""Check what this machine can do: one finding per requirement of a measurement, with its remedy."""
+"""Check what this machine can do.
+
+There is one finding per requirement of a measurement, with its remedy.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,10 @@ def _software() -> Iterator[Finding]:
 
 
 def torch_cuda_version(package: Path | None = None) -> str | None:
-    """Return torch's CUDA version from its version file: importing torch takes seconds."""
+    """Return torch's CUDA version from its version file.
+
+    Importing torch takes seconds.
+    """
     if package is None:
         spec = importlib.util.find_spec("torch")
         if spec is None or spec.origin is None:
@@ -153,7 +159,10 @@ def _hardware(gpu: Gpu) -> Iterator[Finding]:
 
 
 def _counters(gpu: Gpu | None, ncu: Ncu | None, driver_params: Path) -> Finding:
-    """Check whether counters are readable: the driver's setting, then one profiled kernel."""
+    """Check whether counters are readable.
+
+    The checks are the driver's setting, then one profiled kernel.
+    """
     name = "counters"
     restricted = counters_restricted(driver_params)
     setting = {

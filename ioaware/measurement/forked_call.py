@@ -52,7 +52,9 @@ def default_memory_bytes() -> int:
 
 
 def continue_in_child(name: str, limits: Limits) -> int | None:
-    """Fork: return None in the child, and in the parent the exit code with which the child ended.
+    """Fork, and return None in the child and its exit code in the parent.
+
+    The parent gets the exit code when the child has ended.
 
     Raises `UsageError` in the parent if the child did not end by itself: killed by a signal, `os._exit`, a limit. `name` is the
     target, for the message. Call it before any thread exists.
@@ -80,7 +82,10 @@ def continue_in_child(name: str, limits: Limits) -> int | None:
 
 
 def _prepare_child(ended: int, crash: IO[bytes]) -> None:
-    """Lead a process group, die with the parent, record crashes, and report a regular end through `ended`."""
+    """Lead a process group, and die with the parent.
+
+    Crashes are recorded, and a regular end is reported through `ended`.
+    """
     os.setsid()
     with contextlib.suppress(OSError, AttributeError):
         libc: Any = ctypes.CDLL(None)

@@ -1,4 +1,6 @@
-"""Read HBM bandwidth from NVML's GPU performance monitoring (GPM; Hopper and later), as a cross-check.
+"""Read HBM bandwidth from NVML's GPU performance monitoring (GPM).
+
+It is a cross-check, on Hopper and later.
 
 GPM needs no profiler permission.
 """
@@ -11,7 +13,10 @@ from typing import Any
 from ioaware.measurement.nvml import Gpu
 
 SM_ACTIVITY, DRAM_BANDWIDTH = 2, 10
-"""NVML_GPM_METRIC_SM_UTIL and NVML_GPM_METRIC_DRAM_BW_UTIL, in percent of the time and of the peak."""
+"""Metrics of GPM: SM utilisation and HBM bandwidth, in percent.
+
+They are NVML_GPM_METRIC_SM_UTIL (of the time) and NVML_GPM_METRIC_DRAM_BW_UTIL (of the peak).
+"""
 
 MINIMUM_WINDOW_S = 0.2
 """The driver averages over at least 100 ms.

@@ -1,4 +1,7 @@
-"""Measure a target with hardware counters, timers and telemetry, in worker processes."""
+"""Measure a target with hardware counters, timers and telemetry.
+
+The work is done in worker processes.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,9 @@ class _PointError(Exception):
 def measure(
     target: str, params: Mapping[str, ParamValue], *, options: Options | None = None, nvml: NvmlLibrary | None = None
 ) -> Result:
-    """Measure one target (a case, `file.py:function` or `module:function`) on the first visible GPU.
+    """Measure one target on the first visible GPU.
+
+    A target is a case, `file.py:function` or `module:function`.
 
     A point that crashes, hangs or runs out of memory returns status "failed" with the reason in its notes. Raises
     `MachineError` without a GPU, or without counters where they are required; `UsageError` for a target or parameter that
@@ -188,7 +193,10 @@ class _Point:
 
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the worker's environment: this package importable, compiled kernels, NVML's GPU order, the C locale."""
+    """Return the worker's environment.
+
+    In it this package is importable, and compiled kernels, NVML's GPU order and the C locale are set.
+    """
     package_root = str(Path(__file__).parents[2])
     ours = {
         "PYTHONPATH": os.pathsep.join(filter(None, (package_root, environ.get("PYTHONPATH")))),
@@ -199,7 +207,10 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_log(path: Path) -> str:
-    """Read ncu's log, one character beyond the reader's limit so that it refuses a longer one."""
+    """Read ncu's log, one character beyond the reader's limit.
+
+    With that the reader refuses a longer one.
+    """
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             return file.read(MAX_CHARACTERS + 1)

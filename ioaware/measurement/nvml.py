@@ -1,4 +1,7 @@
-"""Read one GPU's fixed limits from NVML, and snapshots of its clocks, power and processes."""
+"""Read one GPU's limits, clocks, power and processes from NVML.
+
+Limits are fixed, the others are snapshots.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,10 @@ class Gpu:
         self.limits = self._limits()
 
     def _query(self, function: str, *arguments: Any) -> Any:
-        """Return the value, or None if the GPU, the driver or this nvidia-ml-py does not support it."""
+        """Return the value, or None where it is not supported.
+
+        The GPU, the driver or this nvidia-ml-py may lack it.
+        """
         try:
             return getattr(self.library, function)(self.handle, *arguments)
         except (self.library.NVMLError, AttributeError):
@@ -129,7 +135,10 @@ class Gpu:
         return _text(self._query("nvmlDeviceGetUUID")) or ""
 
     def processes(self) -> tuple[int, ...]:
-        """Return the process ids with a compute context, in the driver's numbering (in a container perhaps not ours)."""
+        """Return the process ids with a compute context.
+
+        They are in the driver's numbering, in a container perhaps not ours.
+        """
         return tuple(sorted(int(process.pid) for process in self._query("nvmlDeviceGetComputeRunningProcesses") or ()))
 
     def energy_mj(self) -> int | None:

@@ -1,4 +1,7 @@
-"""Kill a worker when its parent dies: the kernel releases the parent's file lock at its death."""
+"""Kill a worker when its parent dies.
+
+The kernel releases the parent's file lock at its death.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from pathlib import Path
 
 @contextmanager
 def hold_parent_lock(path: Path) -> Generator[None]:
-    """Hold the lock inside the block: in the parent, for as long as the worker may live."""
+    """Hold the lock inside the block.
+
+    The parent does so for as long as the worker may live.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,4 +1,7 @@
-"""List the reasons why a point's numbers may describe the machine and not the kernel. Pure."""
+"""List the reasons why a point may describe the machine and not the kernel.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,27 @@ THROTTLE_REASONS = {
 """NVML's clocks-event reasons for a clock below the GPU's own choice."""
 
 LOW_CLOCK = 0.75
-"""Share of the maximum SM clock below which a loaded GPU is throttled (nvbench's threshold)."""
+"""Share of the maximum SM clock below which a loaded GPU is throttled.
+
+It is nvbench's threshold.
+"""
 
 CLOCK_STEP = 0.05
 """A larger change of clock within a point makes its repetitions incomparable."""
 
 COMPULSORY_SLACK = 0.01
 BANDWIDTH_SLACK = 0.02
-"""Tolerance of the peak: counters and time come from different passes of ncu's replay."""
+"""Tolerance of the peak.
+
+Counters and time come from different passes of ncu's replay.
+"""
 
 
 def throttled_reasons(limits: Limits, loaded: Sequence[Snapshot]) -> list[str]:
-    """List why a point's time is invalid, though not its bytes, from snapshots taken under load."""
+    """List why a point's time is invalid, though not its bytes.
+
+    The evidence is snapshots taken under load.
+    """
     reasons = [
         f"{name} (clocks-event reason {bit:#x})"
         for bit, name in THROTTLE_REASONS.items()
@@ -46,7 +58,10 @@ def throttled_reasons(limits: Limits, loaded: Sequence[Snapshot]) -> list[str]:
 def unstable_reasons(
     limits: Limits, loaded: Sequence[Snapshot], own_processes: Iterable[int], torch_uuid: str | None
 ) -> list[str]:
-    """List why all numbers of a point are invalid: other processes, a MIG partition, another GPU."""
+    """List why all numbers of a point are invalid.
+
+    The reasons are other processes, a MIG partition, and another GPU.
+    """
     reasons: list[str] = []
     own = set(own_processes)
     foreign = {process for snapshot in loaded for process in snapshot.processes} - own
@@ -77,7 +92,9 @@ def _step_reason(clocks: Sequence[int], what: str) -> list[str]:
 
 
 def impossible_reasons(launches: Sequence[Launch], compulsory: Traffic | None, peak_hbm_bytes_per_s: int | None) -> list[str]:
-    """List physical contradictions: all kernels together, torch's too, must read every input byte once.
+    """List physical contradictions.
+
+    All kernels together, torch's too, must read every input byte once.
 
     HBM writes are not checked: a kernel's last dirty lines are still in the L2 when it ends.
     """

@@ -1,4 +1,7 @@
-"""Run one program in its own session: bounded output, a deadline, no process left behind."""
+"""Run one program in its own session.
+
+Its output is bounded, it has a deadline, and no process is left behind.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 TAIL_BYTES = 16 * 2**10
-"""Bytes kept of each stream, from its end: memory stays bounded whatever a worker prints."""
+"""Bytes kept of each stream, from its end.
+
+Memory stays bounded whatever a worker prints.
+"""
 
 GRACE_S = 2.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -49,7 +55,9 @@ def run_process(
     paused: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Finished:
-    """Run `argv` (never through a shell) to its end or for `timeout_s` seconds, without the time while `paused()`.
+    """Run `argv` to its end or for `timeout_s` seconds, never through a shell.
+
+    The time while `paused()` does not count.
 
     The program leads its own session; its whole process group is killed afterwards. Raises `OSError` if it cannot be
     started.
@@ -128,7 +136,10 @@ def _drain(tails: Mapping[IO[bytes], bytearray]) -> None:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Send SIGTERM, then SIGKILL, to the program's process group, which may outlive its leader."""
+    """Send SIGTERM, then SIGKILL, to the program's process group.
+
+    The group may outlive its leader.
+    """
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,7 @@
-"""Decide how often to repeat, and summarise the repetitions: medians and quartiles. Pure."""
+"""Decide how often to repeat, and summarise by medians and quartiles.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,16 @@ MAXIMUM_COUNT = 2000
 MINIMUM_S = 0.2
 ROUNDS_KEPT = 32
 TARGET_ERROR = 0.005
-"""Relative standard error of the median at which repeating stops (nvbench's noise target)."""
+"""Relative standard error of the median at which repeating stops.
+
+It is nvbench's noise target.
+"""
 
 
 def repeat(once: Callable[[], float], *, budget_s: float, clock: Callable[[], float], every: Callable[[], object]) -> Timing:
-    """Repeat `once`, which returns nanoseconds, until the median is precise or the budget is spent.
+    """Repeat `once` until the median is precise or the budget is spent.
+
+    `once` returns nanoseconds.
 
     At least five times and 0.2 s. `every` is called after each tenth of the budget, to sample the clocks.
     """
@@ -40,7 +48,9 @@ def _enough(times: Sequence[float], elapsed_s: float, budget_s: float) -> bool:
 
 
 def median_error(times: Sequence[float]) -> float:
-    """Return the relative standard error of the median: 1.2533 (IQR / 1.349) / sqrt(n) / median.
+    """Return the relative standard error of the median.
+
+    It is 1.2533 (IQR / 1.349) / sqrt(n) / median.
 
     Exact for a normal distribution, robust against outliers.
     """

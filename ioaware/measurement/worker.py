@@ -1,4 +1,7 @@
-"""Measure one point on the GPU: `python -m ioaware.measurement.worker time|profile SPEC OUT`."""
+"""Measure one point on the GPU.
+
+The command is `python -m ioaware.measurement.worker time|profile SPEC OUT`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
     from ioaware.measurement.cuda_device import Cuda
 
 SEED = 0
-"""Seed of both modes: the profiled kernels get the inputs that were checked and timed."""
+"""Seed of both modes.
+
+The profiled kernels get the inputs that were checked and timed.
+"""
 
 
 PROCESS_EXIT_WAIT_S = 2.0
@@ -172,7 +178,10 @@ def _time(work: Work, context: GpuContext, spec: Spec) -> tuple[Timing, list[Sna
 
 
 def _measure_back_to_back(work: Work, context: GpuContext, spec: Spec, timing: Timing) -> tuple[dict[str, Any], list[str]]:
-    """Measure energy per call and HBM bandwidth over back-to-back calls, with a warm L2."""
+    """Measure energy per call and HBM bandwidth.
+
+    The calls are back to back, with a warm L2.
+    """
     if spec.window_s < MINIMUM_WINDOW_S:
         return {}, [f"no energy and no GPM bandwidth: a window of {spec.window_s} s is shorter than {MINIMUM_WINDOW_S} s"]
     device, gpu = context.device, context.gpu
@@ -201,7 +210,10 @@ def _measure_back_to_back(work: Work, context: GpuContext, spec: Spec, timing: T
 
 
 def profile_work(target: str, params: dict[str, ParamValue], work: Work, context: GpuContext, spec: Spec) -> Report:  # noqa: ARG001
-    """Run once under the profiler, each Triton launch in its NVTX range, and compare its launches with a call before."""
+    """Run once under the profiler, and compare its launches with a call before.
+
+    Each Triton launch is in its NVTX range.
+    """
     device = context.device
     work.run()
     with watch_launches() as rehearsed:

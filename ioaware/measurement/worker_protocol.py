@@ -1,4 +1,7 @@
-"""Define the two JSON files between a measurement and its worker: `Spec` in, `Report` out, both validated."""
+"""Define the two JSON files between a measurement and its worker.
+
+They are `Spec` in and `Report` out, both validated.
+"""
 
 from __future__ import annotations
 
@@ -103,14 +106,20 @@ class Report:
             raise DataError(f"the worker's report is not readable ({type(error).__name__}: {error})") from error
 
     def raise_user_error(self) -> None:
-        """Raise the user's or the machine's error again: every other point would have it too."""
+        """Raise the user's or the machine's error again.
+
+        Every other point would have it, too.
+        """
         kinds: dict[str, type[IoawareError]] = {"UsageError": UsageError, "MachineError": MachineError}
         if self.error is not None and self.error["kind"] in kinds:
             raise kinds[self.error["kind"]](self.error["what"], self.error["remedy"])
 
 
 def started_marker(report: Path) -> Path:
-    """Return the path of the file that a worker creates first, which shows that the profiler started it."""
+    """Return the path of the file that a worker creates first.
+
+    It shows that the profiler started the worker.
+    """
     return report.with_suffix(".started")
 
 

@@ -27,7 +27,10 @@ MAX_STEPS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A `section` with its data inside, and what a page needs once for all its walks: styles and script."""
+    """A `section` with its data inside, and what its page needs once.
+
+    Styles and script serve all walks of a page.
+    """
 
     html: str
     css: str
@@ -35,7 +38,9 @@ class Fragment:
 
 
 def walk_fragment(walk: Walk, *, identifier: str = "walk") -> Fragment:
-    """Return the picture of a walk with recorded values; `identifier` is the section's id, unique in the page.
+    """Return the picture of a walk with recorded values.
+
+    `identifier` is the section's id, unique in the page.
 
     Raises `UsageError` for a walk of more than `MAX_STEPS` steps.
     """
@@ -109,7 +114,10 @@ def _row(walk: Walk, number: int, step: Step, running: int) -> dict[str, str]:
 
 
 def _data(walk: Walk) -> dict[str, Any]:
-    """Return what the script draws from: the walk's JSON with the variables of each launch."""
+    """Return what the script draws from.
+
+    It is the walk's JSON with the variables of each launch.
+    """
     data = _rounded(walk_data(walk))
     written = {move["tensor"] for step in data["steps"] for move in step["moves"] if move["kind"] != "read"}
     for step, shown in zip(walk.steps, data["steps"], strict=True):
@@ -126,7 +134,10 @@ def _data(walk: Walk) -> dict[str, Any]:
 
 
 def _variables(walk: Walk, launch: int) -> list[dict[str, Any]]:
-    """Return the variables of a launch with their largest sizes; `main` are those with a tensor's name or the state's."""
+    """Return the variables of a launch with their largest sizes.
+
+    `main` are those with a tensor's name or the state's.
+    """
     sizes: dict[str, tuple[int, int]] = {}
     as_rows = walk.rows_on_chip(launch)
     for step in walk.steps:
@@ -148,7 +159,10 @@ def _names(walk: Walk, launch: int) -> set[str]:
 
 
 def _rounded(value: Any) -> Any:
-    """Return JSON values with floats of four significant digits: the page shows two decimals."""
+    """Return JSON values with floats of four significant digits.
+
+    The page shows two decimals.
+    """
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, list):
@@ -166,7 +180,10 @@ def _render(name: str, values: Mapping[str, Any]) -> str:
 
 
 def _markup(text: str) -> Any:
-    """Return text that needs no escaping: this package's own files, rendered templates, and JSON safe inside an element."""
+    """Return text that needs no escaping.
+
+    It is this package's own files, rendered templates, and JSON safe inside an element.
+    """
     from markupsafe import Markup
 
     return Markup(text)  # noqa: S704

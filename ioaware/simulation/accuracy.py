@@ -1,4 +1,7 @@
-"""Compare predictions with recorded counters: relative errors by kernel family and place, and a cause for each outlier."""
+"""Compare predictions with recorded counters.
+
+The numbers are relative errors by kernel family and place, with a cause for each outlier.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +165,10 @@ def point_key(target: str, params: Mapping[str, Any]) -> str:
 
 
 def kernel_family(target: str) -> str:
-    """Return the kernel family of a target: a case, an attention kernel, or a third-party library."""
+    """Return the kernel family of a target.
+
+    It is a case, an attention kernel, or a third-party library.
+    """
     place, _, name = target.rpartition(":")
     if place.endswith(".py"):
         return f"third-party: {place.rpartition('/')[2].removesuffix('.py')}"
@@ -201,7 +207,10 @@ def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:
 
 
 def _compare_launch(family: str, point: str, counted: Launch, one: PredictedLaunch) -> list[Comparison]:
-    """Return comparisons at the places of one launch that have both a prediction and a counter."""
+    """Return comparisons at the places of one launch.
+
+    A place needs both a prediction and a counter.
+    """
     profiler = PROFILER_DIRTY_BYTES if one.fills_l2 else 0
     requested, hbm = counted.requested, counted.hbm
     every = (0, None)

@@ -38,7 +38,10 @@ class Rectangle:
 
 
 def rectangles(addresses: Numbers, element_bytes: int) -> list[Rectangle]:
-    """Cover the bytes of elements at these addresses, each byte once, with rectangles of one pitch each."""
+    """Cover the bytes of elements at these addresses with rectangles.
+
+    Each byte is covered once, and each rectangle has one pitch.
+    """
     starts = np.unique(addresses)
     if not starts.size:
         return []
@@ -61,7 +64,10 @@ def rectangles(addresses: Numbers, element_bytes: int) -> list[Rectangle]:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Block layout of one tensor: cells of `rows` x `columns` bytes in rows of `pitch` bytes. Linear blocks are 1 x `pitch`."""
+    """Block layout of one tensor.
+
+    Cells of `rows` x `columns` bytes lie in rows of `pitch` bytes. Linear blocks are 1 x `pitch`.
+    """
 
     pitch: int
     rows: int
@@ -89,7 +95,10 @@ class Blocks:
         return _rounded(address, self.columns)
 
     def intervals(self, base: Numbers, part: Rectangle) -> Iterator[tuple[Numbers, Numbers]]:
-        """Yield the half-open ranges of block numbers that a rectangle at each of these addresses covers."""
+        """Yield the half-open ranges of block numbers of a rectangle.
+
+        It lies at each of these addresses.
+        """
         start = base + part.offset
         if self.plain:
             if part.rows > 1 and part.run < part.pitch:
@@ -116,7 +125,10 @@ class Blocks:
             yield np.where(inside, (top + k) * across + left, 0), np.where(inside, (top + k) * across + right, 0)
 
     def lines(self, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Masks]:
-        """Return (index of the range, line, mask of blocks) for every line of every range of blocks."""
+        """Return (index of the range, line, mask of blocks) of the ranges.
+
+        There is an entry for every line of every range of blocks.
+        """
         first = low // self.blocks_per_line
         spans = np.where(high > low, (high - 1) // self.blocks_per_line - first + 1, 0)
         which = np.repeat(np.arange(low.size), spans)
@@ -138,7 +150,9 @@ def _rounded(value: Numbers, step: int) -> Numbers:
 
 
 def choose_blocks(parts: Sequence[Rectangle], alignment: int, line_bytes: int) -> Blocks:
-    """Choose the blocks of a tensor from its access rectangles and their alignment in bytes.
+    """Choose the blocks of a tensor.
+
+    They follow its access rectangles and their alignment in bytes.
 
     `line_bytes` is the wanted size of a line.
     """

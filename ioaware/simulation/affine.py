@@ -18,7 +18,9 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Terms of an address: `fixed` of programs and outer loops, `moving` of the innermost loop, `lanes` of the tile.
+    """Hold the terms of an address.
+
+    `fixed` depends on programs and outer loops, `moving` on the innermost loop, `lanes` on the tile.
 
     `mixed` are terms with both lanes and other indices, or with both the loop and programs.
     """

@@ -37,7 +37,9 @@ class CacheConfig:
 
 
 class Event(NamedTuple):
-    """Merged accesses to one line at one time: `left` and `right` are masks of the blocks accessed from each partition.
+    """Merge accesses to one line at one time.
+
+    `left` and `right` are masks of the blocks accessed from each partition.
 
     `wave` and `program` are those of the first program in the event.
     """

@@ -1,4 +1,7 @@
-"""Replay one launch: place its programs on the GPU and turn their accesses into events for the cache."""
+"""Replay one launch.
+
+Its programs are placed on the GPU, and their accesses become events for the cache.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ from ioaware.simulation.timeline import Timeline, Times
 
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC}
 MIN_LINE_BYTES, MAX_LINE_BYTES, TARGET_LINES = 1 << 12, 1 << 18, 2048
-"""Smallest and largest line of the model in bytes, and about how many lines all tensors together have."""
+"""Smallest and largest line of the model in bytes.
+
+The third number is about how many lines all tensors together have.
+"""
 MAX_PROGRAMS = 1 << 23
 
 
@@ -166,7 +172,10 @@ def launch_events(one: Replay, names: Mapping[str, int], layouts: Sequence[Block
 
 
 def _line_duration(start: ReferenceStream, blocks: Blocks) -> float:
-    """Return the time that a run of tiles spends in one line, or the whole run's if that is shorter."""
+    """Return the time that a run of tiles spends in one line.
+
+    It is the whole run's if that is shorter.
+    """
     if start.count is None or not start.count.size:
         return 0.0
     tiles = min(blocks.line_bytes / abs(start.stride), float(np.median(start.count)))

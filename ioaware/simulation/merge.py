@@ -1,4 +1,7 @@
-"""Merge the accesses of single programs to one line at about the same time into one event."""
+"""Merge accesses of programs to one line at about the same time.
+
+They become one event.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,18 @@ from ioaware.simulation.streams import LineTouches, Numbers
 
 NO_BLOCKS = np.uint64(0)
 ROUNDING = 1e-6
-"""Share of a quantum: sums of floats that are a whole number of quanta may fall short."""
+"""Share of a quantum.
+
+Sums of floats that are a whole number of quanta may fall short.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessTouches:
-    """Line accesses of one access, by its number: the tensor, and whether it reads, writes or adds."""
+    """Line accesses of one access, by its number.
+
+    They name the tensor, and whether it reads, writes or adds.
+    """
 
     touches: LineTouches
     access: int

@@ -1,4 +1,7 @@
-"""Compute how many programs of a kernel run at once, from registers, shared memory and warps."""
+"""Compute how many programs of a kernel run at once.
+
+It follows from registers, shared memory and warps.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,20 @@ from dataclasses import dataclass
 from ioaware.machine import Machine
 
 WARPS_PER_SM, PROGRAMS_PER_SM, LANES = 64, 32, 32
-"""CUDA C++ Programming Guide, technical specifications, compute capabilities 8.0, 9.0 and 10.0."""
+"""Limits of an SM by compute capability.
+
+Source: CUDA C++ Programming Guide, technical specifications, compute capabilities 8.0, 9.0 and 10.0.
+"""
 REGISTER_UNIT = 256
-"""Registers are allocated to a warp in units of 256 (CUDA occupancy calculator, compute capabilities 7.0 to 12.0)."""
+"""Registers are allocated to a warp in units of 256.
+
+Source: CUDA occupancy calculator, compute capabilities 7.0 to 12.0.
+"""
 RESERVED_SHARED_BYTES = 1024
-"""Shared memory that the system reserves per program (CUDA C++ Programming Guide, compute capability 8.x and 9.0)."""
+"""Shared memory that the system reserves per program.
+
+Source: CUDA C++ Programming Guide, compute capability 8.x and 9.0.
+"""
 
 
 @dataclass(frozen=True, slots=True)

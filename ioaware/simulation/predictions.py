@@ -30,7 +30,10 @@ def measured_points(folder: Path = RECORDED) -> list[Result]:
 
 
 def predict_point(measured: Result, machine: Machine) -> Prediction:
-    """Simulate a recorded point as it was measured: the L2 is empty before each launch."""
+    """Simulate a recorded point as it was measured.
+
+    The L2 is empty before each launch.
+    """
     from ioaware.simulation.simulate import simulate
     from ioaware.targets.target import load_target
 

@@ -1,4 +1,6 @@
-"""Compute HBM bytes of tensors swept by waves of programs in closed form, and name the regime of a simulated number.
+"""Compute HBM bytes of tensors swept by waves of programs in closed form.
+
+The regime of a simulated number gets its name here.
 
 The model is attention in the order of FlashAttention-2. W programs run at a time, `rows` of them per KV head (the query rows of
 a group count as one head's). K and V of one head have `footprint_bytes`; the usable L2 has `capacity_bytes`.
@@ -26,7 +28,10 @@ TOLERANCE = 0.02
 
 
 def wave_head_pairs(heads: int, rows: int, at_once: int) -> int:
-    """Return the number of (wave, head) pairs: programs in linear order, row block fastest, `rows` programs a head."""
+    """Return the number of (wave, head) pairs.
+
+    Programs are in linear order, row block fastest, `rows` programs a head.
+    """
     return sum(((head + 1) * rows - 1) // at_once - head * rows // at_once + 1 for head in range(heads))
 
 
@@ -52,7 +57,10 @@ def sweep_bytes(
 
 
 def miss_share(load: float) -> float:
-    """Return m = 1 - exp(-m load): the miss ratio of a cyclic sweep of `load` times the capacity under random replacement."""
+    """Return the miss ratio of a cyclic sweep under random replacement.
+
+    It is m = 1 - exp(-m load) for a sweep of `load` times the capacity.
+    """
     share = 1.0
     for _ in range(200):
         share = 1 - exp(-share * load)
@@ -60,7 +68,10 @@ def miss_share(load: float) -> float:
 
 
 def regime(read_bytes: float, distinct_bytes: float, by_wave_bytes: float) -> Regime:
-    """Name the regime of a tensor from its HBM reads, its distinct bytes, and its distinct bytes by wave."""
+    """Name the regime of a tensor.
+
+    It follows from its HBM reads, its distinct bytes, and its distinct bytes by wave.
+    """
     if read_bytes <= distinct_bytes * (1 + TOLERANCE):
         return "compulsory"
     if read_bytes > by_wave_bytes * (1 + TOLERANCE):

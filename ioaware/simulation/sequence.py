@@ -1,4 +1,7 @@
-"""Replay the launches of a target in order through one L2, once nominally and once for each uncertain quantity."""
+"""Replay the launches of a target in order through one L2.
+
+There is one nominal replay, and one for each uncertain quantity.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class LaunchTraffic:
 
 @dataclass(frozen=True, slots=True)
 class SequenceResult:
-    """All launches as simulated nominally, and the HBM reads and writes of each under every variant."""
+    """All launches as simulated nominally, and under every variant.
+
+    The variants give the HBM reads and writes of each launch.
+    """
 
     launches: tuple[LaunchTraffic, ...]
     replays: tuple[Replay, ...]

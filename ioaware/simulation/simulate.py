@@ -1,4 +1,7 @@
-"""Simulate HBM traffic: replay a target's launches through a model of a named GPU's L2. Needs no GPU."""
+"""Simulate HBM traffic through a model of a named GPU's L2.
+
+Needs no GPU.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,9 @@ def simulate(
     cold: bool = False,
     ranges: bool = True,
 ) -> Simulated:
-    """Replay the launches of `target` through the L2 of `machine`, kernels compiled for `gpu`.
+    """Replay the launches of `target` through the L2 of `machine`.
+
+    Kernels are compiled for `gpu`.
 
     `cold` empties the L2 before each launch and does not count what a launch leaves dirty, as `measure` does. Otherwise the L2
     keeps its contents between launches, and all that is dirty after the last one counts as written. `autotune` and `data` are
@@ -156,7 +161,10 @@ def _simulation(
 def _widen_ranges(
     one: _PlannedLaunch, access: DataDependentAccess, derived: Derived, read: Range, write: Range
 ) -> tuple[Range, Range]:
-    """Widen the ranges by a data-dependent access: at least nothing of it, at most all that it requests."""
+    """Widen the ranges by a data-dependent access.
+
+    At least nothing of it is moved, at most all that it requests.
+    """
     known, values = one.traffic.accesses[access.number], derived.values
     bytes_ = known.bytes.evaluate(values) if known.bytes.symbols <= values.keys() else None
     if bytes_ is None:

@@ -1,4 +1,7 @@
-"""Hold a simulation's HBM bytes by launch and tensor, with the reason for repeated reads."""
+"""Hold a simulation's HBM bytes by launch and tensor.
+
+Repeated reads come with their reason.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Turn the accesses of a launch into a reference stream: lines and blocks over time, the input of the cache model."""
+"""Turn the accesses of a launch into a reference stream.
+
+It is lines and blocks over time, the input of the cache model.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ MAX_TEMPLATES = 4096
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStream:
-    """Addresses, times and programs of executions of one shape: single rows, or dense runs of `count` tiles of `stride` bytes.
+    """Addresses, times and programs of executions of one shape.
+
+    A shape is single rows, or dense runs of `count` tiles of `stride` bytes.
 
     `partitions` is a mask of the L2 partitions whose SMs take part. `step` is the time from one tile of a run to the next.
     """
@@ -88,7 +93,10 @@ class _Rows:
         np.bitwise_or.at(self.partitions, group, partitions[alive])
 
     def _distinguishing_columns(self, columns: Mapping[str, Numbers], count: int) -> Iterator[Numbers]:
-        """Yield further columns that distinguish rows: indices in masks, conditions and mixed terms."""
+        """Yield further columns that distinguish rows.
+
+        They are indices in masks, conditions and mixed terms.
+        """
         known = columns.keys() - {""}
         for poly in (self.parts.mixed, *self.conditions):
             for key in sorted(poly.free & known):
@@ -135,7 +143,10 @@ class _Rows:
         return ReferenceStream(base, self.time, self.program, self.partitions, parts, self.high - self.low, stride, self.step)
 
     def expanded(self) -> Iterator[ReferenceStream]:
-        """Yield the rows with their loop enumerated, by the shape of each execution's accesses."""
+        """Yield the rows with their loop enumerated.
+
+        They go by the shape of each execution's accesses.
+        """
         base, time, columns, program, partitions = self.base, self.time, self.columns, self.program, self.partitions
         if self.loop is not None:
             times = self.high - self.low
@@ -186,7 +197,10 @@ def _atoms(mask: Poly) -> list[Atom]:
 
 
 def _group_rows(keys: Sequence[Numbers], alive: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-    """Group rows that agree in all keys: return the first row of each group, and the group of each live row."""
+    """Group rows that agree in all keys.
+
+    Return the first row of each group, and the group of each live row.
+    """
     rows = np.flatnonzero(alive)
     if not rows.size:
         return rows, rows
@@ -248,7 +262,10 @@ def _unrolled(found: ReferenceStream, count: Numbers) -> ReferenceStream:
 
 
 def _runs(found: ReferenceStream, count: Numbers, blocks: Blocks) -> LineTouches:
-    """Return the lines of runs of tiles, each once, at the time when the run reaches it."""
+    """Return the lines of runs of tiles, each once.
+
+    The time is that when the run reaches the line.
+    """
     tile = abs(found.stride)
     start = found.base + found.parts[0].offset
     begin = start if found.stride > 0 else start - tile * (count - 1)

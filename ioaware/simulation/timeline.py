@@ -1,4 +1,6 @@
-"""Give each access of a program a time, measured in bytes requested by the program so far.
+"""Give each access of a program a time.
+
+It is measured in bytes requested by the program so far.
 
 The accesses of a kernel and the loops around them form a tree. Innermost loops are kept in closed form, as low, high and bytes
 per iteration. Outer loops are enumerated.
@@ -100,7 +102,10 @@ class Timeline:
         return self._executions
 
     def _concurrent_warps(self, root: ScopeNode, env: Columns, count: int) -> Times:
-        """Schedule warp-specialised loops concurrently: each top-level loop takes the total time of all."""
+        """Schedule warp-specialised loops concurrently.
+
+        Each top-level loop takes the total time of all.
+        """
         each = [self._cost([item], env) for item in root.items]
         total = np.sum(each, axis=0)
         for item, cost in zip(root.items, each, strict=True):

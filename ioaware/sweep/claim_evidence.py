@@ -1,4 +1,7 @@
-"""Gather the evidence of claims: one process per required run, each result with its prediction."""
+"""Gather the evidence of claims.
+
+There is one process per required run, and each result comes with its prediction.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ def gather(
     progress: Progress | None = None,
     workers: int | None = None,
 ) -> Evidence:
-    """Return the result of every need, and the measurements (default: those shipped with the package).
+    """Return the result of every need, and the measurements.
+
+    The default is those shipped with the package.
 
     A run that crashes or hangs becomes a result of status "failed", and no verdict uses it. Raises `DataError` for a corrupt
     record.
@@ -48,13 +53,19 @@ def observe(result: Result) -> Observation:
 
 
 def recorded() -> list[Result]:
-    """Return every record of ioaware/recorded/*.jsonl: measurements, and derivations of the same points."""
+    """Return every record of ioaware/recorded/*.jsonl.
+
+    They are measurements, and derivations of the same points.
+    """
     folder = Path(str(files("ioaware"))) / "recorded"
     return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
 
 
 def recorded_systems() -> list[Result]:
-    """Return every record of ioaware/recorded/systems/*.jsonl: measurements beyond the three forward papers."""
+    """Return every record of ioaware/recorded/systems/*.jsonl.
+
+    They are measurements beyond the three forward papers.
+    """
     folder = Path(str(files("ioaware"))) / "recorded" / "systems"
     return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
 

@@ -1,4 +1,6 @@
-"""Divide the points of a store between concurrent sweeps, with byte-range locks of a file beside it.
+"""Divide the points of a store between concurrent sweeps.
+
+The means is byte-range locks of a file beside it.
 
 The kernel releases the locks of a process that dies. The file has no content, and the last sweep removes it.
 """

@@ -1,4 +1,7 @@
-"""Export records of a store: as JSONL unchanged, as CSV and Parquet flat, with JSON paths as columns."""
+"""Export records of a store.
+
+JSONL is unchanged; CSV and Parquet are flat, with JSON paths as columns.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ _FORMULA_STARTS = ("=", "+", "-", "@")
 
 
 def export(results: Iterable[Result], path: Path, format: str | None = None) -> None:
-    """Write the records in a fixed order as `format`, or in the format of the path's suffix, atomically.
+    """Write the records in a fixed order as `format`, atomically.
+
+    The default is the format of the path's suffix.
 
     The flat formats leave out launches. Raises `UsageError` for an unknown format or a missing library, `WriteError` when
     the file cannot be written.
@@ -93,7 +98,10 @@ def _flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Cell
 
 
 def _column_order(name: str) -> tuple[int, int, str]:
-    """Order columns: fields as in the record, standard parameters in their order, the rest by name."""
+    """Order columns.
+
+    Fields go as in the record, standard parameters in their order, the rest by name.
+    """
     field, _, rest = name.partition(".")
     known = _PARAMS.index(rest) if field == "params" and rest in _PARAMS else len(_PARAMS)
     return _FIELDS.index(field), known, rest
@@ -104,7 +112,10 @@ def _order(result: Result) -> tuple[str, str, str, str]:
 
 
 def _guard(cell: Cell) -> Cell:
-    """Put an apostrophe before text that a spreadsheet runs as a formula, also after blanks and line breaks."""
+    """Put an apostrophe before text that a spreadsheet runs as a formula.
+
+    It is looked for also after blanks and line breaks.
+    """
     if not isinstance(cell, str):
         return cell
     return "'" + cell if cell[:1].isspace() or cell.startswith(_FORMULA_STARTS) else cell

@@ -1,4 +1,6 @@
-"""Run a fork server: a small process that imports torch once, then forks, limits and reaps one process per point.
+"""Run a fork server, which forks one process per point.
+
+It is a small process that imports torch once, and limits and reaps the others.
 
 The protocol is JSON lines. Input: a setup line, then jobs. Output: one outcome per job. End of input: the sweep has ended or
 died, so all points are killed. Nothing is pickled, and `__main__` is not imported again as `multiprocessing` would. Only the
@@ -195,7 +197,10 @@ class _Server:
             job.tail = (job.tail + data)[-TAIL_BYTES:]
 
     def _reap(self) -> None:
-        """Report every point whose process has ended, after killing its leftover processes."""
+        """Report every point whose process has ended.
+
+        Its leftover processes are killed first.
+        """
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -1,4 +1,7 @@
-"""Name the GPU that points are measured on, from NVML: the sweep itself never starts CUDA."""
+"""Name the GPU that points are measured on, from NVML.
+
+The sweep itself never starts CUDA.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Run one process per job: submit a job, wait for its outcome, crashes and hangs included."""
+"""Run one process per job.
+
+Submit a job, and wait for its outcome, crashes and hangs included.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,9 @@ class Outcome:
 
 
 class Isolation:
-    """Run `entry`, a `module:function` from a JSON value to text, in one forked process per job. Use it in a `with`.
+    """Run `entry`, from a JSON value to text, in one forked process per job.
+
+    It is a `module:function`. Use it in a `with`.
 
     The fork server starts with the first job, and again if it dies. `preload` names the modules imported before forking.
     """

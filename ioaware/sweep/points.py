@@ -1,4 +1,7 @@
-"""Represent a point: one source, one target, one set of parameters, with a canonical key."""
+"""Represent a point.
+
+It is one source, one target, one set of parameters, with a canonical key.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ PRELOAD: Mapping[str, tuple[str, ...]] = {
     ),
     "measure": ("ioaware.measurement.measure", "ioaware.prediction"),
 }
-"""Modules that all points of a source need, imported once before forking: importing takes longer than a small trace."""
+"""Modules that all points of a source need, imported once before forking.
+
+Importing takes longer than a small trace.
+"""
 TIMEOUT_S = 300.0
 MEASURE_MARGIN_S = 60.0
 MACHINE_EXIT = 5
@@ -94,7 +97,10 @@ def run_points(
 
 
 def failed_record(point: Point, problem: str, printed: str = "") -> str:
-    """Return the record of a point without an answer: what happened, and the end of its output."""
+    """Return the record of a point without an answer.
+
+    It says what happened, and holds the end of the output.
+    """
     lines = printed.strip().splitlines()[-NOTE_LINES:]
     problem = shorten(problem, LONGEST_NOTE)
     notes = (problem, "\n".join(lines)) if lines else (problem,)

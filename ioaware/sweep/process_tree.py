@@ -10,7 +10,10 @@ import signal
 from pathlib import Path
 
 MARK = "IOAWARE_POINT"
-"""Environment variable that every program of a point inherits: `PID of the fork server.number of the job`."""
+"""Environment variable that every program of a point inherits.
+
+Its value is `PID of the fork server.number of the job`.
+"""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -58,7 +61,10 @@ def die_with_parent() -> None:
 
 
 def prefer_oom_kill() -> None:
-    """Make this process the kernel's first choice when memory runs out, before the sweep."""
+    """Make this process the kernel's first choice when memory runs out.
+
+    It is to end before the sweep does.
+    """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 

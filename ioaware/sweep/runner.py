@@ -48,7 +48,10 @@ class Outcome:
 
     total: int
     already: int
-    """Points with an earlier record; `failed_before` of them are failures that `retry_failed` would run again."""
+    """Points with an earlier record.
+
+    `failed_before` of them are failures that `retry_failed` would run again.
+    """
     failed_before: int = 0
     statuses: dict[Status, int] = field(default_factory=dict[Status, int])
     failed: list[tuple[Point, str]] = field(default_factory=list[tuple[Point, str]])
@@ -72,7 +75,9 @@ def run_study(
     memory_bytes: int | None = None,
     entry: str = ENTRY,
 ) -> Outcome:
-    """Run every point of the study that the store lacks, and store each record before the next point.
+    """Run every point of the study that the store lacks.
+
+    Each record is stored before the next point.
 
     `sources` limits the study to some of its sources. `workers` points run at a time (default: one per core, at most four).
     A point that crashes, exceeds `timeout_s`, or (trace only) `memory_bytes`, becomes a record of status "failed".
@@ -154,7 +159,10 @@ class _Sweep:
         return True
 
     def tuned(self, point: Point) -> Point:
-        """Return the point with the configurations of autotuned kernels that were measured there."""
+        """Return the point with the configurations that were measured there.
+
+        They are those of autotuned kernels.
+        """
         if point.source not in ("derive", "trace") or point.target in CASES:
             return point
         return replace(point, autotune=self.store.tuning(point.of("measure")))

@@ -1,4 +1,7 @@
-"""Store records in one SQLite file: each is durable before the next point, safe under kill -9 and concurrent writers."""
+"""Store records in one SQLite file.
+
+Each is durable before the next point, safe under kill -9 and concurrent writers.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,10 @@ class Store:
         return self._corrupt(f"the record of {key[:200]} is not what was saved")
 
     def _check_content(self) -> None:
-        """Check the pages and that there is exactly our table: a foreign view or trigger would run in our process."""
+        """Check the pages and that there is exactly our table.
+
+        A foreign view or trigger would run in our process.
+        """
         self._connection.execute("PRAGMA trusted_schema = OFF")
         self._connection.execute("PRAGMA synchronous = FULL")
         (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -194,7 +200,10 @@ def _no_place(path: Path, why: str | None, *, readonly: bool = False) -> Ioaware
 
 
 def _create(path: Path) -> None:
-    """Build an empty store beside the path and link it there, so that it appears whole."""
+    """Build an empty store beside the path and link it there.
+
+    With that it appears whole.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         beside.unlink(missing_ok=True)  # a killed process with our pid may have left it

@@ -91,7 +91,10 @@ def parse_study(text: str, *, name: str, where: str) -> Study:
 
 
 def _grid_points(grid: object, where: str) -> list[Point]:
-    """Yield the point of every source and target at every combination of `together` rows and `params` values."""
+    """Yield the points of a study.
+
+    There is one for every source and target at every combination of `together` rows and `params` values.
+    """
     if not isinstance(grid, dict):
         raise UsageError(f"{where}: not a table", "Write [[grid]], with double brackets.")
     table = cast("dict[str, Any]", grid)
@@ -128,7 +131,10 @@ def _params(value: object, where: str) -> dict[str, list[ParamValue]]:
 
 
 def _together(value: object, where: str, params: Mapping[str, object]) -> list[Params]:
-    """Return the rows of parameters that vary together, such as fewer heads at a longer sequence."""
+    """Return the rows of parameters that vary together.
+
+    An example is fewer heads at a longer sequence.
+    """
     if not isinstance(value, list) or not value:
         raise UsageError(f"{where}: not a list of tables", "For example: together = [{ seq_len = 512, heads = 64 }]")
     rows: list[Params] = []

@@ -38,7 +38,10 @@ CLAIMS: Mapping[str, str] = {
 
 
 class Judgement(Protocol):
-    """Interface of a claim's module: the runs it needs, and its verdict on the observations."""
+    """Define a claim's module.
+
+    It gives the runs that it needs, and its verdict on the observations.
+    """
 
     def points(self) -> tuple[Need, ...]: ...
 
@@ -48,7 +51,9 @@ class Judgement(Protocol):
 def verify(
     names: Sequence[str] = (), *, measurements: Iterable[Result] | None = None, progress: Progress | None = None
 ) -> list[Claim]:
-    """Return the named claims (default: all), judged on fresh traces and on the measurements.
+    """Return the named claims (default: all), judged.
+
+    The evidence is fresh traces and the measurements.
 
     `measurements` are the shipped records unless given. Raises `UsageError` for an unknown claim, before anything runs.
     """

@@ -1,4 +1,7 @@
-"""Evaluate torch's symbolic expressions at one point or at arrays of points: exact integers, Python floats."""
+"""Evaluate torch's symbolic expressions at one point or at many.
+
+The numbers are exact integers and Python floats.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ class UnknownFunctionError(Exception):
 
 
 def compute(expr: Any, values: Mapping[str, Number]) -> Any:
-    """Return `expr` at values of its symbols by name: ints, or integer arrays of one shape for an array.
+    """Return `expr` at values of its symbols by name.
+
+    The values are ints, or integer arrays of one shape for an array.
 
     Raises `UnknownFunctionError`.
     """
@@ -30,7 +35,10 @@ def compute(expr: Any, values: Mapping[str, Number]) -> Any:
 
 
 def _compute(expr: Any, values: Mapping[str, Number], done: dict[Any, Any]) -> Any:
-    """Evaluate each subexpression once: rounding up to a power of two repeats one 64 times."""
+    """Evaluate each subexpression once.
+
+    Rounding up to a power of two repeats one 64 times.
+    """
     if expr not in done:
         done[expr] = _compute_node(expr, values, done)
     return done[expr]
@@ -96,7 +104,10 @@ def _wide(value: Any) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Return a power; integers stay exact, since sympy writes a quotient as a power of -1."""
+    """Return a power, exact for integers.
+
+    sympy writes a quotient as a power of -1.
+    """
     if type(base) is int and type(exponent) is int and exponent < 0:
         return Fraction(1, base**-exponent)
     return base**exponent

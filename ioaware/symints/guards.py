@@ -1,4 +1,7 @@
-"""Represent the conditions that a formula assumes: guards of host code, and facts that follow from them."""
+"""Represent the conditions that a formula assumes.
+
+They are guards of host code, and facts that follow from them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ SHOWN_AS: Mapping[Any, Any] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """Guard of host code on its parameters: the branch it took, or the value of a constexpr."""
+    """Guard of host code on its parameters.
+
+    It is the branch that the code took, or the value of a constexpr.
+    """
 
     holds: Any
     """The condition in torch's functions and the user's parameter names."""
@@ -60,7 +66,10 @@ class Condition:
         return _plain_form(self.holds)
 
     def __str__(self) -> str:
-        """Return the condition as Python writes it, or the parameters of one without a plain form."""
+        """Return the condition as Python writes it.
+
+        Of one without a plain form, return the parameters.
+        """
         return _text(self.holds)
 
 
@@ -97,7 +106,9 @@ def _as_multiple(relation: Any) -> Any:
 
 
 def without_redundant(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Return the distinct conditions that do not follow from the equalities among them.
+    """Return the distinct conditions without those that equalities imply.
+
+    The equalities are those among the conditions.
 
     Conditions without parameters, such as those of a specialised parameter, are dropped.
     """
@@ -133,7 +144,10 @@ def _without_wider(conditions: list[Condition]) -> Iterator[Condition]:
 
 
 def _bound(expr: Any) -> tuple[dict[Symbol, int], int] | None:
-    """Bound the factors of a product: `n*ceil(m/8) <= 100` gives n <= 100 and m <= 800."""
+    """Bound the factors of a product.
+
+    `n*ceil(m/8) <= 100` gives n <= 100 and m <= 800.
+    """
     if not isinstance(expr, (sympy.Le, sympy.Lt)):
         return None
     product, most = cast("tuple[Any, Any]", expr.args)
@@ -161,7 +175,10 @@ NO_FACTS = ParamFacts({}, {})
 
 
 def param_facts(conditions: Iterable[Condition]) -> ParamFacts:
-    """Return the intervals and divisors that the conditions imply for single parameters."""
+    """Return the intervals and divisors of single parameters.
+
+    The conditions imply them.
+    """
     exprs = [condition.expr for condition in conditions]
     multiples = _multiples(exprs)
     relations = [relation for expr in exprs for relation in _relations(expr)]
@@ -181,7 +198,10 @@ def _multiples(exprs: Iterable[Any]) -> dict[Symbol, int]:
 
 
 def _relations(expr: Any) -> Iterator[Any]:
-    """Yield relations without rounding that are equivalent to, or follow from, a condition."""
+    """Yield relations without rounding.
+
+    They are equivalent to, or follow from, a condition.
+    """
     if not isinstance(expr, sympy.Eq):
         yield expr
         factors, most = _bound(expr) or ({}, 0)

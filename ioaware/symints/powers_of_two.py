@@ -1,4 +1,7 @@
-"""Recognise the bit operations with which host code rounds block sizes up to powers of two."""
+"""Recognise how host code rounds block sizes up to powers of two.
+
+It uses bit operations.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ class BitLength(sympy.Function):
 
 
 class NextPowerOfTwo(sympy.Function):
-    """The smallest power of two that is not smaller than a positive integer: `triton.next_power_of_2`."""
+    """The smallest power of two that is not smaller than a positive integer.
+
+    It is `triton.next_power_of_2`.
+    """
 
     is_integer = True
     is_positive = True
@@ -55,7 +61,10 @@ def _rounded_up(node: Any) -> Any:
 
 
 def _filled(node: Any) -> Any:
-    """Return y where the node sets all bits below the highest of y: y | y >> 1, then by 2, to 16 or 32."""
+    """Return y where the node sets all bits below the highest of y.
+
+    The node is y | y >> 1, then by 2, to 16 or 32.
+    """
     shifts: list[int] = []
     while _is_or(node):
         inner, shifted = node.args

@@ -1,4 +1,6 @@
-"""Create symbolic integer parameters for host code (`torch.SymInt`), and record every guard that a run evaluates on them.
+"""Create symbolic integer parameters for host code (`torch.SymInt`).
+
+Every guard that a run evaluates on them is recorded.
 
 torch carries symbolic integers through shapes and strides. A comparison, or a conversion to a plain integer, is a guard. Guards
 are only recorded here: torch's own solver would specialise the symbols permanently.
@@ -33,8 +35,11 @@ from ioaware.symints.without_dynamo import NamedSource, light_shape_env
 from ioaware.targets.loading import is_library
 
 SMALLEST = 2
-"""Smallest value of a symbol: torch treats sizes 0 and 1 specially (broadcasting, contiguity). A parameter that is 1 runs as 2,
-and the result for 1 is compared with a run on plain integers."""
+"""Smallest value of a symbol.
+
+torch treats sizes 0 and 1 specially (broadcasting, contiguity). A parameter that is 1 runs as 2, and the result for 1 is
+compared with a run on plain integers.
+"""
 
 RANDOM_SIZES = 24
 SYMINT_FILES = (
@@ -45,7 +50,10 @@ SYMINT_FILES = (
     "symbolic_shapes.py",
     "recording.py",
 )
-"""Files that implement `SymInt` and data reads: the frames between host code and its guard."""
+"""Files that implement `SymInt` and data reads.
+
+They are the frames between host code and its guard.
+"""
 
 INTEGRAL = frozenset(
     {
@@ -62,7 +70,10 @@ _sympy: Any = sympy
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Guard: host code needed the value of a symbolic expression, for a branch, an integer or a constexpr."""
+    """Guard: host code needed the value of a symbolic expression.
+
+    It did for a branch, an integer or a constexpr.
+    """
 
     takes: Condition | str
     """Assumption of the formulas that results from it; text where it is no condition."""
@@ -73,7 +84,10 @@ class Decision:
     equals: tuple[str, str] | None
     """Two parameters that are equal, where the guard compares two parameters."""
     pins: bool
-    """Whether it specialises its parameters: `int(n)`, the true branch of `n == 64`, a parameter as constexpr."""
+    """Whether it specialises its parameters.
+
+    It does by `int(n)`, the true branch of `n == 64`, or a parameter as constexpr.
+    """
     condition: Condition | None = None
     """The condition on other parameter values; None for a data read."""
 
@@ -94,7 +108,10 @@ class Symbols:
     """The symbolic parameters of one run, and every guard on them."""
 
     def __init__(self, values: Mapping[str, int], same: Mapping[str, str] = NOTHING) -> None:
-        """Create a symbol for each value; `same` maps merged parameters to the one that gives the symbol."""
+        """Create a symbol for each value.
+
+        `same` maps merged parameters to the one that gives the symbol.
+        """
         with light_shape_env():
             self.shapes: Any = _ShapeEnv(self)
         self.ints: dict[str, Any] = {}
@@ -127,7 +144,10 @@ class Symbols:
         self.ints |= {name: self.ints[other] for name, other in same.items()}
 
     def runs_at_substitute(self, name: str) -> bool:
-        """Return whether guards see another value of this parameter than its own (2 for 1)."""
+        """Return whether guards see another value of this parameter than its own.
+
+        They see 2 for 1.
+        """
         return self.given[name] != self._values[name]
 
     def expression(self, value: Any) -> Expr:
@@ -157,7 +177,9 @@ class Symbols:
         return is_symbolic and not _expr_of(value).free_symbols <= self._named.keys()
 
     def constant(self, value: Any, use: str) -> Any:
-        """Return a constexpr as a plain value, and record the guard; `use` names the constexpr.
+        """Return a constexpr as a plain value, and record the guard.
+
+        `use` names the constexpr.
 
         A bare parameter is pinned; an expression of parameters becomes a condition.
         """
@@ -270,7 +292,10 @@ def cheap_simplify() -> Generator[None]:
 
 
 def symbolic_hash(value: Any) -> int:
-    """Return a hash of a symbolic integer, which torch refuses, so that it can be the key of a cache without specialising."""
+    """Return a hash of a symbolic integer, which torch refuses.
+
+    With it the integer can be the key of a cache without specialising.
+    """
     if value.node.is_nested_int():
         return hash(value.node.nested_int())
     decider: Symbols = value.node.shape_env.decider
@@ -296,12 +321,18 @@ class _ShapeEnv(ShapeEnv):
         self.decider = symbols
 
     def _get_stack_summary(self, is_debug: bool = False, framework_loc: str | None = None) -> tuple[SLoc, str]:
-        """Return an empty location: torch's own imports torch.export, and the result is not read here."""
+        """Return an empty location.
+
+        torch's own imports torch.export, and the result is not read here.
+        """
         del is_debug
         return SLoc(framework_loc, None), ""
 
     def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate a guard; the other arguments concern code generation, which does not happen here."""
+        """Evaluate a guard.
+
+        The other arguments concern code generation, which does not happen here.
+        """
         del args, kwargs
         return self.decider.decide(orig_expr)
 
@@ -335,7 +366,9 @@ def _python(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _holds_always(expr: Any) -> bool | None:
-    """Return whether a condition holds for all values of its symbols from `SMALLEST` on; None where it varies.
+    """Return whether a condition holds for all values of its symbols.
+
+    The values begin at `SMALLEST`; None where it varies.
 
     Sample sizes are tried first: sympy takes up to a second.
     """
@@ -369,7 +402,10 @@ def _holds_at(condition: Any, sizes: tuple[int, ...]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _holds_for_large_sizes(condition: Any) -> bool:
-    """Return whether a guard of torch only excludes sizes 0 and 1, or holds over the whole range of sizes."""
+    """Return whether a guard of torch says nothing about larger sizes.
+
+    It only excludes sizes 0 and 1, or holds over the whole range of sizes.
+    """
     if condition.func is sympy.Ne:
         return any(side in (0, 1) for side in condition.args)
     if condition.func not in (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge):
@@ -403,7 +439,9 @@ def _is_integral(node: Any) -> bool:
 
 
 def user_line(transparent: tuple[str, ...] = ()) -> tuple[str, bool]:
-    """Return `file.py:12`, the deepest running line of user code, and whether torch is below it.
+    """Return `file.py:12`, the deepest running line of user code.
+
+    The second value is whether torch is below it.
 
     Frames of the files in `transparent` do not count as torch's.
     """

@@ -1,4 +1,7 @@
-"""Translate torch's symbolic expressions (FloorDiv, Mod, Max, ...) to plain sympy (floor, Mod, Max)."""
+"""Translate torch's symbolic expressions to plain sympy.
+
+FloorDiv, Mod, Max, ... become floor, Mod and Max.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ EMPTY: Mapping[Any, Any] = {}
 
 
 class OpaqueExpressionError(Exception):
-    """The expression contains a function without a plain form: bit operations, floats, rounded floats."""
+    """The expression contains a function without a plain form.
+
+    Such are bit operations, floats, and rounded floats.
+    """
 
 
 def plain(expr: Any, names: Mapping[Any, Symbol], known: Mapping[Any, Any] = EMPTY) -> Any:

@@ -1,4 +1,6 @@
-"""Use torch's fake tensors and symbolic shapes without importing torch._dynamo, which takes a second or more.
+"""Use torch's fake tensors and symbolic shapes without torch._dynamo.
+
+Importing that takes a second or more.
 
 While host code runs on fake tensors, `torch._dynamo` is a stand-in with only the configuration. Any other access, or an import,
 loads the real package, which then stays.
@@ -30,7 +32,10 @@ _torch: Any = torch
 
 @contextmanager
 def without_torch_compile() -> Generator[None]:
-    """Replace `torch._dynamo` by its configuration inside the block, unless it is loaded already."""
+    """Replace `torch._dynamo` by its configuration inside the block.
+
+    Nothing is replaced if it is loaded already.
+    """
     if COMPILER in sys.modules:
         yield
         return
@@ -57,7 +62,9 @@ def without_torch_compile() -> Generator[None]:
 
 @contextmanager
 def light_shape_env() -> Generator[None]:
-    """Create `ShapeEnv`s and symbols inside the block without loading the guard validator and the structured trace.
+    """Create `ShapeEnv`s and symbols with fewer imports inside the block.
+
+    The guard validator and the structured trace are not loaded.
 
     Why: guards are only recorded here, and their log is not read.
     """
@@ -93,7 +100,10 @@ class NamedSource(Source):
 
 
 class _Sources(ModuleType):
-    """Stand-in for `torch._dynamo.source`, which torch reads where host code made a tensor with data."""
+    """Stand-in for `torch._dynamo.source`.
+
+    torch reads it where host code made a tensor with data.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # attributes that every import reads

@@ -19,7 +19,9 @@ _torch: Any = torch
 def call_target(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, with_data: bool = False
 ) -> tuple[Target, dict[str, ParamValue]]:
-    """Return the target of `function(*args, **kwargs)` and the parameters of that call.
+    """Return the target of `function(*args, **kwargs)`.
+
+    The parameters of that call come with it.
 
     A tensor argument `x` becomes the sizes `x_0`, `x_1`, ...: the target allocates an empty tensor of those sizes. Numbers,
     booleans and strings are parameters under their own names; anything else is passed through. `with_data` copies the
@@ -61,7 +63,10 @@ def call_target(
 
 
 def _labels(bound: inspect.BoundArguments) -> Iterator[str]:
-    """Yield a name for each positional argument: its parameter's, numbered for `*args`."""
+    """Yield a name for each positional argument.
+
+    It is its parameter's, numbered for `*args`.
+    """
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
@@ -77,7 +82,10 @@ def _unused_name(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def _copy(tensor: Any, copies: dict[int, Any]) -> Any:
-    """Return a copy of a tensor on the CPU, a view of a copy of its storage; `copies` holds the storages so far."""
+    """Return a copy of a tensor on the CPU, a view of a copy of its storage.
+
+    `copies` holds the storages so far.
+    """
     storage = tensor.untyped_storage()
     if storage._cdata not in copies:
         on_cpu = storage.device.type == "cpu"  # the tensor's device may be a fake one

@@ -43,7 +43,10 @@ def load_function(spec: str) -> Callable[..., Any]:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Import a file as a new module with a unique name, its directory on the import path."""
+    """Import a file as a new module with a unique name.
+
+    Its directory is on the import path.
+    """
     try:
         found = path.is_file()
     except OSError as error:  # a name that is too long for a file
@@ -76,7 +79,10 @@ def _generated(path: Path) -> Generator[None]:
 
 
 def load_module(name: str) -> ModuleType:
-    """Import a module by its dotted name, the current directory on the import path as for `python -m`."""
+    """Import a module by its dotted name.
+
+    The current directory is on the import path as for `python -m`.
+    """
     with import_path(Path.cwd()), _import_errors(name, None):
         return importlib.import_module(name)
 
@@ -95,7 +101,10 @@ def import_path(directory: Path) -> Generator[None]:
 
 @contextmanager
 def _import_errors(name: str, path: Path | None) -> Generator[None]:
-    """Turn any failure of an import, `sys.exit` included, into a `UsageError` with its line."""
+    """Turn any failure of an import into a `UsageError` with its line.
+
+    `sys.exit` is included.
+    """
     try:
         with own_arguments(name if path is None else str(path)), _fake_gpu():
             yield
@@ -108,7 +117,10 @@ def _import_errors(name: str, path: Path | None) -> Generator[None]:
 
 @contextmanager
 def own_arguments(script: str) -> Generator[None]:
-    """Give code inside the block a command line without arguments: ioaware's are not for a user's parser."""
+    """Give code inside the block a command line without arguments.
+
+    ioaware's are not for a user's parser.
+    """
     with Patches() as patches:
         patches.set(sys, "argv", [script])
         yield
@@ -116,7 +128,10 @@ def own_arguments(script: str) -> Generator[None]:
 
 @contextmanager
 def _fake_gpu() -> Generator[None]:
-    """Let a module query the GPU while it is imported: on a machine without a GPU it sees the fake one."""
+    """Let a module query the GPU while it is imported.
+
+    On a machine without a GPU it sees the fake one.
+    """
     import torch
 
     if torch.cuda.is_available():
@@ -152,7 +167,10 @@ STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 
 
 def failing_line(error: BaseException, path: Path | None = None) -> str | None:
-    """Return `file.py:12`, the deepest line of the user's code in a traceback: in `path` if any, else outside libraries."""
+    """Return `file.py:12`, the deepest line of the user's code in a traceback.
+
+    It is in `path` if any line is, else outside libraries.
+    """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_library(frame.filename)]
@@ -161,7 +179,10 @@ def failing_line(error: BaseException, path: Path | None = None) -> str | None:
 
 
 def is_library(filename: str) -> bool:
-    """Return whether a file belongs to Python, torch, Triton or ioaware, not to the user."""
+    """Return whether a file is not the user's.
+
+    It belongs to Python, torch, Triton or ioaware then.
+    """
     if filename.startswith(("<", *OWN_FOLDERS)) or (filename.startswith(STANDARD_LIBRARY) and "site-packages" not in filename):
         return True
     return any(part in LIBRARIES for part in Path(filename).parts)

@@ -28,7 +28,9 @@ UNTOUCHED = ("ioaware", "__main__", "conftest", "_pytest", "pytest")
 
 @contextmanager
 def module_state_restored() -> Generator[None]:
-    """Restore the variables and caches of user modules and third-party libraries when the block ends.
+    """Restore module state when the block ends.
+
+    It is variables and caches of user modules and third-party libraries.
 
     `sys.argv` has no arguments meanwhile.
     """
@@ -46,7 +48,10 @@ def module_state_restored() -> Generator[None]:
 
 
 def _may_cache(module: object) -> bool:
-    """Return whether a module uses torch or Triton and is not theirs, Python's or this package's."""
+    """Return whether a module uses torch or Triton and is the user's.
+
+    It is not theirs, Python's or this package's.
+    """
     if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] in UNTOUCHED:
         return False
     file = getattr(module, "__file__", None)
@@ -56,7 +61,10 @@ def _may_cache(module: object) -> bool:
 
 
 def stays(name: object, value: object) -> bool:
-    """Return whether a new variable of a module stays: a submodule, an attribute of its package, or what dynamo compiled."""
+    """Return whether a new variable of a module stays.
+
+    A submodule does, an attribute of its package, and what dynamo compiled.
+    """
     return isinstance(value, ModuleType) or is_compiled(name)
 
 

@@ -1,4 +1,7 @@
-"""Operators that a target file registers with torch, unregistered before the file is loaded again."""
+"""Unregister operators that a target file registers with torch.
+
+They are unregistered before the file is loaded again.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ _libraries: dict[Path, list[Any]] = {}
 
 @contextmanager
 def operator_libraries(path: Path) -> Generator[None]:
-    """Inside the block, which imports `path`, let the file register again what an earlier import of it registered.
+    """Let a file register again, inside the block, what it registered earlier.
+
+    The block imports `path`.
 
     Why: torch refuses a second definition of a namespace or operator. What other modules register is left alone, since they
     are imported once.

@@ -1,4 +1,7 @@
-"""Check outputs: relative error against a float64 reference, norms, changed inputs."""
+"""Check outputs.
+
+The checks are the relative error against a float64 reference, norms, and changed inputs.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NOT_FINITE_ERROR = sys.float_info.max
-"""Relative error of an output with NaN or infinity: JSON has neither, and it exceeds every tolerance."""
+"""Relative error of an output with NaN or infinity.
+
+JSON has neither, and it exceeds every tolerance.
+"""
 
 
 def relative_error(output: Tensor, reference: Tensor) -> float:
-    """Return ||output - reference|| / ||reference|| (Frobenius), in float64 on the tensors' device."""
+    """Return ||output - reference|| / ||reference|| (Frobenius), in float64.
+
+    It is computed on the tensors' device.
+    """
     if output.shape != reference.shape:
         raise UsageError(f"the output has shape {tuple(output.shape)}, its reference {tuple(reference.shape)}")
     if not bool(output.isfinite().all()):
@@ -61,7 +70,10 @@ def tensors(value: object) -> list[Tensor]:
 
 
 def output_norm(value: object) -> float | None:
-    """Return the Frobenius norm over all floating-point tensors of an output, in float64."""
+    """Return the Frobenius norm of an output, in float64.
+
+    It covers all floating-point tensors.
+    """
     parts = [_norm(tensor.double()) for tensor in tensors(value) if tensor.is_floating_point()]
     norm = sum(part * part for part in parts) ** 0.5
     return norm if parts and norm < NOT_FINITE_ERROR else None

@@ -1,4 +1,7 @@
-"""Read a function's parameters from its signature: kinds, defaults, parsing of command-line text."""
+"""Read a function's parameters from its signature.
+
+It gives kinds, defaults, and the parsing of command-line text.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,10 @@ class Argument:
         raise self._refusal(value)
 
     def value(self, checked: ParamValue) -> Any:
-        """Return what to pass to the function: the checked value, a dtype as `torch.dtype`."""
+        """Return what to pass to the function.
+
+        It is the checked value, a dtype as `torch.dtype`.
+        """
         if self.kind != "dtype" or checked is None:
             return checked
         import torch
@@ -142,7 +148,10 @@ def takes_device(function: Callable[..., Any]) -> bool:
 
 
 def _argument(parameter: inspect.Parameter) -> Argument | None:
-    """Return the declared parameter, or None for a default that text cannot replace (a tuple)."""
+    """Return the declared parameter, or None.
+
+    It is None for a default that text cannot replace (a tuple).
+    """
     default = parameter.default
     if default is parameter.empty:
         return Argument(parameter.name, _kind(parameter.annotation, None), required=True)
@@ -154,7 +163,10 @@ def _argument(parameter: inspect.Parameter) -> Argument | None:
 
 
 def _kind(annotation: Any, default: object) -> Kind:
-    """Return the kind from the annotation (a type, `int | None`, a string), else from the default's type."""
+    """Return the kind from the annotation, else from the default's type.
+
+    An annotation is a type, `int | None`, or a string.
+    """
     if isinstance(annotation, str):
         words = {word.strip().rpartition(".")[2] for word in annotation.split("|")} - {"None"}
     else:

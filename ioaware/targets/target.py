@@ -1,4 +1,7 @@
-"""Represent the targets of the verbs: a case of this package, or any function that launches Triton kernels."""
+"""Represent the targets of the verbs.
+
+A target is a case of this package, or any function that launches Triton kernels.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,9 @@ def compulsory_bytes(target: str, params: Mapping[str, ParamValue]) -> Traffic |
 
 
 def load_target(spec: str | Callable[..., Any]) -> Target:
-    """Return the target of a case name, `file.py:function`, `module:function`, or a Python function.
+    """Return the target of a name or function.
+
+    It is a case name, `file.py:function`, `module:function`, or a Python function.
 
     Raises `UsageError`, exit code 2, when it does not exist or its module cannot be imported.
     """
@@ -142,14 +147,19 @@ def _generated_work(function: Callable[..., Any], inputs: Callable[[], list[Any]
 
 
 def generated_inputs(function: Any) -> Callable[[], list[Any]] | None:
-    """Return what makes the inputs of `call` in a file that torch's compiler wrote, where the file has it; None otherwise."""
+    """Return what makes the inputs of `call` in a file of torch's compiler.
+
+    It is None where the file has no such function.
+    """
     names: dict[str, Any] = getattr(getattr(function, "__func__", function), "__globals__", {})
     is_call = "benchmark_compiled_module" in names and getattr(function, "__name__", "") == "call"
     return names.get("get_args") if is_call else None
 
 
 def _module(name: str, kind: Callable[..., Any]) -> Target:
-    """Return a torch module's forward pass as a target, with the parameters of its constructor and its forward method.
+    """Return a torch module's forward pass as a target.
+
+    Its parameters are those of its constructor and its forward method.
 
     The module's own floating-point parameters have the type of the first such tensor among the inputs.
     """

@@ -1,4 +1,6 @@
-"""Parse tensors in text: `f16[rows=4096, cols=2048]` is a tensor, and its named sizes are parameters.
+"""Parse tensors in text: `f16[rows=4096, cols=2048]`.
+
+Its named sizes are parameters.
 
 A name is one size wherever it occurs, in other tensors and as an argument of the function. It is given a value once.
 """
@@ -22,7 +24,10 @@ EXAMPLE = "A tensor is written as in f16[rows=4096, cols=2048]; bf16, f32, i32, 
 
 @dataclass(frozen=True, slots=True)
 class TensorParam:
-    """A tensor's element type (a name of torch) and its sizes: numbers, or names of parameters."""
+    """A tensor's element type (a name of torch) and its sizes.
+
+    Sizes are numbers, or names of parameters.
+    """
 
     dtype: str
     sizes: tuple[int | str, ...]
@@ -31,7 +36,10 @@ class TensorParam:
         return f"{self.dtype}[{', '.join(map(str, self.sizes))}]"
 
     def make(self, values: Mapping[str, Any], device: str) -> Any:
-        """Return a tensor: normal numbers from torch's generator, zeros for integers, true for Booleans."""
+        """Return a tensor of plausible values.
+
+        They are normal numbers from torch's generator, zeros for integers, true for Booleans.
+        """
         import torch
 
         kind: Any = getattr(torch, self.dtype)
@@ -77,7 +85,9 @@ def _dtype_name(word: str) -> str | None:
 
 
 def split_tensors(given: Mapping[str, ParamValue], arguments: Iterable[str]) -> tuple[dict[str, ParamValue], dict[str, int]]:
-    """Return the function's own parameters, and the sizes that are none of its `arguments`.
+    """Return the function's own parameters, and the sizes.
+
+    Sizes are those that are none of its `arguments`.
 
     The first has the tensors in canonical form, without values of sizes. Raises `UsageError` for a size without a value, or
     with two.

@@ -68,7 +68,10 @@ def torch_compile_on_fake_gpu(stand_in: StandIn, *, eager: bool = False) -> Gene
 
 @contextmanager
 def compiled_code_forgotten() -> Generator[None]:
-    """Drop what dynamo has compiled before and inside the block: it belongs to one GPU, real or fake."""
+    """Drop what dynamo has compiled before and inside the block.
+
+    It belongs to one GPU, real or fake.
+    """
     _forget()
     try:
         yield
@@ -138,14 +141,20 @@ class _Hooks:
 
 @contextmanager
 def _no_warnings() -> Generator[None]:
-    """Silence the compiler, which warns of its own code and of settings that are fast on the GPU."""
+    """Silence the compiler.
+
+    It warns of its own code and of settings that are fast on the GPU.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def _compile_error(error: Any) -> UsageError:
-    """Return why the compiler failed, as a sentence: a refusal from here, or what it raised."""
+    """Return why the compiler failed, as a sentence.
+
+    It is a refusal from here, or what the compiler raised.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, UsageError):
@@ -158,7 +167,10 @@ def _compile_error(error: Any) -> UsageError:
 
 
 def _is_below_own_code(frame: Any) -> bool:
-    """Return whether a function that dynamo meets is called from the fake GPU, and not by the user's compiled function."""
+    """Return whether a function that dynamo meets is called from the fake GPU.
+
+    Otherwise the user's compiled function calls it.
+    """
     while frame is not None and Path(frame.f_code.co_filename).name != "eval_frame.py":
         if frame.f_code.co_filename.startswith(OWN_PACKAGE):
             return True
@@ -167,5 +179,8 @@ def _is_below_own_code(frame: Any) -> bool:
 
 
 def _no_guard(builder: Any, guard: Any) -> None:  # noqa: ARG001
-    """Guard nothing, where dynamo would compare the modes in force with those that are set aside while it compiles."""
+    """Guard nothing.
+
+    Dynamo would compare the modes in force with those that are set aside while it compiles.
+    """
     builder.check_fn_manager.torch_function_mode_stack_check_fn = bool

@@ -1,4 +1,7 @@
-"""Let torch's compiler, Inductor, generate code for the fake GPU: graphs move there before its passes see them."""
+"""Let torch's compiler, Inductor, generate code for the fake GPU.
+
+Graphs move there before its passes see them.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,10 @@ def compile_for_the_gpu(patches: Patches, stack: ExitStack, phase: Phase) -> Non
 
 
 def forget_missing_gpu() -> None:
-    """Clear what torch remembers of Triton and the GPU: it asks once in a process, perhaps while no fake GPU was there."""
+    """Clear what torch remembers of Triton and the GPU.
+
+    It asks once in a process, perhaps while no fake GPU was there.
+    """
     from torch.utils import _triton
 
     for function in vars(_triton).values():

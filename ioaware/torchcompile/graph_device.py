@@ -1,4 +1,6 @@
-"""Move a traced graph from the CPU to the GPU: the devices of its tensors and of the operators that create them.
+"""Move a traced graph from the CPU to the GPU.
+
+The devices of its tensors change, and of the operators that create them.
 
 Why: torch traces host code on the fake GPU's tensors, which are on the CPU, because a build without CUDA cannot trace any on a
 GPU. The compiler must see the graph that a GPU's tensors give.

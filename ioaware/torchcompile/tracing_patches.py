@@ -1,4 +1,7 @@
-"""Let dynamo trace tensors of the fake GPU: on the CPU, with the sizes and the device that host code sees."""
+"""Let dynamo trace tensors of the fake GPU.
+
+They are on the CPU, with the sizes and the device that host code sees.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ graph: Any = _graph
 
 @dataclass
 class Phase:
-    """Which part of a compilation runs: tracing on the CPU, or the passes over a graph of the GPU."""
+    """Which part of a compilation runs.
+
+    It is tracing on the CPU, or the passes over a graph of the GPU.
+    """
 
     is_tracing: bool = False
 
@@ -38,7 +44,10 @@ class Phase:
 
 
 def let_the_gpu_answer(patches: Patches, stand_in: StandIn, phase: Phase) -> None:
-    """Let tracing see tensors on a GPU where host code asks, and map the devices that it names to the CPU."""
+    """Let tracing see tensors on a GPU where host code asks.
+
+    The devices that host code names map to the CPU.
+    """
     from torch._dynamo import device_interface
     from torch._dynamo.variables.tensor import TensorVariable
 
@@ -95,12 +104,17 @@ def _answer(value: Any, *_: Any) -> Any:
 
 
 def _item(tensor: Any, index: Any) -> Any:
-    """Index a fake tensor; by an integer without torch's C++ code, which looks for a driver of its device."""
+    """Index a fake tensor.
+
+    By an integer it goes without torch's C++ code, which looks for a driver of its device.
+    """
     return torch.select(tensor, 0, index) if type(index) is int else torch.Tensor.__getitem__(tensor, index)
 
 
 def _without_symbols(tensor: Any) -> Any:
-    """Return a tensor of another fake mode with plain integers as sizes, in a mode without symbols.
+    """Return a tensor of another fake mode in a mode without symbols.
+
+    Its sizes are plain integers.
 
     Why: the compiler takes it for a tensor with memory, and decides itself which sizes are symbols.
     """

@@ -1,4 +1,6 @@
-"""Give every storage its own address range, so that each access is checked against its storage.
+"""Give every storage its own address range.
+
+With that each access is checked against its storage.
 
 A kernel argument points into the range of its storage, far from every other range. So an address outside its storage still
 identifies the storage. Ranges begin at multiples of 2^44, as aligned as GPU memory. Accesses are translated to the storage's
@@ -31,7 +33,10 @@ FIRST_SLOT = 2 ** (62 - SLOT_BITS)
 
 
 class OutsideStorageError(Exception):
-    """An access outside of the storage that its pointer belongs to: `accesses` completes "line 9 ..."."""
+    """An access outside of the storage that its pointer belongs to.
+
+    `accesses` completes "line 9 ...".
+    """
 
     def __init__(self, accesses: str) -> None:
         super().__init__(accesses)
@@ -40,7 +45,10 @@ class OutsideStorageError(Exception):
 
 @dataclass(slots=True)
 class Region:
-    """Range of one storage: `start` is its address for kernels, `real` the address in this process, sizes in bytes."""
+    """Range of one storage.
+
+    `start` is its address for kernels, `real` the address in this process, sizes in bytes.
+    """
 
     name: str
     start: int
@@ -58,7 +66,10 @@ class AddressSpace:
         self._tensors: list[Region] = []
 
     def address_of(self, value: Any, name: str) -> int:
-        """Return the address that a kernel sees for a tensor, or another object with `data_ptr()`, passed as `name`."""
+        """Return the address that a kernel sees for an argument.
+
+        It is a tensor, or another object with `data_ptr()`, passed as `name`.
+        """
         tensor = getattr(value, "base", value)
         pointer = int(tensor.data_ptr())
         storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else _storage_at(pointer)
@@ -96,7 +107,10 @@ class AddressSpace:
         return self._translate_mixed(addresses, mask, width, verb)
 
     def _translate_mixed(self, addresses: Addresses, mask: Mask, width: int, verb: str) -> Addresses:
-        """Translate an access whose elements are in several storages, one storage at a time."""
+        """Translate an access whose elements are in several storages.
+
+        One storage is translated at a time.
+        """
         translated = addresses.copy()
         slots = addresses >> np.uint64(SLOT_BITS)
         for slot in np.unique(slots[mask]).tolist():
@@ -113,7 +127,10 @@ class AddressSpace:
         return translated
 
     def _containing(self, address: int) -> Region | None:
-        """Return the region of a process address, which the host took with `data_ptr()`: any live tensor's storage."""
+        """Return the region of a process address in any live tensor's storage.
+
+        The host took the address with `data_ptr()`.
+        """
         if address >> SLOT_BITS >= FIRST_SLOT:
             return None
         for attempt in range(2):
@@ -155,7 +172,10 @@ def _storage_at(address: int) -> Any:
 
 
 def _extent(value: Any) -> int:
-    """Return the bytes of an object that is no tensor, from its shape and dtype, as if contiguous."""
+    """Return the bytes of an object that is no tensor, as if contiguous.
+
+    They follow from its shape and dtype.
+    """
     width = getattr(getattr(value, "dtype", None), "itemsize", 1)
     return math.prod(map(int, getattr(value, "shape", ()))) * int(width)
 
@@ -202,7 +222,10 @@ POINTER_OPERANDS = {
     "create_atomic_store": (0, 2, "stores"),
     "create_atomic_poll": (0, None, "loads"),
 }
-"""Builder operations that touch memory: positions of pointers and mask among the operands, and the verb of messages."""
+"""Builder operations that touch memory.
+
+Each has positions of pointers and mask among the operands, and the verb of messages.
+"""
 
 
 def install(space: AddressSpace, builder: Any, patches: Patches) -> None:

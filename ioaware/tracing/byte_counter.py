@@ -62,7 +62,10 @@ class ByteCounter:
         self.atomic_bytes += int(np.count_nonzero(active)) * element_bytes(pointers)
 
     def dot(self, lhs: Any, accumulator: Any, k_per_column: int = 1) -> None:
-        """Count 2 m n k per matrix of the batch: `lhs` [..., m, k / k_per_column], `accumulator` [..., m, n]."""
+        """Count 2 m n k per matrix of the batch.
+
+        The operands are `lhs` [..., m, k / k_per_column], `accumulator` [..., m, n].
+        """
         self.flops += 2 * math.prod(accumulator.data.shape) * lhs.data.shape[-1] * k_per_column
 
 

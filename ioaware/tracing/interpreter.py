@@ -50,7 +50,10 @@ compiler: Any = _compiler
 
 _no_modes: Any = _dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
 COMPILER_OF_KERNELS: Any = _code_generator
-"""Imported before any patch, since it copies the language's `min` and `max` on import."""
+"""Module that is imported before any patch.
+
+It copies the language's `min` and `max` on import.
+"""
 
 LaunchContext = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
 """Context manager around the programs of a launch.
@@ -71,7 +74,9 @@ def interpret_kernels(
     progress: Progress | None = None,
     observer: Observer | None = None,
 ) -> Generator[None]:
-    """Run kernels launched inside the block in the interpreter, each launch inside `around`.
+    """Run kernels launched inside the block in the interpreter.
+
+    Each launch is inside `around`.
 
     An autotuned kernel runs once, with its first configuration after pruning that has the values of `autotune`. Nothing is
     timed. `progress` is notified of launches and programs, `observer` also of loops and assignments.
@@ -96,7 +101,10 @@ def interpret_kernels(
 
 
 class _Session:
-    """The launches of one `interpret_kernels()` block and the rewritten functions they use."""
+    """The launches of one `interpret_kernels()` block.
+
+    The rewritten functions that they use are kept here.
+    """
 
     def __init__(
         self, around: LaunchContext, required: Mapping[str, Any], progress: Progress | None, observer: Observer | None
@@ -115,7 +123,9 @@ class _Session:
         self.notes += (note,)
 
     def run(self, compile_and_run: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `KernelInterface.run` as a plain function, so that Python binds the kernel to it.
+        """Return `KernelInterface.run` as a plain function.
+
+        Python binds the kernel to it.
 
         A warm-up compiles, since host code reads the compiled kernel's resources. It uses Triton's current target and
         temporary caches, so that no later launch finds the result.
@@ -139,7 +149,10 @@ class _Session:
 
     @property
     def relaunch(self) -> Callable[..., Any]:
-        """Replacement of `CompiledKernel.__getitem__`: launches the result of a warm-up, arguments by position."""
+        """Launch the result of a warm-up, arguments by position.
+
+        It replaces `CompiledKernel.__getitem__`.
+        """
 
         def launcher(compiled: Any, grid: Any) -> Callable[..., object]:
             return lambda *args, **_: self.launch(compiled.src.fn, args, grid, {})  # pyright: ignore[reportUnknownLambdaType]
@@ -171,7 +184,10 @@ class _Session:
         return dict(bound.arguments)
 
     def _tensors(self, arguments: Mapping[str, Any]) -> dict[str, tuple[int, torch.Tensor]]:
-        """Return the tensors among a launch's arguments, with the addresses that the kernel sees."""
+        """Return the tensors among a launch's arguments.
+
+        The addresses are those that the kernel sees.
+        """
         found = {name: getattr(value, "base", value) for name, value in arguments.items()}
         tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         return {name: (self.space.address_of(tensor, name), tensor) for name, tensor in tensors.items()}
@@ -230,7 +246,10 @@ class _Session:
 
     @contextmanager
     def _language(self) -> Generator[None]:
-        """Patch Triton's language to work on numpy arrays and make device functions callable."""
+        """Patch Triton's language to work on numpy arrays.
+
+        Device functions become callable.
+        """
         scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
         try:
             with Patches() as patches:
@@ -260,7 +279,10 @@ class _Session:
 
 
 def _cache_types(patches: Patches) -> None:
-    """Cache the numpy type of a Triton type: the interpreter builds its table anew at each operation."""
+    """Cache the numpy type of a Triton type.
+
+    The interpreter builds its table anew at each operation.
+    """
     cache: dict[str, Any] = {}
 
     def numpy_type(kind: Any) -> Any:
@@ -277,7 +299,10 @@ def _method(function: Any) -> Callable[..., Any]:
 
 
 def _is_constexpr(parameter: inspect.Parameter) -> bool:
-    """Return whether the annotation is constexpr: the class, or its name under postponed annotations."""
+    """Return whether the annotation is constexpr.
+
+    It is the class, or its name under postponed annotations.
+    """
     return "constexpr" in str(parameter.annotation)
 
 
@@ -313,7 +338,10 @@ def _refuse_gluon(kernel: Any) -> None:
 
 @contextmanager
 def _without_warnings() -> Generator[None]:
-    """Silence numpy's warnings (masked lanes overflow and divide by zero) and keep torch's modes out of kernels."""
+    """Silence numpy's warnings and keep torch's modes out of kernels.
+
+    Masked lanes overflow and divide by zero.
+    """
     disable_torch_function: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
     with np.errstate(all="ignore"), warnings.catch_warnings(), disable_torch_function(), _no_modes():
         warnings.simplefilter("ignore")

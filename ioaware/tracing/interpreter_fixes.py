@@ -31,7 +31,10 @@ Handle = Any  # triton's TensorHandle: numpy data and a Triton dtype
 
 
 def install_fixes(patches: Patches) -> None:
-    """Install every fix; call this after the interpreter has patched Triton's language."""
+    """Install every fix.
+
+    Call this after the interpreter has patched Triton's language.
+    """
     builder = interpreter.interpreter_builder
     patches.set(tl.tensor, "__index__", _index)
     patches.set(tl.tensor, "T", property(_transposed))
@@ -92,7 +95,10 @@ def _fix_casts(builder: Any, patches: Patches) -> None:
 
 
 def _fix_arithmetic(builder: Any, patches: Patches) -> None:
-    """Compute elementwise operations and dots on bfloat16 in float32 and round once, as hardware does."""
+    """Compute operations and dots on bfloat16 in float32, rounding once.
+
+    Hardware does the same; the operations are elementwise.
+    """
 
     def elementwise(name: str, operands: int) -> None:
         def fixed(*arguments: Any) -> Handle:
@@ -124,7 +130,10 @@ def _fix_splats(builder: Any, patches: Patches) -> None:
 
 
 def _fix_launch_control(builder: Any, patches: Patches) -> None:
-    """Ignore `gdc_wait` and `gdc_launch_dependents`: inline assembly until Triton 3.8, builder operations from 3.9."""
+    """Ignore `gdc_wait` and `gdc_launch_dependents`.
+
+    They are inline assembly until Triton 3.8, builder operations from 3.9.
+    """
 
     def assembly(text: str, *rest: Any) -> Any:
         if not text.startswith("griddepcontrol."):
@@ -148,7 +157,10 @@ def _fix_float_arguments(patches: Patches) -> None:
 
 
 def _descriptor_reduce(builder: Any) -> Callable[..., None]:
-    """Return `descriptor.atomic_add` and similar as atomics on the elements inside the tensor."""
+    """Return `descriptor.atomic_add` and similar as atomics.
+
+    They touch the elements inside the tensor.
+    """
     ir = interpreter._ir
 
     def reduce(kind: Any, descriptor: Any, value: Handle, offsets: Any) -> None:

@@ -1,4 +1,6 @@
-"""Run CUDA's math library (`triton.language.extra.libdevice`) on the CPU for Triton's interpreter.
+"""Run CUDA's math library on the CPU for Triton's interpreter.
+
+Kernels know it as `triton.language.extra.libdevice`.
 
 The compiler replaces the stubs of that module by the target's functions; in the interpreter a stub returns None.
 """
@@ -53,7 +55,10 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def interpreted_function(value: Any) -> Any:
-    """Return a libdevice function, imported by name, in a form the interpreter can call; anything else unchanged."""
+    """Return a libdevice function in a form the interpreter can call.
+
+    It is imported by name; anything else is returned unchanged.
+    """
     if callable(value) and getattr(value, "__module__", None) in MODULES:
         return _interpreted(value.__name__)
     return value
@@ -69,7 +74,10 @@ def install(patches: Patches) -> None:
 
 
 def _interpreted(name: str) -> Function:
-    """Return the function of that name on the interpreter's tensors: elementwise, broadcast."""
+    """Return the function of that name on the interpreter's tensors.
+
+    It works elementwise, with broadcasting.
+    """
 
     def call(*arguments: Any, **_: Any) -> Any:
         function = _function(name)

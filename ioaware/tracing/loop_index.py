@@ -1,4 +1,7 @@
-"""Represent loop indices of interpreted kernels as Python integers with the methods of a tensor."""
+"""Represent loop indices of interpreted kernels.
+
+They are Python integers with the methods of a tensor.
+"""
 
 from __future__ import annotations
 

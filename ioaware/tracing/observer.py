@@ -1,4 +1,7 @@
-"""What the interpreter reports of a run: launches, programs, loops, assignments and accesses, as they happen."""
+"""Define what the interpreter reports of a run as it happens.
+
+It reports launches, programs, loops, assignments and accesses.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ class Observer(Protocol):
         ...
 
     def launch(self, kernel: str, grid: tuple[int, ...], tensors: Mapping[str, tuple[int, torch.Tensor]]) -> None:
-        """Begin a launch; `tensors` are its arguments in memory, each with the address that the kernel sees."""
+        """Begin a launch.
+
+        `tensors` are its arguments in memory, each with the address that the kernel sees.
+        """
         ...
 
     def program(self, index: tuple[int, int, int]) -> None:
@@ -54,7 +60,10 @@ class Observer(Protocol):
         ...
 
     def access(self, kind: Access, pointers: Any, mask: Any, value: Any = None) -> None:
-        """Note a memory access before it happens: the interpreter's pointers, mask (None: all) and stored value."""
+        """Note a memory access before it happens.
+
+        It gives the interpreter's pointers, mask (None: all) and stored value.
+        """
         ...
 
 

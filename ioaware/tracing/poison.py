@@ -1,4 +1,7 @@
-"""Fill fresh allocations with NaN, so that an element no kernel writes is never right by chance."""
+"""Fill fresh allocations with NaN.
+
+An element that no kernel writes is then never right by chance.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 
 
 class Poison(OperatorMode):
-    """Fill floating-point results of `torch.empty` and similar with NaN inside the block.
+    """Fill floating-point results of `torch.empty` with NaN inside the block.
+
+    Similar functions are covered, too.
 
     Enter it before the modes that record operators, so that they do not record the fill.
     """

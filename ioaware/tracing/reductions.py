@@ -1,4 +1,6 @@
-"""Run `tl.reduce` and `tl.associative_scan` with any combine function on whole blocks.
+"""Run `tl.reduce` and `tl.associative_scan` on whole blocks.
+
+The combine function may be any.
 
 Triton's interpreter calls a combine function once per element, which takes minutes for a tile. Here it receives blocks: the two
 halves of the axis for a reduction, the block and its shifted copy for a scan. That takes log2(n) calls each. The combine
@@ -30,7 +32,10 @@ class BranchOnBlockError(Exception):
 
 
 def install(patches: Patches, rewrite: Rewrite) -> None:
-    """Replace the generic forms; `rewrite` gives the interpreted form of a device function."""
+    """Replace the generic forms.
+
+    `rewrite` gives the interpreted form of a device function.
+    """
     reduce_form: Any = patches.set(interpreter.ReduceOps, "generic_reduce", None)
     scan_form: Any = patches.set(interpreter.ScanOps, "generic_scan", None)
 
@@ -73,7 +78,10 @@ def _reduce(operation: Any, operands: Sequence[Any], combine: Callable[..., Any]
 
 
 def _scan(axis: int, operands: Sequence[Any], combine: Callable[..., Any]) -> list[Any]:
-    """Combine every element with the one `distance` before it, for distances 1, 2, 4, ... (Hillis and Steele, 1986)."""
+    """Combine every element with the one `distance` before it: 1, 2, 4, ...
+
+    (Hillis and Steele, 1986).
+    """
     kinds = [operand.dtype for operand in operands]
     blocks = [operand.handle.data for operand in operands]
     size, distance = blocks[0].shape[axis], 1

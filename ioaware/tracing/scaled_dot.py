@@ -1,4 +1,6 @@
-"""Implement `tl.dot_scaled` for Triton's interpreter, which lacks it before 3.9 (block scales along K).
+"""Implement `tl.dot_scaled` for Triton's interpreter.
+
+It lacks the function before 3.9; block scales are along K.
 
 Formats as in the OCP Microscaling Formats (MX) Specification v1.0: e4m3, e5m2 and e2m1 elements, e8m0 scales; NVFP4 has e4m3
 scales. Two e2m1 elements share a byte, the first in its low half.
@@ -53,7 +55,10 @@ def _create(
     rhs_k_pack: bool,
     accumulator: Handle,
 ) -> Handle:
-    """lhs [..., M, K], rhs [..., K, N], scales [..., M, K/block] and [..., N, K/block], accumulator [..., M, N] in float32."""
+    """Multiply scaled matrices, with the accumulator in float32.
+
+    lhs [..., M, K], rhs [..., K, N], scales [..., M, K/block] and [..., N, K/block], accumulator [..., M, N].
+    """
     del fast_math
     a = _scaled(_elements(lhs, lhs_format, -1 if lhs_k_pack else -2), lhs_scale)
     b = _scaled(np.swapaxes(_elements(rhs, rhs_format, -2 if rhs_k_pack else -1), -1, -2), rhs_scale)

@@ -1,4 +1,7 @@
-"""Rewrite a kernel's source so that Python runs it on numpy, without changing its module."""
+"""Rewrite a kernel's source so that Python runs it on numpy.
+
+Its module is not changed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ tl: Any = _tl
 
 
 def rewrite(source: Any, new_loop: Callable[[], Any], observer: Observer | None = None) -> Callable[..., Any]:
-    """Return the function as Triton's interpreter runs it, with its names and line numbers.
+    """Return the function as Triton's interpreter runs it.
+
+    It keeps its names and line numbers.
 
     `new_loop` returns what is called with the local variables at the start of each iteration of a `while` loop.
     `observer` is called for each assignment and iteration.
@@ -65,7 +70,10 @@ def _rewrite_code(source: Any, observed: bool) -> types.CodeType:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Turns assigned values into tensors, Boolean operators into calls of `HELPERS`, and guards `while` loops."""
+    """Turns assigned values into tensors, and guards `while` loops.
+
+    Boolean operators become calls of `HELPERS`.
+    """
 
     def __init__(self) -> None:
         self._loops = 0
@@ -134,14 +142,20 @@ def _call(helper: str, *arguments: ast.expr) -> ast.expr:
 
 
 def _assigned(value: Any) -> Any:
-    """Return an assigned value as the compiler holds it: numbers become tensors, in tuples too."""
+    """Return an assigned value as the compiler holds it.
+
+    Numbers become tensors, in tuples too.
+    """
     if type(value) is tuple:
         return tuple(map(_assigned, cast("tuple[Any, ...]", value)))
     return interpreter.interpreter_semantic.to_tensor(value, False)
 
 
 def _value(owner: Any) -> Any:
-    """Return `owner.value`: a constant, which the compiler wraps in a constexpr, is its own value here."""
+    """Return `owner.value`.
+
+    A constant, which the compiler wraps in a constexpr, is its own value here.
+    """
     return owner if isinstance(owner, (bool, int, float, str, tl.dtype)) else owner.value
 
 
@@ -171,7 +185,10 @@ def _strip_definition(definition: ast.FunctionDef) -> None:
 
 
 def _interpreter_form(value: Any) -> Any:
-    """Return a builtin imported by name in its interpreted form, a constexpr as its value, else the value itself."""
+    """Return a builtin imported by name in its interpreted form.
+
+    A constexpr is returned as its value, and anything else as it is.
+    """
     if isinstance(value, tl.constexpr):
         return value.value
     value = interpreted_function(value)

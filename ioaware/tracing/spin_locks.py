@@ -35,7 +35,9 @@ class LoopGuard:
         self._changes = 0
 
     def new_loop(self) -> Callable[[Mapping[str, Any]], None]:
-        """Return a function to call with the local variables at the start of each iteration of one loop.
+        """Return a function to call at the start of each iteration of one loop.
+
+        It takes the local variables.
 
         It raises `EndlessLoopError` at an iteration that repeats the one before.
         """
@@ -52,7 +54,10 @@ class LoopGuard:
         return iteration
 
     def install(self, builder: Any, patches: Patches) -> None:
-        """Make the builder's stores and atomics on real addresses count as changes where they change memory."""
+        """Make the builder's stores and atomics count as changes.
+
+        They count where they change memory at real addresses.
+        """
         load: Callable[..., Any] = builder.create_masked_load  # below any patch that counts or translates
 
         def watched(name: str, pointers_at: int, mask_at: int | None) -> None:

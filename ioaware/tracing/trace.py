@@ -1,4 +1,7 @@
-"""Trace a target: run its kernels in Triton's interpreter and count every access under its mask."""
+"""Trace a target.
+
+Its kernels run in Triton's interpreter, and every access is counted under its mask.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,9 @@ def trace(
     observer: Observer | None = None,
     eager: bool = False,
 ) -> Result:
-    """Count what the work of `target` requests at `params`: bytes, sectors, atomics, FLOPs, extra memory.
+    """Count what the work of `target` requests at `params`.
+
+    The counts are bytes, sectors, atomics, FLOPs and extra memory.
 
     Inputs and work run on the CPU with a fixed random seed; the host code sees a fake GPU. `autotune` picks the configuration
     of autotuned kernels by value, as in `{"BLOCK": 64}`; the default is their first. `report` is called with a sentence on
@@ -96,7 +101,10 @@ class _Tracer:
 
     @contextmanager
     def environment(self) -> Generator[StandIn]:
-        """Enter the fake GPU and the interpreter, with stdout sent to stderr and a fixed random seed."""
+        """Enter the fake GPU and the interpreter.
+
+        stdout goes to stderr, and the random seed is fixed.
+        """
         with (
             redirect_stdout(sys.stderr),
             _random.fork_rng(devices=[]),
@@ -109,7 +117,10 @@ class _Tracer:
             yield stand_in
 
     def record(self, function: Callable[[], object]) -> Recording:
-        """Run `function` and record it, without garbage collection so that lifetimes are deterministic."""
+        """Run `function` and record it, without garbage collection.
+
+        With that lifetimes are deterministic.
+        """
         self._launches = []
         if self._observer:
             self._observer.begin()

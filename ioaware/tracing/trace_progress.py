@@ -1,4 +1,7 @@
-"""Report the progress of a long trace: programs done, and an estimate of the time left."""
+"""Report the progress of a long trace.
+
+It says which programs are done, and estimates the time left.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ INTERVAL_S = 5.0
 
 
 class Progress:
-    """Calls `report` with a sentence every `interval_s` seconds, from a thread, while its block runs."""
+    """Calls `report` with a sentence every `interval_s` seconds.
+
+    The calls come from a thread, while its block runs.
+    """
 
     def __init__(self, report: Callable[[str], None], interval_s: float = INTERVAL_S) -> None:
         self._report = report

@@ -1,4 +1,7 @@
-"""Tensors in HBM: which elements of which tensor an access touches, as ranges of its axes."""
+"""Find which elements of which tensor in HBM an access touches.
+
+They are given as ranges of its axes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ class HbmTensor:
     """A tensor that a kernel was given, without its axes of size 1."""
 
     names: list[str]
-    """The names of the arguments that it was passed as, in order; `name` is one of them, different from other tensors'."""
+    """The names of the arguments that it was passed as, in order.
+
+    `name` is one of them, different from other tensors'.
+    """
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -57,7 +63,10 @@ class HbmTensor:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The elements that one access touches: a range of each axis, of which `elements` are accessed."""
+    """The elements that one access touches.
+
+    There is a range of each axis, of which `elements` are accessed.
+    """
 
     tensor: HbmTensor | None
     ranges: tuple[Range, ...]
@@ -123,7 +132,10 @@ class HbmTensors:
         return self._known[key]
 
     def tile(self, addresses: NDArray[np.uint64], element_bytes: int) -> tuple[Tile, list[NDArray[np.int64]]]:
-        """Return the tile of an access's active addresses, and the indices of its elements."""
+        """Return the tile of an access's active addresses.
+
+        The indices of its elements come with it.
+        """
         for tensor in self._arguments.get(int(addresses[0]) >> SLOT_BITS, []):
             found = tensor.indices(addresses) if tensor.element_bytes == element_bytes else None
             if found is not None:

@@ -1,4 +1,7 @@
-"""Chosen inputs of a walk: the seed notebook's Q, K and V, or the arrays of an .npz file."""
+"""Choose the inputs of a walk.
+
+They are the seed notebook's Q, K and V, or the arrays of an .npz file.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def with_inputs(target: Target, source: str) -> Target:
-    """Return the target with the inputs of `source`: `seed`, or the path of an .npz file.
+    """Return the target with the inputs of `source`.
+
+    That is `seed`, or the path of an .npz file.
 
     `seed` is the notebook's toy example: numpy's generator with seed 42 draws Q, K and V in this order, standard normal, one
     [seq_len, head_dim] matrix each, and S = Q K^T has no scale. A file has `q`, `k` and `v` (`x` for softmax) in the case's
@@ -42,7 +47,10 @@ def with_inputs(target: Target, source: str) -> Target:
 
 
 def _built(target: Target, device: str, params: Mapping[str, ParamValue], scale: NDArray[Any] | None) -> Work:
-    """Return the work of a target whose inputs can be replaced, with the scale if there is one."""
+    """Return the work of a target whose inputs can be replaced.
+
+    The scale comes with it, if there is one.
+    """
     options = {} if scale is None else {"scale": float(scale)}
     try:
         work = work_of(target.call(device=device, **params, **options))

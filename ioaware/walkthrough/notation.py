@@ -1,4 +1,7 @@
-"""The papers' symbols for the kernels' variables, and the values that a walk shows of them."""
+"""Name the kernels' variables by the papers' symbols.
+
+The values that a walk shows of them are computed here.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,15 @@ from ioaware.walkthrough.steps import Values
 
 LOG2_VARIABLES = frozenset({"s", "m", "m_new", "shift"})
 LOG2_FUNCTIONS = frozenset({"mainloop", "flash2_kernel"})
-"""Functions of flash2.py that hold S and m in units of log 2, for the hardware's exp2. A walk shows them as S and m."""
+"""Functions of flash2.py that hold S and m in units of log 2.
+
+They do so for the hardware's exp2. A walk shows them as S and m.
+"""
 STATE = ("s", "p", "m", "l", "o", "lse")
-"""Variables that `--values` shows: the scores S, their exponentials P, row maxima m, row sums l, the output O."""
+"""Variables that `--values` shows.
+
+They are the scores S, their exponentials P, row maxima m, row sums l, the output O.
+"""
 
 
 def natural_units(function: str, name: str, value: Values) -> Values:
@@ -20,7 +29,10 @@ def natural_units(function: str, name: str, value: Values) -> Values:
 
 
 def state_variables(names: Iterable[str]) -> list[str]:
-    """Return the names that hold S, P, m, l, O or the log-sum-exp, in that order: `m_new` is next to `m`."""
+    """Return the names that hold S, P, m, l, O or the log-sum-exp, in that order.
+
+    `m_new` is next to `m`.
+    """
 
     def rank(name: str) -> int:
         stem = name.partition("_")[0].lower()

@@ -156,7 +156,10 @@ class Recorder:
         self._step.moves.append(Move(kind, tile, cells))
 
     def _limit_unlimited(self, stored: Any) -> None:
-        """Cut variables of a store's block, which no load has limited, to what the store writes of it."""
+        """Cut variables of a store's block to what the store writes of it.
+
+        They are those that no load has limited.
+        """
         box = box_of(stored)
         for _, variables in self._frames if box else ():
             for name, variable in variables.items():
@@ -164,7 +167,10 @@ class Recorder:
                     variables[name] = Variable(_cropped(variable.values, box), limited=True)
 
     def _end_step(self) -> None:
-        """Close the current step with the variables of every function that is running, the innermost last."""
+        """Close the current step with the variables of every running function.
+
+        The innermost function comes last.
+        """
         if self._step is None:
             return
         variables = {name: value for _, frame in self._frames for name, value in frame.items()}
@@ -238,7 +244,10 @@ def _as_float(data: Any, dtype: Any) -> Values:
 
 
 def _cells(tensor: HbmTensor, indices: list[Any], values: Values) -> tuple[tuple[int, int, float], ...]:
-    """Return row, column and value of each element, with all axes but the last as rows."""
+    """Return row, column and value of each element.
+
+    All axes but the last are the rows.
+    """
     if not indices:
         return ((0, 0, float(values.reshape(-1)[0])),)
     rows: Any = indices[0]

@@ -1,4 +1,7 @@
-"""The steps of a run: the moves between two changes of a loop index, with what is on chip afterwards."""
+"""Represent the steps of a run.
+
+A step is the moves between two changes of a loop index, with what is on chip afterwards.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A tile that one access moves: read from HBM, written to HBM, or updated there by atomics."""
+    """A tile that one access moves.
+
+    It is read from HBM, written to HBM, or updated there by atomics.
+    """
 
     kind: Access
     tile: Tile
@@ -36,7 +42,10 @@ class Step:
     loops: tuple[tuple[str, int], ...]
     moves: list[Move] = field(default_factory=list[Move])
     on_chip: Mapping[str, Values] = field(default_factory=dict[str, Values])
-    """Floating-point variables at the end of the step, without padding, where values are kept."""
+    """Floating-point variables at the end of the step, without padding.
+
+    They are given where values are kept.
+    """
     assigned: frozenset[str] = frozenset()
     """Those of them that were assigned during the step."""
 
@@ -57,7 +66,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class WalkedLaunch:
-    """A launch: its kernel, grid, and the tensors it was given, with their values before it where they are kept."""
+    """A launch: its kernel, grid, and the tensors it was given.
+
+    The tensors have their values before the launch where they are kept.
+    """
 
     kernel: str
     grid: tuple[int, ...]

@@ -25,7 +25,10 @@ Operation = Callable[..., Any]
 
 
 def extent_of(handle: Any) -> Extent:
-    """Return the valid sizes of a value, those of its whole block where nothing limits them."""
+    """Return the valid sizes of a value.
+
+    They are those of its whole block where nothing limits them.
+    """
     shape: Extent = handle.data.shape
     return getattr(handle, "valid_extent", shape)
 

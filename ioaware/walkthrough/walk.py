@@ -1,4 +1,7 @@
-"""Walk a target: run its kernels in the interpreter, step by step, and hold the bytes against trace and closed form."""
+"""Walk a target.
+
+Its kernels run in the interpreter, step by step, and the bytes are compared with trace and closed form.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ MAX_ROWS = 100
 
 @dataclass(frozen=True)
 class Walk:
-    """Steps of a run, with the totals of the same run's byte counter and of the closed form."""
+    """Steps of a run, with its totals.
+
+    They are those of the same run's byte counter and of the closed form.
+    """
 
     traced: Result
     """The result of the run itself, as `trace` gives it."""
@@ -68,7 +74,10 @@ class Walk:
         return self.predicted.requested.total_bytes if self.predicted and self.predicted.requested else None
 
     def rows_on_chip(self, launch: int) -> frozenset[str]:
-        """Return the vectors on chip that are a matrix's row: `s` where the kernel moves single rows of S."""
+        """Return the vectors on chip that are a matrix's row.
+
+        They are `s` where the kernel moves single rows of S.
+        """
         rows = {
             move.tile.tensor.name.lower()
             for step in self.steps
@@ -88,7 +97,10 @@ class Walk:
 
     @property
     def agrees(self) -> bool:
-        """Whether reads, writes and atomics of the steps equal those of the closed form, if there is one."""
+        """Return whether the steps' bytes equal those of the closed form, if any.
+
+        Reads, writes and atomics are compared.
+        """
         if self.predicted is None or self.predicted.requested is None:
             return True
         return _parts(self.predicted.requested) == self.moved
@@ -147,7 +159,9 @@ def walk(
     autotune: Mapping[str, ParamValue] | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Walk:
-    """Run the kernels of `target` in Triton's interpreter and return what moved at each step.
+    """Run the kernels of `target` in Triton's interpreter, step by step.
+
+    The result says what moved at each step.
 
     `source` chooses the inputs (`input_values.py`); `keep_values` records the variables on chip and the values written.
     Other arguments and errors are those of `trace`. The steps' bytes are counted apart from the trace's.

@@ -1,4 +1,7 @@
-"""Formulas in text on both sides of a gate: read over the same names, with the reason where one cannot be."""
+"""Read formulas of both sides of a gate over the same names.
+
+Where one cannot be read, the reason is kept.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from ioaware.errors import UsageError
 from ioaware.gate.formulas.formula_reader import read_conditions, read_formula
 
 UNKNOWN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*@[A-Za-z0-9_./<>-]+:[0-9]+'*")
-"""A value that a kernel loads from memory, as formulas name it: `Lock@layer_norm.py:179`."""
+"""A value that a kernel loads from memory.
+
+Formulas name it `Lock@layer_norm.py:179`.
+"""
 
 SIGNS: Mapping[str, Callable[[int, int], bool]] = {
     ">=": operator.ge,
@@ -24,7 +30,10 @@ SIGNS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 def symbols(names: Iterable[str]) -> dict[str, Any]:
-    """Return a positive integer symbol for each name, as the formulas of a derivation have them."""
+    """Return a positive integer symbol for each name.
+
+    The formulas of a derivation have the same symbols.
+    """
     import sympy
 
     made: Any = sympy.Symbol

@@ -1,4 +1,6 @@
-"""Compare two formulas over the sizes: prove that they are equal or ordered, or find sizes at which they differ.
+"""Compare two formulas over the sizes.
+
+Prove that they are equal or ordered, or find sizes at which they differ.
 
 A proof is one of the engine's algebra and holds at every positive size. Without one, the formulas are evaluated at the gate's
 points and at sizes drawn from a fixed sequence. What is equal at all of those and not proven is INCOMPARABLE, never SAME.
@@ -15,7 +17,10 @@ from ioaware.gate.verdict import Verdict
 
 Point = Mapping[str, int]
 SECONDS = 2.0
-"""Limit of one evaluation: a formula with long sums is not evaluated at large sizes."""
+"""Limit of one evaluation.
+
+A formula with long sums is not evaluated at large sizes.
+"""
 DRAWS, SEED = 160, 20261122
 SCALES = (
     1,
@@ -50,7 +55,10 @@ SCALES = (
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The verdict on a new formula, its reason, and both values at the points of the gate (None: not evaluated)."""
+    """The verdict on a new formula, with its reason.
+
+    Both values at the points of the gate are included (None: not evaluated).
+    """
 
     verdict: Verdict
     reason: str
@@ -106,7 +114,10 @@ def _polynomial(low: Any, high: Any) -> Any:
 
 
 def compare(old: Any, new: Any, points: Sequence[Point], admits: Callable[[Point], bool] = lambda _: True) -> Comparison:
-    """Return the verdict on `new` against `old`; `admits` returns whether both formulas hold at given sizes."""
+    """Return the verdict on `new` against `old`.
+
+    `admits` returns whether both formulas hold at given sizes.
+    """
     values = tuple((point, value_at(old, point), value_at(new, point)) for point in points)
     if proven_equal(old, new):
         return Comparison(Verdict.SAME, "equal at every size", values)
@@ -143,7 +154,10 @@ Found = tuple[Point, int, int]
 def _search(
     old: Any, new: Any, points: Sequence[Point], admits: Callable[[Point], bool]
 ) -> tuple[int, Found | None, Found | None]:
-    """Return how many sizes were tried, the first where `new` is more, and the first where it is less."""
+    """Return how many sizes were tried, and the first of each direction.
+
+    These are the first where `new` is more, and the first where it is less.
+    """
     from ioaware.display.time_limit import within
 
     names = sorted(_names(old) | _names(new))
@@ -168,7 +182,10 @@ def _search(
 
 
 def drawn(names: Sequence[str], points: Sequence[Point]) -> Iterator[dict[str, int]]:
-    """Yield sizes: multiples and neighbours of the points', each name alone, then sizes of a fixed random sequence."""
+    """Yield sizes to compare formulas at.
+
+    These are multiples and neighbours of the points', each name alone, then sizes of a fixed random sequence.
+    """
     for point in points:
         for factor in (2, 3, 16, 1024):
             yield {name: value * factor for name, value in point.items()}

@@ -1,4 +1,6 @@
-"""Read a formula from text: arithmetic over known names, as `ioaware derive` prints it.
+"""Read a formula from text, as `ioaware derive` prints it.
+
+It is arithmetic over known names.
 
 A recursive-descent parser of a closed grammar builds the expression from the formulas' own functions. Nothing is evaluated as
 Python, and sympy's parser, which executes code, takes no part. Length, depth, digits, powers and terms are bounded before
@@ -34,7 +36,10 @@ EXAMPLE = "A formula is arithmetic over the sizes, as in 2*rows*cols + 4*ceil(ro
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """An expression with bounds of its expanded form: its degree and its number of terms."""
+    """An expression with bounds of its expanded form.
+
+    The bounds are its degree and its number of terms.
+    """
 
     expr: Any
     degree: int = 1
@@ -117,7 +122,10 @@ class _Reader:
         return UsageError(f"{shorten(self._text, 200)!r} is no formula: {why}", EXAMPLE)
 
     def _bounded(self, expr: Callable[[], Any], degree: int, terms: int) -> _Term:
-        """Build the expression unless its expanded form has too many terms or too high a power."""
+        """Build the expression unless its expanded form is too large.
+
+        Too many terms and too high a power are refused.
+        """
         if terms > MAX_TERMS or degree > 2 * LARGEST_POWER:
             raise self._refusal("it has too many terms or too high a power")
         made = expr()
@@ -258,7 +266,10 @@ class _Reader:
         return _Term(CALLS[name](parts))
 
     def _series(self) -> _Term:
-        """Read `body for i in range(low, end) ...)`, indices before the body, which uses them."""
+        """Read `body for i in range(low, end) ...)`.
+
+        Indices are read before the body, which uses them.
+        """
         from ioaware.analysis.formulas.functions import Series, index
 
         body_at, outer = self._at, dict(self._names)
@@ -301,7 +312,10 @@ def _made(series: Any, body: Any, limits: list[tuple[Any, Any, Any]]) -> Any:
 
 
 def _bracket(left: Any, sign: str, right: Any) -> Any:
-    """Return [left >= right] as the formulas have it: 1 where left - right is not negative."""
+    """Return [left >= right] as the formulas have it.
+
+    It is 1 where left - right is not negative.
+    """
     from ioaware.analysis.formulas.functions import Holds
 
     holds: Any = Holds

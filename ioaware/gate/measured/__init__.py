@@ -1,1 +1,4 @@
-"""Compare two runs of measured points: bytes exactly, times by rank, several rows at once."""
+"""Compare two runs of measured points.
+
+Bytes are compared exactly, times by rank, several rows at once.
+"""

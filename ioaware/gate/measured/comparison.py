@@ -1,4 +1,7 @@
-"""Compare two runs of measured points: pair them, share the chance of a false alarm between them, judge the whole."""
+"""Compare two runs of measured points as a whole.
+
+Points are paired and share the chance of a false alarm.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from ioaware.gate.verdict import BaselineError, Verdict, worst
 from ioaware.result import Result
 
 FALSE_ALARMS = 0.01
-"""Chance that a run without any change raises an alarm about time, all its points together (Bonferroni)."""
+"""Chance that a run without any change raises an alarm about time.
+
+It is shared by all points together (Bonferroni).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,9 @@ def compare_runs(
     cross_device: bool = False,
     allow_missing: bool = False,
 ) -> Comparison:
-    """Compare two runs point by point; `again` is the old version measured once more (A/B/A).
+    """Compare two runs point by point.
+
+    `again` is the old version measured once more (A/B/A).
 
     Raises `BaselineError` for a point that one side lacks; new points are listed with `allow_missing`.
     """

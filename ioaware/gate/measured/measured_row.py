@@ -1,4 +1,7 @@
-"""Compare one measured point with the same point of another run: its bytes, its times, and whether they may be compared."""
+"""Compare one measured point with the same point of another run.
+
+Its bytes, its times, and whether they may be compared are judged.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class Compared:
 
     @property
     def blocks(self) -> bool:
-        """Return whether the point fails a build: bytes that are not proven to hold, or a time that has grown."""
+        """Return whether the point fails a build.
+
+        It fails by bytes that are not proven to hold, or a time that has grown.
+        """
         return not self.bytes_verdict.passes or self.time_verdict is Verdict.WORSE
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,7 +59,9 @@ class Compared:
 
 
 def compare_rows(old: Result, new: Result, again: Result | None, *, level: float, cross_device: bool) -> Compared:
-    """Return the verdict on a point of two runs; `again` is the old version measured once more, after the new one.
+    """Return the verdict on a point of two runs.
+
+    `again` is the old version measured once more, after the new one.
 
     `level` is the chance of a false alarm that this point may have.
     """
@@ -83,7 +91,10 @@ def _unusable(sides: Sequence[Result], *, cross_device: bool) -> Iterator[str]:
 
 
 def _bytes(old: Result, new: Result) -> tuple[Verdict, str]:
-    """Return the worst verdict of requested bytes, exactly, and of HBM bytes, beyond a tolerance."""
+    """Return the worst verdict of requested and HBM bytes.
+
+    Requested bytes are compared exactly, HBM bytes beyond a tolerance.
+    """
     found = [
         *_places("requested", old.requested, new.requested, 0.0),
         *_places("hbm", old.hbm, new.hbm, HBM_TOLERANCE),
@@ -117,7 +128,10 @@ def _percent(new: float, old: float) -> str:
 
 
 def _time(old: Result, new: Result, again: Result | None, level: float) -> tuple[Verdict | None, str, float | None]:
-    """Return the verdict on time: WORSE where it is slower in time and in cycles, against each run of the old version."""
+    """Return the verdict on time.
+
+    It is WORSE where time and cycles have grown, against each run of the old version.
+    """
     if old.timing is None and new.timing is None:
         return None, "", None
     if old.timing is None or new.timing is None:

@@ -1,4 +1,6 @@
-"""How much slower one run is than another: an interval by ranks, valid for any distribution of the noise.
+"""Estimate how much slower one run is than another.
+
+The interval is by ranks, so it is valid for any distribution of the noise.
 
 The Hodges-Lehmann interval (Hollander and Wolfe, Nonparametric Statistical Methods, section 4.3): the ratios of all pairs of
 rounds, of which as many are cut off at either end as the Mann-Whitney distribution allows at the level. Without assumptions on
@@ -17,7 +19,10 @@ MOST_ROUNDS = 32
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """New time over old time: the estimate, and an interval that misses the ratio at each end with at most the level."""
+    """Estimate and interval of new time over old time.
+
+    The interval misses the ratio at each end with at most the level.
+    """
 
     ratio: float
     low: float
@@ -48,7 +53,10 @@ def interval(old: Sequence[float], new: Sequence[float], level: float) -> Interv
 
 @lru_cache(maxsize=4096)
 def cut_at(m: int, n: int, level: float) -> int | None:
-    """Return how many pairs may be cut off at each end: the largest u with P(U < u + 1) <= level; None for none."""
+    """Return how many pairs may be cut off at each end.
+
+    It is the largest u with P(U < u + 1) <= level, or None.
+    """
     counts, total, below = pair_counts(min(m, n), max(m, n)), math.comb(m + n, m), 0
     allowed = level * total
     for u, count in enumerate(counts):
@@ -60,7 +68,9 @@ def cut_at(m: int, n: int, level: float) -> int | None:
 
 @lru_cache(maxsize=1024)
 def pair_counts(m: int, n: int) -> tuple[int, ...]:
-    """Return how many orders of m + n different numbers have u pairs in reverse, for u = 0 .. m n.
+    """Return how many orders of m + n different numbers have u pairs in reverse.
+
+    The counts are for u = 0 .. m n.
 
     The coefficients of the Gaussian binomial: the product of (1 - x^(n + i)) / (1 - x^i) for i = 1 .. m.
     """

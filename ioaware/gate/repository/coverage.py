@@ -1,4 +1,7 @@
-"""The share of a repository's kernels that are gated, from its ledger and its source."""
+"""Compute the share of a repository's kernels that are gated.
+
+It comes from the ledger and the source.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from ioaware.gate.repository.ledger import Entry, Ledger, State, missing_tests
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Each kernel with its state and the reason; `stale` are ledger entries that the repository lacks."""
+    """Each kernel with its state and the reason.
+
+    `stale` are ledger entries that the repository lacks.
+    """
 
     kernels: tuple[tuple[str, State, str], ...]
     stale: tuple[str, ...]
@@ -64,6 +70,9 @@ def _row(kernel: str, entry: Entry, gone: set[str]) -> tuple[str, State, str]:
 
 
 def completed(ledger: Ledger | None, kernels: Iterable[str]) -> Ledger:
-    """Return a ledger with these kernels, new ones pending, and without those that are gone."""
+    """Return a ledger with these kernels.
+
+    New ones are pending, and those that are gone are left out.
+    """
     known = ledger.kernels if ledger else {}
     return Ledger({kernel: known.get(kernel, Entry()) for kernel in kernels})

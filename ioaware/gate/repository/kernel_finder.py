@@ -1,4 +1,4 @@
-"""Find the Triton and Gluon kernels of a repository in its source, without importing it.
+"""Find the Triton and Gluon kernels of a repository, without importing it.
 
 A kernel is a function decorated with `triton.jit` or `gluon.jit`. One that other kernels call, and that no code launches with
 `name[grid]`, is a device function and part of its callers.
@@ -90,7 +90,10 @@ def _calls(function: ast.FunctionDef) -> set[str]:
 
 
 def _launches(tree: ast.Module) -> Iterator[str]:
-    """Yield the names launched as `name[grid](...)`, `name.run(...)` and `name.warmup(...)`."""
+    """Yield the names of launched kernels.
+
+    Launches are `name[grid](...)`, `name.run(...)` and `name.warmup(...)`.
+    """
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Subscript(value=launched) | ast.Attribute(value=launched, attr="run" | "warmup")):

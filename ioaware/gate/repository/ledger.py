@@ -1,4 +1,6 @@
-"""The ledger of a repository: each kernel is gated by tests, exempt with a reason, or pending.
+"""Keep the ledger of a repository.
+
+Each kernel is gated by tests, exempt with a reason, or pending.
 
 `traffic-ledger.toml` at the root of the tests. `ioaware coverage --write` adds kernels as pending; `pytest --traffic=create`
 and `accept` record which tests gate which; a person writes the exemptions.
@@ -33,7 +35,10 @@ class Entry:
 
     @property
     def state(self) -> State:
-        """Return `exempt` where there is a reason, `gated` where there are tests, else `pending`."""
+        """Return `exempt`, `gated` or `pending`.
+
+        It is `exempt` where there is a reason, `gated` where there are tests.
+        """
         return "exempt" if self.exempt else "gated" if self.tests else "pending"
 
 
@@ -148,7 +153,10 @@ def _string(text: str) -> str:
 
 
 def missing_tests(root: Path, ledger: Ledger) -> list[str]:
-    """Return the tests of the ledger that no longer exist, or no longer use the fixture `traffic`."""
+    """Return the tests of the ledger that gate nothing any more.
+
+    They no longer exist, or no longer use the fixture `traffic`.
+    """
     return sorted(test for test in ledger.tests if not _uses_traffic(root, test))
 
 

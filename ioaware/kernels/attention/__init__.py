@@ -1,4 +1,6 @@
-"""Attention's kernels, each a file that reads like its paper, and `attention`, which picks among them for PyTorch users.
+"""Compute attention by kernels, each a file that reads like its paper.
+
+`attention` picks among them for PyTorch users.
 
 Importing this package imports neither torch nor triton; `attention` does, when first used.
 """

@@ -31,7 +31,9 @@ def block_sparse(
     window: int = 1,
     global_blocks: int = 1,
 ) -> torch.Tensor:
-    """Compute attention over a band of 2 window + 1 blocks and the first global_blocks column blocks.
+    """Compute attention over a band of blocks and the first column blocks.
+
+    The band is 2 window + 1 blocks wide; the first global_blocks column blocks are seen by every row.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     Returns o like q, rounded to its dtype at every step. Extra memory: l and m, 2 N elements of float32 per head.

@@ -30,7 +30,9 @@ class Shape:
 def check_attention(
     kernel: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None, block_m: int, block_n: int
 ) -> Shape:
-    """Return the sizes of q [batch, heads, seq_len, head_dim] and k, v [batch, heads, kv_len, head_dim].
+    """Return the sizes of q, k and v.
+
+    q is [batch, heads, seq_len, head_dim]; k and v are [batch, heads, kv_len, head_dim].
 
     Raises UsageError for tensors that no attention kernel takes.
     """

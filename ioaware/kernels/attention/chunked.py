@@ -1,4 +1,6 @@
-"""Attention in query and key chunks with a partial result for each key chunk, as self-attention without O(n^2) memory does.
+"""Compute attention in query and key chunks.
+
+Each key chunk gives a partial result, as self-attention without O(n^2) memory does.
 
 Rabe and Staats 2021, arXiv 2112.05682, section 3, per (batch, head), in a program that takes one query chunk after another:
     for each key chunk j:       load K_j, V_j;  S = Q_i K_j^T;  m_j = rowmax S;  P = exp(S - m_j)
@@ -83,7 +85,9 @@ def chunked(
     block_m: int = 64,
     block_n: int = 64,
 ) -> torch.Tensor:
-    """Compute softmax(scale Q K^T) V in query chunks of block_m and key chunks of block_n.
+    """Compute softmax(scale Q K^T) V in chunks.
+
+    Query chunks have block_m rows, key chunks block_n.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     Returns o like q. Extra memory: block_m (d + 2) ceil(N_k / block_n) numbers of float32 per head.

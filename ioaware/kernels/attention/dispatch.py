@@ -1,4 +1,7 @@
-"""`attention`: softmax(scale Q K^T) V for PyTorch, with gradients, by the fastest kernel that supports the tensors."""
+"""Compute softmax(scale Q K^T) V for PyTorch, with gradients.
+
+`attention` takes the fastest kernel that supports the tensors.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ class Attention:
 
     @property
     def backward_backend(self) -> Backend | None:
-        """Kernel of the gradients of this thread's last differentiable call, and the reason; None before the first."""
+        """Kernel of the gradients of this thread's last differentiable call.
+
+        The reason stands beside it; None before the first call.
+        """
         return cast("Backend | None", getattr(self._last, "backward", None))
 
     @overload
@@ -178,7 +184,10 @@ def cached_choice(
 def _check_and_choose(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, requested: BackendName | None
 ) -> tuple[Backend, float, bool]:
-    """Check the arguments; return the backend, the scale, and whether autocast would convert the tensors."""
+    """Check the arguments, and choose the backend and the scale.
+
+    The third value returned is whether autocast would convert the tensors.
+    """
     check_tensors(q, k, v, scale)
     factor = 1 / math.sqrt(q.shape[3]) if scale is None else float(scale)
     return choose(q, k, v, factor, requested), factor, q.dtype == torch.float32

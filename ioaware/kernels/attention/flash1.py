@@ -1,4 +1,6 @@
-"""FlashAttention, forward: column blocks outside, row blocks inside, O, l and m in HBM, read and written at every step.
+"""Compute FlashAttention's forward pass: column blocks outside, rows inside.
+
+O, l and m are in HBM, read and written at every step.
 
 Dao et al. 2022, arXiv 2205.14135, Algorithm 1, per (batch, head):
     O = 0, l = 0, m = -inf in HBM                                                                        (line 2)

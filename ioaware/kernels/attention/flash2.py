@@ -1,4 +1,6 @@
-"""FlashAttention-2, forward: row blocks outside, K and V streamed, O, l and m kept on chip.
+"""Compute FlashAttention-2's forward pass: row blocks outside.
+
+K and V are streamed; O, l and m stay on chip.
 
 Dao 2023, arXiv 2307.08691, Algorithm 1, per (batch, head):
     for each row block i:           load Q_i; O_i = 0, l_i = 0, m_i = -inf on chip
@@ -27,7 +29,10 @@ def mainloop(
     o, l, m, q, K, V, first_block, end_block, row, stride_kn, stride_kd, stride_vn, stride_vd, seq_len, kv_len, scale_log2,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
-    """Return O, l, m after the column blocks [first_block, end_block). FULL: every row sees every key of them."""
+    """Return O, l, m after the column blocks [first_block, end_block).
+
+    FULL: every row sees every key of them.
+    """
     lanes = tl.arange(0, tile_side(BLOCK_N))
     rows = row + tl.arange(0, q.shape[0])
     for j in range(first_block, end_block):

@@ -1,4 +1,6 @@
-"""FlashAttention-2, backward, in both forms of real kernels: dQ by atomics, or dQ by a separate kernel.
+"""Compute FlashAttention-2's backward pass in both forms of real kernels.
+
+dQ is added by atomics, or computed by a separate kernel.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2, per (batch, head), with L the log-sum-exp of the forward pass:
     D = rowsum(dO O)                        a pre-pass, which also zeroes dQ's float32 accumulator in the atomic form   (line 4)
@@ -61,7 +63,9 @@ def flash2_backward_columns(
     group, seq_len, kv_len, scale,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, ATOMIC: tl.constexpr,
 ):  # fmt: skip
-    """Compute dK and dV of one column block, over the `group` query heads of its key head; with ATOMIC, add to dQ.
+    """Compute dK and dV of one column block.
+
+    The sums are over the `group` query heads of its key head; with ATOMIC, the kernel also adds to dQ.
 
     Grid (column blocks, key heads, batch). dK and dV have the same strides.
     """
@@ -164,7 +168,9 @@ def flash2_backward(
     block_n: int = 64,
     atomic: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute dQ, dK and dV by FlashAttention-2: dQ by float32 atomics, or by a separate kernel.
+    """Compute dQ, dK and dV by FlashAttention-2.
+
+    dQ is added by float32 atomics, or computed by a separate kernel.
 
     q, o, do [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads;
     float16, bfloat16 or float32, any strides. lse [batch, heads, seq_len], float32, as flash2 returns it.

@@ -1,4 +1,6 @@
-"""FlashAttention-2's order with the log-sum-exp carried instead of the row sum, and one rescaling of O after the loop.
+"""Compute FlashAttention-2 with the log-sum-exp carried instead of the row sum.
+
+O is rescaled once after the loop.
 
 The Triton implementation of FlashAttention that preceded its paper's second version, per (batch, head) and row block i:
     O_i = 0, L_i = -inf, m_i = -inf on chip;  load Q_i
@@ -70,7 +72,9 @@ def flash_lse(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute softmax(scale Q K^T) V and its log-sum-exp, which is carried through the loop.
+    """Compute softmax(scale Q K^T) V and its log-sum-exp.
+
+    The log-sum-exp is carried through the loop.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     causal aligns the last query with the last key; scale is 1/sqrt(head_dim) unless given; B_r = block_m, B_c = block_n.

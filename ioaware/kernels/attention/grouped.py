@@ -1,4 +1,6 @@
-"""FlashAttention-2 for query heads that share key heads, with the keys split over programs on request (split-KV).
+"""Compute FlashAttention-2 for query heads that share key heads.
+
+On request the keys are split over programs (split-KV).
 
 A local reducer on each block of keys, then a combiner (Flash-Decoding, Dao et al. 2023). With H query heads on H_kv key heads,
 G = H / H_kv, a tile has rows of one query head (unpacked: K and V are read for every query head) or rows of all G heads of a
@@ -114,7 +116,9 @@ def grouped_attention(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute softmax(scale Q K^T) V and its log-sum-exp for grouped heads, with the keys in `splits` parts.
+    """Compute softmax(scale Q K^T) V and its log-sum-exp for grouped heads.
+
+    The keys are in `splits` parts.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads: float16,
     bfloat16 or float32, any strides. causal aligns the last query with the last key; scale is 1/sqrt(head_dim) unless given.

@@ -1,4 +1,6 @@
-"""Attention with log-softmax in place of softmax, O = (S - lse 1^T) V, in FlashAttention-2's order and as a linear form.
+"""Compute attention with log-softmax in place of softmax.
+
+O = (S - lse 1^T) V, in FlashAttention-2's order and as a linear form.
 
 Flash order, per (batch, head) and row block i: with u_i = 0, w = 0, l_i = 0, m_i = -inf on chip; load Q_i
     for each column block j:    load K_j, V_j;  S = scale Q_i K_j^T;  m_i, l_i as in online softmax
@@ -111,7 +113,9 @@ def logsoftmax_attention(
     block_n: int = 64,
     linear: bool = False,
 ) -> torch.Tensor:
-    """Compute log_softmax(scale Q K^T) V, in flash order or by the linear form Q (K^T V).
+    """Compute log_softmax(scale Q K^T) V.
+
+    It is in flash order, or by the linear form Q (K^T V).
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     There is no mask: the logarithm of a masked weight is -inf. scale is 1/sqrt(head_dim) unless given.

@@ -1,4 +1,6 @@
-"""Attention of one row at a time, as FlashAttention is derived: two passes of online softmax, then one pass.
+"""Compute attention one row at a time, as FlashAttention is derived.
+
+There are two passes of online softmax, then one pass.
 
 Ye 2023, From Online Softmax to FlashAttention, per (batch, head) and row k of Q, with keys in tiles of b:
 online_rowwise   for each tile:  x = Q_k K^T;  m_new = max(m, max x);  d' = d' e^(m - m_new) + sum e^(x - m_new);  keep x in HBM
@@ -81,7 +83,9 @@ def rowwise(
     block_n: int = 64,
     one_pass: bool = True,
 ) -> torch.Tensor:
-    """Compute softmax(scale Q K^T) V row by row, in one pass over the keys or in two with the logits in HBM.
+    """Compute softmax(scale Q K^T) V row by row.
+
+    The keys are passed once, or twice with the logits in HBM.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     Keys in tiles of block_n. Returns o like q. Extra memory in two passes: N N_k logits of float32 per head.

@@ -1,4 +1,6 @@
-"""Attention, backward, in square tiles: the order for an on-chip memory of less than d^2 elements.
+"""Compute attention's backward pass in square tiles.
+
+It is the order for an on-chip memory of less than d^2 elements.
 
 Li et al. 2024, arXiv 2410.09397, whose bound for M = o(d^2) is Theta((N^2 d + N d^2) / sqrt(M)): all products in B x B tiles,
 B about sqrt(M), so that P and dS pass through HBM. Per (batch, head), with L the log-sum-exp of the forward pass:

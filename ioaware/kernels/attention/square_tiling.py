@@ -1,4 +1,6 @@
-"""Attention in square tiles, the best known order where on-chip memory holds less than d^2 elements.
+"""Compute attention in square tiles.
+
+It is the best known order where on-chip memory holds less than d^2 elements.
 
 Saha and Ye 2024, arXiv 2402.07443, Algorithm 1 (SquareTiling), with B = floor(sqrt(M / 4)), per (batch, head):
     for each tile (i, j) of S:          S_ij = sum over blocks c of d of Q_ic K_jc^T;  l_i += rowsum e^(S_ij);  write S_ij
@@ -73,7 +75,9 @@ def square_tiling_output(
 def square_tiling(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float | None = None, block_m: int = 32
 ) -> torch.Tensor:
-    """Compute softmax(scale Q K^T) V in tiles of block_m x block_m, without subtracting the maximum.
+    """Compute softmax(scale Q K^T) V in tiles of block_m x block_m.
+
+    The maximum is not subtracted.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     Returns o like q. Extra memory: S and l, N N_k + N elements of float32 per head.

@@ -20,7 +20,10 @@ from ioaware.kernels.attention.launching.launch import launching, shared_memory_
 from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP, padded, softmax_options, standard_options
 
 GROUP = tl.constexpr(8)
-"""Row blocks of S that are visited together in each column block: their Q stays in the L2 and they share each K_j."""
+"""Row blocks of S that are visited together in each column block.
+
+Their Q stays in the L2 and they share each K_j.
+"""
 
 CHUNK = 4096
 """Columns of S that one step of the two-read softmax takes."""
@@ -113,7 +116,9 @@ def standard(
     block_m: int = 64,
     block_n: int = 64,
 ) -> torch.Tensor:
-    """Compute softmax(scale Q K^T) V with S (float32) and P (the inputs' dtype) in HBM.
+    """Compute softmax(scale Q K^T) V with S and P in HBM.
+
+    S is in float32, P in the inputs' dtype.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     causal aligns the last query with the last key; scale is 1/sqrt(head_dim) unless given; tiles are block_m x block_n.

@@ -1,4 +1,6 @@
-"""Standard attention, backward: P is read from HBM, dP and dS are written to HBM and read back.
+"""Compute standard attention's backward pass.
+
+P is read from HBM, dP and dS are written to HBM and read back.
 
 Dao et al. 2022, arXiv 2205.14135, Algorithm 3, per (batch, head), with P from the forward pass:
     dV = P^T dO                          a program per column block, streaming P and dO
@@ -82,7 +84,9 @@ def standard_backward(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute dQ, dK and dV of standard attention from P [batch, heads, seq_len, kv_len] and dO (like q).
+    """Compute dQ, dK and dV of standard attention from P and dO.
+
+    P is [batch, heads, seq_len, kv_len], dO is like q.
 
     q, do [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any
     strides; p contiguous, of the same dtype. scale is 1/sqrt(head_dim) unless given; tiles are block_m x block_n.

@@ -24,7 +24,10 @@ from ioaware.kernels.attention.references.work import tolerance
 def hopper(
     batch: int = 1, heads: int = 16, seq_len: int = 4096, head_dim: int = 128, causal: bool = False, device: str = "cuda"
 ) -> Work:
-    """Return the Hopper forward kernel on random fp16 inputs [batch, heads, seq_len, head_dim]."""
+    """Return the Hopper forward kernel on random fp16 inputs.
+
+    Their shape is [batch, heads, seq_len, head_dim].
+    """
     q, k, v = attention_inputs(batch, heads, seq_len, seq_len, head_dim, dtype=torch.float16, device=device)
     return _forward("hopper", "hopper", q, k, v, causal)
 
@@ -38,7 +41,9 @@ def hopper_backward(
     deterministic: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """Return the Hopper backward kernels on random fp16 inputs [batch, heads, seq_len, head_dim].
+    """Return the Hopper backward kernels on random fp16 inputs.
+
+    Their shape is [batch, heads, seq_len, head_dim].
 
     The work returns (dq, dk, dv); o and the log-sum-exp are computed outside.
     """
@@ -63,7 +68,10 @@ def decode(
     causal: bool = False,
     device: str = "cuda",
 ) -> Work:
-    """Return decode on random fp16 q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
+    """Return decode on random fp16 inputs.
+
+    q is [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim].
+    """
     q, k, v = _grouped(batch, heads, kv_heads, seq_len, kv_len, head_dim, device)
     return _forward("decode", "decode", q, k, v, causal)
 
@@ -116,7 +124,10 @@ def portable_backward(
 def _grouped(
     batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int, device: str
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return random fp16 q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
+    """Return random fp16 q, k and v.
+
+    q is [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim].
+    """
     q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=torch.float16, device=device)
     _, k, v = attention_inputs(batch, kv_heads, 1, kv_len, head_dim, dtype=torch.float16, device=device, seed=1)
     return q, k, v
@@ -150,5 +161,8 @@ def _backward(
     name: str,
     inputs: tuple[torch.Tensor, ...],
 ) -> Work:
-    """Return the work of computing gradients, with twice the tolerance of a forward pass."""
+    """Return the work of computing gradients.
+
+    The tolerance is twice that of a forward pass.
+    """
     return Work(run, inputs=inputs, reference=reference, tolerance=2 * tolerance(name, inputs[0].dtype))

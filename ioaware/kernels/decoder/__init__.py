@@ -1,1 +1,4 @@
-"""Compute a decoder's attention: LayerNorm on Q, K and V, a causal mask, dropout, and the gradients of all of it."""
+"""Compute a decoder's attention and all its gradients.
+
+It has LayerNorm on Q, K and V, a causal mask, and dropout.
+"""

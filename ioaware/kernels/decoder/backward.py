@@ -1,4 +1,6 @@
-"""A decoder's attention, backward, through dropout, softmax, mask, scale and LayerNorm, in FlashAttention-2's two kernels.
+"""Compute the backward pass of a decoder's attention.
+
+It goes through dropout, softmax, mask, scale and LayerNorm, in FlashAttention-2's two kernels.
 
 With q, k, v the LayerNorms of Q, K, V, Z dropout's mask recomputed from its counter and D = rowsum(dO O):
     paper      P = e^(S - L);    A = Z P / (1 - p);   dS = P (Z / (1 - p) (dO v^T) - D)
@@ -134,7 +136,9 @@ def decoder_backward(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute dQ, dK and dV of a `decoder` that returned o and lse, with the same options.
+    """Compute dQ, dK and dV of a `decoder` that returned o and lse.
+
+    The options are the same.
 
     Layouts as there; do like q. Extra memory: D, N elements of float32 per head.
     Raises UsageError for unsupported shapes, dtypes, devices or blocks.

@@ -1,4 +1,6 @@
-"""Compute a decoder's attention, backward, in separate steps: every intermediate passes through HBM.
+"""Compute a decoder's attention, backward, in separate steps.
+
+Every intermediate passes through HBM.
 
 With q, k, v the LayerNorms of Q, K, V and A the weights after mask, softmax and dropout, all kept from the forward pass, which
 drops before it normalises (the notebook's order):
@@ -49,7 +51,9 @@ def decoder_backward_steps(
     block_m: int = 64,
     block_n: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute dQ, dK and dV from inputs (Q, K, V), their LayerNorms `normed`, the dropped weights A and dO.
+    """Compute dQ, dK and dV from inputs, LayerNorms, dropped weights and dO.
+
+    The inputs are (Q, K, V), their LayerNorms `normed`, the dropped weights A.
 
     Q and dO [batch, heads, seq_len, head_dim], K and V [batch, heads, kv_len, head_dim], all of one dtype; weights contiguous,
     [batch, heads, seq_len, kv_len]. Extra memory: dA (float32) and dS, N N_k elements each per head, and dq, dk, dv.

@@ -1,4 +1,6 @@
-"""Dropout from a counter-based generator: the mask is a function of (head, query, key), recomputed and never stored.
+"""Drop elements by a counter-based generator.
+
+The mask is a function of (head, query, key), recomputed and never stored.
 
 Philox 4x32-10 (Salmon et al. 2011, Parallel Random Numbers: As Easy as 1, 2, 3), the generator of Triton and of torch's CUDA
 back end: key = seed of the head, counter = row * kv_len + column.

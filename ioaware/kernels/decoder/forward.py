@@ -1,4 +1,6 @@
-"""A decoder's attention in one kernel: LayerNorm, scale, causal mask, softmax and dropout on chip, in FlashAttention-2's order.
+"""Compute a decoder's attention in one kernel.
+
+LayerNorm, scale, causal mask, softmax and dropout are on chip, in FlashAttention-2's order.
 
 O = A norm(V), per (batch, head), with S = scale norm(Q) norm(K)^T masked, Z dropout's mask and p its probability:
     paper      A = Z softmax(S) / (1 - p): weights are normalised, then dropped (Dao et al. 2022, arXiv 2205.14135, Algorithm 2)

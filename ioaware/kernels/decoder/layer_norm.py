@@ -1,4 +1,7 @@
-"""LayerNorm of the rows of a tile, without weights, and its gradient, both on chip."""
+"""Compute LayerNorm of the rows of a tile, and its gradient, on chip.
+
+There are no weights.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ EPSILON = tl.constexpr(1e-6)
 
 @triton.jit
 def normalised(x, HEAD_DIM: tl.constexpr):
-    """Return x^ = (x - mean) / sqrt(var + epsilon) of each row [B, d] in float32, and 1 / sqrt(var + epsilon) [B]."""
+    """Return x^ = (x - mean) / sqrt(var + epsilon) of each row [B, d].
+
+    It is in float32; 1 / sqrt(var + epsilon) [B] comes with it.
+    """
     inside = (tl.arange(0, tile_side(HEAD_DIM)) < HEAD_DIM)[None, :]
     x = x.to(tl.float32)
     x = tl.where(inside, x - (tl.sum(x, 1) / HEAD_DIM)[:, None], 0.0)
@@ -29,7 +35,10 @@ def load_normalised(X, row, num_rows, stride_n, stride_d, HEAD_DIM: tl.constexpr
 
 @triton.jit
 def load_with_statistics(X, row, num_rows, stride_n, stride_d, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr):
-    """Load a row block and return its LayerNorm in X's dtype, the same in float32, and 1 / sqrt(var + epsilon)."""
+    """Load a row block and return its LayerNorm.
+
+    It comes in X's dtype and in float32, with 1 / sqrt(var + epsilon).
+    """
     x = load_block(X, row, 0, num_rows, HEAD_DIM, stride_n, stride_d, BLOCK, HEAD_DIM)  # [B, d]
     y, inverse = normalised(x, HEAD_DIM)
     return y.to(x.dtype), y, inverse
@@ -37,7 +46,10 @@ def load_with_statistics(X, row, num_rows, stride_n, stride_d, HEAD_DIM: tl.cons
 
 @triton.jit
 def layer_norm_gradient(dy, y, inverse, HEAD_DIM: tl.constexpr):
-    """Return dX = (dY - mean(dY) - y mean(dY y)) / sqrt(var + epsilon) of each row [B, d]."""
+    """Return the gradient of LayerNorm for each row [B, d].
+
+    dX = (dY - mean(dY) - y mean(dY y)) / sqrt(var + epsilon).
+    """
     inside = (tl.arange(0, tile_side(HEAD_DIM)) < HEAD_DIM)[None, :]
     mean = tl.sum(dy, 1) / HEAD_DIM
     projection = tl.sum(dy * y, 1) / HEAD_DIM

@@ -1,4 +1,7 @@
-"""The decoder's kernels as a `Work`: seeded inputs, the kernel, and torch in float64 with its autograd."""
+"""Describe the decoder's kernels as a `Work`.
+
+It holds seeded inputs, the kernel, and torch in float64 with its autograd.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ def _steps(
     block_n: int,
     **_: Any,
 ) -> Callable[[], Gradients]:
-    """Return the backward pass in steps on the LayerNorms and the dropped weights of a forward pass by torch."""
+    """Return the work of the backward pass in steps.
+
+    LayerNorms and dropped weights come from a forward pass by torch.
+    """
     norms = (torch.nn.functional.layer_norm(x.float(), x.shape[-1:], eps=EPSILON.value) for x in (q, k, v))
     normed = tuple(norm.to(q.dtype) for norm in norms)
     seq_len, kv_len = q.shape[2], k.shape[2]
@@ -92,7 +98,9 @@ def decoder_work(
     block_n: int,
     sram_elements: int | None = None,
 ) -> Work:
-    """Return the work of the decoder's forward or (names with bwd) backward pass on random inputs.
+    """Return the work of the decoder's forward or backward pass on random inputs.
+
+    Names with bwd are backward passes.
 
     Names with notebook normalise after dropout, names that end in steps keep every intermediate in HBM. kv_len is seq_len
     unless given; sram_elements has set the blocks.

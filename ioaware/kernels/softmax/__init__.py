@@ -1,1 +1,4 @@
-"""Compute softmax by rows in the ways of the field, which differ in how often they read the matrix."""
+"""Compute softmax by rows in the ways of the field.
+
+They differ in how often they read the matrix.
+"""

@@ -1,4 +1,7 @@
-"""Softmax, backward: dX = Y (dY - rowsum(Y dY)), in two passes over a row (5 G accesses) or in one, on chip (3 G)."""
+"""Compute softmax's gradient dX = Y (dY - rowsum(Y dY)).
+
+A row is read in two passes (5 G accesses), or in one, on chip (3 G).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def softmax_backward_one_read_kernel(Y, dY, dX, cols, CHUNK: tl.constexpr):
 
 
 def softmax_bwd(y: torch.Tensor, dy: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """Compute dX from y = softmax(x) and dy, contiguous [rows, cols], which are read twice; chunks of block_n columns.
+    """Compute dX from y = softmax(x) and dy, which are read twice.
+
+    They are contiguous [rows, cols]; chunks have block_n columns.
 
     Raises UsageError for unsupported tensors.
     """
@@ -46,7 +51,9 @@ def softmax_bwd(y: torch.Tensor, dy: torch.Tensor, *, block_n: int = 1024) -> to
 
 
 def softmax_bwd_one_read(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-    """Compute dX from y = softmax(x) and dy, contiguous [rows, cols], of at most ROW_ON_CHIP columns.
+    """Compute dX from y = softmax(x) and dy, which are read once.
+
+    They are contiguous [rows, cols], of at most ROW_ON_CHIP columns.
 
     Raises UsageError for unsupported tensors.
     """

@@ -1,4 +1,6 @@
-"""Softmax in the steps of a block-reduction library, which store e^(x - m) for the sum alone: 6 G accesses for G elements.
+"""Compute softmax in the steps of a block-reduction library.
+
+It stores e^(x - m) for the sum alone: 6 G accesses for G elements.
 
 Per row: m = max x (reads G); t = e^(x - m) (reads G, writes G); l = sum t (reads G); y = e^(x - m) / l (reads G, writes G).
 The last step computes the exponentials again, so storing t buys nothing: 4 G would do (`softmax_safe`).

@@ -1,4 +1,6 @@
-"""Softmax as five kernels, each of which reads and writes HBM, as an eager framework without a fused kernel does.
+"""Compute softmax by five kernels, each of which reads and writes HBM.
+
+An eager framework without a fused kernel does the same.
 
 For X [rows, cols], G = rows cols, with the temporaries in X's dtype and the row statistics in float32:
     m = rowmax X           reads G         writes rows

@@ -1,4 +1,6 @@
-"""Softmax in one kernel that keeps e^(x - m) in HBM between its passes: 6 G accesses for G elements.
+"""Compute softmax in one kernel that keeps e^(x - m) in HBM between passes.
+
+It makes 6 G accesses for G elements.
 
 Per row: m = max x (reads G); t = e^(x - m) (reads G, writes G); l = sum t (reads G); y = t / l (reads G, writes G).
 """

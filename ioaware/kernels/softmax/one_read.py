@@ -23,7 +23,9 @@ def softmax_one_read_kernel(X, Y, cols, CHUNK: tl.constexpr):
 
 
 def softmax_one_read(x: torch.Tensor) -> torch.Tensor:
-    """Compute softmax(x) by rows of a contiguous x [rows, cols], of at most ROW_ON_CHIP columns.
+    """Compute softmax(x) by rows, reading each once.
+
+    x is contiguous [rows, cols], of at most ROW_ON_CHIP columns.
 
     Raises UsageError for unsupported tensors.
     """

@@ -16,14 +16,20 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 @triton.jit
 def load_chunk(X, row, start, cols, other: tl.constexpr, CHUNK: tl.constexpr):
-    """Load columns [start, start + CHUNK) of a row in float32, `other` beyond the last."""
+    """Load columns [start, start + CHUNK) of a row in float32.
+
+    The value is `other` beyond the last.
+    """
     at = start + tl.arange(0, CHUNK)
     return tl.load(X + row.to(tl.int64) * cols + at, mask=at < cols, other=other).to(tl.float32)
 
 
 @triton.jit
 def store_chunk(y, Y, row, start, cols, CHUNK: tl.constexpr):
-    """Store columns [start, start + CHUNK) of a row in Y's dtype, and nothing beyond the last."""
+    """Store columns [start, start + CHUNK) of a row in Y's dtype.
+
+    Nothing is stored beyond the last.
+    """
     at = start + tl.arange(0, CHUNK)
     tl.store(Y + row.to(tl.int64) * cols + at, y.to(Y.dtype.element_ty), mask=at < cols)
 
@@ -71,6 +77,9 @@ def check_matrix(kernel: str, *tensors: torch.Tensor, on_chip: bool = False) -> 
 
 
 def chunk_options(cols: int, block: int) -> dict[str, Any]:
-    """Return the chunk of a row, at most `block` columns rounded up to a power of two, and its warps."""
+    """Return the chunk of a row and its warps.
+
+    It is at most `block` columns, rounded up to a power of two.
+    """
     chunk = min(padded(cols), padded(block))
     return {"CHUNK": chunk, "num_warps": min(16, max(1, chunk // 512))}

@@ -26,7 +26,9 @@ def softmax_safe_kernel(X, Y, cols, CHUNK: tl.constexpr):
 
 
 def softmax_safe(x: torch.Tensor, *, block_n: int = 1024) -> torch.Tensor:
-    """Compute softmax(x) by rows of a contiguous x [rows, cols], which is read three times; chunks of block_n columns.
+    """Compute softmax(x) by rows, reading x three times.
+
+    x is contiguous [rows, cols]; chunks have block_n columns.
 
     Raises UsageError for unsupported tensors.
     """

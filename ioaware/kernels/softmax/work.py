@@ -1,4 +1,7 @@
-"""The softmax kernels as a `Work`: seeded inputs, the kernel, and its float64 reference."""
+"""Describe the softmax kernels as a `Work`.
+
+It holds seeded inputs, the kernel, and its float64 reference.
+"""
 
 from __future__ import annotations
 

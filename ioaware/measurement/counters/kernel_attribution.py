@@ -1,4 +1,7 @@
-"""Match profiled kernels to launches: by NVTX ranges, by order only where it is unambiguous."""
+"""Match profiled kernels to launches.
+
+It goes by NVTX ranges, by order only where it is unambiguous.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ REGISTERS = "launch__registers_per_thread"
 SHARED_STATIC = "launch__shared_mem_per_block_static"
 SHARED_DYNAMIC = "launch__shared_mem_per_block_dynamic"
 L2_READ_SECTORS = "lts__t_sectors_srcunit_tex_op_read.sum"
-"""Informative only: L2 slices see fewer reads than SMs request, because requests of neighbouring SMs are merged."""
+"""Informative only: L2 slices see fewer reads than SMs request.
+
+Requests of neighbouring SMs are merged.
+"""
 
 METRICS = (
     *(
@@ -35,7 +41,9 @@ _KNOWN = frozenset(metric.name for metric in METRICS)
 
 
 def attribute(table: Table, logged: Sequence[TritonLaunch]) -> tuple[Launch, ...]:
-    """Return every profiled kernel in launch order, Triton's and torch's distinguished.
+    """Return every profiled kernel in launch order.
+
+    Triton's and torch's are distinguished.
 
     `logged` are the Triton launches that the worker logged. Each must match exactly one kernel of the table. Otherwise the
     table is truncated or of another run, and `DataError` is raised. Kernels of no Triton launch are torch's own. Metrics beyond
@@ -77,7 +85,10 @@ def _owners_by_range(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
 
 
 def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) -> dict[int, int]:
-    """Map rows without ranges: rows with a Triton kernel's name must equal the logged launches, in order."""
+    """Map rows without ranges to launches.
+
+    Rows with a Triton kernel's name must equal the logged launches, in order.
+    """
     real = [(index, launch.compiled_name) for index, launch in enumerate(logged) if not launch.is_empty]
     names = {name for _, name in real}
     numbers = [number for number, row in enumerate(rows) if row.kernel in names]
@@ -91,7 +102,10 @@ def _owners_by_order(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
 
 
 def _triton_launch(row: KernelRow, made: TritonLaunch) -> Launch:
-    """Add what only Triton reports: the local memory of spilled registers, and the configuration of an autotuned kernel."""
+    """Add what only Triton reports.
+
+    That is the local memory of spilled registers, and the configuration of an autotuned kernel.
+    """
     launch = replace(_launch(row, made.kernel, "triton"), local_bytes=made.local_bytes, configuration=made.configuration)
     if not made.local_bytes:
         return launch

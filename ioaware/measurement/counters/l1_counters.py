@@ -1,4 +1,7 @@
-"""Name the optional L1 counters: sectors and bytes that warps request from their L1."""
+"""Name the optional L1 counters.
+
+They count sectors and bytes that warps request from their L1.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from ioaware.measurement.counters.ncu_csv import Metric
 
 _SECTORS = "l1tex__t_sectors_pipe_lsu_mem_{}.sum"
 READ_SECTORS, WRITE_SECTORS = _SECTORS.format("global_op_ld"), _SECTORS.format("global_op_st")
-"""Sectors requested by loads (asynchronous copies included) and by stores, per instruction."""
+"""Sectors requested by loads and by stores, per instruction.
+
+Asynchronous copies count as loads.
+"""
 HITS = _SECTORS.format("global_op_ld_lookup_hit")
 REDUCTIONS, ATOMICS = _SECTORS.format("global_op_red"), _SECTORS.format("global_op_atom")
 """Sectors of atomics without a return value, and of atomics with one."""
@@ -19,7 +25,10 @@ TMA_WRITES = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum"
 
 _DATA = "sm__sass_data_bytes_mem_global_op_{}.sum"
 READ_DATA, COPY_DATA, WRITE_DATA = _DATA.format("ld"), _DATA.format("ldgsts"), _DATA.format("st")
-"""Distinct bytes requested by the active threads of each load, asynchronous copy or store."""
+"""Distinct bytes requested by the active threads of each access.
+
+An access is a load, an asynchronous copy or a store.
+"""
 
 L1_COUNTERS = (
     *(

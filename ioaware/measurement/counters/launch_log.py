@@ -1,4 +1,7 @@
-"""Log every Triton and Gluon launch of a host function, each inside an NVTX range for the profiler."""
+"""Log every Triton and Gluon launch of a host function.
+
+Each is inside an NVTX range for the profiler.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ REGISTER_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class TritonLaunch:
-    """A launch: the Python function's name, the compiled kernel's name, and what the compiler chose."""
+    """Describe a launch.
+
+    It holds the Python function's name, the compiled kernel's name, and what the compiler chose.
+    """
 
     kernel: str
     compiled_name: str

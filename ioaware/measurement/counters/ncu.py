@@ -49,7 +49,10 @@ class Ncu:
 
 
 def candidates(environ: Mapping[str, str], root: Path = Path("/")) -> list[Path]:
-    """Yield possible paths of ncu in order: PATH, CUDA_HOME, CUDA toolkits, Nsight Compute's own; newest first."""
+    """Yield possible paths of ncu in order.
+
+    They are PATH, CUDA_HOME, CUDA toolkits, and Nsight Compute's own, newest first.
+    """
     found = shutil.which("ncu", path=environ.get("PATH", ""))
     places = [Path(found)] if found else []
     for variable in ("CUDA_HOME", "CUDA_PATH"):
@@ -90,7 +93,9 @@ def _version(path: Path, timeout_s: float) -> tuple[int, int, int] | None:
 
 
 def command(ncu: Ncu, metrics: Sequence[str], log: Path, program: Sequence[str], *, launches_only: bool = False) -> list[str]:
-    """Return the argv that profiles `program` between cudaProfilerStart and -Stop, flushing caches before each kernel.
+    """Return the argv that profiles `program`, flushing caches before each kernel.
+
+    The profile is between cudaProfilerStart and -Stop.
 
     `launches_only` excludes kernels outside the ranges around Triton's launches: torch's own.
     """

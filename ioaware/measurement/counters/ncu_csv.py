@@ -1,4 +1,7 @@
-"""Parse ncu's `--csv --page raw`: columns by name, units by the unit row, ambiguities refused."""
+"""Parse ncu's `--csv --page raw`.
+
+Columns go by name, units by the unit row, and ambiguities are refused.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,10 @@ def read_table(text: str, metrics: Sequence[Metric]) -> Table:
 
 
 def _split(text: str) -> tuple[list[str], list[str], list[list[str]]]:
-    """Return header, unit row and kernel rows, without ncu's own messages (`==PROF==`, `==WARNING==`)."""
+    """Return header, unit row and kernel rows.
+
+    ncu's own messages (`==PROF==`, `==WARNING==`) are left out.
+    """
     start = re.search(r'^"ID",', text, re.MULTILINE)
     if start is None:
         raise _refusal("no table was found in it")
@@ -158,7 +164,10 @@ def _grid(cell: str, number: int) -> tuple[int, int, int]:
 
 
 def _launch_index(cells: Iterable[str]) -> int | None:
-    """Return the index of the innermost range: indices grow as ranges open, so it is the largest."""
+    """Return the index of the innermost range.
+
+    Indices grow as ranges open, so it is the largest.
+    """
     return max((int(index) for cell in cells for index in _RANGE.findall(cell)), default=None)
 
 

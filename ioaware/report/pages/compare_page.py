@@ -1,4 +1,7 @@
-"""The page of two versions of a kernel: what changed, number by number, term by term and line by line."""
+"""Draw the page of two versions of a kernel.
+
+It shows what changed, number by number, term by term and line by line.
+"""
 
 from __future__ import annotations
 

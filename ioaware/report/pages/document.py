@@ -1,4 +1,7 @@
-"""A self-contained HTML page: its figures drawn in it, their data, a policy against everything external, and PNGs beside it."""
+"""Write a self-contained HTML page.
+
+Its figures and their data are in it, PNGs beside it, and a policy against everything external.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,10 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
 
 
 def policy(css: str, script: str) -> str:
-    """Return the content security policy: this style and this script, by hash, and nothing else."""
+    """Return the content security policy.
+
+    It allows this style and this script, by hash, and nothing else.
+    """
     allowed = {
         "default-src": "'none'",
         "script-src": f"'{digest(script)}'",

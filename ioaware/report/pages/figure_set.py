@@ -1,4 +1,7 @@
-"""The figures of a target's page: bytes side by side, bytes over parameters, the roofline, and the launches."""
+"""Build the figures of a target's page.
+
+They are bytes side by side, bytes over parameters, the roofline, and the launches.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,10 @@ def _against(value: int | None, found: Findings) -> str:
 
 
 def over_parameters(found: Findings) -> Figure | None:
-    """Return a cell per parameter with requested bytes, sectors, leading term, compulsory bytes and measured points."""
+    """Return a cell per parameter with the bytes over it.
+
+    The series are requested bytes, sectors, leading term, compulsory bytes and measured points.
+    """
     cells = [_over(found, one) for one in found.curves if one.points]
     figure = Figure("over", "Bytes over the parameters", _over_caption(found), tuple(cells)) if cells else None
     return drawable(figure) if figure is not None else None
@@ -130,7 +136,10 @@ def _here(found: Findings, name: str) -> tuple[Series, ...]:
 
 
 def _measured(found: Findings, name: str) -> tuple[Series, ...]:
-    """Return measured requested and HBM bytes of points that differ from the page's in this parameter alone."""
+    """Return measured requested and HBM bytes of comparable points.
+
+    They differ from the page's in this parameter alone.
+    """
     others = {key: value for key, value in (found.derived.symbols or {}).items() if key != name}
     along = [
         one.measured for one in found.measured if all(one.measured.params.get(key) == value for key, value in others.items())
@@ -152,7 +161,10 @@ def _number(value: object) -> float | None:
 
 
 def roofline(found: Findings) -> Figure | None:
-    """Return the machine's roof with the work at its requested, simulated and compulsory intensity; None without FLOPs."""
+    """Return the machine's roof with the work at three intensities.
+
+    They are requested, simulated and compulsory; None without FLOPs.
+    """
     rates, flops = found.rates, found.derived.flops
     if rates is None or not flops:
         return None

@@ -1,4 +1,7 @@
-"""Collect the contents of a target's page: derivation, simulation, curves, recorded measurements, and the machine's rates."""
+"""Collect the contents of a target's page.
+
+They are derivation, simulation, curves, recorded measurements, and the machine's rates.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,10 @@ class Findings:
 
     @property
     def floor(self) -> TimeFloor:
-        """The least time of any kernel that does this work: compulsory bytes, and its FLOPs."""
+        """The least time of any kernel that does this work.
+
+        It comes from compulsory bytes and FLOPs.
+        """
         return time_floor(self.rates, self.compulsory_bytes, self.derived.flops)
 
     @property
@@ -104,7 +110,9 @@ def find(
     recorded: Iterable[Result] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Findings:
-    """Derive and simulate a target and compare it with the recorded measurements of the same target.
+    """Derive and simulate a target.
+
+    It is compared with the recorded measurements of the same target.
 
     Raises `UsageError` for what `derive` refuses, and for a range of no symbolic parameter. A target that cannot be
     simulated is reported with the reason.
@@ -147,7 +155,10 @@ def _key(tuning: Mapping[str, ParamValue]) -> tuple[tuple[str, ParamValue], ...]
 
 
 def _is_of(derived: Derived, result: Result) -> bool:
-    """Return whether a result measured this target, with the same values of all parameters that are no symbols."""
+    """Return whether a result measured this target.
+
+    All parameters that are no symbols must have the same values.
+    """
     if result.source != "measure" or result.target != derived.target or result.status in ("failed", "impossible"):
         return False
     free = derived.symbols or {}
@@ -157,7 +168,10 @@ def _is_of(derived: Derived, result: Result) -> bool:
 
 
 def _compared(derived: Derived, result: Result) -> Compared:
-    """Return a measurement with the bytes of the formulas there: sectors, which counters count, where they are known."""
+    """Return a measurement with the bytes of the formulas there.
+
+    They are sectors, which counters count, where they are known.
+    """
     point: dict[str, int] = {**derived.values}
     for name in derived.symbols or {}:
         value = result.params.get(name)

@@ -1,4 +1,7 @@
-"""Rows of typeset formulas: what each kernel reads and writes, with the value and the leading term."""
+"""Build rows of typeset formulas.
+
+They say what each kernel reads and writes, with the value and the leading term.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ MAX_KERNELS = 12
 
 @dataclass(frozen=True, slots=True)
 class FormulaRow:
-    """One quantity: its value, its formula as MathML or, where it is long, as text, and the leading term as MathML.
+    """Describe one quantity by its value, its formula and its leading term.
+
+    The formula is MathML or, where it is long, text; the leading term is MathML.
 
     `where` is the divisibility that the formula is for, `otherwise` the formula of other lengths; empty where it is for all.
     """
@@ -46,7 +51,10 @@ class FormulaRow:
 
 @dataclass(frozen=True, slots=True)
 class FormulaTable:
-    """A kernel, or the total of several, with its rows and the conditions of its formulas."""
+    """A kernel, or the total of several.
+
+    It holds its rows and the conditions of its formulas.
+    """
 
     title: str
     rows: tuple[FormulaRow, ...]

@@ -1,4 +1,4 @@
-"""Bytes over one parameter: the formulas of a derived result evaluated along a range."""
+"""Evaluate the formulas of a derived result along a range of one parameter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class Span:
         return f"{self.name}={self.low}..{self.high}"
 
     def points(self, also: Iterable[int] = ()) -> list[int]:
-        """Return the powers of two in the range, a value half-way between each two, the ends and `also`."""
+        """Return the values at which a range is evaluated.
+
+        They are its powers of two, a value half-way between each two, the ends and `also`.
+        """
         powers = [1 << power for power in range(64) if self.low <= 1 << power <= self.high]
         halves = [(low + high) // 2 for low, high in pairwise(powers)]
         return sorted({self.low, self.high, *powers, *halves, *(value for value in also if self.low <= value <= self.high)})
@@ -102,7 +105,10 @@ def _depends(derived: Derived, name: str) -> bool:
 
 
 def curve(derived: Derived, span: Span, also: Iterable[int] = ()) -> Curve:
-    """Return the bytes of a derived result along a range, the other parameters as given."""
+    """Return the bytes of a derived result along a range.
+
+    The other parameters are as given.
+    """
     own = (derived.symbols or {}).get(span.name)
     values = span.points([*also, *([] if own is None else [own])])
     term = _leading(derived)

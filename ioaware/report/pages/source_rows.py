@@ -50,12 +50,17 @@ class SourceSection:
 
 
 def hot_rows(source: AnnotatedSource, *, with_text: bool) -> list[SourceRow]:
-    """Return the lines that move the most bytes of the work, with the function that each is in."""
+    """Return the lines that move the most bytes of the work.
+
+    Each comes with the function that it is in.
+    """
     return [_row(cost, section, with_text=with_text) for _, section, cost in source.hot()[:MAX_HOT]]
 
 
 def source_sections(source: AnnotatedSource, *, with_text: bool) -> Iterator[SourceSection]:
-    """Yield the functions of all kernels, without the text of the lines where it is withheld.
+    """Yield the functions of all kernels.
+
+    The text of the lines is left out where it is withheld.
 
     A function that several kernels call has all its lines the first time and later only those that move bytes.
     """

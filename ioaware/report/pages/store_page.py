@@ -1,4 +1,7 @@
-"""The page of a store or a study: the points of each target along its most varied parameter, and every point in a table."""
+"""Draw the page of a store or a study.
+
+It shows the points of each target along its most varied parameter, and every point in a table.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def _key(result: Result) -> Key:
 
 
 def _expected(results: Sequence[Result]) -> dict[Key, int]:
-    """Return the requested bytes by formula at each point that has one, of `predict` before `derive`."""
+    """Return the requested bytes by formula at each point that has one.
+
+    The formula is that of `predict` before `derive`.
+    """
     found: dict[Key, int] = {}
     for source in FORMULAS:
         for result in results:
@@ -89,7 +95,10 @@ def _row(result: Result, expected: dict[Key, int]) -> list[dict[str, Any]]:
 
 
 def _figure(number: int, target: str, points: Sequence[Result]) -> Figure | None:
-    """Return bytes along the parameter with the most values, for the values of the others that have the most points."""
+    """Return bytes along the parameter with the most values.
+
+    The other parameters have the values with the most points.
+    """
     varied = _varied(points)
     if varied is None:
         return None

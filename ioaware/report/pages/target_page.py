@@ -188,7 +188,10 @@ def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]
 
 
 def _launch_floor(found: Findings, own: Launch, other: Launch | None) -> float | None:
-    """Return the least time of a launch: its simulated bytes, of a torch operator the assumed ones."""
+    """Return the least time of a launch.
+
+    It comes from its simulated bytes, of a torch operator from the assumed ones.
+    """
     hbm = other.hbm if other else None
     if own.origin == "torch":
         hbm = own.requested
@@ -204,7 +207,10 @@ MEASURED_COLUMNS = [
 
 
 def _measured(one: Compared, params: Params) -> list[dict[str, Any]]:
-    """Return the row of a measured point, with the parameters that differ from the page's."""
+    """Return the row of a measured point.
+
+    Parameters that differ from the page's are shown.
+    """
     result = one.measured
     changed = {name: value for name, value in result.params.items() if params.get(name) != value}
     hbm = result.hbm.total_bytes if result.hbm else None

@@ -1,4 +1,7 @@
-"""The least time that bytes and FLOPs take on a machine, and which of the two binds."""
+"""Compute the least time that bytes and FLOPs take on a machine.
+
+Which of the two binds comes with it.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ class TimeFloor:
 
 
 def rates_of(machine: Machine, dtype: ParamValue = None) -> Rates | None:
-    """Return the rates of a machine, of a dtype or of the fastest that it has on record; None without any."""
+    """Return the rates of a machine.
+
+    They are of a dtype or of the fastest that it has on record; None without any.
+    """
     known = machine.peaks.keys()
     if not known or machine.level("hbm").bandwidth_bytes_per_s is None:
         return None

@@ -1,4 +1,7 @@
-"""What differs between two derived versions of a kernel: its numbers, the terms of its formulas, and its lines."""
+"""Compare two derived versions of a kernel.
+
+They may differ in numbers, terms of formulas, and lines.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ def numbers(old: Findings, new: Findings) -> list[Pair]:
 
 
 def terms(old: Findings, new: Findings) -> list[Pair]:
-    """Return the terms of reads and writes in either version with their bytes at the given parameters, changed ones first."""
+    """Return the terms of reads and writes in either version, changed ones first.
+
+    Their bytes are at the given parameters.
+    """
     rows: list[Pair] = []
     for name in ("read_bytes", "write_bytes", "atomic_bytes"):
         both = [_terms(getattr(one.derived.formulas, name)) for one in (old, new)]
@@ -84,7 +90,10 @@ def terms(old: Findings, new: Findings) -> list[Pair]:
 
 
 def _terms(count: Count) -> dict[Expr, Expr]:
-    """Return the coefficient of each distinct term of a formula, written out as a sum where that is quick."""
+    """Return the coefficient of each distinct term of a formula.
+
+    The formula is written out as a sum where that is quick.
+    """
     whole: Any = within(SECONDS, lambda: _sympy.expand(count.expr)) or count.expr
     found: dict[Any, Any] = {}
     for term in _sympy.Add.make_args(whole):
@@ -94,7 +103,10 @@ def _terms(count: Count) -> dict[Expr, Expr]:
 
 
 def changed_lines(old: Findings, new: Findings) -> Iterator[LinePair]:
-    """Yield the lines of the functions of both versions that changed or move bytes in either, in order."""
+    """Yield the lines that changed or move bytes in either version, in order.
+
+    The functions are those of both versions.
+    """
     for one, other in zip_longest(_sections(old), _sections(new)):
         before, after = (_costs(side, found) for side, found in ((one, old), (other, new)))
         function = clean((other or one)[1].function)

@@ -13,7 +13,10 @@ ROW, THICK = 44, 16
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: `value` in the figure's unit or None where it is unknown, `shown` its text, `interval` its bounds."""
+    """Describe one bar.
+
+    `value` is in the figure's unit or None where it is unknown, `shown` its text, `interval` its bounds.
+    """
 
     name: str
     value: float | None

@@ -60,7 +60,10 @@ def path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def dots(points: Iterable[tuple[float, float]]) -> str:
-    """Return the `d` of lines of no length: a round or square cap makes them marks that no zoom distorts."""
+    """Return the `d` of lines of no length.
+
+    A round or square cap makes them marks that no zoom distorts.
+    """
     return "".join(f"M{_short(x)},{_short(y)}h0.01" for x, y in points)
 
 

@@ -22,7 +22,9 @@ Scale = Callable[[float], float]
 
 
 def draw_cell(cell: Cell, width: int, describes: str) -> Drawing:
-    """Return the SVG of a cell at a width in pixels; `describes` is its text for screen readers.
+    """Return the SVG of a cell at a width in pixels.
+
+    `describes` is its text for screen readers.
 
     A narrow one has no names at the curves' ends: the legend has them.
     """
@@ -80,7 +82,10 @@ def _data(name: str, axis: Axis, low: float, high: float) -> dict[str, str]:
 
 
 def scale(axis: Axis, low: float, high: float, start: float, end: float) -> Scale:
-    """Return the pixel of a value, of an axis from `low` to `high` that lies between two pixels."""
+    """Return the pixel of a value.
+
+    Its axis goes from `low` to `high` and lies between two pixels.
+    """
     if axis.log:
         return lambda value: start + (end - start) * math.log(value / low) / math.log(high / low)
     return lambda value: start + (end - start) * (value - low) / (high - low)

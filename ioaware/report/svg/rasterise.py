@@ -1,4 +1,7 @@
-"""PNGs of SVG text, in the light colours and with the fonts that matplotlib ships: the same picture on every machine."""
+"""Draw PNGs of SVG text, the same on every machine.
+
+They have the light colours and the fonts that matplotlib ships.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tiles of the gradients that FlashAttention's backward passes share: P and dS recomputed from Q, K, V and row statistics."""
+"""Compute the tiles that FlashAttention's backward passes share.
+
+They are P and dS, recomputed from Q, K, V and row statistics.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from ioaware.kernels.attention.blocks.tiles import store_block, tile_side
 
 @triton.jit
 def probabilities(q, k, lse, pairs, scale):
-    """Return P = exp(scale Q K^T - lse) of a tile [B_r, B_c], zero where `pairs` is False."""
+    """Return P = exp(scale Q K^T - lse) of a tile [B_r, B_c].
+
+    It is zero where `pairs` is False.
+    """
     s = tl.dot(q, k.T, input_precision="ieee") * scale
     return tl.where(pairs, tl.exp(s - lse[:, None]), 0.0)
 

@@ -1,4 +1,7 @@
-"""Visible pairs of a query and a key in a tile, and the tiles that a causal mask leaves; last query and last key align."""
+"""Return visible pairs of a query and a key, and tiles under a causal mask.
+
+The last query and the last key align.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from ioaware.kernels.attention.blocks.tiles import block_mask, tile_side
 
 @triton.jit
 def visible_pairs(row, col, seq_len, kv_len, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Return True for the pairs of a tile [B_r, B_c] inside the matrix where the query sees the key."""
+    """Return True for the pairs of a tile that are inside and visible.
+
+    The tile is [B_r, B_c]; a pair is visible where the query sees the key.
+    """
     pairs = block_mask(row, col, seq_len, kv_len, BLOCK_M, BLOCK_N)
     if CAUSAL:
         rows = row + tl.arange(0, tile_side(BLOCK_M))
@@ -30,7 +36,10 @@ def first_row_block(col, seq_len, kv_len, CAUSAL: tl.constexpr, BLOCK_M: tl.cons
 
 @triton.jit
 def last_column_block(row, seq_len, kv_len, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Return the end of the column blocks that the last row of the block at `row` sees."""
+    """Return the end of the column blocks that the last row of the block sees.
+
+    The block begins at `row`.
+    """
     visible = kv_len
     if CAUSAL:
         visible = tl.maximum(tl.minimum(row + BLOCK_M, seq_len) + (kv_len - seq_len), 0)

@@ -1,4 +1,7 @@
-"""Multiply matrices in HBM by square tiles that all fit a small on-chip memory, for the algorithms with M < d^2."""
+"""Multiply matrices in HBM by square tiles that fit a small on-chip memory.
+
+The algorithms with M < d^2 use them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ def tile_of_product(
     A, B, row, col, num_rows, num_cols, stride_an, stride_ad, stride_bn, stride_bd,
     HEAD_DIM: tl.constexpr, SIDE: tl.constexpr,
 ):  # fmt: skip
-    """Return the SIDE x SIDE tile (row, col) of A B^T, for A [num_rows, d] and B [num_cols, d], d in steps of SIDE."""
+    """Return the SIDE x SIDE tile (row, col) of A B^T, with d in steps of SIDE.
+
+    A is [num_rows, d] and B [num_cols, d].
+    """
     c = tl.zeros([tile_side(SIDE), tile_side(SIDE)], tl.float32)
     for depth in range(0, HEAD_DIM, SIDE):
         a = load_block(A, row, depth, num_rows, HEAD_DIM, stride_an, stride_ad, SIDE, SIDE)
@@ -27,7 +33,9 @@ def square_product(
     S, X, Y, stride_xb, stride_xh, stride_xn, stride_xd, stride_yb, stride_yh, stride_yn, stride_yd,
     num_rows, num_cols, HEAD_DIM: tl.constexpr, SIDE: tl.constexpr, TRANSPOSED: tl.constexpr,
 ):  # fmt: skip
-    """Compute Y = S X or, TRANSPOSED, Y = S^T X in SIDE x SIDE tiles, for S [num_rows, num_cols] and X, Y of d columns.
+    """Compute Y = S X or, TRANSPOSED, Y = S^T X in SIDE x SIDE tiles.
+
+    S is [num_rows, num_cols]; X and Y have d columns.
 
     Each block of d columns of Y reads its panel of S again. Grid (blocks of Y's rows, heads, batch).
     """

@@ -11,7 +11,10 @@ import triton.language as tl
 from ioaware.kernels.attention.launching.on_chip_limits import padded
 
 tile_side = triton.constexpr_function(padded)
-"""Return the side of the tile that holds a block of so many rows or columns, at compile time."""
+"""Return the side of the tile that holds so many rows or columns.
+
+It is computed at compile time.
+"""
 
 
 @triton.jit
@@ -24,7 +27,10 @@ def block_pointers(matrix, row, col, stride_row, stride_col, BLOCK_ROWS: tl.cons
 
 @triton.jit
 def block_mask(row, col, num_rows, num_cols, BLOCK_ROWS: tl.constexpr, BLOCK_COLS: tl.constexpr):
-    """Return True for the tile's elements that are in the block and in the num_rows x num_cols matrix."""
+    """Return True for the tile's elements in the block and in the matrix.
+
+    The matrix is num_rows x num_cols.
+    """
     rows = tl.arange(0, tile_side(BLOCK_ROWS))
     cols = tl.arange(0, tile_side(BLOCK_COLS))
     in_rows = (rows < BLOCK_ROWS) & (row + rows < num_rows)

@@ -58,7 +58,10 @@ def _plan(q: torch.Tensor, k: torch.Tensor, splits: int | None) -> SplitPlan:
 
 
 def launches_early(device: torch.device) -> bool:
-    """Return whether this GPU supports programmatic dependent launch: NVIDIA's from compute capability 9.0 on."""
+    """Return whether this GPU supports programmatic dependent launch.
+
+    NVIDIA's do from compute capability 9.0 on.
+    """
     there = device.type == "cuda" and torch.cuda.is_available() and torch.version.hip is None
     return there and torch.cuda.get_device_capability(device)[0] >= 9
 
@@ -69,7 +72,10 @@ _CALLS: dict[tuple[object, ...], PreparedCall] = {}
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """Everything in a call that its shapes (but kv_len), strides, dtype, device, mask and scale determine."""
+    """Everything in a call that does not depend on kv_len or the data.
+
+    Shapes (but kv_len), strides, dtype, device, mask and scale determine it.
+    """
 
     splits: int
     decode: Launch

@@ -1,4 +1,6 @@
-"""Decode: a few queries against many keys, by split-KV (Flash-Decoding), in plain Triton.
+"""Decode a few queries against many keys by split-KV, in plain Triton.
+
+The method is Flash-Decoding.
 
 One row block per head would leave most of a GPU idle, so the keys are split. For each key head, with the rows of all query
 heads that share it packed into one tile:
@@ -21,7 +23,10 @@ from ioaware.kernels.attention.constants import LOG2_E
 def load_keys(
     X, col, offsets, stride_n, kv_len, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr
 ):  # fmt: skip
-    """Load rows [col, col + B_c) of K or V as a tile [B_c, WIDTH], zeros beyond. FULL: all rows exist."""
+    """Load rows [col, col + B_c) of K or V as a tile [B_c, WIDTH], zeros beyond.
+
+    FULL: all rows exist.
+    """
     pointers = X + col.to(tl.int64) * stride_n + offsets
     if FULL and HEAD_DIM == WIDTH:
         x = tl.load(pointers)
@@ -38,7 +43,10 @@ def mainloop(
     o, l, m, q, K, V, k_offsets, v_offsets, stride_kn, stride_vn, first, end, visible_keys, kv_len, scale_log2,
     HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr,
 ):  # fmt: skip
-    """Return O, l, m after the column blocks [first, end). FULL: every row sees every key of them."""
+    """Return O, l, m after the column blocks [first, end).
+
+    FULL: every row sees every key of them.
+    """
     for j in range(first, end):
         col = j * BLOCK_N
         k = load_keys(K, col, k_offsets, stride_kn, kv_len, HEAD_DIM, WIDTH, BLOCK_N, FULL)  # [B_c, d]

@@ -1,4 +1,7 @@
-"""Choose how decode splits the keys: programs that fill the GPU once and evenly, each with enough loads in flight."""
+"""Choose how decode splits the keys.
+
+The programs fill the GPU once and evenly, each with enough loads in flight.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ MAX_DECODE_ROWS = 16
 ROWS_AT_ONCE = 64
 """Rows of a tile: the rows of all query heads of a key head, and seq_len of each."""
 TILE_BYTES = 32 * 1024
-"""Bytes of K, and of V, in a column block: with two such pairs in shared memory, 64 KiB per SM are always in flight."""
+"""Bytes of K, and of V, in a column block.
+
+With two such pairs in shared memory, 64 KiB per SM are always in flight.
+"""
 MAX_BLOCK_N = 128
 MAX_WAVES = 8
 SM_SPEED = 1.5
@@ -22,9 +28,15 @@ SM_SPEED = 1.5
 Idle SMs cost nothing while this makes up for them.
 """
 WAVE_COST = 0.025
-"""Cost of each wave of programs after the first, as a share of the whole: between two programs an SM has no load in flight."""
+"""Cost of each wave of programs after the first, as a share of the whole.
+
+Between two programs an SM has no load in flight.
+"""
 HALF_COST = 0.02
-"""Cost of column blocks of half the size, with which twice as many programs fit a GPU; chosen for a single wave only."""
+"""Cost of column blocks of half the size, with twice as many programs.
+
+They are chosen for a single wave only.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +66,10 @@ def plan_splits(
     shared_bytes: int,
     splits: int | None = None,
 ) -> SplitPlan:
-    """Return the plan for `rows` rows on each of `key_heads` key heads, batch included; `splits` is chosen unless given."""
+    """Return the plan for `rows` rows on each key head, batch included.
+
+    There are `key_heads` key heads; `splits` is chosen unless given.
+    """
     width = padded(head_dim)
     no_tensor_cores = element_bytes == 4  # float32 matmuls need smaller tiles and more warps
     pair_bytes = min(2 * TILE_BYTES, shared_bytes // 3)  # K and V of a block, with two such pairs beside Q
@@ -81,7 +96,9 @@ def plan_splits(
 
 
 def best_splits(programs: int, processors: int, resident: int) -> tuple[float, int]:
-    """Return the relative time and the number of splits per program, on a GPU that runs `resident` programs per SM.
+    """Return the relative time and the number of splits per program.
+
+    The GPU runs `resident` programs per SM.
 
     1 is the time of the bytes alone.
     """
@@ -93,14 +110,20 @@ def best_splits(programs: int, processors: int, resident: int) -> tuple[float, i
 
 
 def relative_time(programs: int, processors: int, resident: int) -> float:
-    """Return the time of equal programs, relative to their bytes: full waves at HBM speed, the last by its busy SMs."""
+    """Return the time of equal programs, relative to their bytes.
+
+    Full waves run at HBM speed, the last at that of its busy SMs.
+    """
     waves, rest = divmod(programs, processors * resident)
     last = max(rest / (processors * resident), -(-rest // processors) / resident / SM_SPEED)
     return (waves + last) * processors * resident / programs + WAVE_COST * (waves + (rest > 0) - 1)
 
 
 def row_alignment(*tensors: torch.Tensor) -> int:
-    """Return the largest of 16, 8 and 1 that divides every stride but the last, in elements."""
+    """Return the largest of 16, 8 and 1 that divides every stride but the last.
+
+    Strides are in elements.
+    """
     strides = [stride for tensor in tensors for stride in tensor.stride()[:3]]
     return next((size for size in (16, 8) if all(stride % size == 0 for stride in strides)), 1)
 

@@ -1,4 +1,7 @@
-"""Prepare and launch the Hopper backward kernels on the host: which kernels run for a head_dim, their tiling and buffers."""
+"""Prepare and launch the Hopper backward kernels on the host.
+
+It decides which kernels run for a head_dim, their tiling and buffers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ def hopper_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor,
     *, causal: bool, scale: float, deterministic: bool = False,
 ) -> Gradients:  # fmt: skip
-    """Return dQ, dK and dV of a hopper_forward that returned o and lse [batch, heads, seq_len].
+    """Return dQ, dK and dV after hopper_forward.
+
+    That call returned o and lse [batch, heads, seq_len].
 
     q, o, do [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim]. do has any strides; those that TMA
     cannot take cost a copy.
@@ -68,7 +73,10 @@ _CALLS: dict[tuple[object, ...], PreparedCall] = {}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch of a kernel that takes TMA views of some tensors, then other tensors, then scalars."""
+    """One launch of a kernel with TMA views.
+
+    The parameters are views of some tensors, then other tensors, then scalars.
+    """
 
     launch: Launch
     views: Mapping[str, Any]
@@ -83,7 +91,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """Everything in a backward pass that the shapes, strides, dtype, device, mask and scale determine."""
+    """Everything in a backward pass that does not depend on the data.
+
+    Shapes, strides, dtype, device, mask and scale determine it.
+    """
 
     steps: tuple[Step, ...]
     strides: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -160,7 +171,10 @@ def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
 
 
 def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> tuple[Step, ...]:
-    """Return the kernel of all gradients, which adds to accumulators, and the kernels that read those."""
+    """Return the kernel of all gradients and the kernels that end its sums.
+
+    The first adds to accumulators, the others read those.
+    """
     from ioaware.kernels.attention.hopper.backward_pass.backward_kernel import hopper_backward_kernel
 
     width = padded_head_dim(tensors["q"].shape[3])
@@ -191,7 +205,10 @@ def _postprocess(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, sc
 
 
 def _two_kernels(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float) -> tuple[Step, ...]:
-    """Return a kernel for dK and dV and one for dQ, in which every gradient has one writer."""
+    """Return a kernel for dK and dV and one for dQ, without atomics.
+
+    Every gradient has one writer.
+    """
     from ioaware.kernels.attention.hopper.backward_pass.dkdv_kernel import dkdv_kernel
     from ioaware.kernels.attention.hopper.backward_pass.dq_kernel import dq_kernel
 
@@ -211,7 +228,10 @@ def _two_kernels(tensors: Mapping[str, torch.Tensor], causal: bool, scale: float
 
 
 def _work_items(tensor: torch.Tensor, block: int, causal: bool) -> int:
-    """Return how many blocks of so many rows a tensor has or, where causal, how many pairs of them."""
+    """Return how many blocks of so many rows a tensor has.
+
+    Where causal, the number is that of pairs of blocks.
+    """
     batch, heads, rows, _ = tensor.shape
     blocks = -(-rows // block)
     return batch * heads * (-(-blocks // 2) if causal else blocks)
@@ -221,7 +241,9 @@ def _step(
     kernel: Any, tensors: Mapping[str, torch.Tensor], boxes: Mapping[str, tuple[int, int]], constants: Mapping[str, Any],
     over: str, items: int, scale: float, *more: int,
 ) -> Step:  # fmt: skip
-    """Return a launch of one CTA per SM with TMA views of the tensors in boxes of so many rows and columns.
+    """Return a launch of one CTA per SM with TMA views of the tensors.
+
+    The views' boxes have so many rows and columns.
 
     Its work items are `items` blocks, or pairs of blocks, of the tensor `over`.
     """

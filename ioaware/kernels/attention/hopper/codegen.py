@@ -1,4 +1,7 @@
-"""Compute common expressions in forms that compile to faster instructions or fewer live registers."""
+"""Compute common expressions in forms that compile well.
+
+They compile to faster instructions or fewer live registers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ def to_float32(x):
 
 @gluon.jit
 def ring_slot_phase_pow2(n, SLOTS: gl.constexpr):
-    """Return the ring slot of the n-th tile and the phase of its barriers, for SLOTS a power of two.
+    """Return the ring slot of the n-th tile and the phase of its barriers.
+
+    SLOTS is a power of two.
 
     Why: n % SLOTS would compile to n * size - n // SLOTS * SLOTS * size for each address, all carried through the loop.
     """
@@ -37,7 +42,9 @@ def _log2(slots: int) -> int:
 
 @gluon.jit
 def ring_slot_phase(n, SLOTS: gl.constexpr):
-    """Return the ring slot of the n-th tile and the phase of its barriers, for any number of slots.
+    """Return the ring slot of the n-th tile and the phase of its barriers.
+
+    The number of slots is any.
 
     Why bits where they do: a division of a number that might be negative needs rounding.
     """

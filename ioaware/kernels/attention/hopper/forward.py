@@ -1,4 +1,7 @@
-"""Prepare and launch the Hopper forward kernel on the host: supported tensors, launches, and the cache of prepared calls."""
+"""Prepare and launch the Hopper forward kernel on the host.
+
+It decides on supported tensors and launches, and keeps the cache of prepared calls.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def refusal_reason(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: flo
 
 
 def _tilings(q: torch.Tensor) -> Iterator[Tiling]:
-    """Yield the tilings of the forward pass, and of dQ: tiles of 128 rows, all causal ones paired."""
+    """Yield the tilings of the forward pass, and of dQ.
+
+    They have tiles of 128 rows, all causal ones paired.
+    """
     batch, heads, seq_len, head_dim = q.shape
     blocks = -(-seq_len // 128)
     for causal in (False, True):
@@ -54,7 +60,9 @@ def _tilings(q: torch.Tensor) -> Iterator[Tiling]:
 def hopper_forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return softmax(scale Q K^T) V and its natural log-sum-exp, for tensors that refusal_reason accepts.
+    """Return softmax(scale Q K^T) V and its natural log-sum-exp.
+
+    The tensors are those that refusal_reason accepts.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads. Returns o
     like q and lse [batch, heads, seq_len] in float32.
@@ -75,7 +83,10 @@ _CALLS: dict[tuple[object, ...], PreparedCall] = {}
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """Everything in a call that its shapes, strides, dtype, device, mask and scale determine."""
+    """Everything in a call that does not depend on the data.
+
+    Shapes, strides, dtype, device, mask and scale determine it.
+    """
 
     launch: Launch
     views: tuple[Any, Any, Any, Any]

@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 NUMBERS = 2**30
-"""tile_scheduler.divide is exact for n / d while n (d inverse_of(d) - NUMBERS) is below this."""
+"""Bound of the numerators that tile_scheduler.divide divides exactly.
+
+It is exact for n / d while n (d inverse_of(d) - NUMBERS) is below this.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,10 @@ SHORT = Plan(block_n=64, stages=6, consumers=4, registers=112, q_slots=8)
 LONG = Plan(block_n=128, stages=4, consumers=3, registers=160, q_slots=6, pingpong=True)
 MEDIUM = Plan(block_n=128, stages=2, consumers=2, registers=240, q_slots=4)
 WIDE = Plan(block_n=64, stages=2, consumers=2, registers=240, q_slots=3, separate_o_smem=False)
-"""Three Q fit beside K and V: one for each consumer, and the next one for the consumer that finishes first."""
+"""Number of Q tiles beside K and V.
+
+There is one for each consumer, and the next one for the consumer that finishes first.
+"""
 PLANS = (FEW, SHORT, LONG, MEDIUM, WIDE)
 WIDTHS = (64, 128, 256)
 LPT_ROUNDS = {64: 31 / 8, 128: 31 / 8, 256: 31 / 16}
@@ -53,7 +59,10 @@ whole rounds, so that the last round, which is not full, has the shortest tiles.
 
 
 def masked_blocks(seq_len: int, kv_len: int, block_n: int, *, causal: bool) -> int:
-    """Return in how many column blocks, the last ones, 64 rows from a multiple of 64 on may have masked keys."""
+    """Return how many of the last column blocks may have masked keys.
+
+    The rows are 64 from a multiple of 64 on.
+    """
     if causal and (kv_len - seq_len) % 64:
         return 2  # the diagonal crosses two
     return int(causal or kv_len % block_n != 0)
@@ -69,7 +78,10 @@ def padded_head_dim(head_dim: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The plan of one call and its schedule: all tiles in order, or those of `paired` heads paired and of others by LPT."""
+    """The plan of one call and its schedule.
+
+    It is all tiles in order, or those of `paired` heads paired and of others by LPT.
+    """
 
     plan: Plan
     causal: bool
@@ -79,7 +91,9 @@ class Tiling:
 
     @staticmethod
     def of(head_dim: int, seq_len: int, batch_heads: int, processors: int, *, causal: bool) -> Tiling:
-        """Return the fastest plan at 16,384 tokens on 132 SMs (docs/lab-notes/hopper-attention.md).
+        """Return the fastest plan at 16,384 tokens on 132 SMs.
+
+        The measurements are in docs/lab-notes/hopper-attention.md.
 
         FEW replaces SHORT where that would leave SMs without tiles.
         """
@@ -136,5 +150,8 @@ def inverse_of(d: int) -> int:
 
 
 def division_is_exact(numbers: int, d: int) -> bool:
-    """Return whether tile_scheduler.divide is exact for 0, ..., numbers - 1 and divisor d."""
+    """Return whether tile_scheduler.divide is exact for divisor d.
+
+    It must be for 0, ..., numbers - 1.
+    """
     return numbers * d < NUMBERS or numbers * (d * inverse_of(d) - NUMBERS) < NUMBERS  # the first implies the second

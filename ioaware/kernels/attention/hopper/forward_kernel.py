@@ -1,4 +1,6 @@
-"""FlashAttention-2's order on Hopper: a producer warpgroup loads, consumer warpgroups of 64 query rows compute.
+"""Compute attention in FlashAttention-2's order on Hopper.
+
+A producer warpgroup loads, consumer warpgroups of 64 query rows compute.
 
 Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), Algorithm 1 per consumer and row block, S_j = Q K_j^T:
     S_0;  softmax(S_0) -> P_0
@@ -41,7 +43,10 @@ ROWS = gl.constexpr(64)
 
 
 class Tiles(NamedTuple):
-    """Shared memory: the rings of Q, K and V, and O's tiles, which are Q's unless SEPARATE_O_SMEM."""
+    """Shared memory of a CTA.
+
+    It holds the rings of Q, K and V, and O's tiles, which are Q's unless SEPARATE_O_SMEM.
+    """
 
     q: Any
     k: Any
@@ -50,7 +55,10 @@ class Tiles(NamedTuple):
 
 
 class Barriers(NamedTuple):
-    """An mbarrier per ring slot: full when the load has landed, empty when every reader is done with it."""
+    """An mbarrier per ring slot.
+
+    It is full when the load has landed, empty when every reader is done with it.
+    """
 
     q_full: Any
     q_empty: Any
@@ -62,7 +70,10 @@ class Barriers(NamedTuple):
 
 @gluon.jit
 def num_visible_blocks(first_row, last_row, sizes, CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr):
-    """Return how many column blocks the rows up to last_row see: at least one, fully masked where they see none."""
+    """Return how many column blocks the rows up to last_row see.
+
+    It is at least one, fully masked where they see none.
+    """
     keys = sizes.kv_len
     if CAUSAL:
         keys = gl.maximum(gl.minimum(last_row + 1 + sizes.kv_len - sizes.seq_len, sizes.kv_len), 1)
@@ -85,7 +96,10 @@ def load(
     CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr, Q_SLOTS: gl.constexpr,
     SEPARATE_O_SMEM: gl.constexpr,
 ):  # fmt: skip
-    """Load tiles into shared memory: K and V in rings of STAGES slots, all consumers' Q in a ring of Q_SLOTS."""
+    """Load tiles into shared memory.
+
+    K and V go to rings of STAGES slots, all consumers' Q to a ring of Q_SLOTS.
+    """
     BLOCK_M: gl.constexpr = ROWS * CONSUMERS
     loaded = 0  # column blocks so far
     t = 0  # tiles so far
@@ -147,7 +161,10 @@ def mainloop(
     C: gl.constexpr, MASKED: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr,
     PINGPONG: gl.constexpr,
 ):  # fmt: skip
-    """Return O, l, m and the last P after the column blocks end - 1, ..., 0, of which the first `unmasked` need no mask."""
+    """Return O, l, m and the last P after the column blocks end - 1, ..., 0.
+
+    The first `unmasked` of them need no mask.
+    """
     for i in range(end):
         block = end - 1 - i
         zero = opaque_zero(used) if MASKED == 2 and SINCE_3_7 else 0
@@ -200,7 +217,9 @@ def skip_unseen_blocks(
     C: gl.constexpr, barriers, row, used, sizes,
     CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, STAGES: gl.constexpr, CONSUMERS: gl.constexpr, PINGPONG: gl.constexpr,
 ):  # fmt: skip
-    """Return consumer C's first row in the tile at `row` and how many column blocks are visible to it.
+    """Return consumer C's first row and its number of visible column blocks.
+
+    The tile is at `row`.
 
     Blocks that are visible to later consumers only are released unread, each with a warp-scheduler barrier that is not used.
     """

@@ -1,4 +1,7 @@
-"""One name for each Gluon function that Triton 3.6 to 3.9 name differently, and version tests."""
+"""Give one name to each Gluon function that Triton versions name differently.
+
+The versions are 3.6 to 3.9; version tests are here, too.
+"""
 
 from __future__ import annotations
 
@@ -26,4 +29,7 @@ tma_store_wait = cast("Any", _tma.store_wait)
 
 _version = tuple(map(int, triton.__version__.split(".")[:2]))
 SINCE_3_7, SINCE_3_9 = gl.constexpr(_version >= (3, 7)), gl.constexpr(_version >= (3, 9))
-"""With these versions' assemblers the kernels recompute some values, which would spill otherwise."""
+"""With these versions' assemblers the kernels recompute some values.
+
+They would spill otherwise.
+"""

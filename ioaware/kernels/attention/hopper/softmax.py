@@ -20,7 +20,10 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 LIMIT = gl.constexpr("0f47000000")
-"""2^15 as a PTX float32, which float16 holds: the bound of a thread's part of a row sum."""
+"""2^15 as a PTX float32, which float16 holds.
+
+It is the bound of a thread's part of a row sum.
+"""
 
 
 @triton.constexpr_function
@@ -94,7 +97,9 @@ def join_halves(first, last):
 
 @gluon.jit
 def softmax_half(s, earlier, o, l, m, scale_log2, C: gl.constexpr, LATER: gl.constexpr, MASK: gl.constexpr, P: gl.constexpr):
-    """Return P of half a block, of type P, and the earlier half of P, O, l [ROWS, 4] and m [ROWS].
+    """Return P of half a block, and the state of the rows.
+
+    It is of type P; with it come the earlier half of P, O, l [ROWS, 4] and m [ROWS].
 
     The latter are rescaled where the maximum had to be updated.
     """
@@ -119,7 +124,10 @@ def softmax_half(s, earlier, o, l, m, scale_log2, C: gl.constexpr, LATER: gl.con
 
 @gluon.jit
 def softmax_step(s, p, o, l, m, scale_log2, C: gl.constexpr, MASK: gl.constexpr):
-    """Return P of a block in p's layout, and O, l, m. MASK: a row may have had no visible key yet."""
+    """Return P of a block in p's layout, and O, l, m.
+
+    MASK: a row may have had no visible key yet.
+    """
     first, last = split_halves(s)
     a, _, o, l, m = softmax_half(first, first, o, l, m, scale_log2, C, False, MASK, p.dtype)
     b, a, o, l, m = softmax_half(last, a, o, l, m, scale_log2, C, True, MASK, p.dtype)

@@ -1,4 +1,6 @@
-"""Tile scheduler of the Hopper kernels over query rows: which batch, head and rows each work item has.
+"""Schedule the tiles of the Hopper kernels over query rows.
+
+It gives each work item its batch, head and rows.
 
 A persistent CTA takes one work item per round, in serpentine order: the first CTA of a round is the last of the next.
 Without a mask all row blocks cost the same, and work items are the row blocks, head by head. Causal row blocks differ in cost:
@@ -37,7 +39,10 @@ class Sizes(NamedTuple):
 
 @gluon.jit
 def inverse_of(d):
-    """Return the reciprocal that `divide` takes, as forward_config.inverse_of does on the host."""
+    """Return the reciprocal that `divide` takes.
+
+    forward_config.inverse_of computes the same on the host.
+    """
     return 0x3FFFFFFF // d + 1
 
 
@@ -98,7 +103,10 @@ def num_tiles(item, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
 
 @gluon.jit
 def tile_coordinates(item, second, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Return batch, head and first row of a work item's first tile (second = 0) or second tile (1)."""
+    """Return batch, head and first row of a tile of a work item.
+
+    It is the first tile (second = 0) or the second (1).
+    """
     blocks = gl.cdiv(sizes.seq_len, BLOCK_M)
     batch_head = divide(item, sizes.inverse)
     block = item - batch_head * items_per_head(sizes.seq_len, CAUSAL, BLOCK_M)

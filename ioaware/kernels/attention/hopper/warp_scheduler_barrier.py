@@ -1,4 +1,6 @@
-"""Warp-scheduler barriers: consumer warpgroups issue their matmuls one after the other (ping-pong scheduling).
+"""Order the matmuls of consumer warpgroups by barriers.
+
+They issue them one after the other (ping-pong scheduling).
 
 Shah et al. 2024, arXiv 2407.08608 (FlashAttention-3), section 3.1. The tensor cores execute matmuls in the order of issue.
 With the barriers a consumer issues both matmuls of a block together, while the others compute softmax. Without them all

@@ -35,7 +35,10 @@ def processors(device: torch.device) -> int:
 
 @contextmanager
 def launching(kernel: str, device: torch.device) -> Generator[None]:
-    """Launch on `device`; raise UsageError for tiles that do not fit and MachineError where there is no GPU."""
+    """Launch on `device`.
+
+    Raises UsageError for tiles that do not fit and MachineError where there is no GPU.
+    """
     from triton.runtime.errors import OutOfResources
 
     try:

@@ -1,4 +1,6 @@
-"""Repeat a launch through Triton's launcher directly, without the search for the compiled kernel.
+"""Repeat a launch through Triton's launcher directly.
+
+The search for the compiled kernel is left out.
 
 `kernel[grid](...)` inspects the type of every argument, every time, to find the compiled kernel. A caller whose own key fixes
 those types (shapes, strides, dtypes, device, constants) keeps a `Launch` per key and skips that search. Triton 3.6 to 3.9 pass
@@ -18,18 +20,26 @@ from triton.runtime import driver, jit
 from ioaware.kernels.attention.launching.launch import launching
 
 LAUNCHERS_KNOWN = ((3, 6), (3, 9))
-"""First and last Triton version with launchers that take `run(*grid, stream, function, metadata, three hooks, *arguments)`."""
+"""First and last Triton version whose launchers take these arguments.
+
+They are `run(*grid, stream, function, metadata, three hooks, *arguments)`.
+"""
 
 
 class Launch:
-    """Launches of one compiled kernel on one device, which differ in tensors of the same dtype and alignment only."""
+    """Launches of one compiled kernel on one device.
+
+    They differ in tensors of the same dtype and alignment only.
+    """
 
     __slots__ = ("_compiled", "_constants", "_device", "_grid", "_kernel", "_name", "_options", "_values")
 
     def __init__(
         self, name: str, kernel: Any, grid: tuple[int, ...], device: torch.device, constants: Mapping[str, Any], **options: Any
     ) -> None:
-        """Prepare launches; `constants` are the kernel's last parameters, all compile-time, and `name` stands in errors.
+        """Prepare launches.
+
+        `constants` are the kernel's last parameters, all compile-time, and `name` stands in errors.
 
         a * b + c is one instruction unless the options say otherwise: Triton 3.9 warns that its default will change, which
         would cost the softmax another instruction per element.
@@ -65,7 +75,10 @@ class Launch:
 
 
 def is_observed(kernel: Any) -> bool:
-    """Return whether a hook, profiler or interceptor observes launches, or changes how kernels are compiled."""
+    """Return whether a hook, profiler or interceptor observes launches.
+
+    One that changes how kernels are compiled counts, too.
+    """
     runtime: Any = triton.knobs.runtime
     return (
         getattr(type(kernel).run, "__globals__", None) is not TRITON_GLOBALS  # replaced by an interceptor
@@ -84,7 +97,9 @@ def _hooked(hook: Any) -> bool:
 
 
 def same_view(descriptor: Any, tensor: torch.Tensor) -> Any:
-    """Return the TMA descriptor of a tensor with the shape, strides, dtype and alignment of the descriptor's own.
+    """Return the TMA descriptor of a tensor like the descriptor's own.
+
+    Shape, strides, dtype and alignment are the same.
 
     These are not checked again: the checks cost more than a launch.
     """

@@ -1,4 +1,7 @@
-"""Create TMA descriptors: which tensors can have one, boxes and shared-memory layouts; properties of the GPU."""
+"""Create TMA descriptors, and read the GPU's properties.
+
+Which tensors can have one, boxes and shared-memory layouts are decided here.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,20 @@ import torch
 
 
 def suits_tma(tensor: torch.Tensor) -> bool:
-    """Return whether TMA can read the tensor: adjacent elements in rows, 16-byte alignment, no repeated dimension."""
+    """Return whether TMA can read the tensor.
+
+    It needs adjacent elements in rows, 16-byte alignment, and no repeated dimension.
+    """
     strides = [stride for stride, size in zip(tensor.stride()[:3], tensor.shape[:3], strict=True) if size > 1]
     aligned = all(stride > 0 and stride * tensor.element_size() % 16 == 0 for stride in strides)
     return aligned and tensor.stride(3) == 1 and tensor.data_ptr() % 16 == 0
 
 
 def tma_view(tensor: torch.Tensor, rows: int, width: int) -> Any:
-    """Return a TMA descriptor of tensors like [batch, heads, rows, head_dim], with boxes of `rows` rows of one head."""
+    """Return a TMA descriptor with boxes of `rows` rows of one head.
+
+    The tensors are like [batch, heads, rows, head_dim].
+    """
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
     # A dimension of one element has any stride in torch, while TMA checks it.
@@ -29,7 +38,10 @@ def tma_view(tensor: torch.Tensor, rows: int, width: int) -> Any:
 
 @lru_cache
 def layout(rows: int, width: int, dtype: torch.dtype) -> Any:
-    """Return the swizzled shared-memory layout of a tile that TMA writes and wgmma reads."""
+    """Return the swizzled shared-memory layout of a tile.
+
+    TMA writes it and wgmma reads it.
+    """
     from triton.experimental.gluon import language as gl
 
     element = gl.float16 if dtype == torch.float16 else gl.bfloat16

@@ -30,7 +30,10 @@ def add_dq(
     kv_len, scale_log2, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr, FULL:
     tl.constexpr,
 ):  # fmt: skip
-    """Return dQ after the column blocks [first, end). visible_keys: of each row [B_r]. FULL: nothing is masked."""
+    """Return dQ after the column blocks [first, end).
+
+    visible_keys: of each row [B_r]. FULL: nothing is masked.
+    """
     for j in range(first, end):
         col = j * BLOCK_N
         k = load_tile(K, batch, kv_head, col, kv_len, k_offsets, stride_kn, BLOCK_N, WIDTH, HEAD_DIM, TMA, FULL)  # [B_c, d]
@@ -54,7 +57,9 @@ def dq_kernel(
     CAUSAL: tl.constexpr, RAGGED: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """Compute dQ of one row block of one head, and the statistics of its rows that dkdv_kernel needs.
+    """Compute dQ of one row block of one head.
+
+    The statistics of its rows, which dkdv_kernel needs, are stored.
 
     These are D, and L in base 2; a row without a visible key has L = +inf, so that its P is 0. Grid (row blocks, heads, batch).
     """
@@ -107,7 +112,10 @@ def add_dkdv(
     kv_len, scale_log2, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     DK: tl.constexpr, DV: tl.constexpr, TMA: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Return dK and dV after the row blocks [first, end) of one head. MASKED: some rows do not see some key."""
+    """Return dK and dV after the row blocks [first, end) of one head.
+
+    MASKED: some rows do not see some key.
+    """
     for i in range(first, end):
         row = i * BLOCK_M
         rows = row + tl.arange(0, BLOCK_M)

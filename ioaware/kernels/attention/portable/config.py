@@ -1,4 +1,7 @@
-"""Choose blocks of the portable kernels: a table measured on an H200 (docs/lab-notes/portable-attention.md), else defaults."""
+"""Choose blocks of the portable kernels.
+
+They come from a table measured on an H200 (docs/lab-notes/portable-attention.md), else from defaults.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class BackwardBlocks:
-    """Blocks of the backward kernels. dk: a separate kernel for dK, where both gradients exceed the registers."""
+    """Blocks of the backward kernels.
+
+    dk: a separate kernel for dK, where both gradients exceed the registers.
+    """
 
     dq: Blocks
     dkdv: Blocks
@@ -43,7 +49,10 @@ class BackwardBlocks:
 
 
 def use_tma(*tensors: torch.Tensor) -> bool:
-    """Return whether the kernels load these by TMA: on Hopper, in 16 bits, where TMA takes the strides."""
+    """Return whether the kernels load these by TMA.
+
+    They do on Hopper, in 16 bits, where TMA takes the strides.
+    """
     device = tensors[0].device
     if device.type != "cuda" or not torch.cuda.is_available() or tensors[0].element_size() != 2:
         return False

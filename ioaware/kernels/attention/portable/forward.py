@@ -1,4 +1,6 @@
-"""Attention's forward pass on any GPU that Triton supports: FlashAttention-2's order (see flash2), tuned for speed.
+"""Compute attention's forward pass on any GPU that Triton supports.
+
+It is FlashAttention-2's order (see flash2), tuned for speed.
 
 - All blocks are powers of two, in one loop that masks only the blocks that some row does not see in full. With pointers there
   are two loops, since only then do the loads of the first need no mask.
@@ -56,7 +58,10 @@ def mainloop(
 
 @triton.jit
 def visible_keys_of_rows(row, seq_len, kv_len, CAUSAL: tl.constexpr, BLOCK_M: tl.constexpr):
-    """Return how many keys each row of the block at `row` sees [B_r], and its first and its last row."""
+    """Return the keys that each row sees [B_r], and the block's first and last row.
+
+    The block is at `row`.
+    """
     rows = row + tl.arange(0, BLOCK_M)
     if CAUSAL:
         behind = kv_len - seq_len  # the last query aligns with the last key
@@ -77,7 +82,9 @@ def portable_forward_kernel(
     CAUSAL: tl.constexpr, RAGGED: tl.constexpr, SIGN: tl.constexpr, HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BY_ROWS: tl.constexpr, LATE_SUMS: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """Compute one row block of one head: grid (row blocks, heads, batch), or (heads, batch, row blocks) if BY_ROWS.
+    """Compute one row block of one head.
+
+    The grid is (row blocks, heads, batch), or (heads, batch, row blocks) if BY_ROWS.
 
     scale_log2 is positive: Q is multiplied by SIGN. RAGGED: kv_len is no multiple of B_c. With TMA, Q to O are descriptors.
     """

@@ -1,4 +1,6 @@
-"""Load and store rows of one head as a tile, by pointers or by TMA, for the portable kernels.
+"""Load and store rows of one head as a tile, by pointers or by TMA.
+
+The portable kernels use it.
 
 TMA takes a descriptor of the whole tensor [batch, heads, rows, head_dim], reads zeros beyond it, and costs a
 program one instruction per tile. Pointers work on any GPU and for any strides, with masks at the tensor's end.
@@ -38,7 +40,10 @@ def load_tile(
     X, batch, head, row, num_rows, offsets, stride_n,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, HEAD_DIM: tl.constexpr, TMA: tl.constexpr, FULL: tl.constexpr = False,
 ):  # fmt: skip
-    """Load rows [row, row + ROWS) of X = head_of(...), zeros beyond num_rows and HEAD_DIM. FULL: all rows exist."""
+    """Load rows [row, row + ROWS) of X = head_of(...).
+
+    Beyond num_rows and HEAD_DIM are zeros. FULL: all rows exist.
+    """
     if TMA:
         tile = X.load([batch, head, row, 0]).reshape(ROWS, WIDTH)
     else:
@@ -55,14 +60,20 @@ def store_tile(
     tile, X, batch, head, row, num_rows, stride_b, stride_h, stride_n, stride_d,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, HEAD_DIM: tl.constexpr,
 ):  # fmt: skip
-    """Store rows [row, row + ROWS) by pointers, in X's dtype, and nothing beyond num_rows and HEAD_DIM."""
+    """Store rows [row, row + ROWS) by pointers, in X's dtype.
+
+    Nothing is stored beyond num_rows and HEAD_DIM.
+    """
     X = head_of(X, batch, head, stride_b, stride_h, False) + row.to(tl.int64) * stride_n
     mask = tile_mask(row, num_rows, ROWS, WIDTH, HEAD_DIM)
     tl.store(X + tile_offsets(stride_n, stride_d, ROWS, WIDTH), tile.to(X.dtype.element_ty), mask=mask)
 
 
 def descriptors_or_tensors(tma: bool, width: int, *tensors_and_rows: tuple[torch.Tensor, int]) -> list[Any]:
-    """Return what load_tile takes for each tensor: itself, or a TMA descriptor with boxes of so many rows of one head."""
+    """Return what load_tile takes for each tensor.
+
+    It is the tensor itself, or a TMA descriptor with boxes of so many rows of one head.
+    """
     if not tma:
         return [tensor for tensor, _ in tensors_and_rows]
     from triton.tools.tensor_descriptor import TensorDescriptor

@@ -1,1 +1,4 @@
-"""`attention` as a citizen of PyTorch: an operator for transforms, SDPA's signature, and Hugging Face's models."""
+"""Make `attention` a citizen of PyTorch.
+
+There is an operator for transforms, SDPA's signature, and Hugging Face's models.
+"""

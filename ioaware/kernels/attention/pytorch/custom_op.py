@@ -18,7 +18,10 @@ from ioaware.kernels.attention.hopper.backward import hopper_backward
 from ioaware.kernels.attention.portable.backward import attention_backward
 
 AUTOMATIC = ""
-"""The backend argument that lets the tensors decide: an operator's schema has no choice of strings."""
+"""The backend argument that lets the tensors decide.
+
+An operator's schema has no choice of strings.
+"""
 
 
 def attention_operator(
@@ -31,7 +34,9 @@ def attention_operator(
     backend: BackendName | None = None,
     deterministic: bool | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what `attention` returns, and the natural log-sum-exp [batch, heads, seq_len] in float32, by the operator.
+    """Return what `attention` returns, and the log-sum-exp, by the operator.
+
+    The logarithm is natural; the shape is [batch, heads, seq_len] in float32.
 
     Arguments and errors are those of `attention`. Under autocast the tensors are converted to its dtype first. The log-sum-exp
     has no gradient.
@@ -106,7 +111,10 @@ forward_operator.register_autograd(_gradients, setup_context=_save)
 
 
 class _Transformed(torch.autograd.Function):
-    """The operator for torch.func, which an operator's own autograd formula does not support."""
+    """The operator for torch.func.
+
+    An operator's own autograd formula does not support those transforms.
+    """
 
     @staticmethod
     def forward(*arguments: Any) -> Any:

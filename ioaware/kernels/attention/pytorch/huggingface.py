@@ -45,7 +45,10 @@ def attention_forward(
     is_causal: bool | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Return the attention of a layer as transformers wants it, [batch, seq_len, heads, head_dim], and no weights."""
+    """Return the attention of a layer as transformers wants it, and no weights.
+
+    The shape is [batch, seq_len, heads, head_dim].
+    """
     if attention_mask is not None:
         raise UsageError("attention takes no mask: this model or batch needs padding, a window or packed sequences", REMEDY)
     if dropout:
@@ -70,7 +73,9 @@ def attention_mask(
     attention_mask: torch.Tensor | None = None,
     **options: Any,
 ) -> torch.Tensor | None:
-    """Return None where `attention` computes this mask: causal with the last query at the last key, or none at all.
+    """Return None where `attention` computes this mask.
+
+    It does for causal with the last query at the last key, or none at all.
 
     Else return the mask, which `attention_forward` refuses. Why not SDPA's own rule: it leaves out masks that are causal from
     the top left, as of a static cache that is longer than the queries.

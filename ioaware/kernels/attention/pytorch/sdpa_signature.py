@@ -1,4 +1,6 @@
-"""`scaled_dot_product_attention` with the signature and alignment of torch.nn.functional's, by `attention`'s kernels.
+"""Offer torch.nn.functional's SDPA signature on `attention`'s kernels.
+
+The alignment of the causal mask is SDPA's, too.
 
 SDPA's causal mask starts at the top left: query i sees keys 0 to i. `attention` aligns the last query with the last key. They
 agree for as many queries as keys; otherwise the keys that no query sees are left out, or the queries that see every key
@@ -25,7 +27,9 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Compute softmax(scale Q K^T) V as torch.nn.functional.scaled_dot_product_attention does, where `attention` can.
+    """Compute softmax(scale Q K^T) V where `attention` can.
+
+    The result is that of torch.nn.functional.scaled_dot_product_attention.
 
     query [..., heads, seq_len, head_dim]; key, value [..., kv_heads, kv_len, head_dim] with the same leading axes, any number.
     Raises UsageError for what torch takes and `attention` does not: a mask, dropout, a head_dim of value that differs, leading

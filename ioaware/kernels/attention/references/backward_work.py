@@ -1,4 +1,7 @@
-"""Backward passes as a `Work`: seeded inputs, what the forward pass saves, the kernel, and float64 gradients."""
+"""Describe backward passes as a `Work`.
+
+It holds seeded inputs, what the forward pass saves, the kernel, and float64 gradients.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ def flash1_bwd(q: Any, k: Any, v: Any, do: Any, *, causal: bool, **blocks: int) 
 def flash2_bwd(
     q: Any, k: Any, v: Any, do: Any, *, causal: bool, atomic: bool = False, **blocks: int
 ) -> Callable[[], Gradients]:
-    """Return FlashAttention-2's backward pass on the O and log-sum-exp of a forward pass."""
+    """Return the work of FlashAttention-2's backward pass.
+
+    It begins with O and the log-sum-exp of a forward pass.
+    """
     o, lse = flash2(q, k, v, causal=causal, **blocks)
     return lambda: flash2_backward(q, k, v, o, lse, do, causal=causal, atomic=atomic, **blocks)
 
@@ -49,7 +55,10 @@ def flash2_bwd_atomic(q: Any, k: Any, v: Any, do: Any, *, causal: bool, **blocks
 
 
 def small_cache_bwd(q: Any, k: Any, v: Any, do: Any, *, block_m: int) -> Callable[[], Gradients]:
-    """Return the backward pass in square tiles on the O and log-sum-exp of a forward pass."""
+    """Return the work of the backward pass in square tiles.
+
+    It begins with O and the log-sum-exp of a forward pass.
+    """
     o, lse = flash2(q, k, v)
     return lambda: small_cache_backward(q, k, v, o, lse, do, block_m=block_m)
 

@@ -1,4 +1,7 @@
-"""Attention with grouped heads as a `Work`: seeded inputs, the kernel, and its float64 reference."""
+"""Describe attention with grouped heads as a `Work`.
+
+It holds seeded inputs, the kernel, and its float64 reference.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ def attention_inputs(
     distribution: Distribution = "random",
     seed: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return contiguous q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim].
+    """Return contiguous q, k and v.
+
+    q is [batch, heads, seq_len, head_dim]; k and v are [batch, heads, kv_len, head_dim].
 
     random: standard normal. large-logit: logits of standard deviation 30, whose exponentials overflow float32 without the
     running maximum. constant-row: all keys equal, so that every row of S is constant and O is the mean of V. masked: the

@@ -14,7 +14,9 @@ CHUNK_ELEMENTS = 2**27
 def attention_reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, scale: float | None = None
 ) -> torch.Tensor:
-    """Compute softmax(scale Q K^T) V in float64, one head and one chunk of rows at a time.
+    """Compute softmax(scale Q K^T) V in float64.
+
+    One head and one chunk of rows are computed at a time.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim] on any device. causal aligns the last
     query with the last key; a row without a visible key gives zeros; scale is 1/sqrt(head_dim) unless given.
@@ -44,7 +46,9 @@ def masked_attention_reference(
     v: torch.Tensor,
     visible: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """Compute attention in float64 where `visible` (rows [n, 1], keys [1, N_k]) is True; layouts as above.
+    """Compute attention in float64 where `visible` is True.
+
+    `visible` takes rows [n, 1] and keys [1, N_k]; layouts are as above.
 
     A row without a visible key gives zeros.
     """
@@ -65,7 +69,9 @@ def masked_attention_reference(
 def attention_backward_reference(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, *, causal: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Compute dQ, dK and dV in float64 for the gradient do [batch, heads, seq_len, head_dim] of the output.
+    """Compute dQ, dK and dV in float64 for the gradient of the output.
+
+    do is [batch, heads, seq_len, head_dim].
 
     One head and one chunk of rows at a time: P = softmax(scale Q K^T), dV = P^T dO, dS = P (dO V^T - rowsum(dO O)),
     dQ = scale dS K, dK = scale dS^T Q (Dao 2023, arXiv 2307.08691, section 2.3). Layouts and mask as above.
@@ -95,7 +101,10 @@ def attention_backward_reference(
 
 
 def logsoftmax_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Compute log_softmax(scale Q K^T) V in float64, one head and one chunk of rows at a time; layouts as above."""
+    """Compute log_softmax(scale Q K^T) V in float64.
+
+    One head and one chunk of rows are computed at a time; layouts are as above.
+    """
     rows_at_once = max(1, CHUNK_ELEMENTS // k.shape[2])
     o = torch.empty(q.shape, dtype=torch.float64, device=q.device)
     for b in range(q.shape[0]):

@@ -1,4 +1,7 @@
-"""Attention as a `Work`: seeded inputs on a device, the kernel, and its float64 reference."""
+"""Describe attention as a `Work`.
+
+It holds seeded inputs on a device, the kernel, and its float64 reference.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,9 @@ def attention_work(
     scale: float | None = None,
     **options: int,
 ) -> Work:
-    """Return the work of the kernel of that name on random inputs; `options` are the kernel's own.
+    """Return the work of the kernel of that name on random inputs.
+
+    `options` are the kernel's own.
 
     kv_len is seq_len unless given, scale 1/sqrt(head_dim); sram_elements has set the blocks among the options.
     """

@@ -1,4 +1,7 @@
-"""Configure the fused Hopper backward kernel: blocks and the schedule of column blocks. Pure numbers."""
+"""Configure the fused Hopper backward kernel: blocks and column block schedule.
+
+Pure numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,40 @@ from dataclasses import dataclass
 from ioaware.kernels.attention.hopper.forward_config import padded_head_dim
 
 FUSED_ROWS = {64: 128, 128: 64}
-"""Rows of a block in the fused kernel, for each padded head_dim that it has registers for."""
+"""Rows of a block in the fused kernel, for each padded head_dim.
+
+Other head_dims exceed its registers.
+"""
 BLOCK_N = 128
 """Keys of a column block."""
 PIECE = 64 * 64
 """Elements of a piece of dQ's accumulator: 64 rows by 64 columns."""
 LPT_ROUNDS = 31 / 16
-"""Last rounds of causal column blocks in LPT order, to balance what the pairs before them leave uneven. Slightly less than
-whole rounds, so that the last round, which is not full, has the shortest blocks."""
+"""Last rounds of causal column blocks that are in LPT order.
+
+They balance what the pairs before them leave uneven. Slightly less than whole rounds, so that the last round, which is not
+full, has the shortest blocks.
+"""
 LEAST_SHARE, WORTH_ONE_OF = 4, 64
-"""Without a mask, the last round's column blocks are divided by rows where this saves one row block in WORTH_ONE_OF. A CTA's
-share has at least LEAST_SHARE row blocks; summing dK and dV takes about as long as that."""
+"""Row blocks that dividing the last round by rows must save, one in so many.
+
+The division is of the column blocks of the last round, without a mask. A CTA's share has at least LEAST_SHARE row blocks;
+summing dK and dV takes about as long as that.
+"""
 WHOLE_BLOCKS, KEPT_BYTES = 4, 33 * 2**20
-"""A CTA works on whole heads of at most WHOLE_BLOCKS column blocks if the next column block rereads its data from the L2. Those
-are Q, dO and dQ's float32 accumulator of all CTAs' heads (half of them where causal), at most KEPT_BYTES."""
+"""Most column blocks of a head for which a CTA works on whole heads.
+
+It does so if the next column block rereads its data from the L2. Those are Q, dO and dQ's float32 accumulator of all CTAs'
+heads (half of them where causal), at most KEPT_BYTES.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BackwardTiling:
-    """The tiling of one call: column blocks of `paired` key heads paired where causal, or whole key heads."""
+    """The tiling of one call.
+
+    Column blocks of `paired` key heads are paired where causal; others are whole key heads.
+    """
 
     causal: bool
     block_m: int
@@ -42,14 +60,19 @@ class BackwardTiling:
     share: int
     """Row blocks of a CTA's range of these; 0: nothing is divided."""
     sums_shape: tuple[int, int]
-    """Shape of dQ's accumulator: query heads (of all key heads, or of one for each CTA) and elements of each."""
+    """Shape of dQ's accumulator.
+
+    It counts query heads (of all key heads, or of one for each CTA) and elements of each.
+    """
 
     @staticmethod
     def of(
         head_dim: int, seq_len: int, kv_len: int, group: int, batch_heads: int, processors: int, *, causal: bool,
         divides: bool = True,
     ) -> BackwardTiling:  # fmt: skip
-        """Return the fastest tiling at 16,384 tokens on 132 SMs (docs/lab-notes/hopper-attention.md).
+        """Return the fastest tiling at 16,384 tokens on 132 SMs.
+
+        The measurements are in docs/lab-notes/hopper-attention.md.
 
         batch_heads counts key heads, each of `group` query heads; divides: the last round may be divided by rows.
         """
@@ -91,20 +114,29 @@ class BackwardTiling:
 
     @property
     def schedule(self) -> tuple[int, ...]:
-        """The kernel's parameters row_blocks, blocks, pairs, paired, others, before, rest and share."""
+        """The kernel's parameters that describe the schedule.
+
+        They are row_blocks, blocks, pairs, paired, others, before, rest and share.
+        """
         others = self.batch_heads - self.paired
         rest = self.left * self.row_blocks
         return self.row_blocks, self.blocks, self.pairs, self.paired, others, self.before, rest, self.share
 
     @property
     def parts(self) -> int:
-        """Elements of the accumulators of dK and dV of the column blocks that are divided by rows."""
+        """Elements of the accumulators of dK and dV.
+
+        They belong to the column blocks that are divided by rows.
+        """
         width = next(width for width, rows in FUSED_ROWS.items() if rows == self.block_m)
         return 2 * self.left * BLOCK_N * width
 
     @property
     def work_items(self) -> int:
-        """Work items: heads, pairs of column blocks, column blocks, or ranges of the last ones' rows."""
+        """Number of work items.
+
+        They are heads, pairs of column blocks, column blocks, or ranges of the last ones' rows.
+        """
         if self.whole:
             return self.batch_heads
         if self.share:
@@ -112,7 +144,10 @@ class BackwardTiling:
         return self.pairs * self.paired + self.blocks * (self.batch_heads - self.paired)  # without a mask paired is 0
 
     def holds(self, *, float16: bool) -> bool:
-        """Return whether 64 columns of K stay in registers: where registers are left, and it is faster."""
+        """Return whether 64 columns of K stay in registers.
+
+        They do where registers are left, and it is faster.
+        """
         if self.block_m == FUSED_ROWS[64]:
             return not (self.whole or self.causal or float16)
         return not self.whole
@@ -130,7 +165,9 @@ class BackwardTiling:
 
 
 def last_round(tiles: int, row_blocks: int, processors: int) -> tuple[int, int, int]:
-    """Return whole rounds before the last, its column blocks, and row blocks of a CTA's share of it.
+    """Return whole rounds before the last, and how the last is divided.
+
+    The other numbers are its column blocks, and row blocks of a CTA's share of it.
 
     All are 0 where dividing the last round by rows is not worth it.
     """
@@ -145,7 +182,10 @@ def last_round(tiles: int, row_blocks: int, processors: int) -> tuple[int, int, 
 
 
 def masked_row_blocks(width: int, seq_len: int, kv_len: int, group: int, *, causal: bool) -> int:
-    """Return which row blocks of a column block may be masked: none (0), the first of a consumer (1), any (2)."""
+    """Return which row blocks of a column block may be masked.
+
+    It is none (0), the first of a consumer (1), or any (2).
+    """
     if not causal:
         return 2 if kv_len % BLOCK_N else 0
     # The kernel peels the first one with rows of 64 only. Pairs of an odd number of blocks have one beyond the last key; query

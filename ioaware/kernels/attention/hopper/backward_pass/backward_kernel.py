@@ -1,4 +1,6 @@
-"""Attention's gradients on Hopper in one kernel: a producer warpgroup loads, two consumers of 64 keys each compute.
+"""Compute attention's gradients on Hopper in one kernel.
+
+A producer warpgroup loads, two consumers of 64 keys each compute.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2, for one column block and its row blocks i; transposed, so that keys are rows of wgmma,
 and P^T and dS^T go from the accumulators of one matmul straight into the operands of the next:
@@ -53,7 +55,10 @@ from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9, tma_load, t
 
 
 class Tiles(NamedTuple):
-    """Shared memory: rings of Q, dO and the rows' numbers, one K and V, three dS, and tiles for stores."""
+    """Shared memory of a CTA.
+
+    It holds rings of Q, dO and the rows' numbers, one K and V, three dS, and tiles for stores.
+    """
 
     q: Any
     do: Any
@@ -65,7 +70,10 @@ class Tiles(NamedTuple):
 
 
 class Barriers(NamedTuple):
-    """An mbarrier per tile: full when the data has landed, empty when every reader is done with it."""
+    """An mbarrier per tile.
+
+    It is full when the data has landed, empty when every reader is done with it.
+    """
 
     q_full: Any
     do_full: Any
@@ -83,7 +91,10 @@ def load(
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr, BLOCK_M: gl.constexpr,
     STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Load tiles into shared memory: Q, dO and the rows' numbers in rings of STAGES slots, K and V once per tile."""
+    """Load tiles into shared memory.
+
+    Q, dO and the rows' numbers go to rings of STAGES slots, K and V once per tile.
+    """
     lanes = gl.arange(0, 2 * BLOCK_M, gl.BlockedLayout([BLOCK_M // 64], [32], [4], [0]))
     loaded = 0  # row blocks so far
     t = 0  # tiles so far
@@ -119,7 +130,10 @@ def epilogue(
     C: gl.constexpr, x, X, tile, r, part, zero, sizes, schedule,
     CAUSAL: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
-    """Store a consumer's 64 rows of a gradient of this column block through a tile in shared memory."""
+    """Store a consumer's 64 rows of a gradient through a tile in shared memory.
+
+    They belong to this column block.
+    """
     batch, kv_head, col = tile_coordinates(r, part, zero, sizes, schedule, CAUSAL, WHOLE, SPLIT)
     tma_store_wait(0)  # the last store has read the tile
     warpgroup_barrier()  # all warps, after that wait
@@ -135,7 +149,10 @@ def mma(
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr, HOLD: gl.constexpr,
     BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Compute dK and dV of keys 64 C to 64 C + 63 of each tile, and half of the tile's part of dQ."""
+    """Compute dK and dV of keys 64 C to 64 C + 63 of each tile.
+
+    Half of the tile's part of dQ is computed, too.
+    """
     HEAD_DIM: gl.constexpr = tiles.q.shape[4]
     BLOCK: gl.constexpr = BLOCK_M * HEAD_DIM
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_M, 16])
@@ -253,7 +270,9 @@ def hopper_backward_kernel(
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr, HOLD: gl.constexpr,
     BLOCK_M: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    """Compute dK and dV of column blocks of 128 keys, and their parts of dQ, over persistent CTAs.
+    """Compute dK and dV of column blocks of 128 keys, and their parts of dQ.
+
+    The CTAs are persistent.
 
     Q, K, V, dO, dK, dV: descriptors of [batch, heads, rows, head_dim], with boxes of BLOCK_M rows (Q, dO), 128 (K, V) and 64
     (dK, dV); heads and batch_heads count key heads, each of `group` query heads.

@@ -1,4 +1,6 @@
-"""Main loop of the fused Hopper backward kernel: one row block of one column tile, for one consumer.
+"""Run the main loop of the fused Hopper backward kernel.
+
+One call is one row block of one column tile, for one consumer.
 
 backward_kernel.py has the order of its steps.
 """
@@ -68,7 +70,10 @@ def start_transposed(a, b, BLOCK_M: gl.constexpr):
 
 @gluon.jit
 def start_scores(k_registers, k, q, HOLD: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Start S^T = K Q^T; with HOLD, k_registers is the first 64 columns of K in registers."""
+    """Start S^T = K Q^T.
+
+    With HOLD, k_registers is the first 64 columns of K in registers.
+    """
     if HOLD:
         s = start_transposed(k_registers, q.slice(0, 64, dim=1), BLOCK_M)
         if k.shape[1] > 64:
@@ -94,7 +99,9 @@ def row_block_step(
     C: gl.constexpr, LATE: gl.constexpr, MASK: gl.constexpr, late, state, tile, tiles, barriers, sizes, scale_log2,
     CAUSAL: gl.constexpr, WHOLE: gl.constexpr, HOLD: gl.constexpr, BLOCK_M: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Add one row block to dK and dV and, if it is not the tile's first one (late), the last block's part to dQ.
+    """Add one row block to dK and dV.
+
+    If it is not the tile's first one (late), add the last block's part to dQ.
 
     LATE may be False where late is, and saves a matmul. It is compile-time because an accumulator in flight cannot leave one
     side of a branch. Returns the next state.
@@ -161,7 +168,10 @@ def row_block_step(
 
 @gluon.jit
 def skip_row_block(C: gl.constexpr, state, tiles, barriers, STAGES: gl.constexpr):
-    """Skip the first row block of a tile for a consumer with keys that it does not see: its half of dS is zero."""
+    """Skip the first row block of a tile for a consumer that does not see it.
+
+    The row block sees none of its keys, and its half of dS is zero.
+    """
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])
     tiles.ds.index(state.free).slice(C * SIDE, SIDE, dim=0).store(gl.zeros([SIDE, SIDE], tiles.ds.dtype, S))
     fence_async_shared()  # what was stored of dS, before the tensor cores read it

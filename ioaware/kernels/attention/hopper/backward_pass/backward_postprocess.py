@@ -1,4 +1,6 @@
-"""Compute gradients from their float32 accumulators after the fused Hopper backward kernel, in plain Triton.
+"""Compute gradients from their float32 accumulators, in plain Triton.
+
+It follows the fused Hopper backward kernel.
 
 finish_kernel: dQ = scale * accumulator, whose elements have the order of a wgmma accumulator's registers
 finish_parts_kernel: dK and dV of the column blocks that several CTAs computed, likewise
@@ -26,7 +28,9 @@ def in_rows(piece):
 def finish_kernel(
     Sums, dQ, stride_qb, stride_qh, stride_qn, seq_len, scale, HEAD_DIM: tl.constexpr, PIECES: tl.constexpr
 ):  # fmt: skip
-    """Compute dQ from Sums [batch heads, row blocks of 64, PIECES blocks of 64 columns, PIECE].
+    """Compute dQ from Sums.
+
+    Their shape is [batch heads, row blocks of 64, PIECES blocks of 64 columns, PIECE].
 
     Grid (row blocks times PIECES, heads, batch).
     """
@@ -45,7 +49,9 @@ def finish_parts_kernel(
     Parts, dK, dV, stride_kb, stride_kh, stride_kn, stride_vb, stride_vh, stride_vn, kv_len, heads, blocks, before, scale,
     HEAD_DIM: tl.constexpr, PIECES: tl.constexpr,
 ):  # fmt: skip
-    """Compute dK and dV of the keys behind the first `before` blocks of 64, of which each key head has `blocks`.
+    """Compute dK and dV of the keys behind the first `before` blocks of 64.
+
+    Each key head has `blocks` of them.
 
     Parts [blocks / 2, dK and dV, 2, PIECES blocks of 64 columns, PIECE]. Grid (blocks times PIECES).
     """

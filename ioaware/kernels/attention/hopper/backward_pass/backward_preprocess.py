@@ -1,4 +1,6 @@
-"""Compute D = rowsum(dO * O) and zero the accumulators before the Hopper backward kernels, in plain Triton.
+"""Compute D = rowsum(dO * O) and zero the accumulators, in plain Triton.
+
+It precedes the Hopper backward kernels.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2, line 4.
 """
@@ -17,7 +19,9 @@ def prepare_kernel(
     O, dO, Lse, Rows, Sums, Parts, stride_ob, stride_oh, stride_on, stride_gb, stride_gh, stride_gn, seq_len, parts,
     HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_M: tl.constexpr, SUMS: tl.constexpr,
 ):  # fmt: skip
-    """Store the log-sum-exp in base 2 and D of each row to Rows [batch heads, row blocks, 2, BLOCK_M].
+    """Store the log-sum-exp in base 2 and D of each row to Rows.
+
+    Their shape is [batch heads, row blocks, 2, BLOCK_M].
 
     With SUMS, store zeros to Sums [batch heads, row blocks, BLOCK_M WIDTH] and to the `parts` pieces of Parts. A row beyond
     seq_len, or without a visible key, gets an infinite log-sum-exp, so that its weights 2^(s - lse) are zero.

@@ -1,4 +1,6 @@
-"""Tile scheduler of the fused backward kernel over column blocks: which batch, head and columns each tile has.
+"""Schedule the tiles of the fused backward kernel over column blocks.
+
+It gives each tile its batch, head and columns.
 
 A persistent CTA takes one work item per round, in serpentine order. A work item has one or more tiles:
 whole head      with few rows: one CTA computes all of a head's dQ, whose accumulator is its own and stays in the L2
@@ -63,7 +65,10 @@ def num_work_items(sizes, schedule, CAUSAL: gl.constexpr, WHOLE: gl.constexpr, S
 
 @gluon.jit
 def row_block_range(zero, schedule):
-    """Return first and end of this CTA's range in the concatenated row blocks of the divided round."""
+    """Return first and end of this CTA's range of row blocks.
+
+    The range is in the concatenated row blocks of the divided round.
+    """
     first = (gl.program_id(0) + zero) * schedule.share
     return gl.minimum(first, schedule.rest), gl.minimum(first + schedule.share, schedule.rest)
 
@@ -88,7 +93,10 @@ def num_tiles(r, schedule, CAUSAL: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.
 def row_blocks_of_tile(
     r, part, col, sizes, schedule, CAUSAL: gl.constexpr, MASKED: gl.constexpr, SPLIT: gl.constexpr, BLOCK_M: gl.constexpr
 ):
-    """Return first and end of the row blocks, per head of the group, of a tile that begins at column col."""
+    """Return first and end of the row blocks of a tile that begins at column col.
+
+    They are counted per head of the group.
+    """
     first, end = first_visible_row_block(col, schedule.row_blocks, sizes, CAUSAL, MASKED, BLOCK_M), schedule.row_blocks
     if SPLIT:
         if r == schedule.before:
@@ -107,7 +115,9 @@ def split_tile(part, zero, schedule):
 
 @gluon.jit
 def tile_coordinates(r, part, zero, sizes, schedule, CAUSAL: gl.constexpr, WHOLE: gl.constexpr, SPLIT: gl.constexpr):
-    """Return batch, key head and first column of tile `part` of this CTA's work item of round r.
+    """Return batch, key head and first column of a tile.
+
+    It is tile `part` of this CTA's work item of round r.
 
     With an opaque_zero, reciprocals of the divisors are recomputed instead of being kept in registers.
     """

@@ -1,4 +1,7 @@
-"""Column blocks of the Hopper backward kernels: assignment to CTAs, visible rows, and the mask."""
+"""Assign column blocks of the Hopper backward kernels to CTAs.
+
+Visible rows and the mask are here, too.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 SIDE = gl.constexpr(64)
-"""Rows of one wgmma: the keys of a consumer, and the rows of a piece of dQ's accumulator."""
+"""Rows of one wgmma.
+
+These are the keys of a consumer, and the rows of a piece of dQ's accumulator.
+"""
 NEVER = gl.constexpr(1 << 30)
 """A row number larger than any seq_len."""
 
@@ -71,7 +77,9 @@ def visible_row_blocks(col, sizes, CAUSAL: gl.constexpr, BLOCK_M: gl.constexpr):
 
 @gluon.jit
 def first_visible_row_block(col, end, sizes, CAUSAL: gl.constexpr, MASKED: gl.constexpr, BLOCK_M: gl.constexpr):
-    """Return the first of a head's `end` row blocks that sees a column block beginning at col, or the last one.
+    """Return the first row block that sees a column block beginning at col.
+
+    It is the last of the head's `end` row blocks where none does.
 
     MASKED is 1 where there are as many rows as keys and no column block beyond the last key.
     """
@@ -84,7 +92,9 @@ def first_visible_row_block(col, end, sizes, CAUSAL: gl.constexpr, MASKED: gl.co
 
 @gluon.jit
 def apply_mask_transposed(s, key, row, sizes, CAUSAL: gl.constexpr):
-    """Set masked scores of S^T to -inf, for the keys from `key` on and the rows from `row` on.
+    """Set masked scores of S^T to -inf.
+
+    Keys begin at `key`, rows at `row`.
 
     A block that needs no mask costs one comparison.
     """

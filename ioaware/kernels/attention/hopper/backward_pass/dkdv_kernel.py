@@ -1,4 +1,6 @@
-"""dK and dV on Hopper without atomics: of the same 64 keys, one consumer warpgroup computes dV, the other dK.
+"""Compute dK and dV on Hopper without atomics.
+
+Of the same 64 keys, one consumer warpgroup computes dV, the other dK.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2, for one column block and its row blocks i, transposed, so that keys are rows of wgmma:
     consumer of dV:  S^T = K Q_i^T;   P^T = exp(S^T - lse_i), sent to the other consumer;  dV += P^T dO_i
@@ -46,7 +48,10 @@ class Tiles(NamedTuple):
 
 
 class Barriers(NamedTuple):
-    """An mbarrier per tile: full when the data has landed, empty when every reader is done with it."""
+    """An mbarrier per tile.
+
+    It is full when the data has landed, empty when every reader is done with it.
+    """
 
     q_full: Any
     q_empty: Any
@@ -61,7 +66,10 @@ class Barriers(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """Tiles and barriers of one consumer: X = A B_i^T, then accumulator += Y C_i with Y made of X."""
+    """Tiles and barriers of one consumer.
+
+    It computes X = A B_i^T, then accumulator += Y C_i with Y made of X.
+    """
 
     a: Any
     a_full: Any
@@ -76,7 +84,10 @@ class Operands(NamedTuple):
 
 @gluon.jit
 def load(Q, K, V, dO, tiles, barriers, sizes, group, CAUSAL: gl.constexpr, STAGES: gl.constexpr):
-    """Load tiles into shared memory: Q and dO in rings of STAGES slots, K and V once per column block."""
+    """Load tiles into shared memory.
+
+    Q and dO go to rings of STAGES slots, K and V once per column block.
+    """
     loaded = 0  # row blocks so far
     for t in range(num_column_tiles(sizes, CAUSAL, SIDE)):
         batch, kv_head, col = column_tile(t, sizes, CAUSAL, SIDE)
@@ -103,7 +114,10 @@ def load(Q, K, V, dO, tiles, barriers, sizes, group, CAUSAL: gl.constexpr, STAGE
 
 @gluon.jit
 def rows_of_head(Rows, batch, kv_head, first, end, sizes, group, WHICH: gl.constexpr, S: gl.constexpr):
-    """Return pointers to the log-sum-exp (WHICH 0) or D (WHICH 1) of the first row block, for the columns of S^T."""
+    """Return pointers to the log-sum-exp (WHICH 0) or D (WHICH 1).
+
+    They point to the first row block, for the columns of S^T.
+    """
     block = (batch * sizes.heads + kv_head) * group * end + first
     return Rows + block.to(gl.int64) * (2 * SIDE) + WHICH * SIDE + gl.arange(0, SIDE, gl.SliceLayout(0, S))
 
@@ -124,7 +138,10 @@ def next_rows(rows, i, first, end):
 
 @gluon.jit
 def start_transposed(a_tiles, b_tile, done, S: gl.constexpr):
-    """Start A B^T. A is the only tile of its kind, and its descriptors would be kept in registers without opaque_zero."""
+    """Start A B^T.
+
+    A is the only tile of its kind, and its descriptors would be kept in registers without opaque_zero.
+    """
     HEAD_DIM: gl.constexpr = b_tile.shape[3]
     a = a_tiles.index(opaque_zero(done)).reshape([SIDE, HEAD_DIM])
     b = b_tile.reshape([SIDE, HEAD_DIM])
@@ -152,7 +169,10 @@ def receive_p(tiles, barriers, done, S: gl.constexpr):
 
 @gluon.jit
 def operands(tiles, barriers, DV: gl.constexpr):
-    """Return the operands of the consumer of dV (A, B, C are K, Q, dO) or of dK (V, dO, Q)."""
+    """Return the operands of the consumer of dV or of dK.
+
+    A, B, C are K, Q, dO for dV, and V, dO, Q for dK.
+    """
     if DV:
         return Operands(
             tiles.k, barriers.k_full, barriers.k_empty, tiles.q, barriers.q_full, barriers.q_empty,
@@ -202,7 +222,10 @@ def mma(
     DV: gl.constexpr, Gradient, Rows, tiles, barriers, sizes, group, scale,
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Compute dV (DV) or dK of this CTA's column blocks. scale: of S in base 2 (DV), or of dK."""
+    """Compute dV (DV) or dK of this CTA's column blocks.
+
+    scale is that of S in base 2 (DV), or of dK.
+    """
     use = operands(tiles, barriers, DV)
     HEAD_DIM: gl.constexpr = tiles.q.shape[4]
     S: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, SIDE, 16])

@@ -1,4 +1,6 @@
-"""dQ's float32 accumulator in HBM: column blocks add their parts, and a CTA that has added all of them stores dQ.
+"""Add to dQ's float32 accumulator in HBM.
+
+Column blocks add their parts, and a CTA that has added all of them stores dQ.
 
 Pieces of 64 rows by 64 columns have the element order of a wgmma accumulator's registers: each instruction of a warp adds 512
 adjacent bytes, without shuffles. A thread has the same elements of every part of a piece, so a CTA that computes all parts of
@@ -27,7 +29,9 @@ STORE_KEPT = gl.constexpr(KEEP + "st.global.L2::cache_hint.v4.b32 [$4], {$8, $9,
 
 @gluon.jit
 def element_pointers(accumulator, dq, zero):
-    """Return pointers to the places of dQ's 64 by 64 elements in their piece, or of 64 by 128 in two pieces.
+    """Return pointers to the places of dQ's elements in their piece.
+
+    There are 64 by 64 in a piece, or 64 by 128 in two.
 
     The order is that of backward_postprocess.in_rows.
     """
@@ -69,7 +73,9 @@ def accumulate(accumulator, dq, overwrite, zero, WHOLE: gl.constexpr):
 
 @gluon.jit
 def next_accumulator(accumulator, i, first, skipped, BLOCK: gl.constexpr):
-    """Return the accumulator of the next row block, block i of this head, or the first of the next head in the group.
+    """Return the accumulator of the next row block.
+
+    It is block i of this head, or the first of the next head in the group.
 
     skipped: row blocks between the end in one head and the first in the next.
     """
@@ -100,7 +106,9 @@ def store_piece(C: gl.constexpr, dQ, x, tile, block, batch, kv_head, end, group,
 def store_dq(
     C: gl.constexpr, dQ, accumulator, tile, batch, kv_head, end, group, scale, zero, BLOCK_M: gl.constexpr, BLOCK: gl.constexpr
 ):
-    """Store a consumer's pieces of dQ of a key head's `group` query heads, of `end` row blocks each.
+    """Store a consumer's pieces of dQ of a key head's query heads.
+
+    There are `group` query heads, of `end` row blocks each.
 
     accumulator: the first piece. dQ: a descriptor with boxes of 64 by 64; tile: shared memory for one. Each thread reads what
     it added itself, bypassing the L1, which does not see atomics, and prefetches the next piece while it stores one.

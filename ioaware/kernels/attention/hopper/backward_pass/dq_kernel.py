@@ -1,4 +1,6 @@
-"""dQ on Hopper without atomics: a producer warpgroup loads, two consumers of 64 query rows each visit the columns.
+"""Compute dQ on Hopper without atomics.
+
+A producer warpgroup loads, two consumers of 64 query rows each visit the columns.
 
 Dao 2023, arXiv 2307.08691, Algorithm 2 with its loops exchanged, for one row block and its column blocks j:
     S = Q K_j^T;  dP = dO V_j^T;  P = exp(S - lse);  dS = P * (dP - D);  dQ += dS K_j
@@ -46,7 +48,10 @@ class Tiles(NamedTuple):
 
 
 class Barriers(NamedTuple):
-    """An mbarrier per tile: full when the load has landed, empty when every reader is done with it."""
+    """An mbarrier per tile.
+
+    It is full when the load has landed, empty when every reader is done with it.
+    """
 
     q_full: Any
     q_empty: Any
@@ -90,7 +95,9 @@ def skip_unseen_blocks(
     C: gl.constexpr, barriers, row, used, sizes,
     CAUSAL: gl.constexpr, BLOCK_N: gl.constexpr, K_STAGES: gl.constexpr, V_STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Return consumer C's first row in the tile at `row` and how many column blocks are visible to it.
+    """Return consumer C's first row and its number of visible column blocks.
+
+    The tile is at `row`.
 
     Blocks that are visible to the other consumer only are released unread.
     """
