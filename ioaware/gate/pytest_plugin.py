@@ -16,6 +16,7 @@ import pytest
 
 from ioaware.errors import IoawareError
 from ioaware.gate.budgets import NAMES
+from ioaware.gate.ci.session_report import ATTACHED, SessionReport, TestCalls, properties
 from ioaware.gate.repository.ledger import LEDGER, Ledger, read_ledger, write_ledger
 from ioaware.gate.source_edit import Edit, write_edits
 from ioaware.gate.traffic_fixture import Traffic
@@ -27,6 +28,7 @@ MARKER = (
 WROTE = "wrote"
 _state = pytest.StashKey["_Session"]()
 _passed = pytest.StashKey[bool]()
+_calls = pytest.StashKey[TestCalls]()
 
 
 class _Session:
@@ -37,6 +39,8 @@ class _Session:
 
     def __init__(self, config: pytest.Config, mode: Any, ledger: Ledger | None) -> None:
         self.config, self.mode, self.ledger = config, mode, ledger
+        named = (config.getoption(name) for name in ("--traffic-summary", "--traffic-results"))
+        self._shown = SessionReport(config.rootpath, *(config.invocation_params.dir / path if path else None for path in named))
         self.edits: list[Edit] = []
         self.gated: dict[str, set[str]] = {}
         self._passed: set[str] = set()
@@ -53,6 +57,7 @@ class _Session:
         elif report.when == "call" and report.passed:
             self._passed.add(report.nodeid)
             self._failed.discard(report.nodeid)  # run again
+        self._shown.add(report)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -69,6 +74,12 @@ class _Session:
             self._lines += [] if self._lines or not self.mode else self._write()
         except (IoawareError, OSError) as error:
             self._lines.append(f"nothing was written: {error}")
+        problems = [line for line in self._lines if not line.startswith(WROTE)]
+        code = int(session.exitstatus) or int(bool(problems))
+        try:
+            self._shown.write(code, problems, always=bool(self.config.getoption("--traffic-complete")))
+        except IoawareError as error:
+            self._lines.append(str(error))
         if any(not line.startswith(WROTE) for line in self._lines):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -83,6 +94,9 @@ class _Session:
         """Print what was written, and what the ledger misses; nothing otherwise."""
         for line in self._lines:
             terminalreporter.write_line(f"traffic: {line}", red=not line.startswith(WROTE))
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            for line in self._shown.annotations():
+                terminalreporter.write_line(line)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -99,6 +113,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--traffic-complete", action="store_true", help=f"fail unless every test that {LEDGER} names has run and passed"
     )
+    group.addoption("--traffic-only", action="store_true", help="run only the tests that use the fixture `traffic`")
+    group.addoption(
+        "--traffic-summary",
+        metavar="FILE",
+        default=None,
+        help="append a Markdown summary; in a job of GitHub its own file is used",
+    )
+    group.addoption("--traffic-results", metavar="FILE", default=None, help="write the run as JSON, for `ioaware history`")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -130,7 +152,7 @@ def _check_mode(config: pytest.Config, mode: str) -> None:
         raise pytest.UsageError(f"--traffic={mode} writes snapshots from one process: leave -n out")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse a marker with budgets on a test that does not take the fixture.
 
     Its budgets would hold nothing.
@@ -139,6 +161,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         budgets = {name for marker in item.iter_markers("traffic") for name in marker.kwargs} & set(NAMES)
         if budgets and "traffic" not in getattr(item, "fixturenames", ()):
             raise pytest.UsageError(f"{item.nodeid} has the marker traffic, and does not use the fixture `traffic`")
+    if config.getoption("--traffic-only"):
+        others = [item for item in items if "traffic" not in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if "traffic" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=others)
 
 
 @pytest.fixture
@@ -148,6 +174,8 @@ def traffic(request: pytest.FixtureRequest) -> Generator[Traffic]:
     It is compared with a snapshot in the test.
     """
     node: pytest.Item = request.node
+    path, line, _ = node.location
+    calls = node.stash[_calls] = TestCalls(node.nodeid, str(request.config.rootpath / path), (line or 0) + 1)
     session = request.config.stash[_state]
     budgets: dict[str, Any] = {}
     for marker in reversed(list(node.iter_markers("traffic"))):
@@ -156,6 +184,7 @@ def traffic(request: pytest.FixtureRequest) -> Generator[Traffic]:
         budgets |= marker.kwargs
     cross = bool(request.config.getoption("--traffic-cross-toolchain"))
     made = Traffic(node.nodeid, budgets, session.mode, request.config.rootpath, cross_toolchain=cross)
+    calls.outcomes = made.outcomes
     yield made
     if not node.stash.get(_passed, False):
         return
@@ -175,10 +204,21 @@ def _stale(session: _Session, test: str, kernels: set[str]) -> str:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    """Remember whether the test itself has passed."""
+    """Remember whether the test has passed; attach its calls to its last report."""
     outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     if call.when == "call":
-        item.stash[_passed] = outcome.get_result().passed
+        item.stash[_passed] = report.passed
+    calls = item.stash.get(_calls, None)
+    if calls is None:
+        return
+    calls.skipped = calls.skipped or report.skipped
+    if report.failed:
+        calls.failure = calls.failure or (str(call.excinfo.value) if call.excinfo else "failed")
+    if call.when == "call":
+        item.user_properties += properties(calls.outcomes)
+    elif call.when == "teardown":
+        setattr(report, ATTACHED, [one.to_dict() for one in calls.finished()])
 
 
 def _once(edits: list[Edit]) -> list[Edit]:

@@ -12,13 +12,16 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ioaware.errors import UsageError
 from ioaware.gate.budgets import NAMES, check_budgets
+from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
 from ioaware.gate.snapshot import Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
 from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, derive_call
+from ioaware.gate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from ioaware.derivation.derive import Derived
@@ -40,9 +43,10 @@ class Gated:
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, traffic: Traffic, derived: Derived) -> None:
+    def __init__(self, traffic: Traffic, derived: Derived, outcome: Outcome) -> None:
         self._traffic = traffic
         self.derived = derived
+        self.outcome = outcome
 
     def __eq__(self, other: object) -> bool:
         __tracebackhide__ = True
@@ -89,6 +93,7 @@ class Traffic:
         self.edits: list[Edit] = []
         self.failures: list[str] = []
         self.kernels: set[str] = set()
+        self.outcomes: list[Outcome] = []
         self.gates = 0
 
     def tensor(self, *sizes: str | int, dtype: str = "float32", **values: int) -> SymbolicTensor:
@@ -117,9 +122,11 @@ class Traffic:
             function, args, kwargs, self._sizes.values, gpu=self._gpu, machine_code="max_spills" in self._budgets
         )
         self.kernels |= kernels_of(derived, self._root)
-        gated = Gated(self, derived)
+        gated = Gated(self, derived, self._outcome(derived, sys._getframe(1)))  # pyright: ignore[reportPrivateUsage]
+        self.outcomes.append(gated.outcome)
         if self._budgets:
-            self._hold(derived, self._budgets)
+            self._hold(gated, self._budgets)
+            gated.outcome.judge(Verdict.SAME, "within its budgets")
             self.gates += 1
         else:
             self._open.append(gated)
@@ -144,7 +151,6 @@ class Traffic:
         from ioaware.gate.derived_snapshot import recorded
         from ioaware.gate.failure import failure_text
         from ioaware.gate.snapshot import judge_snapshot
-        from ioaware.gate.verdict import Verdict
 
         self._open = [one for one in self._open if one is not gated and one is not expected]
         self.gates += 1
@@ -152,18 +158,38 @@ class Traffic:
         if snapshot.budgets:
             if "max_spills" in snapshot.budgets:
                 raise UsageError("max_spills is a budget of the marker", "Write @pytest.mark.traffic(max_spills=0).")
-            self._hold(derived, snapshot.budgets)
+            self._hold(gated, snapshot.budgets)
         now = recorded(derived)
         found = judge_snapshot(snapshot, now, derived, cross_toolchain=self._cross_toolchain)
         if found.verdict is Verdict.SAME:
+            gated.outcome.judge(Verdict.SAME, found.reason)
             return
         writes = self._mode == "accept" or (self._mode == "create" and snapshot.missing)
         if writes and derived.exact and expected.place:
             self._write(expected.place, now)
+            gated.outcome.judge(WRITTEN, f"{self._mode}: the snapshot is written if the test passes")
             return
         mode = "create" if snapshot.missing else "accept"
         command = f"pytest {shlex.quote(self._test)} --traffic={mode}"
-        self._fail(failure_text(snapshot, now, found, derived, command))
+        message = failure_text(snapshot, now, found, derived, command)
+        gated.outcome.judge(MISSING if snapshot.missing else found.verdict, found.reason, message)
+        self._fail(message)
+
+    def _outcome(self, derived: Derived, frame: FrameType) -> Outcome:
+        """Return how CI shows a call that is not judged yet."""
+        requested, floor = derived.requested, derived.compulsory
+        return Outcome(
+            self._test,
+            derived.target,
+            frame.f_code.co_filename,
+            frame.f_lineno,
+            self._gpu,
+            reads=(requested and requested.read_formula) or "",
+            writes=(requested and requested.write_formula) or "",
+            point=", ".join(f"{name}={value}" for name, value in derived.params.items()),
+            bytes=requested.total_bytes if requested else None,
+            compulsory=floor.total_bytes if floor else None,
+        )
 
     def _write(self, place: Place, now: Recorded) -> None:
         __tracebackhide__ = True
@@ -172,7 +198,7 @@ class Traffic:
             self._fail(f"{place.path}:{place.line}: one snapshot stands for two different calls; give each its own")
         self.edits.append(edit)
 
-    def _hold(self, derived: Derived, budgets: Mapping[str, Any]) -> None:
+    def _hold(self, gated: Gated, budgets: Mapping[str, Any]) -> None:
         """Raise `TrafficChangedError` for a budget that is not proven to hold.
 
         This is so in every mode.
@@ -180,12 +206,14 @@ class Traffic:
         __tracebackhide__ = True
         from ioaware.gate.budgets import judge
         from ioaware.gate.derived_work import work_of
-        from ioaware.gate.verdict import Verdict
 
+        derived = gated.derived
         over = [one for one in judge(work_of(derived), budgets) if one.verdict is not Verdict.SAME]
         if over:
             lines = [f"{one.verdict}: {derived.target} is not within {one.budget}\n  why         {one.reason}" for one in over]
-            self._fail("\n".join((*lines, "  A budget is not raised by --traffic=accept; change it in the test.")))
+            message = "\n".join((*lines, "  A budget is not raised by --traffic=accept; change it in the test."))
+            gated.outcome.judge(worst(one.verdict for one in over), f"{over[0].budget}: {over[0].reason}", message)
+            self._fail(message)
 
     def _fail(self, message: str) -> None:
         __tracebackhide__ = True

@@ -14,7 +14,7 @@ import pytest
 
 from ioaware.gate import derived_snapshot, failure, pytest_plugin, snapshot, traffic_fixture  # noqa: F401 (kept by inner runs)
 from ioaware.gate.symbolic_call import derive_call
-from tests.support.gate_runs import Repository
+from tests.support.gate_runs import OF_A_JOB, Repository
 
 
 @functools.cache
@@ -40,8 +40,8 @@ class Unhashed:
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Repository:
     """The example repository, in which a kernel is derived once for all tests of this file."""
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    for name in OF_A_JOB:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     made = Repository(tmp_path, capsys)
 

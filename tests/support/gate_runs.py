@@ -20,6 +20,9 @@ PLUGIN = ("-p", "no:ioaware", "-p", "ioaware.gate.pytest_plugin", "-p", "no:cach
 QUIET = ("-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:unraisableexception", "-p", "no:threadexception")
 """The last two collect garbage several times a run, and torch leaves much of it."""
 
+OF_A_JOB = ("CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "GITHUB_SHA", "PYTEST_ADDOPTS")
+"""Variables of the job that runs this suite, which inner runs must not have."""
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -70,7 +73,7 @@ class Repository:
         return self._finished([sys.executable, *python, "-m", "pytest", *PLUGIN, *arguments], environment)
 
     def _finished(self, command: list[str], environment: Mapping[str, str]) -> Ran:
-        kept = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
+        kept = {name: value for name, value in os.environ.items() if name not in OF_A_JOB}
         kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         done = subprocess.run(
             command,

@@ -1,0 +1,1 @@
+"""What the gate leaves to CI: summary, annotations, properties, results."""
