@@ -1,6 +1,6 @@
 """Build what a snapshot records of a derivation.
 
-It holds formulas, their values at two points, TMA loads, and what made them.
+It holds formulas, their values at two points, facts of the kernels, and what made them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ioaware.gate.derived_work import admission_of, formulas_of
 from ioaware.gate.formulas.formula_order import Point, value_at
+from ioaware.gate.kernel_facts import facts_of
 from ioaware.gate.row import Header, joined_hash
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Recorded:
 
     texts: Mapping[str, str]
     values: tuple[tuple[Point, tuple[int | None, ...]], ...]
-    tma_loads: int | None
+    facts: Mapping[str, int | None]
     header: Header
 
 
@@ -42,8 +43,7 @@ def recorded(derived: Derived) -> Recorded:
         del formulas["atomics"]
     texts = {kind: show(expr) for kind, expr in formulas.items()}
     values = tuple((point, tuple(value_at(expr, point) for expr in formulas.values())) for point in points_of(derived))
-    loads = [launch.tma_loads for launch in derived.launches if launch.origin == "triton"]
-    return Recorded(texts, values, None if None in loads else sum(filter(None, loads)), header_of(derived))
+    return Recorded(texts, values, facts_of(derived), header_of(derived))
 
 
 def points_of(derived: Derived) -> tuple[Point, ...]:

@@ -26,6 +26,10 @@ HEADLINES = {
     Verdict.UNSURE: "no more bytes at any size tried, not proven at others",
     Verdict.INCOMPARABLE: "cannot be compared with the snapshot",
 }
+EQUAL_BYTES = {
+    Verdict.WORSE: "the same bytes, and a fact of the kernels is worse than the snapshot's",
+    Verdict.BETTER: "the same bytes, and a fact of the kernels is better than the snapshot's: accept it",
+}
 
 
 def failure_text(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str) -> str:
@@ -39,8 +43,12 @@ def failure_text(snapshot: Snapshot, now: Recorded, found: Judgement, derived: D
 def _lines(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str) -> Iterator[str]:
     if snapshot.missing:
         yield f"MISSING: {derived.target} has no snapshot yet"
+        if found.verdict is not Verdict.INCOMPARABLE:
+            yield f"  why         {found.reason}"
     else:
-        yield f"{found.verdict}: {derived.target}: {HEADLINES[found.verdict]}"
+        equal = all(one.verdict is Verdict.SAME for one in found.comparisons.values())
+        headlines = HEADLINES | EQUAL_BYTES if equal else HEADLINES
+        yield f"{found.verdict}: {derived.target}: {headlines[found.verdict]}"
         yield f"  why         {found.reason}"
     for kind in dict.fromkeys((*snapshot.texts, *now.texts)):
         yield from _formula(kind, snapshot, now, found.comparisons.get(kind))

@@ -24,6 +24,7 @@ from ioaware.gate.budgets import NAMES, check_budgets
 from ioaware.gate.derived_snapshot import Recorded
 from ioaware.gate.formulas.formula_names import read_pair
 from ioaware.gate.formulas.formula_order import Comparison, Point, compare, value_at
+from ioaware.gate.kernel_facts import FACTS, MACHINE_CODE, judge_fact
 from ioaware.gate.row import Header
 from ioaware.gate.verdict import Verdict, worst
 
@@ -42,7 +43,7 @@ class Snapshot:
 
     texts: Mapping[str, str]
     values: tuple[tuple[Point, tuple[int, ...]], ...] = ()
-    tma_loads: int | None = None
+    facts: Mapping[str, int] = field(default_factory=dict[str, int])
     header: Header | None = None
     budgets: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -50,6 +51,11 @@ class Snapshot:
     def missing(self) -> bool:
         """Return whether there is nothing to compare with yet."""
         return not self.texts
+
+    @property
+    def needs_machine_code(self) -> bool:
+        """Return whether a fact or a budget holds what only machine code tells."""
+        return "max_spills" in self.budgets or any(name in self.facts for name in MACHINE_CODE)
 
 
 def snapshot_of(**given: Any) -> Snapshot:
@@ -59,10 +65,14 @@ def snapshot_of(**given: Any) -> Snapshot:
     """
     budgets = {name: given.pop(name) for name in NAMES if name in given}
     check_budgets(budgets)
+    facts = {name: given.pop(name) for name in FACTS if name in given}
+    for name, value in facts.items():
+        if type(value) is not int or value < 0:
+            raise UsageError(f"{name} of a snapshot is a whole number, not {value!r}", REMEDY)
     if not given:
-        return Snapshot({}, budgets=budgets)
+        return Snapshot({}, facts=facts, budgets=budgets)
     texts = {kind: given.pop(kind) for kind in KINDS if kind in given}
-    at, loads, made_with = (given.pop(name, None) for name in ("at", "tma_loads", "made_with"))
+    at, made_with = (given.pop(name, None) for name in ("at", "made_with"))
     if given:
         raise UsageError(f"a snapshot has no argument {', '.join(sorted(given))}", REMEDY)
     for kind in ("reads", "writes"):
@@ -71,9 +81,7 @@ def snapshot_of(**given: Any) -> Snapshot:
     for kind, text in texts.items():
         if type(text) is not str or not text.strip():
             raise UsageError(f"{kind} of a snapshot is a formula in text, not {text!r}", REMEDY)
-    if loads is not None and (type(loads) is not int or loads < 0):
-        raise UsageError(f"tma_loads of a snapshot is a whole number, not {loads!r}", REMEDY)
-    return Snapshot(texts, _values(at, len(texts)), loads, _header(made_with), budgets)
+    return Snapshot(texts, _values(at, len(texts)), facts, _header(made_with), budgets)
 
 
 def _values(at: object, count: int) -> tuple[tuple[Point, tuple[int, ...]], ...]:
@@ -131,7 +139,9 @@ def judge_snapshot(snapshot: Snapshot, now: Recorded, derived: Derived, *, cross
         notes = [*derived.notes, *(note for launch in derived.launches for note in launch.notes if not launch.exact)]
         return Judgement(Verdict.INCOMPARABLE, f"the bytes are not exact: {notes[0] if notes else 'see `ioaware derive`'}")
     if snapshot.missing:
-        return Judgement(Verdict.INCOMPARABLE, "the snapshot is missing")
+        changed = _changed_facts(snapshot, now)
+        verdict = worst(one for one, _ in changed) if changed else Verdict.INCOMPARABLE
+        return Judgement(verdict, "; ".join(["the snapshot is missing", *(reason for _, reason in changed)]))
     names = {name for point, _ in now.values for name in point} | {str(name) for name in derived.symbols or ()}
     admits = admission_of(derived)
     points = [point for point, _ in snapshot.values] or [point for point, _ in now.values]
@@ -175,16 +185,20 @@ def _judged(snapshot: Snapshot, now: Recorded, comparisons: dict[str, Comparison
     verdict = worst(one.verdict for one in comparisons.values())
     kind = next(kind for kind, one in comparisons.items() if one.verdict is verdict)
     reason = f"{kind}: {comparisons[kind].reason}"
-    if snapshot.tma_loads is not None and now.tma_loads != snapshot.tma_loads:
-        fewer = now.tma_loads is None or now.tma_loads < snapshot.tma_loads
-        loads = f"TMA loads: {snapshot.tma_loads} -> {now.tma_loads}"
-        reason = loads if verdict is Verdict.SAME else f"{reason}; {loads}"
-        verdict = worst([verdict, Verdict.WORSE if fewer else Verdict.BETTER])
+    equal_bytes = verdict is Verdict.SAME
+    if changed := _changed_facts(snapshot, now):
+        reason = "; ".join([*([] if equal_bytes else [reason]), *(why for _, why in changed)])
+        verdict = worst([verdict, *(one for one, _ in changed)])
     same = verdict is Verdict.SAME
     if snapshot.header and snapshot.header.toolchain != now.header.toolchain and not (cross_toolchain and same):
         moved = f"the toolchain moved: {snapshot.header} -> {now.header}"
         equal = "; the formulas are proven equal (--traffic-cross-toolchain lets that pass)" if same else ""
         return Judgement(Verdict.INCOMPARABLE, moved + equal, comparisons)
-    if snapshot.header == now.header and not same:
+    if snapshot.header == now.header and not equal_bytes:
         return Judgement(Verdict.INCOMPARABLE, "the same IR: ioaware derives it differently now", comparisons)
     return Judgement(verdict, reason, comparisons)
+
+
+def _changed_facts(snapshot: Snapshot, now: Recorded) -> list[tuple[Verdict, str]]:
+    judged = [judge_fact(name, old, now.facts[name]) for name, old in snapshot.facts.items()]
+    return [one for one in judged if one[0] is not Verdict.SAME]

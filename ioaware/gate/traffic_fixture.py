@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ioaware.errors import UsageError
 from ioaware.gate.budgets import NAMES, check_budgets
 from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
+from ioaware.gate.kernel_facts import FACTS
 from ioaware.gate.snapshot import Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
 from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, derive_call
@@ -43,10 +45,15 @@ class Gated:
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, traffic: Traffic, derived: Derived, outcome: Outcome) -> None:
+    def __init__(self, traffic: Traffic, derived: Derived, outcome: Outcome, derive: Callable[..., Derived]) -> None:
         self._traffic = traffic
+        self._derive = derive
         self.derived = derived
         self.outcome = outcome
+
+    def compile(self) -> None:
+        """Derive the call again with machine code, for facts that only it tells."""
+        self.derived = self._derive(machine_code=True)
 
     def __eq__(self, other: object) -> bool:
         __tracebackhide__ = True
@@ -118,11 +125,10 @@ class Traffic:
         Needs no GPU.
         """
         __tracebackhide__ = True
-        derived = derive_call(
-            function, args, kwargs, self._sizes.values, gpu=self._gpu, machine_code="max_spills" in self._budgets
-        )
+        derive = partial(derive_call, function, args, kwargs, dict(self._sizes.values), gpu=self._gpu)
+        derived = derive(machine_code="max_spills" in self._budgets)
         self.kernels |= kernels_of(derived, self._root)
-        gated = Gated(self, derived, self._outcome(derived, sys._getframe(1)))  # pyright: ignore[reportPrivateUsage]
+        gated = Gated(self, derived, self._outcome(derived, sys._getframe(1)), derive)  # pyright: ignore[reportPrivateUsage]
         self.outcomes.append(gated.outcome)
         if self._budgets:
             self._hold(gated, self._budgets)
@@ -154,22 +160,23 @@ class Traffic:
 
         self._open = [one for one in self._open if one is not gated and one is not expected]
         self.gates += 1
-        snapshot, derived = expected.snapshot, gated.derived
+        snapshot = expected.snapshot
+        if snapshot.needs_machine_code and "max_spills" not in self._budgets:
+            gated.compile()
+        derived = gated.derived
         if snapshot.budgets:
-            if "max_spills" in snapshot.budgets:
-                raise UsageError("max_spills is a budget of the marker", "Write @pytest.mark.traffic(max_spills=0).")
             self._hold(gated, snapshot.budgets)
         now = recorded(derived)
         found = judge_snapshot(snapshot, now, derived, cross_toolchain=self._cross_toolchain)
         if found.verdict is Verdict.SAME:
             gated.outcome.judge(Verdict.SAME, found.reason)
             return
-        writes = self._mode == "accept" or (self._mode == "create" and snapshot.missing)
-        if writes and derived.exact and expected.place:
-            self._write(expected.place, now)
+        mode = "create" if snapshot.missing and found.verdict is Verdict.INCOMPARABLE else "accept"
+        known = all(now.facts[name] is not None for name in snapshot.facts)
+        if self._mode in ("accept", mode) and derived.exact and known and expected.place:
+            self._write(expected.place, now, snapshot.facts)
             gated.outcome.judge(WRITTEN, f"{self._mode}: the snapshot is written if the test passes")
             return
-        mode = "create" if snapshot.missing else "accept"
         command = f"pytest {shlex.quote(self._test)} --traffic={mode}"
         message = failure_text(snapshot, now, found, derived, command)
         gated.outcome.judge(MISSING if snapshot.missing else found.verdict, found.reason, message)
@@ -191,9 +198,9 @@ class Traffic:
             compulsory=floor.total_bytes if floor else None,
         )
 
-    def _write(self, place: Place, now: Recorded) -> None:
+    def _write(self, place: Place, now: Recorded, facts: Collection[str]) -> None:
         __tracebackhide__ = True
-        edit = Edit(place, (*snapshot_arguments(now), *kept_arguments(place, NAMES)))
+        edit = Edit(place, (*snapshot_arguments(now, facts), *kept_arguments(place, NAMES)))
         if any(other.place == place and other.arguments != edit.arguments for other in self.edits):
             self._fail(f"{place.path}:{place.line}: one snapshot stands for two different calls; give each its own")
         self.edits.append(edit)
@@ -234,8 +241,8 @@ class Traffic:
         return ""
 
 
-def snapshot_arguments(now: Recorded) -> list[tuple[str, str]]:
-    """Return the arguments of a snapshot as source code."""
+def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str, str]]:
+    """Return the arguments of a snapshot as source code, with these facts, and TMA loads where there are any."""
     arguments = [(kind, _quoted(text)) for kind, text in now.texts.items()]
     points: list[str] = []
     for point, values in now.values:
@@ -244,8 +251,10 @@ def snapshot_arguments(now: Recorded) -> list[tuple[str, str]]:
             points.append(f"{_quoted(name)}: ({', '.join(f'{value:_}' for value in values if value is not None)})")
     if points:
         arguments.append(("at", "\n".join(("{", *(f"    {point}," for point in points), "}"))))
-    if now.tma_loads:
-        arguments.append(("tma_loads", str(now.tma_loads)))
+    for name in FACTS:
+        value = now.facts[name]
+        if value is not None and (name in facts or (name == "tma_loads" and value)):
+            arguments.append((name, f"{value:_}"))
     arguments.append(("made_with", _quoted(str(now.header))))
     return arguments
 

@@ -152,6 +152,36 @@ def test_a_lost_tma_load_is_worse(gated: Repository) -> None:
     assert (ran.code, "WORSE: scale:scale" in ran.output, "TMA loads: 2 -> 0" in ran.output) == (1, True, True)
 
 
+def test_facts_of_the_machine_code_are_held_and_renewed(gated: Repository) -> None:
+    gated.change(gated.test, "        made_with=", "        spill_bytes=0,\n        registers=1,\n        made_with=")
+    ran = gated.pytest()
+    assert (ran.code, "WORSE: scale:scale: the same bytes, and a fact" in ran.output) == (1, True)
+    assert "why         registers of a thread: 1 -> " in ran.output
+    assert gated.pytest("--traffic=create").code == 1  # creating does not accept
+    assert gated.pytest("--traffic=accept").code == 0
+    written = gated.test.read_text()
+    registers = int(written.partition("registers=")[2].partition(",")[0])
+    assert (registers > 1, "        spill_bytes=0,\n" in written) == (True, True)
+    assert gated.pytest().code == 0
+    gated.change(gated.test, f"registers={registers}", f"registers={registers + 1}")
+    fewer = gated.pytest()
+    assert (fewer.code, "BETTER: scale:scale: the same bytes" in fewer.output) == (1, True)
+    gated.change(gated.test, "spill_bytes=0", "shared_bytes=1_000, max_spills=0")
+    fewer = gated.pytest()
+    assert (fewer.code, "bytes of shared memory: 1,000 -> 0" in fewer.output) == (1, True)
+
+
+def test_create_writes_facts_that_hold_and_no_others(repository: Repository) -> None:
+    repository.change(repository.test, "snapshot()", "snapshot(spill_bytes=1)")
+    ran = repository.pytest("--traffic=create")
+    assert (ran.code, "why         the snapshot is missing; bytes that a thread spills: 1 -> 0" in ran.output) == (1, True)
+    repository.change(repository.test, "snapshot(spill_bytes=1)", "snapshot(spill_bytes=0)")
+    assert repository.pytest("--traffic=create").code == 0
+    assert "        spill_bytes=0,\n        made_with=" in repository.test.read_text()
+    repository.change(repository.test, "spill_bytes=0", "spill_bytes=True")
+    assert repository.pytest("--traffic=accept").code == 1
+
+
 DAMAGE = [
     ('    reads="4*cols*rows",\n', ""),
     ('writes="2*cols*rows"', 'writes=""'),

@@ -1,0 +1,55 @@
+"""Facts of compiled kernels that a snapshot may hold beside bytes: TMA loads, spills, registers, shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ioaware.gate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from ioaware.derivation.derive import Derived
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact: the launches' field, how launches are put together, and whether more is worse."""
+
+    label: str
+    field: str
+    summed: bool = False
+    more_is_worse: bool = True
+
+
+FACTS: Mapping[str, Fact] = {
+    "tma_loads": Fact("TMA loads", "tma_loads", summed=True, more_is_worse=False),
+    "spill_bytes": Fact("bytes that a thread spills", "local_bytes"),
+    "registers": Fact("registers of a thread", "registers"),
+    "shared_bytes": Fact("bytes of shared memory", "shared_bytes"),
+}
+MACHINE_CODE = ("spill_bytes", "registers", "shared_bytes")
+"""Facts that need machine code, which takes longer than the formulas: derived for snapshots that hold one."""
+
+
+def facts_of(derived: Derived) -> dict[str, int | None]:
+    """Return each fact of the Triton launches: a sum or their largest; None where one launch's is unknown."""
+    launches = [launch for launch in derived.launches if launch.origin == "triton"]
+    found: dict[str, int | None] = {}
+    for name, fact in FACTS.items():
+        values: list[int | None] = [getattr(launch, fact.field) for launch in launches]
+        known = [value for value in values if value is not None]
+        total = sum(known) if fact.summed else max(known, default=None)
+        found[name] = total if len(known) == len(values) else None
+    return found
+
+
+def judge_fact(name: str, old: int, new: int | None) -> tuple[Verdict, str]:
+    """Return the verdict on a fact against a snapshot's, and the reason. An unknown one is never SAME."""
+    fact = FACTS[name]
+    reason = f"{fact.label}: {old:,} -> {'unknown' if new is None else f'{new:,}'}"
+    if new is None:
+        return Verdict.INCOMPARABLE, reason
+    if new == old:
+        return Verdict.SAME, reason
+    return (Verdict.WORSE if (new > old) == fact.more_is_worse else Verdict.BETTER), reason
