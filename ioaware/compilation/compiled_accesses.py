@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +39,7 @@ class Access:
     warps: int
     once: bool
     lanes: int = LANES
+    element_bytes: int = 1
 
 
 _BLOCKED = re.compile(
@@ -58,14 +59,14 @@ _PTX_LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+) (\d+)")
 _PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v(\d+))?\.b(\d+) |\bcp\.async\.\w+\.shared\.global.*\], (0x\w+)")
 
 
-def accesses(ttgir: str, ptx: str) -> list[Access]:
+def accesses(ttgir: str, ptx: str, kinds: Collection[Kind] = ("read", "write")) -> list[Access]:
     """Return the loads and stores of a compiled kernel.
 
     Raises `ValueError` for an unknown layout or width.
     """
     layouts = {name: blocked(*(_numbers(group) for group in groups)) for name, *groups in _BLOCKED.findall(ttgir)}
     layouts |= {name: accumulator(_numbers(warps), _numbers(size)[1]) for name, warps, size in _ACCUMULATOR.findall(ttgir)}
-    if "ttg.warp_specialize" in ttgir and any(match["scalar"] for match in _MEMORY.finditer(ttgir)):
+    if "read" in kinds and "ttg.warp_specialize" in ttgir and any(match["scalar"] for match in _MEMORY.finditer(ttgir)):
         raise ValueError("a scalar access in a warp-specialised kernel: the number of warps that execute it is unknown")
     locations = dict(_LOCATION.findall(ttgir))
     num_warps = re.search(r'"ttg\.num-warps" = (\d+)', ttgir)
@@ -76,6 +77,8 @@ def accesses(ttgir: str, ptx: str) -> list[Access]:
     parsed: list[Access] = []
     for match in _MEMORY.finditer(ttgir):
         kind: Kind = "write" if match["op"] == "tt.store" else "read"
+        if kind not in kinds:
+            continue
         line, column = _position(match["loc"], locations)
         shape = _numbers(match["shape"].rstrip("x"), "x") if match["shape"] else ()
         layout = _layout(match["layout"], layouts) if shape else None
@@ -94,6 +97,7 @@ def accesses(ttgir: str, ptx: str) -> list[Access]:
                 warps,
                 kind == "write" or is_async_copy,
                 lanes,
+                element,
             )
         )
     return parsed

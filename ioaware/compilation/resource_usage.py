@@ -12,14 +12,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from triton.backends.compiler import GPUTarget
 
 from ioaware import disk_cache
 from ioaware.compilation.launches import CapturedLaunch
+from ioaware.compilation.narrow_stores import NarrowStore, narrow_stores
 from ioaware.compilation.toolchain import toolchain
 from ioaware.compilation.triton_ir import cache_ir_text, compile_errors, compiled, fresh_ir, integer_at, specialise
 from ioaware.fakegpu.cubin import resources
@@ -36,6 +37,8 @@ class Resources:
     registers: int | None
     local_bytes: int | None
     """Local memory of a thread: where registers spill to."""
+    narrow_stores: tuple[NarrowStore, ...] = ()
+    """Stores whose instructions share sectors."""
 
 
 class MachineCode:
@@ -90,12 +93,15 @@ class MachineCode:
     def _cached_or_compiled(self, work: _Lowering, text: str) -> Resources:
         if work.key not in self._pending:
             match disk_cache.load(work.name(text)):
-                case [int(shared_bytes), int() | None as registers, int() | None as local_bytes]:
-                    return Resources(shared_bytes, registers, local_bytes)
+                case [int(shared_bytes), int() | None as registers, int() | None as local_bytes, [*narrow]]:
+                    return Resources(
+                        shared_bytes, registers, local_bytes, tuple(NarrowStore(*store) for store in cast(Any, narrow))
+                    )
                 case _:
                     self._pending[work.key] = self._threads.submit(work.prepared())
         made = self._pending.pop(work.key).result()
-        disk_cache.store(work.name(text), [made.shared_bytes, made.registers, made.local_bytes])
+        narrow = [astuple(store) for store in made.narrow_stores]
+        disk_cache.store(work.name(text), [made.shared_bytes, made.registers, made.local_bytes, narrow])
         disk_cache.store(work.name(), True)
         return made
 
@@ -135,8 +141,11 @@ class _Lowering:
             made, alive = code, context
             metadata: dict[str, Any] = {"target": self._gpu, **self._options.__dict__}
             registers = local_bytes = None
+            texts: dict[str, str] = {}
             for name, stage in stages.items():
                 made = stage(made, metadata)
+                if name in ("ttgir", "ptx"):
+                    texts[name] = str(made)
                 if name == self._source.ext:
                     cache_ir_text(self._source, self._options, self._gpu, str(made))
                 if name == "ptx" and (registers := registers_declared(made)):
@@ -144,7 +153,7 @@ class _Lowering:
             else:
                 registers, local_bytes = resources(made) if self._gpu.backend == "cuda" else (None, None)
             del alive
-            return Resources(int(metadata["shared"]), registers, local_bytes)
+            return Resources(int(metadata["shared"]), registers, local_bytes, _narrow_stores(texts))
 
         return lowered
 
@@ -164,4 +173,8 @@ def resources_by_triton(launch: CapturedLaunch, values: Mapping[str, int], gpu: 
     """Return the resources of a launch at the given values, compiled by `triton.compile` itself."""
     kernel = compiled(launch, values, gpu)
     registers, local_bytes = resources(kernel.asm["cubin"]) if gpu.backend == "cuda" else (None, None)
-    return Resources(int(kernel.metadata.shared), registers, local_bytes)
+    return Resources(int(kernel.metadata.shared), registers, local_bytes, _narrow_stores(kernel.asm))
+
+
+def _narrow_stores(texts: Mapping[str, str]) -> tuple[NarrowStore, ...]:
+    return narrow_stores(texts["ttgir"], texts["ptx"]) if {"ttgir", "ptx"} <= texts.keys() else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -22,10 +22,11 @@ from ioaware.compilation.launch_hash import launch_hash, tma_instructions
 from ioaware.compilation.launch_limits import launch_failure
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event, launch_configuration
-from ioaware.compilation.resource_usage import MachineCode, Resources
+from ioaware.compilation.resource_usage import MachineCode
 from ioaware.compilation.triton_ir import first_ir
 from ioaware.derivation.compulsory import compulsory_of_launches
 from ioaware.derivation.data_dependent import check_unknowns, missing_values_error, unknowns
+from ioaware.derivation.machine_code_notes import machine_code_notes
 from ioaware.environment import software_environment
 from ioaware.errors import UsageError
 from ioaware.fakegpu.aten_traffic import NOTE
@@ -370,12 +371,6 @@ def _at_index_data(part: _Part, moved: Moved | str | None) -> _Part:
     return replace(part, launch=at_data, moved=moved)
 
 
-def _spill_note(used: Resources) -> Iterator[str]:
-    """Yield a note where counters exceed the formulas: the compiler's own memory accesses are not in the IR."""
-    if used.local_bytes:
-        yield f"{used.local_bytes} bytes of local memory a thread: registers that are spilled move bytes that no formula counts"
-
-
 def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode, gpu: GPUTarget) -> list[_Part]:
     """Return the launches with registers and shared memory."""
     launches = enumerate(captured.launches)
@@ -384,7 +379,8 @@ def _with_resources(parts: Sequence[_Part], captured: Capture, code: MachineCode
         if isinstance(event, CapturedLaunch):
             used = code.of(next(launches)[0], first_ir(event, captured.values, gpu).text)
             taken = {"shared_bytes": used.shared_bytes, "registers": used.registers, "local_bytes": used.local_bytes}
-            launch = replace(part.launch, **taken, notes=(*part.launch.notes, *_spill_note(used)))
+            noted = machine_code_notes(used, part.traffic, captured.values)
+            launch = replace(part.launch, **taken, notes=(*part.launch.notes, *noted))
             with_them.append(replace(part, launch=launch))
         else:
             with_them.append(part)

@@ -196,7 +196,7 @@ class _Counting:
             of_lanes = self.caveats(touch, [*undecided, *data], named)
             of_sectors = self.sector_caveats(touch, touched)
             accesses.append(self.access(touch, lanes, executions, touched, of_lanes, of_sectors))
-            caveats += (*of_lanes, *of_sectors, *self.beyond_memory(touch), *written_in_part(touch))
+            caveats += (*of_lanes, *of_sectors, *self.beyond_memory(touch), *written_in_part(touch, self.stores(touch)))
             sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
@@ -237,6 +237,10 @@ class _Counting:
             return ()
         rest = f"beyond {argument.tensor or argument.name} {condition}"
         return (Caveat(touch.operation, _line(touch), "reaches", "reach", rest),)
+
+    def stores(self, touch: Touch) -> int:
+        """Return how many stores of the kernel write to the tensor of an access."""
+        return sum(each.kind == "write" and each.target.argument == touch.target.argument for each in self.walk.record.touches)
 
     def once(self, count: int) -> Counted:
         """Return a count that is already summed over all programs."""
@@ -306,18 +310,18 @@ class _Counting:
         return tuple(Caveat(touch.operation, line, "at most:", "at most:", caveat, of) for caveat in found)
 
 
-def written_in_part(touch: Touch) -> tuple[Caveat, ...]:
+def written_in_part(touch: Touch, stores: int) -> tuple[Caveat, ...]:
     """Return a remark on a store that leaves gaps in its sectors.
 
     Hardware counts such sectors differently.
 
     The counts are of each instruction by itself. The caches merge what several stores write to one sector, and split what one
-    store writes in several requests.
+    store writes in several requests. Lanes a sector or more apart matter only where several `stores` write to the tensor.
     """
     steps = [linear(touch.target.offset, lane_symbol(at, size)) for at, size in enumerate(touch.shape) if size > 1]
     constant = [abs(int(step[0].constant)) for step in steps if step is not None and step[0].constant]
     apart = min(constant, default=0)
-    if touch.kind != "write" or not touch.element_bytes < apart < SECTOR_BYTES:
+    if touch.kind != "write" or apart <= touch.element_bytes or (apart >= SECTOR_BYTES and stores == 1):
         return ()
     rest = f"lanes lie {apart} bytes apart, and a counter that merges or splits such writes differs"
     return (Caveat(touch.operation, _line(touch), "are written in part:", "are written in part:", rest, "sectors of "),)

@@ -1,0 +1,42 @@
+"""State where hardware counters differ from the formulas because of the machine code, which the formulas do not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from ioaware.analysis.formulas.evaluate import OutsideFormulaError
+from ioaware.analysis.ir.accesses.kernel_traffic import Access, KernelTraffic
+from ioaware.analysis.ir.caveats import Caveat, sentences
+from ioaware.compilation.narrow_stores import NarrowStore
+from ioaware.compilation.resource_usage import Resources
+from ioaware.machine.model import SECTOR_BYTES
+
+
+def machine_code_notes(used: Resources, traffic: KernelTraffic | None, values: Mapping[str, int]) -> Iterator[str]:
+    """Yield a note for spilled registers, and for stores that write a sector by several instructions."""
+    if used.local_bytes:
+        yield f"{used.local_bytes} bytes of local memory a thread: registers that are spilled move bytes that no formula counts"
+    stores = [access for access in (traffic.accesses if traffic else ()) if access.kind == "write"]
+    pairs = [
+        (access, store) for access in stores for store in used.narrow_stores if access.source.rpartition("/")[2] == store.line
+    ]
+    times = [(access, _repetition(access, store, values)) for access, store in pairs]
+    yield from sentences(_caveat(access, most) for access, most in times if most > 1)
+
+
+def _caveat(access: Access, times: float) -> Caveat:
+    rest = f"counted once: narrow instructions share them, and a counter sees up to {times:.3g} times as many"
+    return Caveat(access.operation, access.source, "are", "are", rest, "sectors of ")
+
+
+def _repetition(access: Access, store: NarrowStore, values: Mapping[str, int]) -> float:
+    """Return how often a counter may see a sector of the access; 1 where each element lies in a sector of its own."""
+    try:
+        sectors = cast(int, access.sectors.evaluate(values)) if access.sectors and access.sectors_exact else 0
+        elements = cast(int, access.elements.evaluate(values))
+    except (OutsideFormulaError, KeyError, ValueError):
+        return store.unaligned
+    if sectors * SECTOR_BYTES == elements * access.element_bytes:  # rows begin and end at sectors
+        return store.aligned
+    return 1 if elements and sectors == elements else store.unaligned
