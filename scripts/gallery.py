@@ -79,7 +79,10 @@ ENTRIES = (
 
 
 def main(names: list[str]) -> int:
-    """Write the named reports, or all, then the index; return the exit code of the first that fails."""
+    """Write the named reports, or all, then the index.
+
+    Return the exit code of the first that fails.
+    """
     for entry in ENTRIES:
         if not names or entry.name in names:
             code = run(["report", *entry.words, "-q", "-o", str(REPORTS / entry.name)], Settings())

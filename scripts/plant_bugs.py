@@ -50,7 +50,10 @@ class Outcome:
 
 
 def read_bugs(path: Path = BUGS) -> list[Bug]:
-    """Return the bugs of a TOML file. Raises `ValueError` for an entry whose code is not found exactly once."""
+    """Return the bugs of a TOML file.
+
+    Raises `ValueError` for an entry whose code is not found exactly once.
+    """
     entries = tomllib.loads(path.read_text(encoding="utf-8"))["bug"]
     bugs = [Bug(e["name"], e["file"], e["old"], e["new"], tuple(e["tests"].split())) for e in entries]
     for bug in bugs:
@@ -114,7 +117,10 @@ def plant_all(bugs: Iterable[Bug], folder: Path, *, trust: bool = False) -> Iter
 
 
 def run_tests(tests: Sequence[str], folder: Path) -> tuple[int, str]:
-    """Run tests in the copy; return pytest's exit code, 1 for a run out of time, and the first failure."""
+    """Run tests in the copy.
+
+    Return pytest's exit code, 1 for a run out of time, and the first failure.
+    """
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "IOAWARE_CACHE_DIR": ""}
     try:

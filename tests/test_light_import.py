@@ -43,7 +43,10 @@ def test_the_test_above_can_fail(name: str) -> None:
 
 
 def test_a_verb_loads_only_its_own_libraries() -> None:
-    """`predict` must start without plotly and msgspec. `list` needs neither torch nor sympy."""
+    """`predict` must start without plotly and msgspec.
+
+    `list` needs neither torch nor sympy.
+    """
     verb = HELP.replace("--help", "list")
     assert heavy_modules_after(verb) == {"rich"}
 

@@ -119,7 +119,10 @@ def test_no_gpu_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakeNvml(SimpleNamespace):
-    """The functions of NVML that `report` calls. `broken` names a function that raises."""
+    """The functions of NVML that `report` calls.
+
+    `broken` names a function that raises.
+    """
 
     NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
 

@@ -110,7 +110,10 @@ def test_every_dependency_is_pinned() -> None:
 
 
 def test_constraints_are_exact_and_free_of_this_machine() -> None:
-    """No local version such as +cpu, no address, no path. The file must work on any machine."""
+    """No local version such as +cpu, no address, no path.
+
+    The file must work on any machine.
+    """
     text = (ROOT / "constraints.txt").read_text()
     assert pins()["torch"] == "2.13.0"
     assert not any(word in text for word in ("+", "://", "@", "file:"))

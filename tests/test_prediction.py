@@ -167,7 +167,10 @@ def test_formulas_are_printed_in_conventional_order() -> None:
 
 
 def test_every_sm_of_a_machine_may_keep_one_memory_full() -> None:
-    """Without a given M each of the H200's 132 SMs has 228 KiB. The last part of each may be cheap."""
+    """Without a given M each of the H200's 132 SMs has 228 KiB.
+
+    The last part of each may be cheap.
+    """
     n, d, m = 65536, 256, 228 * 1024 // 2
     bound = predict("flash2", seq_len=n, head_dim=d).lower_bound_bytes
     assert bound == 2 * (-(-(n * n * d * d) // (m + 4 * d * d)) - 132 * m)

@@ -1,4 +1,7 @@
-"""attention-gym's Triton kernels as targets. `FOREIGN_ATTENTION_GYM` names the checkout."""
+"""attention-gym's Triton kernels as targets.
+
+`FOREIGN_ATTENTION_GYM` names the checkout.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""attorch's layers as targets, forward and backward. `FOREIGN_ATTORCH` names the checkout."""
+"""attorch's layers as targets, forward and backward.
+
+`FOREIGN_ATTORCH` names the checkout.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""batch_invariant_ops' kernels as targets. `FOREIGN_BATCH_INVARIANT` names the checkout."""
+"""batch_invariant_ops' kernels as targets.
+
+`FOREIGN_BATCH_INVARIANT` names the checkout.
+"""
 
 from __future__ import annotations
 

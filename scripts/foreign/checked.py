@@ -18,7 +18,10 @@ FORMULA, DATA, BOUND, RANDOM, REFUSED, CRASH = "formula", "own data", "no", "ran
 
 @dataclass(frozen=True, slots=True)
 class CheckedRow:
-    """One kernel of one target. Without a kernel the target was refused or crashed: `reason` says why."""
+    """One kernel of one target.
+
+    Without a kernel the target was refused or crashed: `reason` says why.
+    """
 
     target: str
     kernel: str = ""
@@ -146,7 +149,10 @@ def _elsewhere(spec: str, first: Any) -> tuple[str, list[str]]:
 
 
 def _other_sizes(derived: Any) -> Iterator[dict[str, int]]:
-    """Yield sizes at which the formulas hold; where no parameter is symbolic, other sizes of any parameter."""
+    """Yield sizes at which the formulas hold.
+
+    Where no parameter is symbolic, other sizes of any parameter.
+    """
     from ioaware.errors import UsageError
 
     symbols = dict(derived.symbols) or {name: value for name, value in derived.params.items() if type(value) is int}

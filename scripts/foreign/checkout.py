@@ -31,7 +31,10 @@ class Library:
 
     @property
     def root(self) -> Path:
-        """The folder that absolute imports of the library start from. Raises where the variable is not set."""
+        """The folder that absolute imports of the library start from.
+
+        Raises where the variable is not set.
+        """
         given = os.environ.get(self.variable)
         if not given:
             raise FileNotFoundError(f"{self.variable} is not set: it names the library's checkout")
@@ -41,13 +44,19 @@ class Library:
         return root
 
     def definitions(self, path: str, *names: str, given: Mapping[str, object] = NOTHING) -> Any:
-        """A module with `names` of the file `path`, relative to the root. What `given` names is taken from it."""
+        """A module with `names` of the file `path`, relative to the root.
+
+        What `given` names is taken from it.
+        """
         return definitions(self.root, self.root / path, frozenset(names), tuple(given.items()))
 
 
 @cache
 def definitions(root: Path, path: Path, names: frozenset[str], given: tuple[tuple[str, object], ...] = ()) -> ModuleType:
-    """`names` of the file `path` as a module; imports of files under `root` are cut down too."""
+    """`names` of the file `path` as a module.
+
+    Imports of files under `root` are cut down too.
+    """
     name = f"foreign_{path.stem.replace('-', '_')}_{len(sys.modules)}"
     loader = _Loader(name, path, root, names, dict(given))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
@@ -96,7 +105,10 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def module_file(root: Path, importer: Path, statement: ast.ImportFrom) -> Path | None:
-    """The file under `root` that a `from ... import` reads; None for a module from elsewhere."""
+    """The file under `root` that a `from ... import` reads.
+
+    None for a module from elsewhere.
+    """
     base = importer.parents[statement.level - 1] if statement.level else root
     folder = base.joinpath(*(statement.module or "").split("."))
     for candidate in (folder.with_name(f"{folder.name}.py"), folder / "__init__.py"):
@@ -106,7 +118,10 @@ def module_file(root: Path, importer: Path, statement: ast.ImportFrom) -> Path |
 
 
 def wanted(source: str, path: str, names: Iterable[str], given: Iterable[str] = ()) -> ast.Module:
-    """The module cut down to `names` and what they need. Raises `AttributeError` for a name that nothing there defines."""
+    """The module cut down to `names` and what they need.
+
+    Raises `AttributeError` for a name that nothing there defines.
+    """
     tree = ast.parse(source, path)
     globals_of = {(table.get_name(), table.get_lineno()): _globals(table) for table in _tables(source, path)}
     bound = [(statement, frozenset(_binds(statement))) for statement in tree.body]

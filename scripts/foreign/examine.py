@@ -15,7 +15,10 @@ SCALES = ((3, 5, 1), (1, 2, 0), (3, 4, 0), (4, 5, -1), (9, 10, 1), (1, 1, -1), (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kernel of one target. Without a kernel, the target was refused: `reason` says why."""
+    """One kernel of one target.
+
+    Without a kernel, the target was refused: `reason` says why.
+    """
 
     target: str
     kernel: str = ""
@@ -70,7 +73,10 @@ def examined(spec: str) -> list[Row]:
 
 
 def table_formula(count: Any) -> str:
-    """Return a formula that fits a table, with names for repeated parts; for a longer one its leading term, or its length."""
+    """Return a formula that fits a table, with names for repeated parts.
+
+    For a longer one its leading term, or its length.
+    """
     from ioaware.analysis.formulas.common_subexpressions import name_subexpressions
     from ioaware.analysis.formulas.leading_term import leading_term
     from ioaware.analysis.formulas.printing import show

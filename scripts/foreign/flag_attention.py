@@ -1,4 +1,7 @@
-"""FlagAttention's operators as targets. `FOREIGN_FLAG_ATTENTION` names the checkout."""
+"""FlagAttention's operators as targets.
+
+`FOREIGN_FLAG_ATTENTION` names the checkout.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The Triton operators in FlashAttention's repository as targets. `FOREIGN_FLASH_ATTENTION` names the checkout."""
+"""The Triton operators in FlashAttention's repository as targets.
+
+`FOREIGN_FLASH_ATTENTION` names the checkout.
+"""
 
 from __future__ import annotations
 

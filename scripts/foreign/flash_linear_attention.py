@@ -1,4 +1,7 @@
-"""flash-linear-attention's modules and operators as targets. `FOREIGN_FLA` names the checkout."""
+"""flash-linear-attention's modules and operators as targets.
+
+`FOREIGN_FLA` names the checkout.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""FlagGems' package, and what its targets are made with. `FOREIGN_FLAG_GEMS` names the checkout."""
+"""FlagGems' package, and what its targets are made with.
+
+`FOREIGN_FLAG_GEMS` names the checkout.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ Work = Callable[[], object]
 
 
 def package(name: str) -> Any:
-    """Return a module of the checkout; the library asks for no GPU when its vendor is given."""
+    """Return a module of the checkout.
+
+    The library asks for no GPU when its vendor is given.
+    """
     os.environ.setdefault("GEMS_VENDOR", "nvidia")
     root = str(Library("flag_gems", "src").root)
     if root not in sys.path:

@@ -1,4 +1,7 @@
-"""FlagGems' pointwise operators as targets. `FOREIGN_FLAG_GEMS` names the checkout."""
+"""FlagGems' pointwise operators as targets.
+
+`FOREIGN_FLAG_GEMS` names the checkout.
+"""
 
 from __future__ import annotations
 

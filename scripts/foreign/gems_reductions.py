@@ -1,4 +1,7 @@
-"""FlagGems' reductions, normalisations, scans and losses as targets. `FOREIGN_FLAG_GEMS` names the checkout."""
+"""FlagGems' reductions, normalisations, scans and losses as targets.
+
+`FOREIGN_FLAG_GEMS` names the checkout.
+"""
 
 from __future__ import annotations
 

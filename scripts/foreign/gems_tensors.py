@@ -1,4 +1,7 @@
-"""FlagGems' products, convolutions, attention and indexing as targets. `FOREIGN_FLAG_GEMS` names the checkout."""
+"""FlagGems' products, convolutions, attention and indexing as targets.
+
+`FOREIGN_FLAG_GEMS` names the checkout.
+"""
 
 from __future__ import annotations
 

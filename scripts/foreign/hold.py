@@ -106,7 +106,10 @@ class Row:
 
 
 def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
-    """Return the launches as rows. Raises `ValueError` where a record has no counterpart or another kernel or grid."""
+    """Return the launches as rows.
+
+    Raises `ValueError` where a record has no counterpart or another kernel or grid.
+    """
     known = {_point(result): result for result in derived}
     found: list[Row] = []
     for result in measured:

@@ -11,7 +11,10 @@ HUB = "https://github.com/"
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library: the file of its targets, its title, repository and commit. Several files may share a title."""
+    """A library: the file of its targets, its title, repository and commit.
+
+    Several files may share a title.
+    """
 
     file: str
     title: str

@@ -1,4 +1,7 @@
-"""Liger-Kernel's operators, forward and backward, as targets. `FOREIGN_LIGER` names the checkout."""
+"""Liger-Kernel's operators, forward and backward, as targets.
+
+`FOREIGN_LIGER` names the checkout.
+"""
 
 from __future__ import annotations
 

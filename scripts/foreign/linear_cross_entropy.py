@@ -1,4 +1,7 @@
-"""Apple's Cut Cross-Entropy kernels as targets. `FOREIGN_CUT_CROSS_ENTROPY` names the checkout."""
+"""Apple's Cut Cross-Entropy kernels as targets.
+
+`FOREIGN_CUT_CROSS_ENTROPY` names the checkout.
+"""
 
 from __future__ import annotations
 

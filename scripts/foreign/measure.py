@@ -127,7 +127,10 @@ def _called(point: Mapping[str, Any], device: Cuda, first: int) -> tuple[TritonL
 
 
 def _other_processes(gpu: Gpu) -> set[int]:
-    """Return the processes on this GPU before this one; the previous one may take a moment to disappear."""
+    """Return the processes on this GPU before this one.
+
+    The previous one may take a moment to disappear.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while (found := set(gpu.processes())) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -165,7 +168,10 @@ def _record(point: Point, report: Report, launches: tuple[Launch, ...], versions
 
 
 def measured(points: Sequence[Point], ncu: Ncu, versions: Mapping[str, Any]) -> list[Result]:
-    """One profiled process over some points. What it dies of is every one of its points' failure."""
+    """One profiled process over some points.
+
+    What it dies of is every one of its points' failure.
+    """
     with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
         folder, log = Path(name), Path(name) / "ncu.csv"
         names = [metric.name for metric in (*METRICS, *L1_COUNTERS)]

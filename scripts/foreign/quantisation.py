@@ -1,4 +1,7 @@
-"""bitsandbytes' quantisation kernels as targets. `FOREIGN_BITSANDBYTES` names the checkout."""
+"""bitsandbytes' quantisation kernels as targets.
+
+`FOREIGN_BITSANDBYTES` names the checkout.
+"""
 
 from __future__ import annotations
 

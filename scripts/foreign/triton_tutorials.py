@@ -1,4 +1,7 @@
-"""Triton's tutorials as targets. `FOREIGN_TRITON` names a checkout of Triton, of the installed version or an older one."""
+"""Triton's tutorials as targets.
+
+`FOREIGN_TRITON` names a checkout of Triton, of the installed version or an older one.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ class Section:
 
 
 def sections(cubin: bytes) -> Iterator[Section]:
-    """Read the sections of a 64-bit little-endian ELF file. Raises `ValueError` for anything else."""
+    """Read the sections of a 64-bit little-endian ELF file.
+
+    Raises `ValueError` for anything else.
+    """
     if cubin[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a 64-bit little-endian ELF file")
     (table,) = struct.unpack_from("<Q", cubin, 0x28)
@@ -43,7 +46,10 @@ class MachineCode:
 
 
 def machine_code(cubin: bytes) -> dict[str, Any]:
-    """Digest the code of a cubin with one kernel. The code's bytes name no symbol: names stand in other sections."""
+    """Digest the code of a cubin with one kernel.
+
+    The code's bytes name no symbol: names stand in other sections.
+    """
     found = list(sections(cubin))
     code = [section for section in found if section.name.startswith(".text.")]
     constants = [section for section in found if section.name.startswith((".nv.constant", ".nv.global.init"))]

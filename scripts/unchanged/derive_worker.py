@@ -23,7 +23,10 @@ ACCESS_FORMULAS = ("elements", "executions", "sectors")
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Derive the job's target. What ioaware refuses is an answer too; anything else that is raised is a crash."""
+    """Derive the job's target.
+
+    What ioaware refuses is an answer too; anything else that is raised is a crash.
+    """
     from ioaware.errors import IoawareError
 
     try:
@@ -68,7 +71,10 @@ def formulas(kernel: Any) -> dict[str, Any]:
 
 
 def access(one: Any) -> dict[str, Any]:
-    """Return the formulas of a memory access. The tensor's name is left out: it is the kernel's parameter."""
+    """Return the formulas of a memory access.
+
+    The tensor's name is left out: it is the kernel's parameter.
+    """
     counts = {name: str(getattr(one, name)) for name in ACCESS_FORMULAS}
     exact = {"exact": one.exact, "sectors_exact": one.sectors_exact}
     return {"kind": one.kind, "operation": one.operation, "element_bytes": one.element_bytes, **counts, **exact}

@@ -14,7 +14,10 @@ PROSE = frozenset(
         *("says", "statement", "quantity", "expected", "observed", "failed_now", "unavailable"),
     }
 )
-"""Fields of words for people, which may be said in others; the numbers in them may not change."""
+"""Fields of words for people, which may be said in others.
+
+The numbers in them may not change.
+"""
 NAMES = frozenset({"kernel", "function"})
 """Fields that name functions of the package, which may be renamed where every use is; not those of third parties."""
 THIRD_PARTY = "foreign"
@@ -52,7 +55,10 @@ class Comparison:
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Comparison:
-    """Compare sections that both dumps have; a section or an answer that one lacks is a difference."""
+    """Compare sections that both dumps have.
+
+    A section or an answer that one lacks is a difference.
+    """
     found = Comparison()
     for section in dict.fromkeys((*before, *after)):
         if section not in before or section not in after:

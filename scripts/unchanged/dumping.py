@@ -104,7 +104,10 @@ SECTIONS: Mapping[str, Callable[[Checkout, Answers], Iterator[Answers]]] = {
 
 
 def _output(checkout: Checkout, command: Sequence[str]) -> str:
-    """Return what a command prints. Raises `RuntimeError` with what it says when it fails."""
+    """Return what a command prints.
+
+    Raises `RuntimeError` with what it says when it fails.
+    """
     done = subprocess.run(  # noqa: S603
         command, env=checkout.environment, cwd=checkout.scratch, capture_output=True, text=True, check=False
     )
@@ -114,7 +117,10 @@ def _output(checkout: Checkout, command: Sequence[str]) -> str:
 
 
 def derive_all(checkout: Checkout, derivations: Iterable[Derivation], known: Answers) -> Iterator[Answers]:
-    """Yield the answers batch by batch, `checkout.jobs` batches at a time; those known are not asked for again."""
+    """Yield the answers batch by batch, `checkout.jobs` batches at a time.
+
+    Those known are not asked for again.
+    """
     missing = (one for one in derivations if checkout.match in one.key and "crashed" in known.get(one.key, {"crashed": ""}))
     ordered = sorted(missing, key=lambda one: one.batch)
     batches = [list(batch) for _, batch in groupby(ordered, key=lambda one: one.batch)]
@@ -125,7 +131,10 @@ def derive_all(checkout: Checkout, derivations: Iterable[Derivation], known: Ans
 
 
 def derive_batch(checkout: Checkout, batch: Sequence[Derivation]) -> list[Any]:
-    """Derive in one process. One that dies or exceeds its time is an answer, and another process goes on behind it."""
+    """Derive in one process.
+
+    One that dies or exceeds its time is an answer, and another process goes on behind it.
+    """
     answers: list[Any] = []
     while len(answers) < len(batch):
         rest = batch[len(answers) :]

@@ -19,7 +19,10 @@ MODULES = {
 
 
 def package_module(name: str) -> ModuleType:
-    """Return the module of `MODULES`. Raises `ModuleNotFoundError` where the checkout has it under no known name."""
+    """Return the module of `MODULES`.
+
+    Raises `ModuleNotFoundError` where the checkout has it under no known name.
+    """
     for candidate in MODULES[name]:
         try:
             found = importlib.util.find_spec(candidate)

@@ -165,7 +165,10 @@ def _decode() -> Iterator[Plan]:
 
 
 def _portable() -> Iterator[Plan]:
-    """Yield shapes of every table entry of the portable kernels; float32 has no tensor descriptors."""
+    """Yield shapes of every table entry of the portable kernels.
+
+    Float32 has no tensor descriptors.
+    """
     for head_dim, seq_len, kind in itertools.product((40, 64, 128, 256), (512, 8192), KINDS[::2]):
         yield "gradients", _sizes(head_dim, seq_len, 8, **kind, backend="triton")
     for head_dim, causal in itertools.product((40, 64, 128, 256), (False, True)):

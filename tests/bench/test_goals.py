@@ -19,7 +19,10 @@ DECODE = grid(["decode"], [128], (), [65536])[0]
 
 
 def record(point: Point, **times_ns: float) -> Record:
-    """Return a record of two rounds. Every back end takes twice as long in the second, at half the clock."""
+    """Return a record of two rounds.
+
+    Every back end takes twice as long in the second, at half the clock.
+    """
     entries = [Entry(name.replace("_", "-"), "ok", "", "", (t, 2 * t), 12.0, True, 1e-3) for name, t in times_ns.items()]
     seen = {"sm_clock_mhz": {"min": 1800, "median": 1850.0, "max": 1900}, "throttled": ["SM clock stepped between 1 and 2"]}
     return Record(point, tuple(entries), (8e14, 4e14), (4e12, 2e12), seen, {})

@@ -53,7 +53,10 @@ def test_clocks_are_read_while_a_round_still_runs() -> None:
 
 
 def test_a_drift_of_the_clock_does_not_become_a_ratio() -> None:
-    """30 % slower over the run. A constant order would show 1.5 % between equal back ends."""
+    """30 % slower over the run.
+
+    A constant order would show 1.5 % between equal back ends.
+    """
     clock = DriftingClock({"a": 100.0, "b": 100.0, "c": 100.0}, 1.3 ** (1 / 24))
     times = race(["a", "b", "c"], 8, clock)
     assert paired_ratio(times["b"], times["a"]).median == pytest.approx(1.0, abs=0.005)

@@ -1,4 +1,7 @@
-"""Race records on disk survive a round trip, a kill and a second run; other files are refused."""
+"""Race records on disk survive a round trip, a kill and a second run.
+
+Other files are refused.
+"""
 
 from __future__ import annotations
 

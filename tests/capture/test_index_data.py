@@ -1,4 +1,7 @@
-"""Bytes at index tensors from host code equal the traced bytes; kernel outputs are unknown."""
+"""Bytes at index tensors from host code equal the traced bytes.
+
+Kernel outputs are unknown.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,10 @@ def test_launches_carry_their_conditions() -> None:
 
 
 def test_torch_guards_are_checked_by_running() -> None:
-    """torch guards on sizes of 1 in many places. Running the host function shows whether they matter."""
+    """torch guards on sizes of 1 in many places.
+
+    Running the host function shows whether they matter.
+    """
     result = derive_target("stretched")
     assert result.evaluate(n=1)["write_bytes"] == write_bytes_of("stretched", n=1)
     transposed = derive_target("transposed")

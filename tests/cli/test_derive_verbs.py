@@ -17,7 +17,10 @@ LABELLED = f"{TARGETS}:labelled"
 
 @pytest.fixture
 def output_of(capsys: pytest.CaptureFixture[str]):
-    """Run a command line and check its exit code. Return stdout, or stderr if it failed."""
+    """Run a command line and check its exit code.
+
+    Return stdout, or stderr if it failed.
+    """
 
     def run_verb(*arguments: str, code: int = 0) -> str:
         assert run([*map(str, arguments)], Settings()) == code
@@ -156,7 +159,10 @@ def test_a_sum_has_a_leading_term(output_of) -> None:
 
 
 def test_no_formula_is_long_without_v(output_of, tmp_path: Path) -> None:
-    """Leading terms of sums over unknowns have a case for each sign; sectors that one launch lacks are those of the others."""
+    """Leading terms of sums over unknowns have a case for each sign.
+
+    Sectors that one launch lacks are those of the others.
+    """
     file = tmp_path / "ragged.py"
     file.write_text(RAGGED, encoding="utf-8")
     text = output_of("derive", f"{file}:ragged")

@@ -19,7 +19,10 @@ OutputOf = Callable[..., str]
 
 @pytest.fixture
 def output_of(capsys: pytest.CaptureFixture[str]) -> OutputOf:
-    """Run a command line and check its exit code. Return stdout, or stderr if it failed."""
+    """Run a command line and check its exit code.
+
+    Return stdout, or stderr if it failed.
+    """
 
     def run_verb(*arguments: object, code: int = 0) -> str:
         assert run([*map(str, arguments)], Settings()) == code

@@ -257,7 +257,10 @@ def test_sweep_shows_progress_on_stderr_unless_quiet(study: Path, tmp_path: Path
 
 
 def test_points_that_stay_open_are_5(output_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Points that this machine cannot run are open, not failed. A failure gives another code."""
+    """Points that this machine cannot run are open, not failed.
+
+    A failure gives another code.
+    """
     monkeypatch.setattr("ioaware.sweep.runner.gpu_name", lambda: "no GPU")
     monkeypatch.setattr("ioaware.sweep.gpu_name.gpu_name", lambda: "no GPU")
     study, store = tmp_path / "open.toml", tmp_path / "open.db"

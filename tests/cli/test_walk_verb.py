@@ -17,7 +17,10 @@ TOY = ("-p", "seq_len=6", "-p", "head_dim=2", "-p", "sram_elements=20", "-p", "d
 
 @pytest.fixture
 def output_of(capsys: pytest.CaptureFixture[str]):
-    """Run `ioaware walk` and check its exit code. Return stdout, or stderr if it failed."""
+    """Run `ioaware walk` and check its exit code.
+
+    Return stdout, or stderr if it failed.
+    """
 
     def run_verb(*arguments: str, code: int = 0) -> str:
         assert run(["walk", *arguments], Settings()) == code

@@ -16,7 +16,10 @@ pytestmark = [
 
 
 def execute_launch(launched: Launched, values: dict[str, int]) -> Moved:
-    """Execute the zoo's launch at these values. Integer tensors have the contents of the trace."""
+    """Execute the zoo's launch at these values.
+
+    Integer tensors have the contents of the trace.
+    """
     arguments: list[tuple[str, int | Pointer | None]] = []
     data: dict[str, np.ndarray] = {}
     for name, argument in zip(launched.names(), launched.arguments, strict=True):

@@ -22,7 +22,10 @@ def test_every_element_is_held_once(layout: Layout, shape: tuple[int, ...]) -> N
 
 
 def test_an_instruction_of_a_blocked_layout() -> None:
-    """Four elements a thread. One at a time gives 32 lanes 4 apart, two at a time pairs of neighbours."""
+    """Four elements a thread.
+
+    One at a time gives 32 lanes 4 apart, two at a time pairs of neighbours.
+    """
     layout = blocked([4], [32], [2], [0])
     one = requests(layout, (512,), 1, False)
     assert one.shape == (16, 32)
@@ -39,7 +42,10 @@ def test_column_major_order() -> None:
 
 
 def test_small_tiles_are_replicated() -> None:
-    """64 elements in a layout of 4 warps of 128. Each warp holds all of them, and one stores them."""
+    """64 elements in a layout of 4 warps of 128.
+
+    Each warp holds all of them, and one stores them.
+    """
     layout = blocked([4], [32], [4], [0])
     assert requests(layout, (64,), 4, False).shape == (4, 128)
     assert requests(layout, (64,), 4, True).shape == (1, 128)
@@ -50,7 +56,10 @@ def test_small_tiles_are_replicated() -> None:
 
 
 def test_a_slice_has_the_lanes_of_its_parent() -> None:
-    """A row of tensor-core accumulators, 16 columns. Four lanes hold pairs, all others copies."""
+    """A row of tensor-core accumulators, 16 columns.
+
+    Four lanes hold pairs, all others copies.
+    """
     row = accumulator([4, 1], 16).sliced(0)
     assert list(requests(row, (16,), 2, False)[0][:8]) == [0, 1, 2, 3, 4, 5, 6, 7]
     assert requests(row, (16,), 2, False).shape == (8, 64)

@@ -1,4 +1,7 @@
-"""`derive --check` counts again by interpreting the IR; a number that differs is not exact."""
+"""`derive --check` counts again by interpreting the IR.
+
+A number that differs is not exact.
+"""
 
 from __future__ import annotations
 

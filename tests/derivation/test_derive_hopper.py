@@ -104,7 +104,10 @@ def test_backward_is_closed() -> None:
     "values", [{"heads": 16, "seq_len": 4096}, {"heads": 64, "seq_len": 1000}, {"heads": 5, "seq_len": 16384}]
 )
 def test_the_whole_result_is_shown_at_any_size(values: dict[str, int]) -> None:
-    """Derived at each size, with any order of tiles. Hardware counters agree with this form."""
+    """Derived at each size, with any order of tiles.
+
+    Hardware counters agree with this form.
+    """
     target = load_target(f"{TARGETS}:hopper")
     result = derive(target, target.resolve({"causal": True, **values}), machine_code=False)
     heads, blocks = values["heads"], -(-values["seq_len"] // 128)

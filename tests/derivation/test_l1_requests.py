@@ -160,7 +160,10 @@ def test_rows_that_begin_inside_a_sector() -> None:
 
 
 def test_tma_loads_whole_boxes_and_stores_rows_of_128_bytes() -> None:
-    """[64, 120] halves in boxes of 128 columns. Rows of 240 bytes begin at or in the middle of a sector."""
+    """[64, 120] halves in boxes of 128 columns.
+
+    Rows of 240 bytes begin at or in the middle of a sector.
+    """
     found = l1_requests(copied_boxes, rows=64, cols=120)
     assert found.tma_read_bytes == 2 * 32 * 128 * 2
     row = [len({(start + byte) // 32 for byte in range(length)}) for start in (0, 16) for length in (128,)]

@@ -34,7 +34,10 @@ def test_columns_that_begin_above_0(first: int, last: int) -> None:
 
 @pytest.mark.parametrize("first", [0, 1, 3, 8, 12, 15])
 def test_columns_from_one_to_the_end_of_the_row(first: int) -> None:
-    """The last lanes of each row are active. Its start alone separates it from the previous row."""
+    """The last lanes of each row are active.
+
+    Its start alone separates it from the previous row.
+    """
     equal_traffic("columns_from", first=first)
 
 

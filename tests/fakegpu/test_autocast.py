@@ -62,7 +62,10 @@ def test_a_region_has_its_state_and_ends() -> None:
 
 @pytest.mark.parametrize(("cached", "casts"), [(True, 3), (False, 4)])
 def test_a_weight_is_cast_once_in_a_region(cached: bool, casts: int) -> None:
-    """The input is cast for each product. A parameter is cast once, unless the region has no cache."""
+    """The input is cast for each product.
+
+    A parameter is cast once, unless the region has no cache.
+    """
     launches: list[Launch] = []
     with cuda_on_cpu():
         weight, x = torch.nn.Parameter(torch.ones(8, 8)), torch.ones(8, 8)

@@ -111,7 +111,10 @@ def test_rows_are_paired_completely() -> None:
 
 
 def test_rows_of_a_store(tmp_path: Path) -> None:
-    """Two stores are compared record by record; one without a derived record is no baseline."""
+    """Two stores are compared record by record.
+
+    One without a derived record is no baseline.
+    """
     result = decode(json.dumps(document()))
     with Store(tmp_path / "old.db") as store:
         store.add(Point("derive", "add.py:add", {"n": 1000}), result)

@@ -46,7 +46,10 @@ def change(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
 
 
 def of_the_row(path: tuple[Any, ...]) -> bool:
-    """Return whether a row reads the number. A launch's own traffic is in the totals, and is not read."""
+    """Return whether a row reads the number.
+
+    A launch's own traffic is in the totals, and is not read.
+    """
     return path[:1] != ("launches",) or path[2] != "requested"
 
 

@@ -34,7 +34,10 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(reason_to_skip()), reason
 
 
 def measure_target(target: str, *, options: Options | None = None, **params: Any) -> Result:
-    """Measure a case, or one of the targets in measured_targets.py. The record is printed for `pytest -s`."""
+    """Measure a case, or one of the targets in measured_targets.py.
+
+    The record is printed for `pytest -s`.
+    """
     result = measure(target if target in CASES else f"{TARGETS}:{target}", params, options=options)
     print(encode(result))
     return result
@@ -79,7 +82,10 @@ def test_time_energy_and_gpm_agree_with_the_bytes() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_cases_match_their_theory(case: str) -> None:
-    """Requested reads equal the prediction where nothing is reused in the L1. L1 hits only lower them."""
+    """Requested reads equal the prediction where nothing is reused in the L1.
+
+    L1 hits only lower them.
+    """
     params = {"batch": 1, "heads": 16, "seq_len": 2048, "head_dim": 64, "block_m": 64, "block_n": 64}
     result, theory = measure_target(case, **params), predict(case, **params)
     assert result.status == "ok", result.notes

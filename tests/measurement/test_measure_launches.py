@@ -138,7 +138,10 @@ def chosen(x, n, BLOCK: tl.constexpr):
 
 
 def test_the_configuration_that_ran_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tuner of several configurations names what it passes; one without a choice has none, nor has a plain launch."""
+    """A tuner of several configurations names what it passes.
+
+    One without a choice has none, nor has a plain launch.
+    """
     slow_first = [3.0, 1.0]
     monkeypatch.setattr(chosen, "_bench", lambda *_, config, **__: [slow_first[chosen.configs.index(config)]] * 3)
     with watch_launches() as launches:

@@ -226,7 +226,10 @@ def test_the_fixtures_have_every_requested_metric() -> None:
 
 @pytest.mark.parametrize("order", [(0, 3), (3, 0), (0, 1, 3)])
 def test_a_kernel_in_nested_ranges_belongs_to_the_innermost(order: tuple[int, ...]) -> None:
-    """A launch in another launch's pre-run hook. Indices grow as ranges open, whatever ncu's column order."""
+    """A launch in another launch's pre-run hook.
+
+    Indices grow as ranges open, whatever ncu's column order.
+    """
     text = " ".join(f'"{index}:ioaware:{launch}:none:none:none:none"' for index, launch in enumerate(order))
     table = read_table(edit_table(cell(2, RANGES, text)), METRICS)
     assert table.rows[0].launch_index == max(order)

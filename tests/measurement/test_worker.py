@@ -90,7 +90,10 @@ def test_a_wrong_output_is_refused_before_any_number(tmp_path: Path) -> None:
 
 
 def test_an_unwritten_tile_is_refused(tmp_path: Path) -> None:
-    """A kernel leaves a row unwritten. Poisoned memory holds no result of the previous run."""
+    """A kernel leaves a row unwritten.
+
+    Poisoned memory holds no result of the previous run.
+    """
     x = torch.ones(4, 4)
     memory = x * 2
 

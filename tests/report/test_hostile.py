@@ -79,7 +79,10 @@ def test_no_link_leaves_the_report(hostile: str) -> None:
 
 
 def test_no_text_of_a_graph_is_markup(hostile: str) -> None:
-    """plotly renders some HTML, links included. Only its line breaks and bold may remain."""
+    """plotly renders some HTML, links included.
+
+    Only its line breaks and bold may remain.
+    """
     block = hostile.split('id="graphs">', 1)[1].split("</script>", 1)[0]
     for text in _strings(json.loads(block)):
         rest = text.replace("<br>", "").replace("<b>", "").replace("</b>", "")

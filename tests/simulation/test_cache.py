@@ -24,7 +24,10 @@ def replay(events: Sequence[Event], capacity: float, partitions: int = 1, block_
 
 
 class BruteForce:
-    """A list of units, the last used last; written units are written back when they leave."""
+    """A list of units, the last used last.
+
+    Written units are written back when they leave.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.held, self.dirty = capacity, list[int](), set[int]()

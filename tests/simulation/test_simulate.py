@@ -62,7 +62,10 @@ def test_a_larger_l2_never_reads_more(tmp_path: Path) -> None:
 
 
 def test_fa2_beyond_the_l2_is_the_closed_form_and_the_counter() -> None:
-    """d 128, N 131,072, 2 heads: 67.1 MB of Q and 17 times 67.1 MB of K and V; an H200 counted 1,209 MB."""
+    """d 128, N 131,072, 2 heads: 67.1 MB of Q and 17 times 67.1 MB of K and V.
+
+    An H200 counted 1,209 MB.
+    """
     found = ioaware.simulate("flash2", seq_len=131072, heads=2, head_dim=128, cold=True)
     assert found.hbm
     assert found.simulations[0]

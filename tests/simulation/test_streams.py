@@ -82,7 +82,10 @@ def test_tiles_of_columns_cover_the_matrix_once(file: Path, tmp_path: Path) -> N
 
 
 def test_one_partition_holds_what_two_do_not(file: Path, tmp_path: Path) -> None:
-    """34.6 MB are swept three times and as much is written. Two partitions hold part of it twice."""
+    """34.6 MB are swept three times and as much is written.
+
+    Two partitions hold part of it twice.
+    """
     path = Path(of_l2(tmp_path, 38_000_000))
     one = ioaware.simulate(f"{file}:own", machine=str(path)).hbm
     path.write_text(path.read_text().replace("partitions = 1", "partitions = 2"))

@@ -64,7 +64,10 @@ def blocks(length: int, block: int) -> list[slice]:
 
 
 def visible(n: int, n_k: int, causal: bool) -> np.ndarray:
-    """Return which keys each query sees. Under a causal mask the last query sees the last key."""
+    """Return which keys each query sees.
+
+    Under a causal mask the last query sees the last key.
+    """
     return np.arange(n_k)[None, :] <= np.arange(n)[:, None] + (n_k - n) if causal else np.ones((n, n_k), bool)
 
 

@@ -22,7 +22,10 @@ def constantly(value: Any) -> Iterator[Any]:
 
 @dataclass
 class FakeNvml:
-    """An idle H200. Every value can be changed, and `clocks` or `uuids` may step between queries."""
+    """An idle H200.
+
+    Every value can be changed, and `clocks` or `uuids` may step between queries.
+    """
 
     count: int = 1
     uuids: Iterator[str] = field(default_factory=lambda: constantly(UUID))
@@ -218,7 +221,10 @@ sys.exit({"rc" if code is None else code})
 
 
 def fake_python(directory: Path, reports: Mapping[str, Mapping[str, Any]], *, before: str = "") -> Path:
-    """Write a Python whose worker writes the report of its mode. `before` is code run first."""
+    """Write a Python whose worker writes the report of its mode.
+
+    `before` is code run first.
+    """
     return script(
         directory / "python",
         f"""

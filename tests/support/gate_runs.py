@@ -62,7 +62,10 @@ class Repository:
         return Ran(int(code), out + err)
 
     def _module_names(self) -> list[str]:
-        """Return the names of the repository's modules. Another test may have imported a file of the same name."""
+        """Return the names of the repository's modules.
+
+        Another test may have imported a file of the same name.
+        """
         return [path.stem for path in self.root.glob("*.py")]
 
     def process(self, *command: str, **environment: str) -> Ran:

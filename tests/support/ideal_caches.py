@@ -11,7 +11,10 @@ SIZES = Sizes(sms=132, l2_bytes=60 << 20, l1_bytes=256 << 10)
 def counted(
     probe: Probe, *, l2_bytes: float = 30 << 20, private_bytes: float = 46 << 20, l1_bytes: float = 200 << 10
 ) -> Counted:
-    """Return the counters of ideal caches of these capacities. `fill` leaves 29 MB dirty."""
+    """Return the counters of ideal caches of these capacities.
+
+    `fill` leaves 29 MB dirty.
+    """
     known = probe.known_bytes
     limit = {"l2_shared": l2_bytes, "l2_private": private_bytes}.get(probe.kernel, l1_bytes)
     passes = PASSES if probe.size_bytes > limit else 1

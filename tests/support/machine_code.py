@@ -32,7 +32,10 @@ def compile_for_hopper(source: Any, **options: Any) -> Any:
 
 
 def ptxas_report(kernel: Any, folder: Path) -> str:
-    """Return the report of Triton's ptxas for sm_90. Run it again if the kernel came from Triton's cache."""
+    """Return the report of Triton's ptxas for sm_90.
+
+    Run it again if the kernel came from Triton's cache.
+    """
     if report := _REPORTS.get(kernel.hash):
         return report
     from triton.backends.nvidia.compiler import get_ptxas
@@ -46,7 +49,10 @@ def ptxas_report(kernel: Any, folder: Path) -> str:
 
 
 def spilled_bytes(kernel: Any, folder: Path) -> int:
-    """Return the stack bytes a thread. The kernels keep nothing else there than spilled registers."""
+    """Return the stack bytes a thread.
+
+    The kernels keep nothing else there than spilled registers.
+    """
     cubin = folder / "kernel.cubin"
     cubin.write_bytes(kernel.asm["cubin"])
     usage = subprocess.run([TOOLS / "cuobjdump", "-res-usage", cubin], capture_output=True, text=True, check=True).stdout

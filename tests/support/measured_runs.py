@@ -49,7 +49,10 @@ def point(
 def times(
     draw: random.Random, noise: Noise, *, rounds: int = 9, slower: float = 1.0, drift: tuple[float, float] = (1, 1)
 ) -> list[float]:
-    """Return the rounds of a point. `drift` is the machine's speed in the first and the last round."""
+    """Return the rounds of a point.
+
+    `drift` is the machine's speed in the first and the last round.
+    """
     first, last = drift
     return [1e5 * slower * (first + (last - first) * at / rounds) * noise(draw) for at in range(rounds)]
 

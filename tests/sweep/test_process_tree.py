@@ -13,7 +13,10 @@ from ioaware.sweep.process_tree import MARK, kill_marked
 
 @pytest.mark.parametrize(("mark", "killed"), [("9.1", {"9.1"}), ("9.", {"9.1", "9.10", "9.2"}), ("9.3", set())])
 def test_a_mark_kills_its_own_processes(mark: str, killed: set[str]) -> None:
-    """Job 1 is not job 10, and server 9 is not server 99. A mark that ends in a dot is of a whole server."""
+    """Job 1 is not job 10, and server 9 is not server 99.
+
+    A mark that ends in a dot is of a whole server.
+    """
     name = f"test-{os.getpid()}-"
     marks = ("9.1", "9.10", "9.2", "99.1")
     children = {each: subprocess.Popen(["sleep", "60"], env={MARK: name + each}, start_new_session=True) for each in marks}

@@ -115,7 +115,10 @@ def test_measured_bytes_of_the_hopper_kernels_equal_recorded_derived_ones() -> N
 
 
 def test_measured_bytes_of_the_portable_kernels_equal_derived_ones() -> None:
-    """Spilled registers are written and are not in the IR. An L1 holds rows of L and D."""
+    """Spilled registers are written and are not in the IR.
+
+    An L1 holds rows of L and D.
+    """
     seen = [pair for pair in pairs(recorded()) if pair.name in ("portable", "portable_backward")]
     assert Counter(pair.name for pair in seen) == {"portable": 6, "portable_backward": 6}
     spilling = 0

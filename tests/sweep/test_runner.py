@@ -248,7 +248,10 @@ def test_rows_changed_behind_the_store_stop_the_sweep(store: Store) -> None:
 
 
 def test_what_a_measurement_tuned_is_derived(store: Store) -> None:
-    """Measured first, derived with its configuration; a derivation of another configuration is made again."""
+    """Measured first, derived with its configuration.
+
+    A derivation of another configuration is made again.
+    """
     target = f"{HERE / 'targets.py'}:ok"
     text = f'[[grid]]\nsources = ["derive", "measure"]\ntargets = ["{target}"]\nparams = {{ seq_len = [1] }}'
     study = parse_study(text, name="s", where="s.toml")

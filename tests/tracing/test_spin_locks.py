@@ -1,4 +1,7 @@
-"""A program that waits for a later one is an error, not an endless loop; progress is allowed."""
+"""A program that waits for a later one is an error, not an endless loop.
+
+Progress is allowed.
+"""
 
 from __future__ import annotations
 

@@ -64,7 +64,10 @@ def test_standard_attention_writes_the_printed_s_and_weights(walks: dict[str, Wa
 
 
 def test_flash1_has_the_first_steps_local_values(walks: dict[str, Walk]) -> None:
-    """Blocks K1 V1 Q1: S11, m11, P11, l11, then the updated m1 and l1. O, m, l are 0, -inf, 0 in HBM."""
+    """Blocks K1 V1 Q1: S11, m11, P11, l11, then the updated m1 and l1.
+
+    O, m, l are 0, -inf, 0 in HBM.
+    """
     step = next(step for step in walks["flash1"].steps if step.loop_text == "j=0, i=0")
     assert_printed(step.on_chip["s"], [[0.38, -0.78, -0.55], [-2.76, -1.97, -0.18]])
     assert_printed(step.on_chip["m_block"], [0.38, -0.18])
@@ -84,7 +87,10 @@ def test_flash1_leaves_the_printed_output_maxima_and_sums_in_hbm(walks: dict[str
 
 
 def test_flash2_ends_each_row_block_with_the_printed_maxima_and_sums(walks: dict[str, Walk]) -> None:
-    """Its loops are swapped, so the blocks are too: B_r = 3, B_c = 2. The notebook keeps B_r = 2."""
+    """Its loops are swapped, so the blocks are too: B_r = 3, B_c = 2.
+
+    The notebook keeps B_r = 2.
+    """
     walk = walks["flash2"]
     ends = [step for step in walk.steps if step.loop_text == "j=2"]
     assert_printed(np.concatenate([step.on_chip["m"] for step in ends]), ROW_MAX)

@@ -65,7 +65,10 @@ def test_one_point_equals_sympys_substitution(formula: Any) -> None:
 
 @pytest.mark.parametrize("formula", SHIFT_INVARIANT, ids=str)
 def test_lengths_share_their_terms(formula: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of 9599 lengths has up to 600 terms. Together they compute fewer than ten terms a length."""
+    """Each of 9599 lengths has up to 600 terms.
+
+    Together they compute fewer than ten terms a length.
+    """
     computed = list[int]()
     chunks = batched_sums._chunks
 
@@ -122,7 +125,10 @@ def test_a_found_shift_keeps_the_value(data: st.DataObject) -> None:
 
 
 def test_lengths_between_the_points_are_not_evaluated() -> None:
-    """A table from 33 to 47 would contain n = 40, where a term divides by zero. No point is 40."""
+    """A table from 33 to 47 would contain n = 40, where a term divides by zero.
+
+    No point is 40.
+    """
     formula = Sum(floor(100 / (n - 40 * i)), (i, 0, 9))
     points = np.array([1, 2, 3, 1001, 1003] * 200)
     expected = {int(at): sum(100 // (int(at) - 40 * i) for i in range(10)) for at in set(points)}

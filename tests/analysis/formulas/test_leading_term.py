@@ -97,6 +97,9 @@ def test_an_unknown_does_not_grow_with_the_parameters() -> None:
     ("factor", "confirmed"), [(1, True), (sympy.Rational(3, 2), True), (3, False), (sympy.Rational(1, 3), False)]
 )
 def test_a_term_of_another_size_than_its_sum_is_not_confirmed(factor: sympy.Expr, confirmed: bool) -> None:
-    """The sum of k below n is n^2/2. A sum that partly vanishes may look several times larger."""
+    """The sum of k below n is n^2/2.
+
+    A sum that partly vanishes may look several times larger.
+    """
     n, k = positive_symbols("n")[0], index("k")
     assert _confirmed(series(k, k, n), factor * n**2 / 2) == confirmed

@@ -80,7 +80,10 @@ def test_the_log_sum_exp_combiner_of_flash_decoding() -> None:
 
 
 def test_chan_and_welford() -> None:
-    """M2 = M2_1 + M2_2 + delta^2 n1 n2 / n, delta the difference of the means; no other number is carried."""
+    """M2 = M2_1 + M2_2 + delta^2 n1 n2 / n, delta the difference of the means.
+
+    No other number is carried.
+    """
     found, s = combiner_formulas(answer(squared_deviations))
     n = s["n_1"] + s["n_2"]
     delta = s["sum_x_2"] / s["n_2"] - s["sum_x_1"] / s["n_1"]

@@ -70,7 +70,10 @@ def test_a_finite_rank_in_disguise_is_never_refuted(disguise: Callable[[Any], An
 
 
 def test_an_alternant_is_nonsingular_in_exact_arithmetic_too() -> None:
-    """The matrix of relu's slopes has zeros and ones. Its determinant is taken with sympy's fractions."""
+    """The matrix of relu's slopes has zeros and ones.
+
+    Its determinant is taken with sympy's fractions.
+    """
     program = trace_program(relu_of_mean)
     found = find_alternant(program, program.reductions[-1], program.inputs[0], 5)
     assert found
@@ -91,7 +94,10 @@ def test_a_map_of_finite_rank_has_no_larger_alternant() -> None:
 
 
 def test_a_continuation_that_cannot_move_the_parameter_proves_nothing() -> None:
-    """A later element below the maximum leaves the maximum unchanged. A larger one changes it."""
+    """A later element below the maximum leaves the maximum unchanged.
+
+    A larger one changes it.
+    """
     program = trace_program(softplus_of_max)
     (x,) = program.inputs
     seen = ({x: Fraction(1)}, {x: Fraction(3)})
@@ -101,7 +107,10 @@ def test_a_continuation_that_cannot_move_the_parameter_proves_nothing() -> None:
 
 
 def test_data_that_fix_the_parameter_are_not_refuted() -> None:
-    """The reference is 0 for all data. The map has infinite rank, but its parameter never changes."""
+    """The reference is 0 for all data.
+
+    The map has infinite rank, but its parameter never changes.
+    """
 
     def program(x: Any) -> Any:
         return reduce_sum(sigmoid(x - reduce_max(0 * x)))

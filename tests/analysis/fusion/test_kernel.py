@@ -108,7 +108,10 @@ def test_masked_elements(program: Callable[..., Any], form: str, tmp_path: Path)
 
 
 def test_a_large_common_offset_costs_no_digits(tmp_path: Path) -> None:
-    """The variance of numbers around 10,000 in float32. A sum of squares would keep no digit."""
+    """The variance of numbers around 10,000 in float32.
+
+    A sum of squares would keep no digit.
+    """
 
     def variance(x: Any) -> Any:
         return reduce_mean((x - reduce_mean(x)) ** 2)

@@ -1,4 +1,7 @@
-"""Python functions become reductions and maps; unsupported ones are refused with line and remedy."""
+"""Python functions become reductions and maps.
+
+Unsupported ones are refused with line and remedy.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,10 @@ CONFIGURATIONS = [  # head_dim, block_m, block_n, dtype
     (16, 16, 16, "float16"), (24, 16, 32, "float32"), (64, 32, 16, "bfloat16"), (40, 20, 48, "float16"),
 ]  # fmt: skip
 LAID_OUT = [(chosen, LAYOUTS[(at + step) % 4]) for at, chosen in enumerate(CONFIGURATIONS) for step in (0, 1)]
-"""Each configuration in two layouts, each layout in two configurations. Every pair is derived separately."""
+"""Each configuration in two layouts, each layout in two configurations.
+
+Every pair is derived separately.
+"""
 HOSTS = {"standard": standard_host, "flash1": flash1_host, "flash2": flash2_host}
 
 

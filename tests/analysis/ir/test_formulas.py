@@ -24,7 +24,10 @@ pytestmark = [
 
 RECORD = Path(__file__).with_name("formulas.json")
 READABLE = 300
-"""Longest formula in characters that is recorded as text. Longer ones are recorded as length and digest."""
+"""Longest formula in characters that is recorded as text.
+
+Longer ones are recorded as length and digest.
+"""
 ATTENTION = [f"{case}{mask}" for case in ("standard", "flash1", "flash2") for mask in ("", " causal")]
 
 

@@ -77,7 +77,10 @@ def test_the_first_memory_is_where_the_counts_cross(first: object, module: objec
 
 
 def test_as_n_grows_the_first_memory_is_the_asymptotic_one() -> None:
-    """Within one block of 3 d^2 + 4 d and 2 d^2. For d = 64 the theory gives 12,289 to 13,057."""
+    """Within one block of 3 d^2 + 4 d and 2 d^2.
+
+    For d = 64 the theory gives 12,289 to 13,057.
+    """
     for head_dim in (64, 128):
         asymptotic = [evaluate(formula, {"d": head_dim}) for formula in (FLASH1_MEMORY, FLASH2_MEMORY)]
         found = [first(2**20, head_dim) for first in (first_flash1_memory, first_flash2_memory)]

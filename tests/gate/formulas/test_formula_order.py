@@ -52,7 +52,10 @@ def test_other_growth_has_a_witness() -> None:
 
 
 def test_sizes_at_which_a_formula_does_not_hold_are_not_tried() -> None:
-    """Under n <= 4096 the two formulas never differ. Neither growth nor equality is reported."""
+    """Under n <= 4096 the two formulas never differ.
+
+    Neither growth nor equality is reported.
+    """
     old, new = read_formula("n*m", NAMES), read_formula("n*m + max(0, n - 4096)", NAMES)
     assert compare(old, new, POINTS, admission(["n <= 4096"], NAMES)).verdict is Verdict.INCOMPARABLE
     assert compare(old, new, POINTS, admission(["n <= 4097"], NAMES)).verdict is Verdict.GROWTH

@@ -1,4 +1,7 @@
-"""Kernels found in source by decorator, without import. Device functions belong to their callers."""
+"""Kernels found in source by decorator, without import.
+
+Device functions belong to their callers.
+"""
 
 from __future__ import annotations
 

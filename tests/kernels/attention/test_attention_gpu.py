@@ -70,7 +70,10 @@ def test_reads_tensors_stored_by_token(name: str) -> None:
 
 
 def test_many_steps_agree_and_repeat(name: str) -> None:
-    """flash1 rewrites O, l and m in HBM 128 times here. A missing barrier gives wrong or varying output."""
+    """flash1 rewrites O, l and m in HBM 128 times here.
+
+    A missing barrier gives wrong or varying output.
+    """
     q, k, v = attention_inputs(4, 16, 512, 2048, 64, dtype=torch.float16, device="cuda")
     check(name, q, k, v, causal=False, block_m=64, block_n=16)
     first = KERNELS[name](q, k, v, block_m=64, block_n=16)

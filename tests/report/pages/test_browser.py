@@ -88,7 +88,10 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def probe(page: Path, width: int) -> dict[str, Any]:
-    """Return what the probe finds in a frame of that width; fails on any message of the console."""
+    """Return what the probe finds in a frame of that width.
+
+    Fails on any message of the console.
+    """
     outer = page.with_name(f"probe-{width}.html")
     outer.write_text(PROBE % {"page": page.name, "width": width})
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--enable-logging=stderr")

@@ -143,7 +143,10 @@ def reasons(derived: Derived) -> str:
 
 
 def _difference(derived: Derived, point: Mapping[str, int], tally: Tally, *, exact_sectors: bool) -> str:
-    """Describe the first wrong count. A bound is wrong below the true count. Return "" for none."""
+    """Describe the first wrong count.
+
+    A bound is wrong below the true count. Return "" for none.
+    """
     known = {name: value for name, value in point.items() if name in (derived.symbols or {})}
     if any(derived.params[name] != value for name, value in point.items() if name not in known):
         return ""

@@ -8,7 +8,10 @@ from random import Random
 
 
 class Scope:
-    """Integers in scope: `names`. The last of `moving` changes in every iteration of the innermost loop."""
+    """Integers in scope: `names`.
+
+    The last of `moving` changes in every iteration of the innermost loop.
+    """
 
     def __init__(self, rng: Random, names: Sequence[str]) -> None:
         self.rng, self.names = rng, list(names)

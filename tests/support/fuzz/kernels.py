@@ -33,7 +33,10 @@ class Kernel:
 
     @contextmanager
     def block(self, header: str, *names: str, moving: str = "") -> Generator[None]:
-        """Write an indented block in which these names are integers. It is never left empty."""
+        """Write an indented block in which these names are integers.
+
+        It is never left empty.
+        """
         self.line(header)
         before = len(self.lines)
         self.indent += 1

@@ -79,7 +79,10 @@ for _names, _function in (
 
 
 class Pointer:
-    """Byte addresses of elements of `width` bytes. `integers`: whether the elements are integers."""
+    """Byte addresses of elements of `width` bytes.
+
+    `integers`: whether the elements are integers.
+    """
 
     def __init__(self, addresses: Any, width: int, integers: bool) -> None:
         self.addresses: Array = np.asarray(addresses)

@@ -27,7 +27,10 @@ class TooLongError(Exception):
 
 @dataclass
 class Tally:
-    """Bytes requested by the launches of a host function. `data`: whether an integer was loaded."""
+    """Bytes requested by the launches of a host function.
+
+    `data`: whether an integer was loaded.
+    """
 
     read_bytes: int = 0
     write_bytes: int = 0
@@ -64,7 +67,10 @@ class Tally:
 
 
 class Block:
-    """A block pointer or descriptor at a position. Lanes outside the tensor along `checked` are masked."""
+    """A block pointer or descriptor at a position.
+
+    Lanes outside the tensor along `checked` are masked.
+    """
 
     def __init__(self, base: Pointer, shape: Sequence[Any], strides: Sequence[Any], at: Sequence[Any], block: Sequence[int]):
         self.base, self.shape, self.strides, self.at, self.block = base, shape, strides, tuple(map(number, at)), block
@@ -181,7 +187,10 @@ def _with_language(function: Any, tl: SimpleNamespace) -> Any:
 
 
 def count(host: Callable[..., object], **params: int) -> Tally:
-    """Return the bytes that the launches of a host function request. Raise `TooLongError`."""
+    """Return the bytes that the launches of a host function request.
+
+    Raise `TooLongError`.
+    """
     tally = Tally()
     world = dict(host.__globals__)
     for name, value in world.items():

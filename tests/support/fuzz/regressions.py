@@ -35,7 +35,10 @@ def counted_up_kernel(x, out, k):
 
 @REGRESSIONS.append
 def counted_up(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """A while loop over a view with any offset. Its trip count is not a length of whole sectors."""
+    """A while loop over a view with any offset.
+
+    Its trip count is not a length of whole sectors.
+    """
     x, out = torch.empty(2, 4096, device=device), torch.empty(4096, device=device)
     counted_up_kernel[(m,)](x[1][k:], out, n)
 

@@ -1,4 +1,7 @@
-"""The gate of the one kernel of this repository. Its name keeps it out of the suite around it."""
+"""The gate of the one kernel of this repository.
+
+Its name keeps it out of the suite around it.
+"""
 
 from scale import scale
 

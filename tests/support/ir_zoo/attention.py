@@ -63,11 +63,17 @@ class Kernels:
         self.rows, self.columns = ceiling(N / block_m), ceiling(kv_len / block_n)
 
     def derive(self, case: str, kv_value: int = 0) -> list[KernelTraffic]:
-        """Derive the launches of a case. `kv_value` chooses the softmax of `standard`, compiled for a length."""
+        """Derive the launches of a case.
+
+        `kv_value` chooses the softmax of `standard`, compiled for a length.
+        """
         return getattr(self, case)(kv_value) if case == "standard" else getattr(self, case)()
 
     def _one(self, kernel: Any, grid: tuple[Any, ...], given: dict[str, Any], **constants: Any) -> KernelTraffic:
-        """Derive one kernel. `given` maps pointers to their type and scalars to their value."""
+        """Derive one kernel.
+
+        `given` maps pointers to their type and scalars to their value.
+        """
         arguments: list[Argument] = []
         signature = dict.fromkeys(constants, "constexpr")
         for name, value in given.items():
@@ -85,7 +91,10 @@ class Kernels:
         }
 
     def _laid_out(self, name: str, length: Expr) -> tuple[Any, Any, Any, Any]:
-        """Return the strides of a tensor [B, H, length, d] as `strided` makes them. Outputs are contiguous."""
+        """Return the strides of a tensor [B, H, length, d] as `strided` makes them.
+
+        Outputs are contiguous.
+        """
         d = self.blocks["HEAD_DIM"]
         if name == "o" or self.layout == "rows":
             return H * length * d, length * d, d, 1

@@ -15,7 +15,10 @@ from tests.support.ir_zoo.compiled import Described, Launched, Tensor, number
 
 
 def concrete_run(launched: Launched, values: Mapping[str, int]) -> Tally:
-    """Return what the launch requests at these sizes. No argument may be a descriptor made on the host."""
+    """Return what the launch requests at these sizes.
+
+    No argument may be a descriptor made on the host.
+    """
     given: list[Any] = []
     memory = Memory([], [])
     for argument in launched.arguments:

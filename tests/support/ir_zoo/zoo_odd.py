@@ -280,7 +280,10 @@ ZOO["nested_calls"] = Launched(
 
 @triton.jit
 def shares_of_k(x, out, k, parts, B: tl.constexpr):
-    """Each program of the second axis has a share of k, rounded up to blocks; the last may have none."""
+    """Each program of the second axis has a share of k, rounded up to blocks.
+
+    The last may have none.
+    """
     share = tl.cdiv(tl.cdiv(k, parts), B) * B
     first = tl.program_id(1) * share
     for i in range(first, tl.minimum(first + share, k), B):

@@ -53,7 +53,10 @@ ZOO["paired"] = Launched(
 
 @triton.jit
 def grouped(x, m, n, T: tl.constexpr, GROUP: tl.constexpr):
-    """The persistent matmul's order. The row within a group is the remainder of the tile index itself."""
+    """The persistent matmul's order.
+
+    The row within a group is the remainder of the tile index itself.
+    """
     high, wide = tl.cdiv(m, T), tl.cdiv(n, T)
     for tile in range(tl.program_id(0), high * wide, tl.num_programs(0)):
         first = tile // (GROUP * wide) * GROUP

@@ -31,7 +31,10 @@ def stub(job: dict[str, Any]) -> str:
 
 
 def tuned_stub(job: dict[str, Any]) -> str:
-    """Measure the kernel's second configuration; derive the required one, or the first."""
+    """Measure the kernel's second configuration.
+
+    Derive the required one, or the first.
+    """
     chosen: dict[str, int] = {"BLOCK": 128, "num_warps": 8} if job["source"] == "measure" else {"BLOCK": 64}
     if job["autotune"]:
         chosen = {name.removeprefix("kernel:"): value for name, value in job["autotune"].items()}

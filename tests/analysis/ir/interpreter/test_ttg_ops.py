@@ -25,7 +25,10 @@ TILE = "tensordesc<fp32[32,32],NVMMASharedLayout(swizzle_byte_width=128, element
 
 
 def newest(module: Any, *names: str) -> Any:
-    """Return the first of these names that works. Triton 3.9 keeps removed names as stubs that raise."""
+    """Return the first of these names that works.
+
+    Triton 3.9 keeps removed names as stubs that raise.
+    """
     return next(getattr(module, name) for name in names if hasattr(module, name))
 
 

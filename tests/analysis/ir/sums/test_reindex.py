@@ -154,7 +154,10 @@ def test_simplification_keeps_the_value(a: Poly, b: Poly, c: Poly, times: int) -
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(sizes=st.tuples(st.integers(0, 70), st.integers(0, 70)), slope=st.integers(-3, 3), constant=st.integers(-70, 70))
 def test_adjacent_clips_are_merged(after: int, sizes: tuple[int, int], slope: int, constant: int) -> None:
-    """max(0, min(a, x)) + max(0, min(b, x - a)). With a gap between them, the two clips stay apart."""
+    """max(0, min(a, x)) + max(0, min(b, x - a)).
+
+    With a gap between them, the two clips stay apart.
+    """
     rest = M + slope * N + constant
     both = greatest(ZERO, least(poly(sizes[0]), rest)) + greatest(ZERO, least(poly(sizes[1]), rest - sizes[0] - after))
     for m, n in SIZES:

@@ -38,7 +38,10 @@ Change = Callable[[Observation], Observation | None]
 
 @pytest.fixture(scope="session")
 def altered(evidence: Evidence) -> Callable[[str, Change], Evidence]:
-    """Return a function that changes the observations of one case. A change to None drops the observation."""
+    """Return a function that changes the observations of one case.
+
+    A change to None drops the observation.
+    """
 
     def alter(target: str, change: Change) -> Evidence:
         answers: dict[Need, Observation] = {}

@@ -169,7 +169,10 @@ def test_a_record_without_counters_is_no_evidence(evidence: Evidence, measured: 
 
 
 def test_few_measurements_give_the_power_of_n_or_none(evidence: Evidence, measured: Measured):
-    """One d and one block leave the exponents of d and M open. Two sizes leave that of N open too."""
+    """One d and one block leave the exponents of d and M open.
+
+    Two sizes leave that of N open too.
+    """
     for sizes, variables in (((4096, 8192, 16384), {"N"}), ((4096, 8192), set[str]())):
         records = [measured("flash1", seq_len=seq_len) for seq_len in sizes]
         claim = theorem2.judge(Evidence(evidence.answers, records))

@@ -61,7 +61,10 @@ def test_logits_that_overflow_without_their_maximum() -> None:
 
 
 def test_a_cache_that_grows() -> None:
-    """Launches are cached while kv_len changes. Each length must be read in full, and not beyond."""
+    """Launches are cached while kv_len changes.
+
+    Each length must be read in full, and not beyond.
+    """
     q, k, v = grouped_inputs(2, 1, 1, 300, 16, torch.float32)
     for kv_len in (1, 2, 15, 16, 128, 129, 256, 299, 300, 17):
         with interpret_kernels(), Poison():
@@ -134,7 +137,10 @@ def test_an_h200_has_one_wave_that_reads_at_full_speed(key_heads: int) -> None:
 
 
 def test_the_number_of_splits_minimises_the_time() -> None:
-    """Time and splits. Those measured on an H200 are in docs/lab-notes/portable-attention.md."""
+    """Time and splits.
+
+    Those measured on an H200 are in docs/lab-notes/portable-attention.md.
+    """
     assert best_splits(8, 132, 1) == (1.0, 16)
     assert best_splits(64, 132, 1) == (1.0, 2)
     assert best_splits(100, 132, 1) == (1.0, 1)  # 32 SMs are idle, and the others suffice

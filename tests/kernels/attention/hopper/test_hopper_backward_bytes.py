@@ -133,7 +133,10 @@ def test_derived_and_by_hand(
 
 
 def test_sizes_stay_symbolic_where_no_round_is_split() -> None:
-    """Capture follows a batch of 1 as 2. At 2 the last round would be split, and sizes would become numbers."""
+    """Capture follows a batch of 1 as 2.
+
+    At 2 the last round would be split, and sizes would become numbers.
+    """
     target = load_target(TARGET)
     derived = derive(target, target.resolve({"heads": 16, "seq_len": 4096}), machine_code=False)
     assert derived.formulas is not None

@@ -27,7 +27,10 @@ BLOCK_ROWS = {"Q": "BLOCK_M", "O": "BLOCK_M", "dO": "BLOCK_M", "K": "BLOCK_N", "
 
 
 def source(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: bool, **constants: Any) -> ASTSource:
-    """Return the source for heads with their own keys. With pointers, strides are arbitrary."""
+    """Return the source for heads with their own keys.
+
+    With pointers, strides are arbitrary.
+    """
     width = 1 << (head_dim - 1).bit_length()
     given = {"BLOCK_M": blocks.block_m, "BLOCK_N": blocks.block_n, "HEAD_DIM": head_dim, "WIDTH": width, "TMA": tma, "group": 1}
     constants = {**given, **constants}
