@@ -1,4 +1,4 @@
-"""Memory traffic of GPU kernels: predicted, derived, traced, simulated and measured.
+"""Memory traffic of GPU kernels: predicted, derived, traced, simulated, measured.
 
 Importing this package imports neither torch, triton nor sympy. Each public name is loaded when it is first used.
 """

@@ -76,7 +76,7 @@ def cannot_write(path: Path, error: OSError) -> WriteError:
 
 
 def _new_file(place: Path) -> Path:
-    """Create an empty file beside `place` with a unique name and the mode of the existing file."""
+    """Create an empty file beside `place`: a unique name, the existing file's mode."""
     if place.exists() and not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     partial = place.with_name(f".{secrets.token_hex(8)}.partial")

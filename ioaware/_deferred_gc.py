@@ -1,4 +1,7 @@
-"""Postpone full garbage collections while libraries are imported and formulas derived."""
+"""Postpone full garbage collections during imports and derivations.
+
+Libraries are imported and formulas derived meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Defer termination while something is created that must be registered for removal."""
+"""Defer termination while something is created that must be registered.
+
+The registration is for its removal.
+"""
 
 from __future__ import annotations
 

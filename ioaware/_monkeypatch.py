@@ -9,7 +9,10 @@ _ABSENT = object()
 
 
 class Patches:
-    """Set attributes, and restore the old values in reverse order at the end of the `with` block."""
+    """Set attributes and restore the old values at the end of the `with` block.
+
+    They are restored in reverse order.
+    """
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []

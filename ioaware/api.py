@@ -132,7 +132,9 @@ def walk(
     config: Mapping[str, ParamValue] | None = None,
     **params: Any,
 ) -> Walk:
-    """Return which tiles the kernels of `target` move between HBM and on-chip memory, step by step. Needs no GPU.
+    """Return which tiles the kernels of `target` move, step by step.
+
+    They are moved between HBM and on-chip memory. Needs no GPU.
 
     Arguments and errors are those of `trace`, whose run it is. `source` chooses a case's inputs: `seed`, a toy example's Q, K
     and V, or an .npz file. `values` keeps the variables on chip and what is written.
@@ -150,7 +152,7 @@ def walk(
 
 
 def _is_call(target: object, args: tuple[Any, ...], params: Mapping[str, Any]) -> bool:
-    """Return whether a function is given the arguments of its call, and not parameters."""
+    """Return whether a function is given the arguments of its call, not parameters."""
     simple = all(value is None or type(value) in SIMPLE for value in params.values())
     return callable(target) and (bool(args) or not simple)
 
@@ -197,7 +199,9 @@ def measure(target: str, **params: ParamValue) -> Result:
 
 
 def fuse(program: Callable[..., Any]) -> Fusion:
-    """Return how one pass computes reductions that use each other's results, or the proof that no finite state can.
+    """Return how one pass computes dependent reductions, or a proof against it.
+
+    The reductions use each other's results, and the proof is that no finite state can.
 
     `program` is a function of sequences written with `ioaware.fusion`. Raises `UsageError` for one that is not, and
     `InconclusiveError` where neither answer is proven.

@@ -52,6 +52,9 @@ class Case:
     counts: Callable[[bool], Counts]
     """Return the closed form; the argument is whether the mask is causal."""
     values: Callable[[Mapping[str, ParamValue]], dict[str, int]]
-    """Return the integers of the formulas' symbols (B, H, N, N_k, d, B_r, B_c, e, ...) for checked parameters."""
+    """Return the integers of the formulas' symbols for checked parameters.
+
+    The symbols are B, H, N, N_k, d, B_r, B_c, e and so on.
+    """
     family: str = "theorem 2"
     """Cases of one family are compared with each other, in figures and claims."""

@@ -116,7 +116,10 @@ def evict_oldest(place: Path) -> None:
 
 @cache
 def own_code() -> str:
-    """Return a hash of the code that computes the values: this package, Python and sympy."""
+    """Return a hash of the code that computes the values.
+
+    The code is this package, Python and sympy.
+    """
     import sympy
 
     root = Path(__file__).parent

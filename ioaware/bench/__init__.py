@@ -1,1 +1,4 @@
-"""Compare the speed of attention back ends in one interleaved run: `ioaware bench attention`."""
+"""Compare the speed of attention back ends in one interleaved run.
+
+The command is `ioaware bench attention`.
+"""

@@ -1,4 +1,7 @@
-"""Define the points of the attention race, and the grid of points that the goals use."""
+"""Define the points of the attention race.
+
+The grid of points that the goals use is defined too.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +23,29 @@ With TOKENS, these are the shapes of FlashAttention-3's figures 5 and 6.
 
 KV_HIDDEN = 1024
 KV_BYTES = 2**28
-"""Least bytes of K and V of a decode point: several times any L2, so that every call reads them from HBM."""
+"""Least bytes of K and V of a decode point: several times any L2.
+
+Every call therefore reads them from HBM.
+"""
 
 HEAD_DIMS = (64, 128, 256)
 SEQ_LENS = (512, 1024, 2048, 4096, 8192, 16384)
 KV_LENS = (8192, 16384, 32768, 65536, 131072)
 DECODE_SHAPES = ((1, 1), (1, 8), (4, 4))
-"""Query rows, and heads that share a key head: plain, grouped, and a few rows as speculative decoding has them."""
+"""Query rows, and heads that share a key head.
+
+They are plain, grouped, and a few rows as speculative decoding has them.
+"""
 
 ELEMENT_BYTES = {"float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One shape: q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim]."""
+    """One shape of q, k and v.
+
+    q is [batch, heads, seq_len, head_dim], and k and v are [batch, kv_heads, kv_len, head_dim].
+    """
 
     what: Pass
     batch: int
@@ -47,7 +59,9 @@ class Point:
 
     @property
     def flops(self) -> int:
-        """FLOPs of the matmuls, as papers count them: 4 N N_k d per head, half where causal, 2.5 times that backward.
+        """FLOPs of the matmuls, as papers count them.
+
+        They are 4 N N_k d per head, half where causal, 2.5 times that backward.
 
         Dao 2023, arXiv 2307.08691, section 4.1.
         """

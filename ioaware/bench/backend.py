@@ -1,4 +1,7 @@
-"""Define the types of the race's back ends: how one computes attention at a point, or why it cannot."""
+"""Define the types of the race's back ends.
+
+A type says how one computes attention at a point, or why it cannot.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ class UnsupportedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A back end at a point: `forward` (q, k, v) -> o, differentiable, called inside `within()`.
+    """A back end at a point: `forward` (q, k, v) -> o, differentiable.
+
+    It is called inside `within()`.
 
     The cost of `within` is not measured. `ran` returns, after a call, which kernel was chosen. Layouts are those of `Point`.
     """

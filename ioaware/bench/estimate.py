@@ -12,7 +12,10 @@ START_S = 10.0
 COMPILE_S = 2.0
 """Seconds for a point of a back end that compiles, with all cores at work."""
 PREPARE_S = 0.15
-"""Seconds for checking, capturing and measuring the host cost of a back end at a point."""
+"""Seconds for preparing a back end at a point.
+
+They are for checking, capturing and measuring the host cost.
+"""
 SLOW_FLOPS_PER_S = 2e14
 """Rate of the slower back ends."""
 

@@ -1,4 +1,7 @@
-"""Compute the goals of the race: geometric mean, worst point and share of the ceilings, each with its target."""
+"""Compute the goals of the race, each with its target.
+
+They are geometric mean, worst point and share of the ceilings.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,19 @@ def best_other(record: Record) -> Entry | None:
 
 
 def ratio(record: Record) -> Spread | None:
-    """Return the speed-up over the best other back end: its time over ours, in each round."""
+    """Return the speed-up over the best other back end.
+
+    It is its time over ours, in each round.
+    """
     ours, other = own_entry(record), best_other(record)
     return paired_ratio(other.times_ns, ours.times_ns) if ours and other else None
 
 
 def plain_ratio(record: Record) -> Spread | None:
-    """Return the speed-up of plain Triton over the tutorial: its own file or our version, whichever is faster."""
+    """Return the speed-up of plain Triton over the tutorial.
+
+    The tutorial is its own file or our version, whichever is faster.
+    """
     ours = record.entry(PLAIN)
     theirs = [entry for name in (TUTORIAL, TUTORIAL_FILE) if (entry := record.entry(name)) and entry.status == "ok"]
     if ours is None or ours.status != "ok" or not theirs:

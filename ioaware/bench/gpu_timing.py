@@ -1,4 +1,7 @@
-"""Time calls on the GPU by events, captured in CUDA graphs, with two ceilings (matmul, copy) as candidates."""
+"""Time calls on the GPU by events, captured in CUDA graphs.
+
+Two ceilings (matmul, copy) are candidates.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ COPY_BYTES = 2**29
 POISONED = 8
 HOST_CALLS = 10
 HOST_WAIT_NS = 3e8
-"""Longest wait for the GPU while measuring the host cost, which is the least of up to three batches of calls."""
+"""Longest wait for the GPU while measuring the host cost.
+
+The cost is the least of up to three batches of calls.
+"""
 
 Run = Callable[[], object]
 Compute = Callable[[], "tuple[Tensor, ...]"]
@@ -45,7 +51,10 @@ class Sample:
 
 
 class GpuClock:
-    """Time samples by CUDA events on the current stream, with NVML snapshots in between."""
+    """Time samples by CUDA events on the current stream.
+
+    NVML snapshots are taken in between.
+    """
 
     def __init__(self, samples: Mapping[str, Sample], gpu: Gpu) -> None:
         import torch
@@ -74,7 +83,10 @@ class GpuClock:
 
 
 class Device:
-    """Device 0 of this process, with one side stream on which work is prepared, as graph capture requires."""
+    """Device 0 of this process, with one side stream for preparing work.
+
+    Graph capture requires that work is prepared on it.
+    """
 
     def __init__(self) -> None:
         import torch
@@ -98,7 +110,9 @@ class Device:
         return start.elapsed_time(end) * 1e6
 
     def sample(self, runs: Sequence[Compute], right: Callable[[Sequence[Tensor]], bool]) -> Sample:
-        """Return a sample of as many calls as SAMPLE_NS holds, cycling through the runs and ending with the first.
+        """Return a sample of as many calls as SAMPLE_NS holds.
+
+        It cycles through the runs and ends with the first.
 
         The runs have all run before; called inside `on_side_stream`. A graph is used only if its replay writes outputs that are
         `right` for the first run's inputs. Why: work on another stream would not be captured, and would appear to be free.
@@ -150,7 +164,10 @@ class Device:
         return Sample(every, calls, captured=False, reason=reason)
 
     def host_us(self, run: Run) -> float:
-        """Return the microseconds until a call returns with its work queued: the least of a few batches."""
+        """Return the microseconds until a call returns with its work queued.
+
+        They are the least of a few batches.
+        """
         one = self.call_ns(run)
         calls = max(2, min(HOST_CALLS, int(HOST_WAIT_NS / 10 / max(one, 1.0))))
         best = float("inf")
@@ -164,13 +181,19 @@ class Device:
         return best * 1e6
 
     def poison(self, size_bytes: int) -> None:
-        """Fill with NaN the blocks that the next allocations of this size will get, on the current stream."""
+        """Fill with NaN the blocks that the next allocations of this size will get.
+
+        They are those on the current stream.
+        """
         blocks = [self.torch.empty(size_bytes, dtype=self.torch.uint8, device="cuda") for _ in range(POISONED)]
         for block in blocks:
             block.fill_(255)  # all bits set is a NaN in every float type
 
     def lost(self) -> bool:
-        """Return whether an error has destroyed the CUDA context, so that nothing more can be measured."""
+        """Return whether an error has destroyed the CUDA context.
+
+        Nothing more can be measured then.
+        """
         try:
             self.torch.cuda.synchronize()
         except RuntimeError:
@@ -182,7 +205,9 @@ class Device:
         return GpuClock(samples, gpu)
 
     def ceilings(self) -> dict[str, Sample]:
-        """Return samples of a bf16 matmul of 8192^3 and of a copy of 512 MB, of random numbers.
+        """Return samples of a bf16 matmul of 8192^3 and of a copy of 512 MB.
+
+        They are of random numbers.
 
         Neither is captured: both are long compared to a launch, and copies are slower as graph nodes.
         """

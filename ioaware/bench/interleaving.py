@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 SAMPLE_NS = 4e6
-"""Length of a sample: long compared to the cost of starting it, short compared to the effects of a power limit."""
+"""Length of a sample, between the cost of starting it and slow effects.
+
+It is long compared to that cost and short compared to the effects of a power limit.
+"""
 MAX_CALLS = 200
 
 
@@ -25,7 +28,10 @@ class Clock(Protocol):
 
 
 def order(names: Sequence[str], number: int) -> list[str]:
-    """Return the order of round `number`: each pair of rounds is rotated by one, and its second is reversed."""
+    """Return the order of round `number`.
+
+    Each pair of rounds is rotated by one, and its second is reversed.
+    """
     start = number // 2 % len(names)
     turned = [*names[start:], *names[:start]]
     return turned[::-1] if number % 2 else turned

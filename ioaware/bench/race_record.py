@@ -1,4 +1,7 @@
-"""Read and write records of the race: one JSON object per line, appended when a point is done, validated on reading."""
+"""Read and write records of the race, one JSON object per line.
+
+An object is appended when a point is done, and validated on reading.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Check outputs against float64 attention and gradients, for as many heads as is quick."""
+"""Check outputs against float64 attention and gradients.
+
+The check covers as many heads as is quick.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ def tolerance(point: Point) -> float:
 
 
 def sampled(point: Point) -> list[int]:
-    """Return key heads of the flattened [batch * kv_heads] to check, evenly spread, including the last."""
+    """Return key heads of the flattened [batch * kv_heads] to check.
+
+    They are evenly spread, including the last.
+    """
     every = point.batch * point.kv_heads
     one = point.heads // point.kv_heads * point.seq_len * point.kv_len
     count = max(1, min(every, SCORES // one))
@@ -57,7 +63,9 @@ class Reference:
         return tensor.detach().reshape(batch * kv_heads, count // kv_heads, length, width)[self.rows].double()
 
     def error(self, outputs: Sequence[Tensor]) -> float:
-        """Return the largest relative Frobenius error of the outputs, (o,) or (dq, dk, dv), over the sampled heads.
+        """Return the largest relative Frobenius error of the outputs.
+
+        They are (o,) or (dq, dk, dv), over the sampled heads.
 
         Infinite where any element of any head is not finite, or a shape is wrong.
         """

@@ -1,4 +1,7 @@
-"""Run the race: for each point, prepare and check every back end, interleave them, and record."""
+"""Run the race: prepare, check, interleave and record.
+
+For each point, every back end is prepared and checked, then they are interleaved and recorded.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ Exclusions = Mapping[tuple[Point, str], tuple[Status, str]]
 
 @dataclass(frozen=True)
 class Session:
-    """State that all points share: the GPU by torch and by NVML, the ceilings, and this process's GPU processes."""
+    """State that all points share: the GPU, the ceilings, and own GPU processes.
+
+    The GPU is by torch and by NVML, and the processes are those of this process.
+    """
 
     device: Device
     gpu: Gpu
@@ -122,7 +128,10 @@ def describe(error: BaseException) -> str:
 
 
 def telemetry(gpu: Gpu, snapshots: Sequence[Snapshot], own_processes: frozenset[int]) -> dict[str, Any]:
-    """Return clocks, power and temperature during the rounds, and reasons to distrust them."""
+    """Return clocks, power and temperature during the rounds.
+
+    Reasons to distrust them are returned too.
+    """
     seen: dict[str, Any] = {}
     for name in ("sm_clock_mhz", "memory_clock_mhz", "power_mw", "temperature_c"):
         values = [value for one in snapshots if (value := getattr(one, name)) is not None]

@@ -1,4 +1,7 @@
-"""Compute statistics of the rounds: medians, spreads, paired ratios, geometric means."""
+"""Compute statistics of the rounds.
+
+They are medians, spreads, paired ratios and geometric means.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Build a candidate's work at a point: the calls to time, on enough sets of inputs to defeat the caches."""
+"""Build a candidate's work at a point: the calls to time.
+
+They are on enough sets of inputs to defeat the caches.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ENOUGH_BYTES = 2**30
-"""Least inputs of all sets together: a set is then evicted from an L2 of 60 MB before its next use."""
+"""Least inputs of all sets together, in bytes.
+
+A set is then evicted from an L2 of 60 MB before its next use.
+"""
 MAX_SETS = 16
 
 
@@ -32,7 +38,10 @@ def sets(point: Point) -> int:
 
 
 def work(point: Point, candidate: Candidate, inputs: list[Tensor]) -> Callable[[], tuple[Tensor, ...]]:
-    """Return a call on these inputs that returns (o,), or backward (dq, dk, dv) of a completed forward pass."""
+    """Return a call on these inputs that returns (o,), or backward (dq, dk, dv).
+
+    The latter is of a completed forward pass.
+    """
     if point.what != "backward":
         q, k, v = inputs
         return lambda: (candidate.forward(q, k, v),)

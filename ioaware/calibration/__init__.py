@@ -1,1 +1,4 @@
-"""Calibrate a GPU: measure with plain kernels what `simulate` and the roofline need and datasheets do not give."""
+"""Calibrate a GPU: measure what `simulate` and the roofline need.
+
+Plain kernels measure what datasheets do not give.
+"""

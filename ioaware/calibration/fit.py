@@ -1,4 +1,6 @@
-"""From counted probes to a machine: test the counters, then find usable capacities and what stays dirty.
+"""From counted probes to a machine: test the counters, then find capacities.
+
+These are usable capacities, and what stays dirty is found too.
 
 A sweep larger than a cache of least-recently-used lines misses everywhere, a smaller one nowhere. A real cache changes over a
 range of sizes, because its lines are spread over sets. Capacity is the size at which half of the accesses miss, and the range
@@ -18,7 +20,10 @@ from ioaware.errors import DataError
 TRUSTED_ERROR = 0.01
 HALF, FEW, MOST = 0.5, 0.05, 0.95
 TWO_COPIES = 0.8
-"""Where memory that all SMs read has less room than this share of the room of memory that one SM reads, it is kept twice."""
+"""Share below which memory that all SMs read is kept twice.
+
+The memory that all SMs read has then less room than this share of the room of memory that one SM reads.
+"""
 OVERFLOWING = 2.0
 """Writes of so many times the L2 leave it full of dirty lines at the end."""
 
@@ -36,7 +41,10 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Bytes at which half of a sweep misses, and half of the range from 5 % to 95 % as a share of them."""
+    """Bytes at which half of a sweep misses, and the spread around them.
+
+    The spread is half of the range from 5 % to 95 %, as a share of them.
+    """
 
     capacity_bytes: float
     spread: float
@@ -57,7 +65,10 @@ class Calibration:
 
     @property
     def usable_l2_bytes(self) -> float:
-        """Bytes of the L2 that a sweep can use: with two partitions, twice what all SMs can share."""
+        """Bytes of the L2 that a sweep can use.
+
+        With two partitions, they are twice what all SMs can share.
+        """
         return self.l2_shared.capacity_bytes * self.partitions
 
     @property
@@ -105,7 +116,10 @@ def check_counters(counted: Sequence[Counted]) -> None:
 
 
 def crossing(sweep: Sequence[tuple[float, float]]) -> Capacity | None:
-    """Return where a sweep of (bytes, miss share) crosses a half, by linear interpolation; None where it does not."""
+    """Return where a sweep of (bytes, miss share) crosses a half.
+
+    It is by linear interpolation, and None where it does not cross.
+    """
     half = _crossing(sweep, HALF)
     if half is None:
         return None
@@ -141,7 +155,10 @@ def _of(counted: Sequence[Counted], kernel: str) -> list[Counted]:
 def _misses(
     counted: Sequence[Counted], kernel: str, place: Literal["hbm", "requested"], programs: int = 1
 ) -> list[tuple[float, float]]:
-    """Return (bytes of a program or of all, share of the later passes that missed), by size."""
+    """Return (bytes, share of the later passes that missed), by size.
+
+    The bytes are those of a program or of all.
+    """
     found: list[tuple[float, float]] = []
     for one in _of(counted, kernel):
         read = one.hbm_read_bytes if place == "hbm" else one.requested_read_bytes

@@ -1,4 +1,7 @@
-"""Write a calibration as a machine file, which every command accepts as `--machine FILE.toml`."""
+"""Write a calibration as a machine file.
+
+Every command accepts it as `--machine FILE.toml`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plan a calibration: kernels with known bytes, and sweeps over sizes with misses that show a cache's capacity."""
+"""Plan a calibration: kernels with known bytes, and sweeps over sizes.
+
+The sweeps have misses that show a cache's capacity.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Calibrate the first visible GPU: probes under ncu, rates by CUDA events, and the machine that follows from both."""
+"""Calibrate the first visible GPU.
+
+Probes run under ncu, rates are taken by CUDA events, and the machine follows from both.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ RATES = (
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """The probes' calibration, the measured rates by name, the counters, and where it was measured."""
+    """The probes' calibration, the rates, the counters, and the place.
+
+    The rates are measured and by name, and the place is where it was measured.
+    """
 
     calibration: Calibration
     rates: Mapping[str, float]

@@ -26,7 +26,10 @@ DEFAULT_GPU = GPUTarget("cuda", 90, 32)
 
 @dataclass(frozen=True)
 class Capture:
-    """The launches and torch operators of a work, in order, as formulas of its symbolic parameters."""
+    """The launches and torch operators of a work, in order.
+
+    They are formulas of its symbolic parameters.
+    """
 
     events: list[Event]
     values: Mapping[str, int]
@@ -37,8 +40,10 @@ class Capture:
     validity: Validity | None = None
     """The other parameter values for which the launches are the same."""
     moved: Mapping[int, Moved | str] = field(default_factory=dict[int, Moved | str])
-    """Bytes of launches with the index tensors that host code built, or the reason why they are unknown, by number of the
-    launch."""
+    """Bytes of launches with the index tensors that host code built.
+
+    The reason stands in their place where they are unknown, and both are by number of the launch.
+    """
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -56,7 +61,9 @@ def capture(
     eager: bool = False,
     on_launches: Callable[[Sequence[CapturedLaunch]], None] | None = None,
 ) -> Capture:
-    """Return the launches that the work of `target` makes at resolved `params` on `gpu`, which need not exist.
+    """Return the launches that the work of `target` makes on `gpu`.
+
+    They are those at resolved `params`, and the GPU need not exist.
 
     `on_launches` receives the launches of the plain run, before the search with symbols begins. `autotune` selects the
     configuration of autotuned kernels by value. `refused` maps configurations that cannot run to the reason; those that do not
@@ -122,7 +129,10 @@ def _cached_search(key: Hashable) -> SymbolicParams | None:
 
 
 def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain: HostRun) -> Capture:
-    """Return the capture of a symbolic run that agrees with the plain run, with its conditions."""
+    """Return the capture of a symbolic run that agrees with the plain run.
+
+    The conditions of the symbolic run are included.
+    """
     decisions = run.symbols.decisions.values()
     read = tuple(dict.fromkeys(decision.note for decision in decisions if decision.condition is None))
     holds = validity(
@@ -140,7 +150,10 @@ def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain:
 
 
 def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
-    """Return the plain run of a function that behaves differently when called again, for its given values only."""
+    """Return the plain run of a function that differs when called again.
+
+    The function behaves differently then, and the run is for its given values only.
+    """
     what = f"raises {type(again.error).__name__}" if again.error is not None else "makes other launches"
     note = f"{runner.name} {what} when it is called again: the numbers are those of its first call, at the given values only"
     return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved)

@@ -1,4 +1,6 @@
-"""Replay what host code reads from tensors: record it once with real data, return it in every other run.
+"""Replay what host code reads from tensors.
+
+It is recorded once with real data and returned in every other run.
 
 The recording run has real CPU tensors and executes no kernel. Values that torch computes are right unless they depend on a
 kernel's output. Dependence is followed from storage to storage. A read that depends on a kernel is refused unless it reads one
@@ -32,7 +34,10 @@ READS: Sequence[tuple[Any, Sequence[str]]] = (
 They are patched: a torch function mode does not reach into a backward.
 """
 OPERATOR: Any = torch.ops.aten._local_scalar_dense.default
-"""Operator with which torch reads a tensor that is passed where a number is expected, such as a size."""
+"""Operator with which torch reads a tensor passed where a number is expected.
+
+Such a number is, for example, a size.
+"""
 
 MODE_FILES = (
     *("fakegpu/fake_cuda.py", "fakegpu/storages.py", "fakegpu/aten_traffic.py", "fakegpu/custom_ops.py"),
@@ -42,7 +47,10 @@ MODE_FILES = (
 SHOWN = 60
 """Characters of a value shown in a note."""
 PROBES = (1.0, 0.0, -1.0, 0.5, 2.0, 3.7, -0.013, 1e-30, 448.5, -65505.0, 1e30, -1e30, math.inf, -math.inf, math.nan)
-"""Values substituted in turn for a number that a kernel computes, so that a branch on it changes at one of them."""
+"""Values substituted in turn for a number that a kernel computes.
+
+A branch on it changes at one of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,10 @@ def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
 
 @contextmanager
 def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
-    """Inside the block, return the recorded values, in order, to host code that reads a tensor."""
+    """Inside the block, return recorded values to host code that reads a tensor.
+
+    They are returned in order.
+    """
     left = list(reads.values)
 
     def replay(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -117,7 +128,10 @@ def _reads_float(plain: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _modes(plain: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the files between host code and a read: those of the modes, where torch itself reads."""
+    """Return the files between host code and a read.
+
+    They are those of the modes, where torch itself reads.
+    """
     return MODE_FILES if plain is OPERATOR or isinstance(plain, _Dynamic) else ()
 
 
@@ -139,7 +153,10 @@ def _reading_through(read: Callable[[Callable[..., Any], tuple[Any, ...], dict[s
 
 
 class _OperatorReads(OperatorMode):
-    """Intercept torch's own reads of a scalar with `read`, except those below a read by host code."""
+    """Intercept torch's own reads of a scalar with `read`.
+
+    Those below a read by host code are excepted.
+    """
 
     def __init__(self, read: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -198,7 +215,10 @@ class _Shape:
 
 
 class KernelWrites(OperatorMode):
-    """Inside the block, track the storages that kernels wrote, and those that torch computed from them."""
+    """Inside the block, track the storages that kernels wrote.
+
+    Those that torch computed from them are tracked too.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -223,7 +243,10 @@ class KernelWrites(OperatorMode):
 
 
 def _takes_shape_only(operator: str) -> bool:
-    """Return whether an operator uses only the metadata of its operand, as `ones_like`."""
+    """Return whether an operator uses only the metadata of its operand.
+
+    An example is `ones_like`.
+    """
     return operator.endswith("_like") or operator.startswith("aten::new_")
 
 

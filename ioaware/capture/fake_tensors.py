@@ -1,4 +1,7 @@
-"""Fake-tensor modes for host code written for CUDA: device arguments, generators, random tensors."""
+"""Fake-tensor modes for host code written for CUDA.
+
+They handle device arguments, generators and random tensors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ modules: Any = torch.nn.Module
 
 
 class CudaFakeTensorMode(FakeTensorMode):
-    """Make every tensor a fake CPU tensor, including those of a custom operator's fake implementation.
+    """Make every tensor a fake CPU tensor.
+
+    Those of a custom operator's fake implementation are included.
 
     Why a mode: such an implementation runs below all other modes, and its `device=x.device` names the GPU.
     """
@@ -41,7 +46,9 @@ class CudaFakeTensorMode(FakeTensorMode):
 
 @contextmanager
 def module_conversions() -> Generator[None]:
-    """Inside the block, `nn.Module.to` and similar methods replace fake parameters in the module.
+    """Inside the block, let `nn.Module.to` replace fake parameters.
+
+    Similar methods do so too, and the parameters are those in the module.
 
     Why: torch swaps the contents of two tensors, which it refuses for tensors with weak references, as fake ones have.
     """
@@ -71,7 +78,10 @@ def module_conversions() -> Generator[None]:
 
 
 class DropGenerators(TorchFunctionMode):
-    """Drop `generator=` arguments: torch cannot draw symbolic sizes from them, and fake tensors have no data."""
+    """Drop `generator=` arguments.
+
+    torch cannot draw symbolic sizes from them, and fake tensors have no data.
+    """
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -80,7 +90,10 @@ class DropGenerators(TorchFunctionMode):
 
 
 class EmptyRandomTensors(OperatorMode):
-    """Replace `randn_like` by `empty_like`: torch fails on symbolic sizes of 16-bit dtypes."""
+    """Replace `randn_like` by `empty_like`.
+
+    torch fails on symbolic sizes of 16-bit dtypes.
+    """
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -1,4 +1,7 @@
-"""Fingerprint host code: its functions, everything they call, and the plain values they reach."""
+"""Fingerprint host code.
+
+It covers its functions, everything they call, and the plain values they reach.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class _Reader:
         self._alive: list[Any] = []
 
     def add_function(self, function: Any) -> None:
-        """Add a function that is called, with its defaults, its closure and the globals it names."""
+        """Add a function that is called.
+
+        Its defaults, its closure and the globals it names are added too.
+        """
         while isinstance(function, MethodType):
             self._add_value(function.__self__)
             function = function.__func__

@@ -1,4 +1,7 @@
-"""Run the host function once, with fake tensors and symbolic integers, and record its launches."""
+"""Run the host function once and record its launches.
+
+It runs with fake tensors and symbolic integers.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ class HostRun:
     returned: frozenset[int] = frozenset()
     error: Exception | None = None
     moved: dict[int, Moved | str] = field(default_factory=dict[int, Moved | str])
-    """Bytes of launches with the index tensors that host code built, by number of the launch; a plain run has them."""
+    """Bytes of launches with index tensors of host code, by number of the launch.
+
+    Host code built these tensors, and a plain run has the bytes.
+    """
 
     @property
     def pinned(self) -> dict[str, str]:
@@ -114,7 +120,10 @@ class HostRunner:
         return code and (self._target.name, code, given, self._gpu, self.eager)
 
     def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
-        """Return whether a plain run at `point` reads the same data and makes the launches of `events`."""
+        """Return whether a plain run at `point` makes the launches of `events`.
+
+        It must also read the same data.
+        """
         others = {name: point[kept] for name, kept in symbolic.same.items()}
         at_point = {**self.params, **point, **others}
         there = HostRunner(self._target, at_point, self._autotune, self._gpu, self._refused, eager=self.eager)
@@ -157,7 +166,10 @@ class HostRunner:
         self._reads = reads
 
     def run(self, symbolic: SymbolicParams) -> HostRun:
-        """Run with these parameters symbolic; `error` of the result is what the function raised."""
+        """Run with these parameters symbolic.
+
+        `error` of the result is what the function raised.
+        """
         run = HostRun(Symbols(symbolic.values, symbolic.same))
         index_data = None if symbolic.values or self._reads.kernel_floats else IndexData()
         if index_data is not None:
@@ -201,7 +213,10 @@ class HostRunner:
         run.returned = interceptor.storages_of(outcome)
 
     def parameters_to_pin(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:
-        """Return the parameter without which the run gets further than `error`, or all of them."""
+        """Return the parameter without which the run gets further than `error`.
+
+        All of them are returned otherwise.
+        """
         message = str(error)
         for name in sorted(symbolic.values, key=lambda name: name not in message):
             without = self.run(symbolic.without(name))
@@ -222,7 +237,10 @@ class HostRunner:
         return run
 
     def _probe_kernel_floats(self, run: HostRun) -> None:
-        """Raise `ReadsDataError` where the launches depend on a number that a kernel computes."""
+        """Raise `ReadsDataError` where the launches depend on a computed number.
+
+        A kernel computes it.
+        """
         for probe in PROBES[1:]:
             self._reads.probe = probe
             other = self.run(SymbolicParams({}))
@@ -235,7 +253,10 @@ class HostRunner:
         self._reads.probe = PROBES[0]
 
     def needs_data(self, error: Exception) -> bool:
-        """Return whether a run failed because data are missing: it read a tensor, or Python needed a plain number."""
+        """Return whether a run failed because data are missing.
+
+        It read a tensor, or Python needed a plain number.
+        """
         return isinstance(self.user_error(error), ReadsDataError) or any(name in str(error) for name in SYMBOLIC_NUMBERS)
 
     def user_error(self, error: Exception) -> IoawareError:
@@ -259,7 +280,10 @@ class HostRunner:
 
 @contextmanager
 def _environment(eager: bool) -> Generator[Any]:
-    """Give host code a fake GPU, send its prints to stderr, and restore the random state."""
+    """Give host code a fake GPU, and restore the state afterwards.
+
+    Its prints go to stderr, and the random state is restored.
+    """
     with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, torch_settings_restored():
         _random.manual_seed(0)
         with DropGenerators(), torch_compile_on_fake_gpu(stand_in, eager=eager):

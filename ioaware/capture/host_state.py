@@ -1,4 +1,6 @@
-"""Snapshot and restore the Python state that host code keeps between calls: caches, flags, lazily built buffers.
+"""Snapshot and restore the Python state that host code keeps between calls.
+
+It is caches, flags and lazily built buffers.
 
 Why: the host function is run several times, and each run must see the state of the first. Else a kernel that only the first
 call launches, or a workspace that it allocates, would be missing from later runs.
@@ -28,7 +30,10 @@ OWN_DEPENDENCIES = frozenset(
 
 
 class HostState:
-    """The contents of all containers, objects and closures that a host function reaches by name."""
+    """The contents of all state that a host function reaches by name.
+
+    They are those of containers, objects and closures.
+    """
 
     def __init__(self, call: Any) -> None:
         """Save what `call` reaches.
@@ -49,7 +54,10 @@ class HostState:
             pending.extend(self._visit(pending.popleft()))
 
     def restore(self) -> None:
-        """Put back the contents of everything that changed since the snapshot, and clear `functools` caches."""
+        """Put back the contents of everything that changed since the snapshot.
+
+        `functools` caches are cleared.
+        """
         for cache in self._caches:
             cache.cache_clear()
         for cell, value in self._cells:
@@ -117,13 +125,19 @@ class HostState:
 
 
 def is_user_module(name: str) -> bool:
-    """Return whether a module is the user's: it has a file outside Python, torch, Triton and ioaware."""
+    """Return whether a module is the user's.
+
+    It is if it has a file outside Python, torch, Triton and ioaware.
+    """
     file = getattr(sys.modules.get(name), "__file__", None)
     return isinstance(file, str) and not is_library(file) and name.partition(".")[0] not in OWN_DEPENDENCIES
 
 
 def _has_user_state(value: Any) -> bool:
-    """Return whether an object's attributes are saved: those of users' classes, of modules of torch, and namespaces."""
+    """Return whether an object's attributes are saved.
+
+    They are for users' classes, modules of torch, and namespaces.
+    """
     if isinstance(value, (torch.nn.Module, SimpleNamespace)):
         return True
     return hasattr(value, "__dict__") and any(is_user_module(kind.__module__) for kind in type(value).__mro__[:-1])

@@ -1,4 +1,6 @@
-"""Compute the contents of small tensors that host code builds, beside fake tensors: block tables, offsets, expert ids.
+"""Compute the contents of small tensors that host code builds.
+
+They stand beside fake tensors, and are block tables, offsets or expert ids.
 
 Each operator with known inputs runs once more on real tensors. Memory that a kernel wrote, that was never written, or that is
 too large is unknown. A launch with known contents is executed on them, which gives its bytes.
@@ -107,7 +109,10 @@ class IndexData(OperatorMode):
         return not self._lost and self._has(tensor) and self._key(tensor) not in {**self._unknown, **self._unset}
 
     def _forget(self, tensors: Any) -> None:
-        """Mark the contents of these tensors, and of all that share their memory, as unknown."""
+        """Mark the contents of these tensors as unknown.
+
+        So are the contents of all that share their memory.
+        """
         for tensor in _tensor_leaves(tensors):
             if self._has(tensor):
                 storage = self._real(tensor).untyped_storage()
@@ -163,7 +168,10 @@ class IndexData(OperatorMode):
 
 
 def _arguments(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the arguments of a launch by name, those in tuples and the tensors of descriptors by their own."""
+    """Return the arguments of a launch by name.
+
+    Those in tuples and the tensors of descriptors are by their own.
+    """
     named: list[tuple[str, Any]] = []
     for name, value in arguments.items():
         if isinstance(value, (tuple, list)):

@@ -1,4 +1,7 @@
-"""Intercept Triton launches: record arguments, grid and options as expressions of the parameters."""
+"""Intercept Triton launches.
+
+Arguments, grid and options are recorded as expressions of the parameters.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ interpreter: Any = _interpreter
 
 TORCH = str(Path(torch.__file__).parent)
 ASK_FOR_HOST_CODE = tuple(str(Path(TORCH) / name) for name in ("__init__.py", "amp/autocast_mode.py", "utils/checkpoint.py"))
-"""Files of torch that hand the device on (`get_default_device`) or act on tensors of the GPU alone (`custom_fwd`)."""
+"""Files of torch that hand the device on or act on tensors of the GPU alone.
+
+`get_default_device` is an example of the first, and `custom_fwd` of the second.
+"""
 STORAGE_SPACING = 2**44
 """Bytes between the fake addresses of storages.
 
@@ -51,7 +57,10 @@ They are never read; the alignment is that of CUDA's allocator.
 
 
 def _reported_device(tensor: Any) -> torch.device:
-    """Return `cuda:0` to host code, and the real device of the fake tensor to torch itself."""
+    """Return `cuda:0` to host code, and the real device to torch itself.
+
+    The latter is that of the fake tensor.
+    """
     asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
     if tensor.fake_mode.in_kernel_invocation:
         return torch.device("meta")
@@ -133,7 +142,10 @@ class Interceptor:
             self._tuning, self._configuration = False, None
 
     def _check_configuration(self, launch: CapturedLaunch) -> None:
-        """Raise `ConfigurationError` where a launch of an autotuned kernel does not compile."""
+        """Raise `ConfigurationError` where an autotuned launch does not compile.
+
+        It is a launch of an autotuned kernel.
+        """
         key = launch_configuration(launch)
         if key not in self._refused:
             try:
@@ -176,7 +188,10 @@ class Interceptor:
         return LaunchedKernel.of(launch, self._symbols.given, self._gpu)
 
     def _bound(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arguments by parameter, with defaults, and the launch options among the keywords."""
+        """Return arguments by parameter, with defaults, and the launch options.
+
+        The options are among the keywords.
+        """
         names = kernel.signature.parameters
         bound = kernel.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
         bound.apply_defaults()
@@ -242,7 +257,10 @@ class Interceptor:
         return DescriptorValue(base, self._expressions(value.shape), self._expressions(value.strides), block, template)
 
     def _storage(self, tensor: Any) -> int:
-        """Return a number for the tensor's storage, and keep the storage alive so that its id stays unique."""
+        """Return a number for the tensor's storage.
+
+        The storage is kept alive so that its id stays unique.
+        """
         storage = tensor.untyped_storage()
         return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
 
@@ -254,7 +272,10 @@ class Interceptor:
         return (self._storage(tensor) + 1) * STORAGE_SPACING + tensor.storage_offset() * tensor.element_size()
 
     def _pointer(self, value: Any) -> TensorValue:
-        """Return the value of an object with `data_ptr()` and `dtype`, which Triton treats as a tensor, by its storage."""
+        """Return the value of an object with `data_ptr()` and `dtype`, by its storage.
+
+        Triton treats such an object as a tensor.
+        """
         address = value.data_ptr()
         number = int(self._symbols.value(address)) // STORAGE_SPACING - 1
         storage = next((storage for known, storage in self._storages.values() if known == number), None)

@@ -1,4 +1,7 @@
-"""Return value of a launch under capture: Triton's compiled kernel, compiled when host code first reads an attribute."""
+"""Return value of a launch under capture: Triton's compiled kernel.
+
+It is compiled when host code first reads an attribute.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from ioaware.errors import UsageError
 
 Launch = Callable[[Any, tuple[Any, ...], Any, dict[str, Any]], Any]
 LEADING_ARGUMENTS = 9
-"""Arguments of `CompiledKernel.run` before those of the kernel: the grid, stream, function, metadata and hooks."""
+"""Arguments of `CompiledKernel.run` before those of the kernel.
+
+They are the grid, stream, function, metadata and hooks.
+"""
 _active: list[Launch] = []
 """Active interceptors, the innermost last.
 
@@ -22,7 +28,9 @@ Host code may keep a kernel from an earlier run.
 
 
 class LaunchedKernel:
-    """A launched or warmed-up kernel: launches again by `kernel[grid](...)`, has `n_regs`, `metadata`, `asm` and the others.
+    """A launched or warmed-up kernel.
+
+    It launches again by `kernel[grid](...)`, and has `n_regs`, `metadata`, `asm` and the others.
 
     Its constexprs and options are those it was compiled with, whatever a later launch passes for them.
     """
@@ -39,7 +47,10 @@ class LaunchedKernel:
 
     @classmethod
     def of(cls, launch: CapturedLaunch, given: Mapping[str, int], gpu: GPUTarget) -> LaunchedKernel:
-        """Return the kernel of a captured launch, compiled for `gpu` at the `given` parameters."""
+        """Return the kernel of a captured launch, compiled for `gpu`.
+
+        It is compiled at the `given` parameters.
+        """
         return cls(launch.kernel, launch.arguments, launch.options, lambda: compiled(launch, given, gpu))
 
     def __getattr__(self, name: str) -> Any:
@@ -55,7 +66,10 @@ class LaunchedKernel:
 
     @property
     def run(self) -> Callable[..., None]:
-        """Launch as the driver's launcher: grid, stream, function, metadata and hooks before the kernel's arguments."""
+        """Launch as the driver's launcher.
+
+        Grid, stream, function, metadata and hooks come before the kernel's arguments.
+        """
         return lambda *args, **_: self._again(args[:3], args[LEADING_ARGUMENTS:])
 
     def _again(self, grid: Any, args: tuple[Any, ...]) -> None:
@@ -73,7 +87,10 @@ class LaunchedKernel:
         _active[-1](self._kernel, (), grid, given | dict(self._options))
 
     def _is_one(self, name: str) -> bool:
-        """Return whether an argument was the integer 1, for which Triton compiles a separate kernel."""
+        """Return whether an argument was the integer 1.
+
+        Triton compiles a separate kernel for it.
+        """
         value = self._arguments[name]
         return not isinstance(value, (bool, float)) and getattr(value, "is_Integer", type(value) is int) and value == 1
 

@@ -1,4 +1,6 @@
-"""Make `min` and `max` of symbolic integers symbolic: Python's own take a branch and drop the other side.
+"""Make `min` and `max` of symbolic integers symbolic.
+
+Python's own take a branch and drop the other side.
 
 Persistent kernels are launched with `grid = min(NUM_SMS, tiles)`. Expressions without a plain formula, such as powers of two,
 are compared as Python does.
@@ -25,7 +27,10 @@ _torch: Any = torch
 
 @contextmanager
 def symbolic_minmax() -> Generator[None]:
-    """Inside the block, `min` and `max` of `torch.SymInt`s in user code return a `torch.SymInt`."""
+    """Inside the block, make `min` and `max` of `torch.SymInt`s symbolic.
+
+    In user code they return a `torch.SymInt`.
+    """
     with Patches() as patches:
         patches.set(builtins, "min", _or_symbolic(builtins.min, _torch.sym_min))
         patches.set(builtins, "max", _or_symbolic(builtins.max, _torch.sym_max))

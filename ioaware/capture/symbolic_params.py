@@ -1,4 +1,7 @@
-"""Hold the symbolic parameters of a capture, and the reasons why the others are specialised or merged."""
+"""Hold the symbolic parameters of a capture.
+
+The reasons why the others are specialised or merged are held too.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from ioaware.symints.symbols import Decision
 
 @dataclass
 class SymbolicParams:
-    """Symbolic parameters and their values, merged parameters, specialised parameters with reasons."""
+    """Symbolic parameters and their values, and the other parameters.
+
+    The others are merged parameters, and specialised parameters with reasons.
+    """
 
     values: dict[str, int]
     same: dict[str, str] = field(default_factory=dict[str, str])
@@ -43,5 +49,8 @@ class SymbolicParams:
 
     @property
     def suspects(self) -> list[str]:
-        """Return the parameters that are 1 and ran as 2, or all of them where there are none."""
+        """Return the parameters that are 1 and ran as 2.
+
+        All of them are returned where there are none.
+        """
         return [name for name, value in self.values.items() if value == 1] or list(self.values)

@@ -15,7 +15,10 @@ from ioaware.symints.guard_evaluation import UnknownFunctionError
 from ioaware.symints.guards import Condition, without_redundant
 
 MAX_RUNS, RUNS_PER_PATH = 16, 4
-"""Most points of one evaluation at which the host function is run: in total, and per outcome of torch's own guards."""
+"""Most points of one evaluation at which the host function is run.
+
+There is one limit in total and one per outcome of torch's own guards.
+"""
 
 Values = Mapping[str, Number]
 
@@ -67,7 +70,10 @@ class Validity:
                 raise self._refusal("other launches", "the host function was run to see", point, point.keys())
 
     def _points_to_run(self, values: Values, path: NDArray[np.object_]) -> list[dict[str, int]]:
-        """Return every point where host code reads data, else some points of each path of torch's guards."""
+        """Return every point where host code reads data, else some points.
+
+        They are some points of each path of torch's guards.
+        """
         if self.reads_data:
             if path.size > MAX_RUNS:
                 raise UsageError(
@@ -121,7 +127,10 @@ def validity(
 
 
 def _points(values: Values, where: NDArray[np.bool_], most: int) -> list[dict[str, int]]:
-    """Return at most `most` of the points at which `where` is true, the first and last included."""
+    """Return at most `most` of the points at which `where` is true.
+
+    The first and last are included.
+    """
     shape = np.broadcast_shapes(where.shape, *map(np.shape, values.values()))
     places = np.flatnonzero(np.broadcast_to(where, shape))
     steps = min(most, len(places))

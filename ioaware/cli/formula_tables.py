@@ -1,4 +1,7 @@
-"""Print a derived result: per launch and in total the formula, its leading term and its value."""
+"""Print a derived result, per launch and in total.
+
+It has the formula, its leading term and its value.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,15 @@ MAX_NOTES = 6
 READABLE = 300
 """Longest formula, in characters, that is printed without `-v`."""
 NEAR = 8
-"""Factor by which a size may grow before the conditions of 32-bit integers are printed."""
+"""Factor by which a size may grow before conditions are printed.
+
+They are the conditions of 32-bit integers.
+"""
 SHOWING_SECONDS = 3
-"""Seconds that one formula may take to be written, and its leading term to be found."""
+"""Seconds that writing one formula, and finding its leading term, may take.
+
+The leading term is found within the same time.
+"""
 TELLING = 60
 """Longest formula, in characters, that is printed without a leading term."""
 
@@ -97,7 +106,10 @@ def formula_lines(
 
 
 def brief(expr: Expr, write: Show = show, *, verbose: bool = False, limit: int = READABLE) -> str:
-    """Return the formula, or above `limit` characters its parameters and length; `verbose` always returns it whole."""
+    """Return the formula, or above `limit` characters its parameters and length.
+
+    `verbose` always returns it whole.
+    """
     text = write(expr)
     if verbose or len(text) <= limit:
         return text
@@ -112,7 +124,10 @@ def condition_text(condition: Condition, write: Show = show) -> str:
 
 
 def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = False) -> Iterator[RenderableType]:
-    """Yield the whole result: each launch with its formulas, the totals of several launches, the notes."""
+    """Yield the whole result: launches, totals and notes.
+
+    Each launch has its formulas, and the totals are of several launches.
+    """
     from ioaware.derivation.derive import formulas_of
 
     typeset: Show = latex if as_latex else show
@@ -169,7 +184,10 @@ def _is_near(limit: Limit, values: Mapping[str, int]) -> bool:
 
 
 def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterator[RenderableType]:
-    """Yield the totals of several kernels (`held` is not None), torch's own operators, and the compulsory bytes."""
+    """Yield the totals of several kernels, torch's operators, and compulsory bytes.
+
+    There are several kernels where `held` is not None, and the operators are torch's own.
+    """
     rows: list[Row] = []
     if held is not None and result.formulas:
         rows += [*_rows(result.formulas, result.requested, result.flops, write), *_known_sectors(result, write), *held]
@@ -209,7 +227,10 @@ def _inexact(result: Derived) -> str:
 
 
 def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write: Lines) -> Iterator[Row]:
-    """Yield value and formula of each kind of traffic, and the leading term where it adds something."""
+    """Yield value and formula of each kind of traffic.
+
+    The leading term stands where it adds something.
+    """
     counted: Sequence[tuple[str, Count | None, int | None]] = (
         ("reads", formulas.read_bytes, traffic and traffic.read_bytes),
         ("writes", formulas.write_bytes, traffic and traffic.write_bytes),
@@ -230,7 +251,10 @@ def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write:
 
 
 def _formula(name: str, value: str, expr: Expr, write: Lines, known: Known | None = None) -> Iterator[Row]:
-    """Yield the value with its formula, then the leading term, or why a long formula has none."""
+    """Yield the value with its formula, then the leading term.
+
+    A long formula has the reason why it has none instead.
+    """
     lines = within(SHOWING_SECONDS, lambda: write(expr, known))
     first, *more = lines or [f"= a formula that takes longer than {SHOWING_SECONDS} s to write (--json has it)"]
     yield name, value, first

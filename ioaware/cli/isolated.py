@@ -1,4 +1,7 @@
-"""Run the verbs that call a user's code in a child process with a time and a memory limit."""
+"""Run the verbs that call a user's code in a child process.
+
+The process has a time and a memory limit.
+"""
 
 from __future__ import annotations
 

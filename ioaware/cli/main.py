@@ -1,4 +1,7 @@
-"""Run the command line: a table of verbs, each imported when used, and one place that reports errors."""
+"""Run the command line: a table of verbs, and one place that reports errors.
+
+Each verb is imported when used.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ from ioaware.errors import IoawareError, UsageError
 COMPLETION = "_IOAWARE_COMPLETE"
 """Set by the shell's completion script, as click names it."""
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 2_000, 50_000
-"""Most characters of a message: an exception of a user's target may carry megabytes."""
+"""Most characters of a message.
+
+An exception of a user's target may carry megabytes.
+"""
 EVERYWHERE = ("-q", "--quiet", "-v", "--verbose", "--json")
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -104,7 +110,9 @@ class Verbs(click.Group):
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__, prog_name="ioaware", message="%(prog)s %(version)s")
 def ioaware() -> None:
-    """Predict, derive, trace and measure the memory traffic of GPU kernels, and compare it with theory.
+    """Predict, derive, trace and measure the memory traffic of GPU kernels.
+
+    The traffic is compared with theory.
 
     TARGET is a case of `ioaware list`, or a function of your own that launches Triton kernels: file.py:function or
     module:function.
@@ -159,14 +167,20 @@ def _code_of(error: BaseException, settings: Settings) -> int:
 
 
 def _verb_first(arguments: list[str]) -> list[str]:
-    """Turn `ioaware -q derive flash2` into `ioaware derive -q flash2`: common flags may come first."""
+    """Turn `ioaware -q derive flash2` into `ioaware derive -q flash2`.
+
+    Common flags may come first.
+    """
     flags = list(itertools.takewhile(EVERYWHERE.__contains__, arguments))
     verb, *rest = arguments[len(flags) :] or ["--help"]
     return [verb, *([] if verb.startswith("-") else flags), *rest]
 
 
 def _unexpected(error: BaseException, settings: Settings) -> int:
-    """Report an exception that is not an `IoawareError`: output that cannot be written, else a bug of ioaware."""
+    """Report an exception that is not an `IoawareError`.
+
+    It is output that cannot be written, else a bug of ioaware.
+    """
     if isinstance(error, OSError) and error.errno in CANNOT_WRITE and error.filename is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _report(f"the output cannot be written ({error.strerror})", traceback=settings.verbose)

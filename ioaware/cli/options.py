@@ -1,4 +1,7 @@
-"""Define options of the command line, each with one meaning for every verb that takes it."""
+"""Define options of the command line.
+
+Each has one meaning for every verb that takes it.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class Settings:
-    """Verbosity: `-v` adds details and tracebacks, `-q` silences progress and remarks on stderr."""
+    """Verbosity: `-v` adds details and tracebacks, `-q` silences stderr.
+
+    It silences progress and remarks on stderr.
+    """
 
     verbose: bool = False
     quiet: bool = False
     fork: bool = False
-    """Whether this process is the command's own and may fork: nothing returns to a caller."""
+    """Whether this process is the command's own and may fork.
+
+    Nothing returns to a caller then.
+    """
 
 
 def settings() -> Settings:
@@ -39,7 +48,10 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, bool], Non
 
 
 def verb(function: Callable[..., Any]) -> click.Command:
-    """Make a command with `-v` and `-q`: its name is the function's, its help the docstring."""
+    """Make a command with `-v` and `-q`.
+
+    Its name is the function's, and its help is the docstring.
+    """
     for flags, field, text in (
         (("-q", "--quiet"), "quiet", "Print only errors on stderr."),
         (("-v", "--verbose"), "verbose", "Print more; show tracebacks."),

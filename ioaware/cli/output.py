@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 WIDE = 1000
-"""Columns of a pipe or a file: each table has its natural width and is never wrapped."""
+"""Columns of a pipe or a file.
+
+Each table has its natural width and is never wrapped.
+"""
 
 
 Text = Callable[[], "Iterable[RenderableType]"]
@@ -47,7 +50,10 @@ def progress(line: str) -> None:
 
 
 def _console(file: io.StringIO | None) -> Console:
-    """Return a console without markup or highlighting, with colours only on a terminal."""
+    """Return a console without markup or highlighting.
+
+    Colours are used only on a terminal.
+    """
     from rich.console import Console
 
     class Quiet(Console):

@@ -1,4 +1,7 @@
-"""Show progress on stderr: a bar on a terminal, some lines in a log, nothing under `-q`."""
+"""Show progress on stderr.
+
+It is a bar on a terminal, some lines in a log, and nothing under `-q`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Print the records of `ioaware bench`: a table for each pass, failures with reasons, and the goals."""
+"""Print the records of `ioaware bench`.
+
+There is a table for each pass, failures with reasons, and the goals.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ SIZES = re.compile(r"\[[\d, ]+\]")
 
 
 def scores_text(records: Sequence[Record], *, verbose: bool) -> Iterator[RenderableType]:
-    """Yield the machine, a table for each pass, remarks and goals; `verbose` adds host times and spreads."""
+    """Yield the machine, a table for each pass, remarks and goals.
+
+    `verbose` adds host times and spreads.
+    """
     if records[0].environment:
         yield Text(printable(where(records[0].environment)))
         yield Text("")
@@ -114,7 +120,10 @@ def _cost(entry: Entry | None) -> str:
 
 
 def _remarks(records: Sequence[Record]) -> Iterator[RenderableType]:
-    """Yield why a back end failed, its configuration, and why a point's time may be unreliable; each once."""
+    """Yield the failures, configurations and reasons for distrust, each once.
+
+    They say why a back end failed, its configuration, and why a point's time may be unreliable.
+    """
     labels: dict[str, list[str]] = defaultdict(list)
     for record in records:
         for entry in record.entries:

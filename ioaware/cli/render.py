@@ -1,4 +1,7 @@
-"""Print a `Result`: what each launch moves, totals, and ratios to the lower bounds."""
+"""Print a `Result`: launches, totals and ratios.
+
+It shows what each launch moves, totals, and ratios to the lower bounds.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ def _typed(value: Any) -> str:
 
 
 def result_text(result: Result, *, verbose: bool = False) -> Iterator[RenderableType]:
-    """Yield the whole result: title, launches, totals, notes; `verbose` adds every other known number."""
+    """Yield the whole result: title, launches, totals, notes.
+
+    `verbose` adds every other known number.
+    """
     yield Text(printable(f"{result.source} {result.target}  {assignments(result.params)}\n"))
     if result.launches:
         yield _launches(result)

@@ -1,4 +1,7 @@
-"""Collect the report's data: fresh predictions and traces, and live or recorded measurements."""
+"""Collect the report's data.
+
+They are fresh predictions and traces, and live or recorded measurements.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Handle signals of the command line: Ctrl-C while libraries are imported, and termination with clean-up."""
+"""Handle signals of the command line.
+
+They are Ctrl-C while libraries are imported, and termination with clean-up.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ _received: list[int] = []
 
 
 def install() -> None:
-    """Handle Ctrl-C, SIGTERM and SIGHUP, unless the parent process has them ignored (as `nohup` does)."""
+    """Handle Ctrl-C, SIGTERM and SIGHUP.
+
+    They are left ignored where the parent process has them ignored (as `nohup` does).
+    """
     handlers = {signal.SIGINT: _interrupt, signal.SIGTERM: _terminate, signal.SIGHUP: _terminate}
     for number, handler in handlers.items():
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
@@ -18,7 +24,10 @@ def install() -> None:
 
 
 def interrupted() -> bool:
-    """Return whether Ctrl-C was pressed: a library that is imported may turn that into another exception."""
+    """Return whether Ctrl-C was pressed.
+
+    A library that is imported may turn it into another exception.
+    """
     return signal.SIGINT in _received
 
 
@@ -28,5 +37,8 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-    """End the process in order, so that temporary directories and child processes go too."""
+    """End the process in order.
+
+    Temporary directories and child processes then go too.
+    """
     raise SystemExit(128 + number)

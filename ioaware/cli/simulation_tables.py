@@ -1,4 +1,7 @@
-"""Print simulated results: bytes of each launch and tensor, the reasons for repeated reads, and the accuracy of predictions."""
+"""Print simulated results.
+
+They are bytes of each launch and tensor, the reasons for repeated reads, and the accuracy of predictions.
+"""
 
 from __future__ import annotations
 

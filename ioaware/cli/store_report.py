@@ -19,7 +19,9 @@ from ioaware.sweep.study import find_study
 
 
 def document_of(store: Path | None, study: str | None) -> Document:
-    """Return the page of a store's results, of the points of a study in it, or of a study by what is known without a store.
+    """Return the page of a store's results or of a study.
+
+    It is of the points of a study in the store, or of a study by what is known without a store.
 
     Raises `UsageError` for a study or a store that does not exist, `DataError` for a damaged store.
     """
@@ -42,7 +44,10 @@ def document_of(store: Path | None, study: str | None) -> Document:
 
 
 def _known(points: Sequence[Point]) -> Iterator[Result]:
-    """Yield the predictions of a study's points, and the recorded results that ship with ioaware."""
+    """Yield the predictions of a study's points, and recorded results.
+
+    The recorded results ship with ioaware.
+    """
     shipped = {_key(result): result for result in recorded()}
     for point in points:
         if point.source == "predict" and point.target in CASES:
@@ -52,7 +57,10 @@ def _known(points: Sequence[Point]) -> Iterator[Result]:
 
 
 def _with_predictions(results: Sequence[Result]) -> list[Result]:
-    """Return the results with the prediction of each point of a case that has none among them."""
+    """Return the results with the missing predictions.
+
+    A prediction is added for each point of a case that has none among them.
+    """
     have = {_key(result) for result in results}
     wanted = {_key(result, "predict"): result for result in results if result.target in CASES}
     predicted = [predict(one.target, **one.params) for key, one in wanted.items() if key not in have]  # pyright: ignore[reportArgumentType]
@@ -60,6 +68,9 @@ def _with_predictions(results: Sequence[Result]) -> list[Result]:
 
 
 def _key(one: Point | Result, source: str = "") -> tuple[object, ...]:
-    """Return what identifies a point and its result, whatever the file of the target is now."""
+    """Return what identifies a point and its result.
+
+    It is so whatever the file of the target is now.
+    """
     known = sorted((name, str(value)) for name, value in one.params.items() if value is not None)
     return source or one.source, one.target, *known

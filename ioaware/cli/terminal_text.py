@@ -8,7 +8,9 @@ from ioaware.display.text import clean
 
 
 def printable(text: str) -> str:
-    r"""Return the text with its lines, and every control or direction character spelt out (`\x1b`).
+    r"""Return the text with its lines, and control characters spelt out.
+
+    Every control or direction character is spelt out (`\x1b`).
 
     Why: kernel names, parameters, paths, notes and messages come from users and files.
     """

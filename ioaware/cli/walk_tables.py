@@ -1,4 +1,7 @@
-"""Print a walk: a table of steps for each launch, or with values a block for each step."""
+"""Print a walk as a table or as blocks.
+
+It is a table of steps for each launch, or with values a block for each step.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ Numbered = tuple[int, Step, int]
 def walk_text(
     walk: Walk, *, limit: int, program: tuple[int, ...] | None, values: Sequence[str] | None
 ) -> Iterator[RenderableType]:
-    """Yield the steps of `program`, at most `limit`, and the totals; `values` names the variables to show, none: S, m, l, O."""
+    """Yield the steps of `program`, at most `limit`, and the totals.
+
+    `values` names the variables to show, and with none it is S, m, l, O.
+    """
     yield Text(printable(f"walk {walk.target}  {assignments(walk.params)}"))
     if walk.predicted:
         yield from (Text(printable(note)) for note in walk.predicted.notes if note.startswith("blocks"))
@@ -41,7 +47,10 @@ def walk_text(
 
 
 def totals(walk: Walk) -> Iterator[str]:
-    """Yield the totals of the steps, beside those of predict, trace and the lower bound."""
+    """Yield the totals of the steps.
+
+    They stand beside those of predict, trace and the lower bound.
+    """
     read, written, atomic = walk.moved
     parts = f"{read:,} read, {written:,} written" + (f", {atomic:,} by atomics" if atomic else "")
     yield f"{len(walk.steps):,} steps move {walk.total_bytes:,} bytes: {parts}"
@@ -74,7 +83,10 @@ def _table(steps: Sequence[Numbered]) -> Iterator[RenderableType]:
 
 
 def _blocks(steps: Sequence[Numbered], names: Sequence[str], as_rows: Collection[str]) -> Iterator[RenderableType]:
-    """Yield a block of lines a step, with the values of the named variables and of what is written."""
+    """Yield a block of lines a step.
+
+    It has the values of the named variables and of what is written.
+    """
     for number, step, running in steps:
         where = ", ".join(part for part in (f"program {_program(step)}", step.loop_text) if part)
         yield Text(printable(f"\nstep {number}: {where}; {step.bytes:,} bytes, {running:,} so far"))

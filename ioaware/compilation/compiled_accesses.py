@@ -1,4 +1,7 @@
-"""Parse the loads and stores of a compiled kernel: layouts from its TTGIR, instruction widths from its PTX."""
+"""Parse the loads and stores of a compiled kernel.
+
+Layouts come from its TTGIR, instruction widths from its PTX.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ Kind = Literal["read", "write"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Memory operation of the TTGIR: its call stack, its tile shape (empty for a scalar), its instructions.
+    """Memory operation of the TTGIR.
+
+    It has its call stack, its tile shape (empty for a scalar), and its instructions.
 
     `once`: threads with copies of an element do not access it, as in stores and asynchronous copies. `lanes` is the number of
     lanes with merged sectors: all of a warp, or 8 (128 bytes) in copies that bypass the L1.
@@ -148,7 +153,9 @@ def _position(name: str, locations: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _widths(ptx: str) -> Mapping[tuple[str, int, int], list[int]]:
-    """Return bytes per thread of each global-memory instruction, in order, by source line and column.
+    """Return bytes per thread of each global-memory instruction, in order.
+
+    They are by source line and column.
 
     An access is inline assembly of several lines. Its first location holds for all, since LLVM may increment the others.
     """

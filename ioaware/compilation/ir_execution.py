@@ -1,4 +1,6 @@
-"""Execute the part of a kernel's Triton IR that determines its memory accesses, in numpy, for many programs at once.
+"""Execute the part of a kernel's Triton IR that determines its accesses.
+
+It runs in numpy for many programs at once, and the accesses are to memory.
 
 Integers, masks and pointers have values, floats have none. Loads from tensors with known contents, such as block tables and
 sequence lengths, return them. The result is the bytes of each memory instruction, counted access by access. It is exact where
@@ -52,14 +54,20 @@ class UndeterminedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Pointers into the tensor of an argument: `offsets` in bytes from the start of its storage."""
+    """Pointers into the tensor of an argument.
+
+    `offsets` are in bytes from the start of its storage.
+    """
 
     name: str
     offsets: Array
 
 
 Value = Any
-"""An integer or boolean array [programs, *tile] (dimensions of 1 broadcast), a `Pointer`, or None where it is unknown."""
+"""An integer or boolean array, a `Pointer`, or None where it is unknown.
+
+The array is [programs, *tile] (dimensions of 1 broadcast).
+"""
 
 
 @dataclass
@@ -88,7 +96,9 @@ class Moved:
 def execute(
     ir_text: str, arguments: Sequence[tuple[str, int | Pointer | None]], grid: Sequence[int], data: Mapping[str, Array]
 ) -> Moved:
-    """Return the bytes that all programs of a launch move; `data` are the known contents of storages, by argument.
+    """Return the bytes that all programs of a launch move.
+
+    `data` are the known contents of storages, by argument.
 
     Raises `UndeterminedError` where an access depends on anything else.
     """
@@ -264,7 +274,10 @@ class _Run:
         return [self.value(name) for name in passed]
 
     def _access(self, operation: Operation) -> None:
-        """Count a load, store or atomic, and bind the result of a load with known contents."""
+        """Count a load, store or atomic.
+
+        The result of a load with known contents is bound.
+        """
         kind = MEMORY[operation.name]
         operands = operation.operands
         pointer = self.value(operands[0])
@@ -362,7 +375,10 @@ def _for(run: _Run, operation: Operation) -> list[Value]:
 
 
 def _is_free(run: _Run, blocks: Sequence[Block]) -> bool:
-    """Return whether nothing in these blocks is counted, so that it does not matter whether they run."""
+    """Return whether nothing in these blocks is counted.
+
+    It then does not matter whether they run.
+    """
     for inner in _operations(blocks):
         if (
             inner.name in MEMORY

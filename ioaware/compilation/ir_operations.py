@@ -1,4 +1,7 @@
-"""Integer operations of Triton IR on numpy arrays, with the width and sign that the IR gives them."""
+"""Integer operations of Triton IR on numpy arrays.
+
+They have the width and sign that the IR gives them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Identify what a launch runs: a hash of its IR, arguments and grid, and how many of its instructions are TMA's."""
+"""Identify what a launch runs.
+
+It is a hash of its IR, arguments and grid, and how many of its instructions are TMA's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ On other GPUs Triton lowers descriptors to plain loads and stores.
 
 
 def launch_hash(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> str:
-    """Return a hash of a launch's IR without source locations, of its arguments and of its grid.
+    """Return a hash of a launch's IR, arguments and grid.
+
+    The IR is without source locations.
 
     Two launches of one hash request the same bytes: where their formulas differ, ioaware does.
     """

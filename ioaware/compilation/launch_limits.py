@@ -1,4 +1,6 @@
-"""Check what a GPU can launch: the largest grid, and the shared memory of a program.
+"""Check what a GPU can launch: the largest grid, and the shared memory.
+
+The shared memory is that of a program.
 
 Source: CUDA C++ Programming Guide, technical specifications per compute capability.
 """

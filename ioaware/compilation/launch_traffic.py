@@ -1,4 +1,7 @@
-"""Derive the traffic formulas of one captured launch from its IR, arguments and grid."""
+"""Derive the traffic formulas of one captured launch.
+
+They are derived from its IR, arguments and grid.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def cached_traffic(
     ranges: tuple[tuple[Symbol, Range], ...],
     multiples: tuple[tuple[Symbol, int], ...],
 ) -> KernelTraffic:
-    """Return the traffic from disk, or derive it in units of the `multiples` and substitute back."""
+    """Return the traffic from disk, or derive it.
+
+    It is derived in units of the `multiples` and substituted back.
+    """
     name = traffic_cache.name_of(text, arguments, grid, (ranges, multiples))
     traffic = traffic_cache.find(name) if name else None
     if traffic is None:
@@ -94,7 +100,10 @@ def _exchanged(expr: Any, symbols: Any) -> Expr:
 
 
 def _in_parameters(note: str, multiples: Iterable[tuple[Symbol, int]]) -> str:
-    """Rewrite a note about lengths in units of these multiples as a note about the lengths."""
+    """Rewrite a note about lengths in units of these multiples.
+
+    The new note is about the lengths themselves.
+    """
     for symbol, factor in multiples:
         note = re.sub(rf"\b{re.escape(str(symbol))} % (\d+) == 0", lambda m: f"{symbol} % {factor * int(m[1])} == 0", note)  # noqa: B023
     return note

@@ -1,4 +1,7 @@
-"""Captured launches and torch operators, in the parameters of the host function, and their comparison."""
+"""Captured launches and torch operators, and their comparison.
+
+They are in the parameters of the host function.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class TensorValue:
 
 @dataclass(frozen=True, slots=True)
 class DescriptorValue:
-    """A host-side tensor descriptor; `template` is the object without its tensor and sizes."""
+    """A host-side tensor descriptor.
+
+    `template` is the object without its tensor and sizes.
+    """
 
     base: TensorValue
     shape: tuple[Expr, ...]
@@ -43,7 +49,10 @@ class DescriptorValue:
 
 
 Value: TypeAlias = "Expr | bool | float | TensorValue | DescriptorValue | tuple[Value, ...] | object | None"
-"""Argument: integers as expressions of the parameters, other constexpr values unchanged."""
+"""Argument: integers as expressions of the parameters.
+
+Other constexpr values are unchanged.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +91,19 @@ Event: TypeAlias = CapturedLaunch | CapturedOperator
 
 
 def launch_configuration(launch: CapturedLaunch) -> str:
-    """Return a key of the kernel, its constexprs and its compile options: what an autotuner chooses from."""
+    """Return a key of the kernel, its constexprs and its compile options.
+
+    It is what an autotuner chooses from.
+    """
     constants = sorted((name, launch.arguments[name]) for name in _constants(launch.kernel) if name in launch.arguments)
     return repr((launch.name, constants, sorted(launch.options.items())))
 
 
 def agree(symbolic: list[Event], plain: list[Event], at: Callable[[Expr], Expr]) -> bool:
-    """Return whether a symbolic run, `at` the given values, equals the plain run launch by launch."""
+    """Return whether a symbolic run equals the plain run launch by launch.
+
+    It is compared `at` the given values.
+    """
     if len(symbolic) != len(plain):
         return False
     return all(_same(one, other, at) for one, other in zip(symbolic, plain, strict=True))
@@ -110,7 +125,10 @@ def _same(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
 
 
 def _same_value(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
-    """Compare two arguments, except floats: no address, mask or loop bound is one unless it is constexpr."""
+    """Compare two arguments, except floats.
+
+    No address, mask or loop bound is a float unless it is constexpr.
+    """
     if isinstance(one, Expr) and isinstance(other, Expr):
         return _equal(at(one), other)
     if isinstance(one, TensorValue) and isinstance(other, TensorValue):
@@ -160,7 +178,10 @@ def substitute(value: Value, symbols: Mapping[Any, Any]) -> Value:
 
 
 def without_storage_numbers(value: Any) -> Any:
-    """Return a launch or argument with all storage numbers 0, to compare it regardless of memory."""
+    """Return a launch or argument with all storage numbers 0.
+
+    It can then be compared regardless of memory.
+    """
     if isinstance(value, CapturedLaunch):
         return replace(value, arguments={name: without_storage_numbers(one) for name, one in value.arguments.items()})
     if isinstance(value, TensorValue):
@@ -177,7 +198,10 @@ def items_of(value: Any) -> tuple[Any, ...] | None:
 
 
 def tensor_of(value: Any) -> Any:
-    """Return the tensors of an argument: of a descriptor, a reinterpretation, or a tuple."""
+    """Return the tensors of an argument.
+
+    It may be a descriptor, a reinterpretation, or a tuple.
+    """
     items = items_of(value)
     return [tensor_of(item) for item in items] if items is not None else getattr(value, "base", value)
 

@@ -1,4 +1,7 @@
-"""Compute Triton's linear layouts: the element of a tile that each register of each thread holds."""
+"""Compute Triton's linear layouts.
+
+A layout gives the element of a tile that each register of each thread holds.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Linear layout: the basis vector of each bit of the register, lane and warp index, by dimension.
+    """Linear layout: the basis vector of each index bit, by dimension.
+
+    The bits are those of the register, lane and warp index.
 
     `order` lists the fastest dimension first.
     """
@@ -35,7 +40,10 @@ class Layout:
 
 
 def blocked(per_thread: Sequence[int], lanes: Sequence[int], warps: Sequence[int], order: Sequence[int]) -> Layout:
-    """Return Triton's blocked layout: elements per thread, lanes and warps along each dimension."""
+    """Return Triton's blocked layout.
+
+    It has elements per thread, lanes and warps along each dimension.
+    """
     step = [1] * len(order)
     levels: list[tuple[tuple[int, ...], ...]] = []
     for counts in (per_thread, lanes, warps):
@@ -50,7 +58,10 @@ def blocked(per_thread: Sequence[int], lanes: Sequence[int], warps: Sequence[int
 
 
 def accumulator(warps: Sequence[int], columns: int) -> Layout:
-    """Return the accumulator layout of tensor cores, 16 rows per warp (PTX ISA, m16n8 and wgmma fragments)."""
+    """Return the accumulator layout of tensor cores, 16 rows per warp.
+
+    It is from the PTX ISA (m16n8 and wgmma fragments).
+    """
     registers = [(0, 1), (8, 0), *((0, column) for column in _powers(8, columns))]
     lanes = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
     along = [
@@ -74,7 +85,9 @@ def _powers(start: int, end: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def requests(layout: Layout, shape: tuple[int, ...], vector: int, once: bool) -> Indices:
-    """Return the tile elements that each warp instruction accesses, as flat indices [instructions, 32 * vector].
+    """Return the tile elements that each warp instruction accesses.
+
+    They are flat indices [instructions, 32 * vector].
 
     A tile larger than the layout takes more registers; a smaller one is replicated over threads. `once` excludes warps that
     hold only replicas.

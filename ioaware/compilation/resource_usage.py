@@ -1,4 +1,6 @@
-"""Find registers and shared memory of launches, from machine code compiled in background threads.
+"""Find registers and shared memory of launches from machine code.
+
+It is compiled in background threads.
 
 Lowering to machine code is C++ and ptxas, outside Python: threads do it while formulas are derived. Results are cached on disk
 by the kernel's IR, its specialisation and the compiler.
@@ -42,7 +44,9 @@ class Resources:
 
 
 class MachineCode:
-    """Compile the launches given to `start` in threads, which end with the block; `of` waits for one.
+    """Compile the launches given to `start` in threads.
+
+    The threads end with the block, and `of` waits for one.
 
     stdout is dropped inside the block: Triton prints ptxas errors there.
     """
@@ -64,7 +68,10 @@ class MachineCode:
         self._muted.close()
 
     def start(self, launches: Sequence[CapturedLaunch]) -> None:
-        """Start to compile launches without symbols, in order, except those that are cached."""
+        """Start to compile launches without symbols, in order.
+
+        Those that are cached are excepted.
+        """
         self._launches = list(launches)
         if self._compiler is None:
             return
@@ -170,7 +177,10 @@ def registers_declared(ptx: str) -> int | None:
 
 
 def resources_by_triton(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Resources:
-    """Return the resources of a launch at the given values, compiled by `triton.compile` itself."""
+    """Return the resources of a launch at the given values.
+
+    It is compiled by `triton.compile` itself.
+    """
     kernel = compiled(launch, values, gpu)
     registers, local_bytes = resources(kernel.asm["cubin"]) if gpu.backend == "cuda" else (None, None)
     return Resources(int(kernel.metadata.shared), registers, local_bytes, _narrow_stores(kernel.asm))

@@ -1,4 +1,7 @@
-"""Identify the compiler of a kernel: Triton's code, ptxas, and every setting that affects them."""
+"""Identify the compiler of a kernel.
+
+It is Triton's code, ptxas, and every setting that affects them.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def _stamp(path: str | Path) -> tuple[int, int] | None:
 
 @cache
 def _files() -> tuple[Any, ...]:
-    """Return size and date of the compiler's files: hashing their 400 MB takes as long as a compilation."""
+    """Return size and date of the compiler's files.
+
+    Hashing their 400 MB takes as long as a compilation.
+    """
     root = Path(triton.__file__).parent
     code = [root / "compiler" / "compiler.py", root / "compiler" / "code_generator.py", *root.glob("backends/*/compiler.py")]
     return tuple((str(path), _stamp(path)) for path in sorted([*code, *root.glob("_C/libtriton*")]))

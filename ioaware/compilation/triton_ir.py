@@ -1,4 +1,6 @@
-"""Compile a captured launch with Triton for a named GPU, which need not exist: to its first IR, or to machine code.
+"""Compile a captured launch with Triton for a named GPU.
+
+The GPU need not exist, and the result is its first IR or machine code.
 
 The IR for formulas is compiled with symbolic integers left general. Machine code, for registers and shared memory, is
 specialised to the given values as Triton does at a launch.
@@ -65,14 +67,19 @@ def find_gpu(name: str) -> GPUTarget:
 
 @dataclass(frozen=True, slots=True)
 class FirstIR:
-    """Kernel as Triton IR (TTGIR for a Gluon kernel) with locations, and the values of its parameters."""
+    """Kernel as Triton IR with locations, and the values of its parameters.
+
+    It is TTGIR for a Gluon kernel.
+    """
 
     text: str
     parameters: tuple[tuple[str, Value], ...]
 
 
 def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> FirstIR:
-    """Return the launch as IR that is general in its symbols; `values` decide only the width of integers.
+    """Return the launch as IR that is general in its symbols.
+
+    `values` decide only the width of integers.
 
     Raises `UsageError` with Triton's message where the kernel does not compile.
     """
@@ -109,7 +116,10 @@ def cache_ir_text(source: Any, options: Any, gpu: GPUTarget, text: str) -> None:
 
 
 def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "") -> Iterator[tuple[str, Value]]:
-    """Yield names and values of the IR's parameters: no constexprs, tuples item by item."""
+    """Yield names and values of the IR's parameters.
+
+    There are no constexprs, and tuples come item by item.
+    """
     for key, kind in signature:
         name = f"{outer}[{key}]" if outer else str(key)
         items = items_of(kind)
@@ -134,7 +144,10 @@ def integer_at(expr: Any, values: Mapping[str, int]) -> int:
 def specialise(
     launch: CapturedLaunch, integer: Callable[[Expr], int], values: Mapping[str, int], gpu: GPUTarget
 ) -> tuple[Any, Any, Any]:
-    """Return Triton's source object of the launch with its specialisation, its options and the back end."""
+    """Return Triton's source object of the launch, its options and the back end.
+
+    The source object has its specialisation.
+    """
     kernel, backend = launch.kernel, backend_of(gpu)
 
     def stand_in(value: Value) -> Any:
@@ -183,7 +196,10 @@ def fresh_ir(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> tuple[A
 
 
 def _first_stage(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> str:
-    """Run the first stage of `triton.compile`: generate the IR and run the passes of that level."""
+    """Run the first stage of `triton.compile`.
+
+    It generates the IR and runs the passes of that level.
+    """
     generated, _context = fresh_ir(source, options, backend, gpu)
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
@@ -204,7 +220,10 @@ class _Pointer(jit.MockTensor):
 
 @contextmanager
 def compile_errors(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
-    """Convert errors of Triton's compiler to one `UsageError` with kernel, line and reason; drop its output."""
+    """Convert errors of Triton's compiler to one `UsageError`.
+
+    It has kernel, line and reason, and the compiler's output is dropped.
+    """
     try:
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
@@ -219,7 +238,10 @@ def compile_errors(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
 
 
 def _compiler_message(error: Exception) -> str:
-    """Return the compiler's message and the line of the file, also inside a function that the kernel calls."""
+    """Return the compiler's message and the line of the file.
+
+    It is found also inside a function that the kernel calls.
+    """
     if isinstance(error, PTXASError):
         messages = re.findall(r"; error\s*: (.*)", str(error))
         return f"ptxas: {messages[0]}" if messages else "ptxas fails"
@@ -233,7 +255,10 @@ def _compiler_message(error: Exception) -> str:
 
 
 def _source_of(error: BaseException) -> tuple[str, int]:
-    """Return the file of the function that was being compiled, and the line before it: Triton counts from its `def`."""
+    """Return the file of the function being compiled, and the line before it.
+
+    Triton counts from its `def`.
+    """
     file, first_line = "", 0
     for frame, _ in traceback.walk_tb(error.__traceback__):
         generator: Any = frame.f_locals.get("self")

@@ -1,4 +1,7 @@
-"""What torch.compile saves: a target as compiled beside the same target run uncompiled, at the same values."""
+"""What torch.compile saves: a target compiled beside the same one uncompiled.
+
+Both run at the same values.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from ioaware.targets.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """All launches of one run: Triton kernels, counted, and library kernels, assumed to move operands and results once."""
+    """All launches of one run: Triton kernels, and library kernels.
+
+    Triton kernels are counted, and library kernels assumed to move operands and results once.
+    """
 
     triton_launches: int
     library_launches: int

@@ -1,4 +1,7 @@
-"""`AnnotatedSource`: the kernels' source with each line's share of the bytes, as a value."""
+"""`AnnotatedSource`: the kernels' source with byte shares, as a value.
+
+Each line has its share of the bytes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ class AnnotatedSource:
         return AnnotatedSource(result, tuple(explain(result)))
 
     def share_text(self, line: Line, kernel: Explanation) -> str:
-        """Return the share of the kernel's bytes in percent, or the line's bytes where the kernel's depend on data."""
+        """Return the share of the kernel's bytes in percent, or the line's bytes.
+
+        The line's bytes are returned where the kernel's depend on data.
+        """
         if not line.accesses:
             return ""
         values = self.result.values
@@ -55,7 +61,10 @@ class AnnotatedSource:
         return [row for row in hot_lines(self.kernels, self.result.values) if row[2].bytes != 0]
 
     def _sections(self) -> Iterator[tuple[str, list[tuple[str, int, str, str]]]]:
-        """Yield a title and lines: share with a bar, number, source, overfetch and formula. The hot lines come first."""
+        """Yield a title and lines with their shares.
+
+        A line has the share with a bar, number, source, overfetch and formula. The hot lines come first.
+        """
         yield "hot lines", [self._row(cost, _percent(cost)) for _, _, cost in self.hot()[:MAX_HOT]]
         for kernel in self.kernels:
             for section in kernel.sections:

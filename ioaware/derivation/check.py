@@ -1,4 +1,7 @@
-"""Check derived numbers by an independent method: a plain interpretation of each launch at the given values."""
+"""Check derived numbers by an independent method.
+
+It is a plain interpretation of each launch at the given values.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ def interpret_launch(
 
 
 def _given(value: Value, kinds: list[Type], places: Mapping[int, int], values: Mapping[str, int]) -> list[Plain]:
-    """Return the values of the IR's parameters for one argument: a descriptor is followed by its sizes and strides."""
+    """Return the values of the IR's parameters for one argument.
+
+    A descriptor is followed by its sizes and strides.
+    """
 
     def number(size: Any) -> int:
         return integer_at(size, values) if isinstance(size, Expr) else int(size)
@@ -99,7 +105,9 @@ def check_launch(
     gpu: GPUTarget,
     contents: Contents | None = None,
 ) -> tuple[bool | None, str]:
-    """Return whether a launch's numbers are confirmed, None where they cannot be checked, and why not.
+    """Return whether a launch's numbers are confirmed, and why not.
+
+    It is None where they cannot be checked.
 
     They are those of formulas, or those at the `contents` of index tensors that host code built.
     """

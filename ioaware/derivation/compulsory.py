@@ -1,4 +1,7 @@
-"""Compulsory bytes of captured launches: each input tensor read once, each returned tensor written once."""
+"""Compulsory bytes of captured launches.
+
+Each input tensor is read once, and each returned tensor written once.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ NOTE = "compulsory: each tensor that the kernels read before they write it once,
 
 @dataclass
 class _Storage:
-    """Use of one storage: the bytes of each view passed to kernels, and the bytes requested."""
+    """Use of one storage: the bytes of views, and the bytes requested.
+
+    The bytes are those of each view passed to kernels.
+    """
 
     views: dict[TensorValue, int] = field(default_factory=dict[TensorValue, int])
     requested_bytes: int = 0
@@ -26,7 +32,10 @@ class _Storage:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the views together, at most those of the storage, since views may overlap."""
+        """Bytes of the views together, at most those of the storage.
+
+        The views may overlap.
+        """
         return min(sum(self.views.values()), self.size_bytes)
 
 
@@ -63,7 +72,10 @@ def compulsory_of_launches(
 
 
 def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:
-    """Yield the tensor arguments of a launch, those in tuples included, by their names in the formulas."""
+    """Yield the tensor arguments of a launch, those in tuples included.
+
+    They are given by their names in the formulas.
+    """
     name: str
     value: Value
     for name, value in arguments:
@@ -76,7 +88,10 @@ def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:
 
 
 def _add(storage: _Storage, tensor: TensorValue, access: Access, values: Mapping[str, int]) -> None:
-    """Add a view of the storage, dimensions of stride 0 counted once, and the bytes one access requests."""
+    """Add a view of the storage, and the bytes one access requests.
+
+    Dimensions of stride 0 are counted once.
+    """
     count = 1
     for size, stride in zip(tensor.shape, tensor.strides, strict=True):
         count *= evaluate(size, values) if stride != 0 else 1

@@ -1,4 +1,7 @@
-"""Handle unknowns: values that a kernel loads from memory, named as `Lock@layer_norm.py:179` in formulas."""
+"""Handle unknowns: values that a kernel loads from memory.
+
+They are named as `Lock@layer_norm.py:179` in formulas.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ Value = TypeVar("Value")
 
 
 def split_unknowns(given: Mapping[str, Value]) -> tuple[dict[str, Value], dict[str, int]]:
-    """Split keyword arguments into parameters and unknowns, which have an @ in their name.
+    """Split keyword arguments into parameters and unknowns.
+
+    Unknowns have an @ in their name.
 
     Raises `UsageError` for an unknown that is not an integer.
     """
@@ -30,7 +35,10 @@ def _integer(name: str, value: Any) -> int:
 
 
 def unknowns(kernels: Iterable[KernelTraffic | None], symbols: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names in the formulas of these kernels that are not parameters."""
+    """Return the sorted names in the formulas that are not parameters.
+
+    The formulas are those of these kernels.
+    """
     parameters, names = frozenset(symbols), frozenset[str]()
     for kernel in kernels:
         if kernel is not None and not kernel.exact:

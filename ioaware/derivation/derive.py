@@ -1,4 +1,7 @@
-"""Derive formulas of memory traffic: capture a target's launches, compile them to Triton IR, analyse it. Needs no GPU."""
+"""Derive formulas of memory traffic.
+
+A target's launches are captured, compiled to Triton IR and analysed. Needs no GPU.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,9 @@ class Formulas:
 
 @dataclass(frozen=True, slots=True)
 class Derived(Result):
-    """`Result` with its formulas: `formulas` in total, `kernels` per launch (None for a torch operator).
+    """`Result` with its formulas: `formulas` in total, `kernels` per launch.
+
+    `kernels` has None for a torch operator.
 
     They are not part of the JSON, which has them as text.
     """
@@ -106,7 +111,9 @@ class Derived(Result):
         return {**(self.symbols or {}), **(self.data or {})}
 
     def evaluate(self, **values: Number) -> dict[str, Number]:
-        """Evaluate bytes and FLOPs at other values of the symbolic parameters: ints, or int64 arrays of many points.
+        """Evaluate bytes and FLOPs at other values of the symbolic parameters.
+
+        The values are ints, or int64 arrays of many points.
 
         Omitted parameters keep their value. Unknowns are set by name, as in `evaluate(rows=512, **{"Lock@layer_norm.py:179":
         0})`. Raises `UsageError` for an undefined name and for an unknown without a value. It also does where a condition of
@@ -147,7 +154,10 @@ class Derived(Result):
         return Result._repr_html_(self) + formulas_html(typeset, conditions)  # pyright: ignore[reportPrivateUsage]
 
     def _limits_of(self, kernel: KernelTraffic | None) -> list[str]:
-        """Return the largest sizes of a launch: 32-bit integers do not wrap around, and CUDA can launch its grid."""
+        """Return the largest sizes of a launch.
+
+        32-bit integers do not wrap around at them, and CUDA can launch its grid.
+        """
         if kernel is None:
             return []
         grids = [limit for limit in self.validity.limits if limit.reason.endswith(f" {kernel.kernel}")] if self.validity else []
@@ -179,7 +189,9 @@ def derive(
     check: bool = False,
     eager: bool = False,
 ) -> Derived:
-    """Derive closed formulas of the bytes that the work of `target` requests, and their values at `params`.
+    """Derive closed formulas of the bytes that the work of `target` requests.
+
+    Their values at `params` are derived too.
 
     Kernels are compiled for `gpu`. `autotune` selects the configuration of autotuned kernels by value, as in `{"BLOCK": 64}`;
     the default is their first. `machine_code` adds registers and shared memory of each launch, which is the slow part.
@@ -217,7 +229,10 @@ def _derive_launches(
     data: Mapping[str, int],
     eager: bool,
 ) -> tuple[Capture, list[_Part]]:
-    """Capture the launches and derive each of them, without the `refused` configurations of autotuned kernels."""
+    """Capture the launches and derive each of them.
+
+    The `refused` configurations of autotuned kernels are left out.
+    """
     with MachineCode(gpu) as code, module_state_restored(), compiled_code_forgotten():
         start = code.start if machine_code else None
         captured = capture(target, values, autotune=autotune, gpu=gpu, refused=refused, eager=eager, on_launches=start)
@@ -245,7 +260,10 @@ def _launchable(part: _Part, gpu: GPUTarget) -> _Part:
 
 
 def _oversized_configurations(captured: Capture, parts: Sequence[_Part]) -> dict[str, str | None]:
-    """Return the configurations of autotuned kernels that the GPU cannot launch, with the reason."""
+    """Return the configurations that the GPU cannot launch, with the reason.
+
+    They are those of autotuned kernels.
+    """
     return {
         launch_configuration(event): part.failure
         for event, part in zip(captured.events, parts, strict=True)
@@ -304,7 +322,10 @@ class _Part:
     """Reason why the GPU cannot launch it."""
     holds: tuple[Condition, ...] = ()
     moved: Moved | None = None
-    """Bytes at the index tensors that host code built, where the formulas depend on data."""
+    """Bytes at the index tensors that host code built.
+
+    They are given where the formulas depend on data.
+    """
 
 
 def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamFacts, values: Mapping[str, int]) -> _Part:
@@ -331,7 +352,10 @@ def _derive_event(event: Event, captured: Capture, gpu: GPUTarget, facts: ParamF
 
 
 def _wrap_note(limit: Limit, values: Mapping[str, int]) -> str:
-    """Return a note where an integer wraps around at these values, which the formulas ignore."""
+    """Return a note where an integer wraps around at these values.
+
+    The formulas ignore it.
+    """
     return f"{limit.reason} wrap around, which the counts ignore: {limit.value} is {limit.value.evaluate(values)}"
 
 
@@ -342,7 +366,10 @@ def _is_below(requested: Traffic, floor: Traffic) -> bool:
 
 
 def _with_index_data(parts: Sequence[_Part], captured: Capture) -> list[_Part]:
-    """Return the launches, data-dependent ones with their bytes for the index tensors that host code built."""
+    """Return the launches, data-dependent ones with their bytes.
+
+    The bytes are for the index tensors that host code built.
+    """
     numbers = iter(range(len(parts)))
     return [
         _at_index_data(part, captured.moved.get(next(numbers))) if isinstance(event, CapturedLaunch) else part
@@ -417,7 +444,10 @@ def _with_counters(part: _Part, event: Event, captured: Capture, gpu: GPUTarget)
 
 
 def conditions_of(launch: CapturedLaunch, captured: Capture) -> tuple[Condition, ...]:
-    """Return the conditions of one launch: branches of the host code, and its own constexprs."""
+    """Return the conditions of one launch.
+
+    They are branches of the host code, and its own constexprs.
+    """
     constants = {condition.holds for condition in launch.conditions}
     given = captured.validity.conditions if captured.validity else ()
     return tuple(c for c in given if c.holds in constants or not c.reason.startswith("constexpr"))

@@ -1,4 +1,6 @@
-"""Count L1 sector and byte requests of a compiled kernel, as Nsight Compute counts them.
+"""Count L1 sector and byte requests of a compiled kernel.
+
+They are counted as Nsight Compute counts them.
 
 `derive` counts each sector of a tile access once. A warp requests the sectors of each instruction, which may be more. Unaligned
 rows split into narrow instructions, instructions or warps share a sector, and all warps may load one scalar. L1 hits are not
@@ -40,7 +42,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(slots=True)
 class L1Requests:
-    """Requests of a launch: sectors and bytes of loads and stores, bytes of TMA copies."""
+    """Requests of a launch.
+
+    They are sectors and bytes of loads and stores, and bytes of TMA copies.
+    """
 
     read_sectors: int = 0
     read_bytes: int = 0
@@ -100,7 +105,9 @@ def tma_store_bytes(addresses: Indices, mask: Mask, element_bytes: int) -> int:
 
 
 def l1_requests_of_launch(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> L1Requests:
-    """Return the L1 requests of a captured launch at the given values, compiled for an NVIDIA GPU.
+    """Return the L1 requests of a captured launch at the given values.
+
+    The launch is compiled for an NVIDIA GPU.
 
     Raises `ValueError` for addresses that depend on data and for unknown layouts.
     """
@@ -149,7 +156,9 @@ def _by_tma(touch: Touch) -> bool:
 
 
 def _match(touches: Sequence[Touch], compiled_accesses: Sequence[Access]) -> list[list[Access]]:
-    """Match each memory instruction to its compiled forms: one per layout of its result, none if it is dead.
+    """Match each memory instruction to its compiled forms.
+
+    There is one per layout of its result, none if it is dead.
 
     Raises `ValueError` where several accesses of a line have several forms, or where a seemingly dead one may have moved.
     """
@@ -191,5 +200,8 @@ class _Place:
 
 
 def _files(frames: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the frames without folders: Triton's cache may hold a kernel compiled from another path."""
+    """Return the frames without folders.
+
+    Triton's cache may hold a kernel compiled from another path.
+    """
     return tuple(frame.rpartition("/")[2] for frame in frames)

@@ -1,4 +1,7 @@
-"""What each source line costs at the given values: bytes, sectors, overfetch, share of its kernel, in order of bytes."""
+"""What each source line costs at the given values, in order of bytes.
+
+A cost is bytes, sectors, overfetch and share of its kernel.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class LineCost:
 
     @property
     def heat(self) -> int:
-        """The share in tenths, rounded up: 0 for a line that moves nothing, 10 for one that moves all."""
+        """The share in tenths, rounded up.
+
+        It is 0 for a line that moves nothing, and 10 for one that moves all.
+        """
         return 0 if not self.share else min(HEATS, int(self.share * HEATS * 0.999999) + 1)
 
     @property
@@ -66,7 +72,9 @@ def line_cost(line: Line, kernel: Explanation, values: Mapping[str, int]) -> Lin
 
 
 def hot_lines(kernels: Sequence[Explanation], values: Mapping[str, int]) -> list[tuple[Explanation, Section, LineCost]]:
-    """Return the lines whose own instructions move bytes, most bytes of the work first, unknown ones before all.
+    """Return the lines whose own instructions move bytes.
+
+    Most bytes of the work come first, and unknown ones before all.
 
     Their share is of the work. A line that only calls a function of which the lines are shown is left out: its bytes would
     count twice.
@@ -86,7 +94,10 @@ def hot_lines(kernels: Sequence[Explanation], values: Mapping[str, int]) -> list
 
 
 def own_line(line: Line, section: Section) -> bool:
-    """Return whether an instruction of the line itself moves bytes, and not only one of a function that it calls."""
+    """Return whether an instruction of the line itself moves bytes.
+
+    It does not count if only one of a function that it calls does.
+    """
     return any(access.source.endswith(f"{section.path}:{line.number}") for access in line.accesses)
 
 

@@ -23,7 +23,10 @@ KINDS = {"read": "reads", "write": "writes", "atomic": "atomics"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A source line and its memory instructions, including those in functions that it calls."""
+    """A source line and its memory instructions.
+
+    Those in functions that it calls are included.
+    """
 
     number: int
     text: str

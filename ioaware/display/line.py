@@ -1,4 +1,7 @@
-"""Print a result as one line: source, target, parameters, bytes at each place, time, verdict."""
+"""Print a result as one line.
+
+It has source, target, parameters, bytes at each place, time and verdict.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def result_line(result: Result) -> str:
-    """Return `predict flash2 (seq_len=4096): requested reads 138.4 MB, writes 524.3 kB; exact`."""
+    """Return a result as one line of text.
+
+    An example is `predict flash2 (seq_len=4096): requested reads 138.4 MB, writes 524.3 kB; exact`.
+    """
     params = params_text(result.params)
     head = f"{result.source} {clean(result.target)}" + (f" ({params})" if params else "")
     return f"{head}: {'; '.join(_facts(result)) or 'no numbers'}"

@@ -16,7 +16,10 @@ LONGEST = 20_000
 
 
 def mathml(expr: Expr) -> str:
-    """Return the formula as a `<math>` element. sympy does not escape names, so they are escaped first."""
+    """Return the formula as a `<math>` element.
+
+    sympy does not escape names, so they are escaped first.
+    """
     from sympy import Symbol
     from sympy.printing import mathml as printer
 

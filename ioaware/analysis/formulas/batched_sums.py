@@ -1,4 +1,6 @@
-"""Evaluate sums over an index at many points at once, sharing equal terms between points.
+"""Evaluate sums over an index at many points at once.
+
+Equal terms are shared between points.
 
 Points with equal terms and bounds are one point. Where terms depend on `length - step index` alone (see `shift_invariance`),
 all points share one table of cumulative sums. Other terms are computed one by one, in chunks.
@@ -74,7 +76,10 @@ class Summation:
         return total if isinstance(total, int) else total.taken(kind)
 
     def _from_table(self, frame: Frame, starts: Array, ends: Array, terms: int) -> Array:
-        """Sum non-empty ranges as differences of cumulative sums, where that needs fewer terms."""
+        """Sum non-empty ranges, by differences of cumulative sums where that is shorter.
+
+        It is shorter where it needs fewer terms.
+        """
         table = self._table(frame, starts, ends) if terms >= ENOUGH * starts.size else None
         if table is None or 2 * table.size > terms:
             return self._totals(frame, starts, ends)
@@ -157,7 +162,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Consecutive terms of consecutive points: the point and the position of each term."""
+    """Consecutive terms of consecutive points: each term's point and position."""
 
     points: slice
     owned: Array
@@ -202,7 +207,10 @@ def _array(value: Whole, size: int) -> Array:
 
 
 def outside(node: Node, indices: frozenset[str]) -> Iterator[Node]:
-    """Yield the largest parts that vary with no index, neither given nor of an inner sum; no constants."""
+    """Yield the largest parts that vary with no index; no constants.
+
+    They vary neither with a given index nor with that of an inner sum.
+    """
     if not node.names.isdisjoint(indices):
         inner = indices if node.index is None else indices | {node.index}
         for part in node.parts:

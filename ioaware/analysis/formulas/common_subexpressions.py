@@ -1,4 +1,7 @@
-"""Eliminate common subexpressions for display: `A*n**2 - B*n` with n = ceil(seq_len/128)."""
+"""Eliminate common subexpressions for display.
+
+An example is `A*n**2 - B*n` with n = ceil(seq_len/128).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Distinguish cases by divisibility: a formula for aligned lengths and one for all others."""
+"""Distinguish cases by divisibility: aligned lengths, and all others.
+
+Each of the two has a formula.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,9 @@ class Cases:
 
 @lru_cache(maxsize=1024)
 def cases(expr: Expr) -> Cases:
-    """Return the formula for aligned lengths without their roundings, and the other case.
+    """Return the formula for aligned lengths, and the other case.
+
+    The formula for aligned lengths is without their roundings.
 
     A choice by another condition stays in the formula.
     """

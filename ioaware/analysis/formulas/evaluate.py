@@ -1,4 +1,6 @@
-"""Evaluate formulas exactly: compile a sympy expression to a function over Python ints or int64 arrays.
+"""Evaluate formulas exactly: compile a sympy expression to a function.
+
+The function works over Python ints or int64 arrays.
 
 Every value is a ratio of two integers until the end: `ceiling(N/B_r)` is an integer division, never a float. An int64 array
 that could overflow is widened to Python ints first. No code is generated or parsed.
@@ -45,7 +47,9 @@ def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
 
 @lru_cache(maxsize=4096)
 def compile_expression(expr: Expr) -> Callable[[Env], Number]:
-    """Return a function from symbol values (by name) to the exact integer value of `expr`.
+    """Return a function from symbol values to the exact integer value of `expr`.
+
+    The values are given by symbol name.
 
     Values may mix ints and integer arrays that broadcast together. The result is then an int64 array, or an array of
     Python ints where it does not fit 64 bits. Raises as `evaluate` does.
@@ -181,7 +185,10 @@ class _Compiler:
         raise TypeError(f"cannot evaluate {kind.__name__} exactly: {expr}")
 
     def _folded(self, fold: Callable[[Ratio, Ratio], Ratio], parts: Sequence[Node]) -> Node:
-        """Fold operands in the order of the indices they vary with, so that invariant parts are separate."""
+        """Fold operands in the order of the indices they vary with.
+
+        Invariant parts are thereby separate.
+        """
         if len(parts) == 1:
             return parts[0]
         for depth in range(len(self._indices)):

@@ -13,7 +13,10 @@ from ioaware.analysis.formulas.exact_ratio import Array, Ratio, Whole
 
 
 class Node(Protocol):
-    """Part of a formula: its symbols, the index it sums over (or none), its parts, and whether it is shared."""
+    """Part of a formula: its symbols, summation index, parts, and whether shared.
+
+    The index that it sums over may be none.
+    """
 
     names: frozenset[str]
     index: str | None

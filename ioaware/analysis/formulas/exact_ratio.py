@@ -1,4 +1,6 @@
-"""Compute exact ratios of integers at one point or many, in int64 that widens before it could overflow.
+"""Compute exact ratios of integers at one point or many.
+
+They are computed in int64 that widens before it could overflow.
 
 A column stores bounds of its values. Some questions are decided by bounds alone: whether a sum could overflow, which of two
 values is larger, whether a divisor may be 0.
@@ -69,7 +71,10 @@ def _wide(x: Whole) -> Whole:
 
 
 def _combined(x: Whole, y: Whole, what: Callable[[Any, Any], Any], bounds: Callable[[Whole, Whole], tuple[int, int]]) -> Column:
-    """Apply an operation with results in `bounds`: in 64 bits if these fit, else in Python ints."""
+    """Apply an operation with results in `bounds`, in 64 bits where they fit.
+
+    It is applied in Python ints otherwise.
+    """
     low, high = bounds(x, y)
     if low < -INT64_MAX or high > INT64_MAX:
         x, y = _tight(x), _tight(y)

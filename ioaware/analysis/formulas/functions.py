@@ -1,4 +1,7 @@
-"""Define the functions of formulas beyond + and *: sympy's, with the names and types used here."""
+"""Define the functions of formulas beyond + and *.
+
+They are sympy's, with the names and types used here.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,10 @@ class Series(sympy.Sum):
 
 
 def positive_symbols(names: str) -> tuple[Symbol, ...]:
-    """Return positive integer symbols, so that sympy may simplify their ceilings and maxima."""
+    """Return positive integer symbols.
+
+    sympy may simplify their ceilings and maxima.
+    """
     return tuple(_sympy.symbols(names, integer=True, positive=True, seq=True))
 
 

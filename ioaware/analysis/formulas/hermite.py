@@ -1,4 +1,6 @@
-"""Close sums of floors over all remainders, as persistent kernels have them, by Hermite's identity.
+"""Close sums of floors over all remainders by Hermite's identity.
+
+Persistent kernels have such sums.
 
 For every integer x and P >= 1, sum over i in range(P) of floor((x + i)/P) = x. Source: Graham, Knuth, Patashnik, Concrete
 Mathematics, 2nd ed., 3.26. With -i, substitute P - 1 - i for i.

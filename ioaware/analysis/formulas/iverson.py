@@ -45,7 +45,10 @@ class Bracket(sympy.Function):
 
 
 def relation(bracket: Any) -> tuple[Any, str, Any]:
-    """Return the relation of a bracket: no minus sign on either side, a number alone on the right."""
+    """Return the relation of a bracket in normal form.
+
+    No minus sign stands on either side, and a number stands alone on the right.
+    """
     value, equal = bracket.args
     constant, rest = value.as_coeff_Add()
     terms = _sympy.Add.make_args(rest)

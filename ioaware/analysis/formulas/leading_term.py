@@ -1,4 +1,6 @@
-"""Find the leading term of an exact count: its limit when every symbol grows at the same rate.
+"""Find the leading term of an exact count.
+
+It is the count's limit when every symbol grows at the same rate.
 
 With every symbol times L, a count is L^k h + o(L^k) for L to infinity. k is its degree, and the homogeneous h the leading term.
 Roundings of growing terms vanish. A minimum of terms of different growth is the slower one. A sum over a growing range becomes
@@ -23,7 +25,10 @@ _sympy: Any = sympy
 MAX_NODES = 3000
 MAX_ITERATIONS = 2048
 LENGTHS = (4352, 3328, 5376, 2304, 6400)
-"""Multiples at which a formula that is valid only for whole sectors and tiles has a value."""
+"""Multiples at which a formula for whole sectors and tiles has a value.
+
+The formula is valid only for those.
+"""
 LARGEST_NEST = 3
 UNDECIDED = (_sympy.Min, _sympy.Max, _sympy.Mod, _sympy.Piecewise, Holds)
 
@@ -59,7 +64,9 @@ def leading_term(expr: Expr) -> Expr | None:
 
 @lru_cache(maxsize=1024)
 def leading(expr: Expr) -> Leading:
-    """Return the leading term of a formula, exact as a limit where every symbol grows at the same rate.
+    """Return the leading term of a formula.
+
+    It is exact as a limit where every symbol grows at the same rate.
 
     A formula with a case for aligned lengths gives the leading term of that case.
     """
@@ -117,12 +124,17 @@ def _of_whole_sectors(condition: Any) -> bool:
 
 
 def _is_data(symbol: Any) -> bool:
-    """Return whether it is the name of an unknown (with a source line), which does not grow with lengths."""
+    """Return whether it is the name of an unknown.
+
+    Such a name has a source line, and the unknown does not grow with lengths.
+    """
     return "@" in str(symbol)
 
 
 def _of_polynomial(expr: Any) -> Expr | None:
-    """Return the order of a polynomial in symbols and their roundings, each off by less than 1.
+    """Return the order of a polynomial in symbols and their roundings.
+
+    Each rounding is off by less than 1.
 
     None where terms cancel and roundings contribute as much as the rest.
     """
@@ -283,7 +295,10 @@ def _over(body: Any, limits: Sequence[Any], fixed: Mapping[Any, _Order]) -> _Ord
 
 
 def _integral(body: Any, place: Any, low: Any, high: Any) -> Any:
-    """Integrate a polynomial, or minima and maxima of linear functions, cut where they cross."""
+    """Integrate a polynomial, or minima and maxima of linear functions.
+
+    These are cut where they cross.
+    """
     body = _sympy.expand(body)
     corners = [node for node in body.atoms(sympy.Min, sympy.Max) if node.has(place)]
     corner = min(corners, key=lambda node: (node.count_ops(), str(node)), default=None)  # what is inside of others first

@@ -1,4 +1,7 @@
-"""Flatten nested case distinctions: a condition that an outer case decides is resolved."""
+"""Flatten nested case distinctions.
+
+A condition that an outer case decides is resolved.
+"""
 
 from __future__ import annotations
 

@@ -103,5 +103,8 @@ def _over_one_divisor(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def show(expr: Expr) -> str:
-    """Return the formula as text, for reading only: nothing in ioaware parses a formula."""
+    """Return the formula as text, for reading only.
+
+    Nothing in ioaware parses a formula.
+    """
     return str(_Printer().doprint(with_brackets(expr)))  # pyright: ignore[reportUnknownMemberType]

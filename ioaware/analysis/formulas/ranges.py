@@ -1,4 +1,7 @@
-"""Simplify formulas within symbol ranges: resolve minima and maxima that ranges decide."""
+"""Simplify formulas within symbol ranges.
+
+Minima and maxima that ranges decide are resolved.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,10 @@ def implied(relation: Any, known: Mapping[Symbol, Range]) -> bool:
 
 
 def restrict(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
-    """Return the formula for symbols in these ranges: Min, Max and [x >= 0] resolved where possible."""
+    """Return the formula for symbols in these ranges.
+
+    Min, Max and [x >= 0] are resolved where possible.
+    """
     if not known:
         return expr
     whole: Any = expr
@@ -118,7 +124,10 @@ def _at_most(one: Any, other: Any, known: Mapping[Symbol, Range]) -> bool:
 
 
 def _without_ceilings(difference: Any) -> Any:
-    """Return a - b + n for ceil(a) - ceil(b) + n, n integer: if it is <= 0, so is the original."""
+    """Return a - b + n for ceil(a) - ceil(b) + n with an integer n.
+
+    If it is <= 0, so is the original.
+    """
     terms = _sympy.Add.make_args(difference)
     ups = [term for term in terms if isinstance(term, sympy.ceiling)]
     downs = [-term for term in terms if isinstance(-term, sympy.ceiling)]

@@ -1,4 +1,6 @@
-"""Prove that a term depends on a symbol and the index only as `symbol - step index`.
+"""Prove that a term has symbol and index only as `symbol - step index`.
+
+It depends on them in no other way.
 
 The sums of many lengths are then differences of one table of cumulative sums. Proof: the term is unchanged where the index
 grows by one and the symbol by `step`.
@@ -25,7 +27,10 @@ def shift(term: Any, index: str) -> tuple[str, int] | None:
 
 
 def _candidates(expr: Any, index: str) -> Iterator[tuple[str, int]]:
-    """Yield (symbol, step) from the sums in which index and symbol stand, roundings ignored."""
+    """Yield (symbol, step) from the sums in which index and symbol stand.
+
+    Roundings are ignored.
+    """
     if isinstance(expr, sympy.Add):
         slopes = _slopes(expr)
         moving = slopes.pop(index, Fraction(0))

@@ -1,1 +1,4 @@
-"""Fuse consecutive reductions into one pass: find the combiner and its proof, or prove that there is none."""
+"""Fuse consecutive reductions into one pass, or prove that none exists.
+
+Fusion finds the combiner and its proof, and otherwise proves that there is no combiner.
+"""

@@ -1,4 +1,7 @@
-"""Answer whether a program can run in one pass: yes with a combiner and its proof, no with a certificate, or neither."""
+"""Answer whether a program can run in one pass.
+
+The answer is yes with a combiner and its proof, no with a certificate, or neither.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ from ioaware.errors import InconclusiveError
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One number of the state: the `merge` of `meaning` over the elements seen; `neutral` is its value for no elements."""
+    """One number of the state: the `merge` of `meaning` over the elements seen.
+
+    `neutral` is its value for no elements.
+    """
 
     name: str
     meaning: str
@@ -72,7 +78,10 @@ class Fusion:
 
     @cached_property
     def combine(self) -> str:
-        """Return C as formulas, one per line: the numbers of the merged state (m) from those of two states (m1, m2)."""
+        """Return C as formulas, one per line.
+
+        They give the numbers of the merged state (m) from those of two states (m1, m2).
+        """
         lines: list[str] = []
         for number, part in enumerate(self.plan.passes):
             lines += [f"pass {number + 1}:"] if not self.fusable else []
@@ -81,7 +90,10 @@ class Fusion:
 
     @cached_property
     def guards(self) -> tuple[str, ...]:
-        """Return the substitutes for undefined parameters: no elements, or all of them -inf."""
+        """Return the substitutes for undefined parameters.
+
+        These occur for no elements, or for elements that are all -inf.
+        """
         found = [guard_of(self.program, p) for part in self.plan.passes for p in (*part.varying, *part.fixed)]
         sentences = list(dict.fromkeys(guard.sentence() for guard in found if guard.needed))
         repairs = [part.repair_of(component) for part in self.plan.passes for component in part.components]
@@ -112,24 +124,36 @@ class Fusion:
 
     @cached_property
     def reads(self) -> tuple[int, int]:
-        """Return how many inputs are read over all passes: as the program is written, and with the combiners."""
+        """Return how many inputs are read over all passes.
+
+        There is one count for the program as written and one with the combiners.
+        """
         plans = (plan_as_written(self.program), self.plan)
         before, after = (sum(len(part.inputs(self.program)) for part in plan.passes) for plan in plans)
         return before, after
 
     def predict(self, rows: int, length: int, element_bytes: int = 4) -> tuple[int, int]:
-        """Return the bytes that the generated kernel reads and writes for [rows, length] inputs."""
+        """Return the bytes that the generated kernel reads and writes.
+
+        They are those for [rows, length] inputs.
+        """
         return self.reads[1] * rows * length * element_bytes, len(self.program.outputs) * rows * element_bytes
 
     @property
     def bytes_formulas(self) -> dict[str, str]:
-        """Return the bytes of both kernels for [rows, length] inputs of elements of e bytes."""
+        """Return the bytes of both kernels for [rows, length] inputs.
+
+        The inputs have elements of e bytes.
+        """
         before, after, outputs = (f"{n}*" if n != 1 else "" for n in (*self.reads, len(self.program.outputs)))
         return {"read_before": f"{before}e*rows*length", "read_after": f"{after}e*rows*length", "write": f"{outputs}e*rows"}
 
     @cached_property
     def kernel(self) -> str:
-        """Return the source of a Triton file: the kernel of these passes, the split form, and the program as written."""
+        """Return the source of a Triton file for these passes.
+
+        It holds the kernel of these passes, the split form, and the program as written.
+        """
         return triton_source(self.plan, plan_as_written(self.program))
 
     def write_kernel(self, path: str | Path) -> None:
@@ -162,7 +186,9 @@ class Fusion:
 
 
 def fuse(function: Callable[..., Any]) -> Fusion:
-    """Return whether one pass computes a program of `ioaware.fusion`, with the combiner or the reason.
+    """Return whether one pass computes a program of `ioaware.fusion`.
+
+    The answer has the combiner or the reason.
 
     Raises `UsageError` for a function that is not such a program, `InconclusiveError` where neither is proven.
     """

@@ -1,4 +1,7 @@
-"""Derive formulas from Triton IR: exact traffic of a kernel from its compiled text. Needs no GPU, no Triton and no torch."""
+"""Derive formulas from Triton IR: a kernel's exact traffic from compiled text.
+
+Needs no GPU, no Triton and no torch.
+"""
 
 from ioaware.analysis.ir.accesses.kernel_traffic import (
     Access,

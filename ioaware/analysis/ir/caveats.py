@@ -1,4 +1,7 @@
-"""State why a count is not exact or sectors are unknown, in one sentence for many lines."""
+"""State why a count is not exact or sectors are unknown.
+
+One sentence stands for many lines.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """Reason as a sentence: `{of}{operation} at {line} {one} {rest}`; `many` replaces `one` for several instructions."""
+    """Reason as a sentence: `{of}{operation} at {line} {one} {rest}`.
+
+    `many` replaces `one` for several instructions.
+    """
 
     operation: str
     line: str

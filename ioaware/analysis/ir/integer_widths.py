@@ -1,4 +1,7 @@
-"""Find the sizes up to which 32-bit integers that addresses depend on do not wrap around."""
+"""Find the sizes up to which 32-bit integers do not wrap around.
+
+These are the integers that addresses depend on.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
 
 
 def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Poly]) -> tuple[Limit, ...]:
-    """Return the conditions on parameters under which these integers fit in their width.
+    """Return the conditions under which these integers fit in their width.
+
+    The conditions are on parameters.
 
     `sizes` are the grid's names for minima. An unknown integer fits, because it was loaded in its width.
     """

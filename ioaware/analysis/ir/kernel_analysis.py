@@ -1,4 +1,7 @@
-"""Derive formulas for the traffic of one launch from its IR text, arguments and grid."""
+"""Derive formulas for the traffic of one launch.
+
+They are derived from its IR text, arguments and grid.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +53,18 @@ from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
 
 SAME_EVERYWHERE = "the formulas assume that each of these values is equal for all programs, iterations and lanes"
-"""Assumption of a formula in a named unknown that may differ between programs, iterations or lanes."""
+"""Assumption of a formula in a named unknown that may differ.
+
+It may differ between programs, iterations or lanes.
+"""
 
 HANDLERS = {**pure_ops.HANDLERS, **inline_asm.HANDLERS, **memory_ops.HANDLERS, **control_flow.HANDLERS, **ttg_ops.HANDLERS}
 
 
 def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> KernelTraffic:
-    """Return the traffic of all programs of the grid, in the symbols of `arguments` and `grid`.
+    """Return the traffic of all programs of the grid.
+
+    It is in the symbols of `arguments` and `grid`.
 
     `ir_text` is TTIR as Triton prints it, or TTGIR of a Gluon kernel. `arguments` are those of its public function, in
     order,
@@ -104,7 +112,10 @@ def _elements(arguments: Sequence[Argument]) -> dict[str, tuple[Poly, Poly]]:
 
 
 def _written(walk: Interpreter, arguments: Sequence[Argument]) -> frozenset[str]:
-    """Return the arguments that the kernel writes, directly or through another one that shares their memory."""
+    """Return the arguments that the kernel writes.
+
+    It writes them directly or through another one that shares their memory.
+    """
     written = {touch.target.argument for touch in walk.record.touches if touch.kind != "read"}
     if not written <= walk.pointers:  # through a pointer that is loaded from memory
         return walk.pointers
@@ -247,7 +258,10 @@ class _Counting:
         return poly(count), (), Programs(self.grid.programs.indices, (ONE, ONE, ONE))
 
     def merged_loops(self, values: Sequence[Poly], scopes: Sequence[Scope]) -> tuple[Placed, ...]:
-        """Return the values with their loops and programs, persistent loops merged and grid names resolved."""
+        """Return the values with their loops and programs.
+
+        Persistent loops are merged and grid names resolved.
+        """
         return split_and_merge(merge_persistent_loop(values, scopes, self.grid.programs).rewritten(self.grid.sizes))
 
     def access(
@@ -276,7 +290,10 @@ class _Counting:
         )
 
     def scopes(self, scopes: Sequence[Scope]) -> tuple[list[Scope], list[Unknown]]:
-        """Return the scopes with data-dependent conditions taken as true, and the unknowns dropped."""
+        """Return the scopes with data-dependent conditions taken as true.
+
+        The unknowns are dropped.
+        """
         kept: list[Scope] = []
         data: list[Unknown] = []
         for scope in scopes:

@@ -41,7 +41,10 @@ def _always_runs(touch: Touch) -> bool:
 
 
 def _is_reached(offset: Poly) -> bool:
-    """Return whether the bounds of an offset are attained: each index occurs alone and varies freely."""
+    """Return whether the bounds of an offset are attained.
+
+    They are if each index occurs alone and varies freely.
+    """
     seen: list[Symbol] = []
     for factors in offset.terms:
         indices = [atom for atom in factors if isinstance(atom, Symbol) and atom.upper is not None]

@@ -1,4 +1,7 @@
-"""Define exact counts of elements that an algorithm moves per head, separated by element width."""
+"""Define exact counts of elements that an algorithm moves per head.
+
+They are separated by element width.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ FP32_BYTES = 4
 
 @dataclass(frozen=True)
 class Elements:
-    """Number of elements: `inputs` in the inputs' dtype (e bytes each), `fp32` in single precision."""
+    """Number of elements: `inputs` in their dtype, `fp32` in single precision.
+
+    Those of the inputs' dtype have e bytes each.
+    """
 
     inputs: Expr = ZERO
     fp32: Expr = ZERO
@@ -51,7 +57,9 @@ class Elements:
 
 @dataclass(frozen=True)
 class Step:
-    """One kernel, or one line of the algorithm: its reads and writes per head, and its FLOPs (FMA = 2).
+    """One kernel, or one line of the algorithm: reads, writes and FLOPs.
+
+    The reads and writes are per head, and an FMA counts as 2 FLOPs.
 
     `atomics` are the operands of read-modify-writes, apart from both.
     """
@@ -106,5 +114,8 @@ class Counts:
         return self.reads.count + self.writes.count + self.atomics.count
 
     def total_elements(self, values: Mapping[str, int]) -> int:
-        """Return the elements read, written and updated per head at these values of the symbols."""
+        """Return the elements read, written and updated per head.
+
+        They are for these values of the symbols.
+        """
         return evaluate(self.total, values)

@@ -1,4 +1,6 @@
-"""Lower bounds on the traffic of exact attention per head, in elements, with condition and source.
+"""Lower bounds on the traffic of exact attention per head, in elements.
+
+Each has its condition and source.
 
 Two kinds: bounds with their constants, which no execution may undercut (`compulsory`, `EXPLICIT`, `SEGMENTS`), and
 leading terms, which describe growth without the constant (`THEOREM2_FLASH`, `SAHA_YE`).
@@ -22,7 +24,10 @@ from ioaware.analysis.theory.counting import Elements, M, N, N_k, Step, d
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound: `elements` moved per head, its condition and source, and whether its constant counts."""
+    """A bound: `elements` moved per head, and what it rests on.
+
+    It has its condition and source, and whether its constant counts.
+    """
 
     name: str
     elements: Expr
@@ -33,7 +38,9 @@ class Bound:
 
 @cache
 def compulsory(causal: bool = False) -> Step:
-    """Return the traffic that no algorithm avoids: every input element that the output needs, and the output.
+    """Return the traffic that no algorithm avoids.
+
+    It is every input element that the output needs, and the output.
 
     With a causal mask and N > N_k the first N - N_k rows of Q see no key, and their Q is not needed.
     """
@@ -43,7 +50,9 @@ def compulsory(causal: bool = False) -> Step:
 
 @cache
 def compulsory_backward(causal: bool = False) -> Step:
-    """Return the traffic that no algorithm for the gradients avoids: Q, K, V and dO once, dQ, dK and dV once.
+    """Return the traffic that no algorithm for the gradients avoids.
+
+    It is Q, K, V and dO once, and dQ, dK and dV once.
 
     With a causal mask and N > N_k the first N - N_k rows of Q see no key, and their Q and dO are not needed.
     """
@@ -52,7 +61,10 @@ def compulsory_backward(causal: bool = False) -> Step:
 
 
 def visible_pairs(causal: bool = False) -> Expr:
-    """Return the pairs of a query and a key it sees: the dot products that must be computed."""
+    """Return the pairs of a query and a key it sees.
+
+    They are the dot products that must be computed.
+    """
     if not causal:
         return N * N_k
     seeing = smallest(N, N_k)  # queries that see a key: the last of them sees all N_k, the one before N_k - 1, ...
@@ -77,7 +89,10 @@ SEGMENTS = Bound(
     "through it share sqrt(3) M^(3/2) products (Loomis and Whitney). Recomputation is free, and S need not be written",
     constant=True,
 )
-"""Below d^2 of order N^2 d / sqrt(M), above of order N^2 d^2 / M: explicit constants for both regimes of Saha and Ye."""
+"""Explicit constants for both regimes of Saha and Ye.
+
+Below d^2 the bound is of order N^2 d / sqrt(M), above of order N^2 d^2 / M.
+"""
 
 THEOREM2_FLASH = Bound(
     "Theorem 2, FlashAttention",
@@ -129,7 +144,10 @@ def saha_ye(memory: int, head_dim: int) -> Bound:
 
 
 def leading_term(bound: Bound, values: Mapping[str, int]) -> float:
-    """Return the value of a bound at N, N_k, d, M, as a float: leading terms hold square roots."""
+    """Return the value of a bound at N, N_k, d, M, as a float.
+
+    Leading terms hold square roots.
+    """
     return _float(bound.elements, values)
 
 
@@ -155,7 +173,9 @@ def _float(expr: Any, values: Mapping[str, int]) -> float:
 
 
 def lower_bound_elements(values: Mapping[str, int], *, causal: bool = False, heads: int = 1, processors: int = 1) -> int:
-    """Return max(4 N d, N^2 d^2 / (M + 4 d^2) - M), rounded up, for `heads` heads at N, N_k, d, M.
+    """Return max(4 N d, N^2 d^2 / (M + 4 d^2) - M), rounded up.
+
+    It is for `heads` heads at N, N_k, d, M.
 
     `processors` fast memories of M elements each share the work (the SMs of a GPU). Each may end with a part that has
     not cost its M moves, so M is subtracted once per processor. With a causal mask only visible pairs count.

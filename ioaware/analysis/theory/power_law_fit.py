@@ -1,4 +1,7 @@
-"""Power laws fitted by least squares in logarithms: y = C x1^a1 x2^a2 ..., with Student-t confidence intervals."""
+"""Power laws fitted by least squares in logarithms.
+
+They are y = C x1^a1 x2^a2 ..., with Student-t confidence intervals.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class Exponent:
 
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
-    """y = coefficient * product of x^exponents[x]; `r_squared` is of the logarithms, over `points` points."""
+    """y = coefficient * product of x^exponents[x], fitted to points.
+
+    `r_squared` is of the logarithms, over `points` points.
+    """
 
     exponents: Mapping[str, Exponent]
     coefficient: float

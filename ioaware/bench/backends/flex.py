@@ -1,4 +1,7 @@
-"""Race PyTorch's flex_attention, compiled for each shape as its documentation recommends."""
+"""Race PyTorch's flex_attention, compiled for each shape.
+
+Its documentation recommends this.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Race attention of other libraries, where installed: FlashAttention 2, 3 and 4, and FlashInfer."""
+"""Race attention of other libraries, where installed.
+
+They are FlashAttention 2, 3 and 4, and FlashInfer.
+"""
 
 from __future__ import annotations
 
@@ -58,4 +61,7 @@ LIBRARIES: tuple[tuple[str, str, Callable[[Point], Candidate]], ...] = (
     ("flash-attn-4", "flash_attn.cute", flash_attn("flash_attn.cute")),
     ("flashinfer", "flashinfer", flashinfer),
 )
-"""Name, module that shows whether it is installed (flash_attn alone may be a folder with version 4 in it), and adapter."""
+"""Name, module that shows whether it is installed, and adapter.
+
+flash_attn alone may be a folder with version 4 in it.
+"""

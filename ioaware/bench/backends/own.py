@@ -1,4 +1,7 @@
-"""Race ioaware's own attention: its own choice of kernel, and its plain Triton path."""
+"""Race ioaware's own attention.
+
+It races its own choice of kernel, and its plain Triton path.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def sdpa_backend(name: str) -> Callable[[Point], Candidate]:
-    """Return a back end for the `torch.nn.attention.SDPBackend` of that name, without fallback."""
+    """Return a back end for the `torch.nn.attention.SDPBackend` of that name.
+
+    It has no fallback.
+    """
 
     def prepare(point: Point) -> Candidate:
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -32,7 +35,9 @@ def sdpa_backend(name: str) -> Callable[[Point], Candidate]:
 
 
 def _explained(forward: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Add torch's warnings as the reason where it has no kernel: the error itself gives none.
+    """Add torch's warnings as the reason where it has no kernel.
+
+    The error itself gives none.
 
     Only the first call collects them.
     """

@@ -1,4 +1,6 @@
-"""The design of Triton's tutorial 06, backward: each program dK and dV of a column block, then dQ of a row block.
+"""The design of Triton's tutorial 06, backward.
+
+Each program computes dK and dV of a column block, then dQ of a row block.
 
 FlashAttention-2's backward (arXiv 2307.08691, Algorithm 2) without atomics: S is computed twice, 7 matmuls instead of 5.
 K arrives multiplied by scale * log2(e), so that P = exp2(Q K^T - L). Blocks are the tutorial's; of its warps and stages
@@ -75,7 +77,10 @@ def tutorial_backward_kernel(
     Q, K, V, dO, dQ, dK, dV, Lse, Delta, seq_len, scale,
     HEAD_DIM: tl.constexpr, CAUSAL: tl.constexpr, WIDE: tl.constexpr, NARROW: tl.constexpr,
 ):  # fmt: skip
-    """Column block and row block number program_id(0) of one head: grid (seq_len / WIDE, batch * heads)."""
+    """Column block and row block number program_id(0) of one head.
+
+    The grid is (seq_len / WIDE, batch * heads).
+    """
     place, head = tl.program_id(0) * WIDE, tl.program_id(1).to(tl.int64)
     start = head * seq_len * HEAD_DIM
     Q += start

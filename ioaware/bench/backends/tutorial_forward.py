@@ -1,4 +1,6 @@
-"""The design of Triton's tutorial 06, forward: TMA descriptors, one loop off and one on the diagonal, blocks by autotuning.
+"""The design of Triton's tutorial 06, forward.
+
+It has TMA descriptors, one loop off and one on the diagonal, and blocks by autotuning.
 
 Written for the race from the tutorial's description of itself; FlashAttention-2's order (arXiv 2307.08691, Algorithm 1):
     for each K_j, V_j below the diagonal block, then for those in it under the mask:
@@ -62,7 +64,10 @@ CONFIGURATIONS = [
 
 
 def fitting(configurations: list[Any], arguments: dict[str, Any], **constants: Any) -> list[Any]:
-    """Return configurations whose blocks divide what they tile: none beyond the diagonal's end, none wider than the head."""
+    """Return configurations whose blocks divide what they tile.
+
+    None goes beyond the diagonal's end, and none is wider than the head.
+    """
     every = arguments | constants
     return [
         one

@@ -48,7 +48,10 @@ def rendition(point: Point) -> Candidate:
 
 @lru_cache
 def _function() -> Any:
-    """Return the differentiable function, created at first use so that torch is not imported sooner."""
+    """Return the differentiable function, created at first use.
+
+    torch is thereby not imported sooner.
+    """
     import torch
     from torch.autograd.function import once_differentiable
 

@@ -45,7 +45,10 @@ def l1_reread(x, out, blocks, PASSES: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def l1_beside_stores(x, y, out, blocks, PASSES: tl.constexpr, BLOCK: tl.constexpr):
-    """As `l1_reread`, and stores as many bytes elsewhere: whether stores displace what was read."""
+    """As `l1_reread`, and stores as many bytes elsewhere.
+
+    It shows whether stores displace what was read.
+    """
     total = tl.zeros((BLOCK,), tl.float32)
     first = tl.program_id(0) * blocks
     for _ in range(PASSES):
@@ -58,7 +61,10 @@ def l1_beside_stores(x, y, out, blocks, PASSES: tl.constexpr, BLOCK: tl.constexp
 
 @triton.jit
 def l1_after_stores(x, out, blocks, PASSES: tl.constexpr, BLOCK: tl.constexpr):
-    """Store a slice, then read it `PASSES` times: whether a store leaves its data in the L1."""
+    """Store a slice, then read it `PASSES` times.
+
+    It shows whether a store leaves its data in the L1.
+    """
     total = tl.zeros((BLOCK,), tl.float32)
     first = tl.program_id(0) * blocks
     for block in range(blocks):
@@ -106,7 +112,10 @@ def strided(x, out, BLOCK: tl.constexpr):
 
 @triton.jit
 def matmul(a, b, c, SIDE: tl.constexpr, TILE: tl.constexpr):
-    """Store C = A B for square float16 matrices, one tile a program: its tiles' bytes are known."""
+    """Store C = A B for square float16 matrices, one tile a program.
+
+    Its tiles' bytes are known.
+    """
     row = tl.program_id(0) * TILE + tl.arange(0, TILE)
     col = tl.program_id(1) * TILE + tl.arange(0, TILE)
     total = tl.zeros((TILE, TILE), tl.float32)

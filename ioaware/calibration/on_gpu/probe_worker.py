@@ -1,4 +1,6 @@
-"""Launch the probes on the GPU: `python -m ioaware.calibration.on_gpu.probe_worker counters|rates OUT`.
+"""Launch the probes on the GPU.
+
+The command is `python -m ioaware.calibration.on_gpu.probe_worker counters|rates OUT`.
 
 `counters` launches the plan once, to run under ncu. `rates` times reading, writing, copying, triad, L2 and matmuls, and how far
 programs of a wave drift apart. Both write JSON to OUT.
@@ -96,13 +98,19 @@ def counters(sizes: Sizes) -> dict[str, Any]:
 
 
 def rates(sizes: Sizes) -> dict[str, Any]:
-    """Return bytes and FLOP per second of each ceiling, and the drift of equal programs."""
+    """Return bytes and FLOP per second of each ceiling.
+
+    The drift of equal programs is returned too.
+    """
     environment = gpu_environment(open_gpu(load_nvml()).limits)
     return {**_memory_rates(sizes), **_matmul_rates(), "drift": drift(sizes), "environment": environment}
 
 
 def _memory_rates(sizes: Sizes) -> dict[str, float]:
-    """Time each kind of access on 2 GiB a tensor, and the L2 on a quarter of its capacity."""
+    """Time each kind of access on 2 GiB a tensor.
+
+    The L2 is timed on a quarter of its capacity.
+    """
     block, blocks = BLOCK_BYTES // FLOAT_BYTES, RATE_BYTES // BLOCK_BYTES
     x, y, z = (torch.zeros(RATE_BYTES // FLOAT_BYTES, device="cuda") for _ in range(3))
     sums, out = torch.zeros(blocks, device="cuda"), torch.zeros(sizes.sms * block, device="cuda")
@@ -144,7 +152,10 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def drift(sizes: Sizes) -> float:
-    """Return how far the ends of equal programs of one wave lie apart, as a share of their length."""
+    """Return how far the ends of equal programs of one wave lie apart.
+
+    It is given as a share of their length.
+    """
     block, programs = BLOCK_BYTES // FLOAT_BYTES, DRIFT_WAVES * sizes.sms
     x = torch.zeros(DRIFT_BYTES // FLOAT_BYTES, device="cuda")
     out = torch.zeros(programs * block, device="cuda")

@@ -17,7 +17,9 @@ from ioaware.cli.output import emit, progress
 @json_option
 @output_option("Write here instead of to stdout.")
 def accuracy(missing: bool, predictions: Path | None, only: str, as_json: bool, output: Path | None) -> None:
-    """Compare predicted bytes with the counters of an H200, by kernel family and place; explain every outlier.
+    """Compare predicted bytes with the counters of an H200.
+
+    They are compared by kernel family and place, and every outlier is explained.
 
     Compares the recorded predictions of `simulate` with the recorded measurements. --predict makes the missing ones; after an
     interruption the same command continues. Third-party targets need the checkouts that FOREIGN_... variables name.

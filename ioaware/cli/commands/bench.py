@@ -1,4 +1,7 @@
-"""`ioaware bench attention`: speed of attention against every other back end, in one interleaved run."""
+"""`ioaware bench attention`: speed of attention against other back ends.
+
+It is compared with every other back end, in one interleaved run.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,9 @@ def bench(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Measure the speed of attention, softmax(scale Q K^T) V, by ioaware and by every other back end.
+    """Measure the speed of attention by ioaware and by every other back end.
+
+    Attention is softmax(scale Q K^T) V.
 
     Back ends: PyTorch's, Triton's tutorial and others. Each runs once per round, in changing order, captured in a CUDA
     graph where possible. A matmul and a copy in each round measure the ceilings. Outputs are checked against float64 first.
@@ -90,7 +95,10 @@ def _race(
     seconds: float | None,
     output: Path | None,
 ) -> tuple[list[Record], bool]:
-    """Return the records of these points, those in `output` included, and whether Ctrl-C ended the run."""
+    """Return the records of these points, and whether Ctrl-C ended the run.
+
+    Those in `output` are included.
+    """
     from ioaware.bench.estimate import estimate
     from ioaware.bench.gpu_setup import here, open_session
     from ioaware.bench.precompile import precompile

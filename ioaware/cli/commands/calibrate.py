@@ -1,4 +1,7 @@
-"""`ioaware calibrate`: measure what the cache model and the roofline need, as a machine file."""
+"""`ioaware calibrate`: measure what the cache model and the roofline need.
+
+The result is a machine file.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from ioaware.cli.output import emit
 @json_option
 @output_option("Write the machine file here instead of to stdout.")
 def calibrate(timeout: float, as_json: bool, output: Path | None) -> None:
-    """Measure this GPU's ceilings and caches with plain kernels, and write a machine file in TOML.
+    """Measure this GPU's ceilings and caches with plain kernels.
+
+    A machine file in TOML is written.
 
     HBM rates of reading, writing, copying and triad, the L2's rate, usable capacity, partitions and dirty lines, the L1's
     capacity, matmul rates. First the counters are tested on kernels with known bytes. Exits with 6 where one is more than

@@ -1,4 +1,7 @@
-"""`ioaware derive TARGET`: exact formulas of the requested bytes, from the kernels' compiled IR."""
+"""`ioaware derive TARGET`: exact formulas of the requested bytes.
+
+They are derived from the kernels' compiled IR.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,9 @@ def derive(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Derive formulas of the bytes that the kernels of TARGET request, in its own parameters.
+    """Derive formulas of the bytes that the kernels of TARGET request.
+
+    They are in its own parameters.
 
     Runs the host function on tensors without memory and compiles each launch for a GPU that need not be present. Prints for
     each launch and in total the formula, its leading term, its value, the intensity, and the ratio to the compulsory bytes.

@@ -21,7 +21,9 @@ WORDS = {True: "ok", False: "MISSING", None: "-"}
 @verb
 @json_option
 def doctor(as_json: bool) -> int:
-    """Check versions, GPU, ncu, counter permission and telemetry, with a remedy for each thing missing.
+    """Check versions, GPU, ncu, counter permission and telemetry.
+
+    A remedy is given for each thing missing.
 
     Exits with 0 where kernels can be traced, which needs no GPU, and with 5 where they cannot.
     """

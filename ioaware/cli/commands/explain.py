@@ -1,4 +1,7 @@
-"""`ioaware explain TARGET`: the kernels' source, each line with the bytes it moves."""
+"""`ioaware explain TARGET`: the kernels' source, each line with its bytes.
+
+They are the bytes that the line moves.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ LONGEST_LINE = 80
 @output_option("Write here instead of to stdout; the page of `report` where the name ends in .html.")
 @isolated
 def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str], as_json: bool, output: Path | None) -> None:
-    """Print the source of TARGET's kernels, the hot lines first, each line with its share of the bytes and its formula.
+    """Print the source of TARGET's kernels, the hot lines first.
+
+    Each line has its share of the bytes and its formula.
 
     A line that calls a function counts what the function moves; the function follows with its own lines. Overfetch: bytes of
     the 32-byte sectors that a line touches, over the bytes that it uses.

@@ -18,7 +18,9 @@ from ioaware.errors import UsageError
 @click.option("--format", "format_", metavar="FORMAT", help="csv, jsonl or parquet.  [default: the ending of -o]")
 @output_option("The file to write.", required=True)
 def export(path: Path, format_: str | None, output: Path) -> None:
-    """Export a store as CSV or Parquet (one flat row a record, without launches) or as JSONL (everything).
+    """Export a store as CSV, Parquet or JSONL.
+
+    CSV and Parquet have one flat row a record, without launches, and JSONL has everything.
 
     Example: ioaware export --store forward.db -o forward.csv
     """

@@ -1,4 +1,7 @@
-"""`ioaware fuse FILE:FUNCTION`: consecutive reductions as one pass, or why no finite state can do it."""
+"""`ioaware fuse FILE:FUNCTION`: consecutive reductions as one pass.
+
+The alternative is why no finite state can do it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 @json_option
 @output_option("Write here instead of to stdout.")
 def fuse(program: str, kernel: Path | None, as_json: bool, output: Path | None) -> None:
-    """Find the combiner that lets one pass over the data compute reductions that use each other's results.
+    """Find the combiner for reductions that use each other's results.
+
+    It lets one pass over the data compute them.
 
     FUNCTION takes sequences and is written with ioaware.fusion (exp, reduce_max, reduce_sum, ...). The answer is the state, the
     combiner, its guards and a proof. Or it is a certificate that no finite state can do it. Both exit with 0, and with 3 if

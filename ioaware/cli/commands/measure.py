@@ -19,7 +19,9 @@ from ioaware.cli.output import emit
 @json_option
 @output_option("Write here instead of to stdout.")
 def measure(target: str, given: dict[str, str], no_counters: bool, timeout: float, as_json: bool, output: Path | None) -> int:
-    """Measure requested and HBM bytes with ncu's counters, time with CUDA events, telemetry with NVML.
+    """Measure requested and HBM bytes, time and telemetry.
+
+    The bytes are measured with ncu's counters, time with CUDA events, telemetry with NVML.
 
     The work runs in a separate process. Exits with 1 when the output does not match the target's reference, 3 when the
     point is unstable, failed or impossible, 5 when this machine cannot measure. -v adds telemetry and environment.

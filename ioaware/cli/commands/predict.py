@@ -1,4 +1,7 @@
-"""`ioaware predict CASE`: the closed form, its numbers, and the ratio to the lower bound."""
+"""`ioaware predict CASE`: the closed form and its numbers.
+
+The ratio to the lower bound is given too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`ioaware report [TARGET] [-o DIR]`: a page with figures of one target, or of attention."""
+"""`ioaware report [TARGET] [-o DIR]`: a page with figures.
+
+It is a page of one target, or of attention.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ def report(
     output: Path,
     **how: Any,
 ) -> None:
-    """Write a page and its PNGs: of TARGET its formulas, hot lines, bytes over parameters, roofline and launches.
+    """Write a page and its PNGs.
+
+    They show TARGET's formulas, hot lines, bytes over parameters, roofline and launches.
 
     Needs no GPU; measured points that ship with ioaware appear where they are of the same target. Without TARGET: two versions,
     a store, a study, or the report on attention, measured live where there is a GPU. Prints the path of report.html last.

@@ -29,7 +29,9 @@ def simulate(
     as_json: bool,
     output: Path | None,
 ) -> None:
-    """Predict the bytes between HBM and the L2 that the kernels of TARGET move, by launch and by tensor.
+    """Predict the bytes between HBM and the L2 that TARGET's kernels move.
+
+    They are given by launch and by tensor.
 
     Replays the launches that derive finds through a model of the named GPU's L2. Programs run in launch order and in lockstep,
     on as many slots as registers and shared memory admit. Prints how often each tensor is read, why it is read again, and the

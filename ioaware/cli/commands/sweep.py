@@ -1,4 +1,7 @@
-"""`ioaware sweep STUDY --store FILE`: run a study's points, each in its own process."""
+"""`ioaware sweep STUDY --store FILE`: run a study's points.
+
+Each runs in its own process.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,10 @@ def sweep(
 
 
 def _count_statuses(study: Study, store: Store, sources: tuple[str, ...]) -> Counter[str]:
-    """Count the study's points by status, earlier runs included; `open` means without a record."""
+    """Count the study's points by status, earlier runs included.
+
+    `open` means without a record.
+    """
     from ioaware.sweep.gpu_name import gpu_name
 
     machine = {"measure": gpu_name()} if "measure" in study.sources else {}

@@ -1,4 +1,7 @@
-"""`ioaware trace TARGET`: bytes that the kernels access, counted in Triton's interpreter."""
+"""`ioaware trace TARGET`: bytes that the kernels access.
+
+They are counted in Triton's interpreter.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ from ioaware.cli.terminal_text import printable
 @output_option("Write here instead of to stdout.")
 @isolated
 def trace(target: str, given: dict[str, str], config: dict[str, str], eager: bool, as_json: bool, output: Path | None) -> int:
-    """Count the bytes that the kernels of TARGET access, in Triton's interpreter on the CPU.
+    """Count the bytes that the kernels of TARGET access.
+
+    They are counted in Triton's interpreter on the CPU.
 
     Counts every load, store and atomic under its mask, in bytes and in 32-byte sectors. The interpreter is slow: use small
     sizes. After 5 s its progress is on stderr. Exits with 1 when the output does not match the target's reference.

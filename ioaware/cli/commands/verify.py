@@ -1,4 +1,7 @@
-"""`ioaware verify [CLAIM...]`: theorems as executable checks, each verdict with its evidence."""
+"""`ioaware verify [CLAIM...]`: theorems as executable checks.
+
+Each verdict comes with its evidence.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 @json_option
 @output_option("Write here instead of to stdout.")
 def verify(claims: tuple[str, ...], as_json: bool, output: Path | None) -> int:
-    """Check CLAIMS (default: all) and print one line a claim: verdict, name, statement and source.
+    """Check CLAIMS (default: all) and print one line a claim.
+
+    The line holds verdict, name, statement and source.
 
     The evidence follows when one claim is named, or with -v, which also prints every compared number. `verify errata` holds the
     errors of the papers and notes against their corrections. Exits with 0 when every claim holds, 1 when one fails, 3 when the
@@ -57,7 +62,10 @@ POINTS = ("part", "where", "expected", "observed")
 
 
 def _text(claims: Sequence[Claim], *, evidence: bool, points: bool) -> Iterator[RenderableType]:
-    """Yield one line a claim, cut at the width of a terminal, then the evidence on request."""
+    """Yield one line a claim, cut at the width of a terminal.
+
+    The evidence follows on request.
+    """
     from rich.text import Text
 
     from ioaware.cli.terminal_text import printable
@@ -72,7 +80,10 @@ def _text(claims: Sequence[Claim], *, evidence: bool, points: bool) -> Iterator[
 
 
 def _evidence(claim: Claim, *, points: bool) -> Iterator[RenderableType]:
-    """Yield the checks of a claim, its fitted powers, on request every compared number, and its notes."""
+    """Yield the checks of a claim, its fitted powers, and its notes.
+
+    On request every compared number is included.
+    """
     from rich.text import Text
 
     from ioaware.cli.render import table

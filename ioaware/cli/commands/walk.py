@@ -1,4 +1,7 @@
-"""`ioaware walk TARGET`: the kernels step by step, with the tiles that each step moves."""
+"""`ioaware walk TARGET`: the kernels step by step, with the tiles they move.
+
+The tiles are given for each step.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,9 @@ def walk(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Walk through TARGET's kernels: which tiles move between HBM and on-chip memory at each step.
+    """Walk through TARGET's kernels step by step.
+
+    It shows which tiles move between HBM and on-chip memory at each step.
 
     Runs the kernels in Triton's interpreter and reports the real accesses, grouped by program and loop iteration, with a
     running count of bytes that ends at the total of trace and predict. Exits with 1 when it does not, or when the output does

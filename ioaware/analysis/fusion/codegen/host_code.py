@@ -1,4 +1,7 @@
-"""Write the host side of a generated Triton file: functions that allocate and launch, and targets for the verbs."""
+"""Write the host side of a generated Triton file.
+
+It has functions that allocate and launch, and targets for the verbs.
+"""
 
 from __future__ import annotations
 

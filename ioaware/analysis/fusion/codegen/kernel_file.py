@@ -1,4 +1,6 @@
-"""Write the Triton file of a plan: a kernel that runs its passes, and one that splits a row and merges with C.
+"""Write the Triton file of a plan.
+
+It holds a kernel that runs its passes, and one that splits a row and merges with C.
 
 Inputs are [rows, length] tensors; each program of the one-kernel form reduces one row.
 """
@@ -38,7 +40,10 @@ def rint(u):
 
 
 def triton_source(plan: Plan, as_written: Plan) -> str:
-    """Return the source of a Triton file that computes the program by both plans, with functions to call and to count."""
+    """Return the source of a Triton file that computes the program by both plans.
+
+    It has functions to call and functions to count.
+    """
     name, inputs = plan.program.name, [f"{symbol.name}_in" for symbol in plan.program.inputs]
     parts = [_header(plan), *_helpers(plan)]
     for kind, one in (("fused", plan), ("separate", as_written)):
@@ -91,7 +96,10 @@ def _helpers(plan: Plan) -> Iterator[str]:
 
 
 def _loop(one: PassCode, first: str, last: str, row: str) -> Iterator[str]:
-    """Yield the loop of a pass over a row from `first` to `last`, with the state carried in `sum_...` names."""
+    """Yield the loop of a pass over a row from `first` to `last`.
+
+    The state is carried in `sum_...` names.
+    """
     state = [named("all", symbol) for symbol in one.state]
     for component, variable in zip(one.part.components, state, strict=True):
         yield f"{variable} = tl.full((), {CODE.constant(NEUTRAL[component.op]).text}, ACC)"

@@ -1,4 +1,4 @@
-"""Write the Triton functions of one pass: the state of a block by itself, and the combiner.
+"""Write the Triton functions of one pass: a block's own state, and the combiner.
 
 Names that come from the program get a prefix for the state they belong to (`block_m`, `left_m`, `both_m`). So none can collide
 with a name of the file.
@@ -84,7 +84,10 @@ class PassCode:
                 yield from self.parameter(prefix, step.parameter, self._over_references(step.value, prefix))
 
     def _over_references(self, value: Any, prefix: str) -> Any:
-        """Return a value over this state's variables: parameters that are no components by their guarded names."""
+        """Return a value over this state's variables.
+
+        Parameters that are no components stand by their guarded names.
+        """
         state = set(self.state)
         names = {symbol: _sympy.Symbol(text) for symbol, text in self.references(prefix).items() if symbol not in state}
         return value.xreplace(names)
@@ -159,7 +162,10 @@ class PassCode:
 
 
 def guarded_lines(guard: Guard, name: str, value: str) -> Iterator[str]:
-    """Yield the lines that give a parameter its value, or a substitute where it is undefined."""
+    """Yield the lines that give a parameter its value.
+
+    A substitute is given where it is undefined.
+    """
     if not value.isidentifier():
         yield f"{name} = {value}"
         value = name

@@ -1,4 +1,7 @@
-"""Write expressions as Python source for Triton: a kind of number with pieces of code as values."""
+"""Write expressions as Python source for Triton.
+
+They are evaluated on a kind of number with pieces of code as values.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ class TritonCode:
         return Code(f"{left.within(PRODUCT)} / {right.within(POWER)}", PRODUCT)
 
     def power(self, base: Code, exponent: Fraction) -> Code:
-        """Return products for small integers, square roots, and exp(exponent log base) for the rest."""
+        """Return a power: products, square roots, or exp(exponent log base).
+
+        Products are for small integers, and exp(exponent log base) is for the rest.
+        """
         if exponent < 0:
             return self.divide(self.constant_of(1), self.power(base, -exponent))
         if exponent == Fraction(1, 2):

@@ -1,1 +1,1 @@
-"""Handle the expressions of a program: identities, numbers, proven intervals, text."""
+"""Handle a program's expressions: identities, numbers, proven intervals, text."""

@@ -1,4 +1,6 @@
-"""Decide identities between expressions built by rational operations from symbols, exponentials, logarithms and roots.
+"""Decide identities between expressions.
+
+These are built by rational operations from symbols, exponentials, logarithms and roots.
 
 An exponential of a sum is a product of powers of exp(term), and each exp(term) is treated as an unknown. An identity is then
 one between rational functions, which cancelling decides. "Zero" is always proven. Logarithms or roots that depend on each other
@@ -18,7 +20,10 @@ _sympy: Any = sympy
 
 @lru_cache(maxsize=4096)
 def tidy(expr: Any) -> Any:
-    """Return an equal expression in a normal form, exponentials and powers merged for reading."""
+    """Return an equal expression in a normal form.
+
+    Exponentials and powers are merged for reading.
+    """
     rational, exponentials = _without_exponentials(_sympy.expand_log(expr))
     found = _sympy.factor(_sympy.cancel(_sympy.together(rational)))
     return _sympy.powsimp(found.xreplace(exponentials), combine="exp")
@@ -32,7 +37,10 @@ def is_zero(expr: Any) -> bool:
 
 
 def is_nonzero(expr: Any) -> bool:
-    """Return whether the expression is proven to be nonzero wherever it is defined, whatever the sign of its symbols."""
+    """Return whether the expression is proven nonzero wherever it is defined.
+
+    The proof holds whatever the sign of its symbols.
+    """
     numerator = _sympy.fraction(tidy(expr))[0]
     any_sign = {symbol: _sympy.Dummy(symbol.name, real=True) for symbol in numerator.free_symbols}
     return numerator.xreplace(any_sign).is_zero is False
@@ -47,7 +55,10 @@ def _with_expanded_exponent(node: Any) -> Any:
 
 
 def _without_exponentials(expr: Any) -> tuple[Any, dict[Any, Any]]:
-    """Return the expression with exp(c*term) as a power of an unknown, and the term of each unknown."""
+    """Return the expression with exp(c*term) as powers, and each unknown's term.
+
+    Each exp(c*term) becomes a power of an unknown.
+    """
     merged = expr.replace(_is_exponential, _with_expanded_exponent)
     powers: dict[Any, list[Any]] = {}
     for node in merged.atoms(_sympy.exp):

@@ -1,4 +1,7 @@
-"""Evaluate expressions on a kind of number: exact fractions, floats and numpy arrays, or proven intervals."""
+"""Evaluate expressions on a kind of number.
+
+The kinds are exact fractions, floats and numpy arrays, and proven intervals.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Represent the elementwise functions of a program as sympy expressions, with those that sympy lacks."""
+"""Represent a program's elementwise functions as sympy expressions.
+
+Those that sympy lacks are among them.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
 
 
 def as_number(value: Any) -> Any:
-    """Return a Python number as an exact rational: the shortest fraction that is this float.
+    """Return a Python number as an exact rational.
+
+    It is the shortest fraction that is this float.
 
     Raises `UsageError` for infinities and NaN.
     """
@@ -59,7 +64,10 @@ def as_number(value: Any) -> Any:
 
 
 def with_absolute_values(expr: Any) -> Any:
-    """Return the expression with every maximum and minimum written by absolute values: |.| is then its only kink."""
+    """Return the expression with maxima and minima written by absolute values.
+
+    Every one is rewritten, and |.| is then its only kink.
+    """
 
     def is_extreme(node: Any) -> bool:
         return node.func in (_sympy.Max, _sympy.Min)

@@ -1,4 +1,7 @@
-"""Print expressions in Python's notation: e^x as exp(x), the larger of two as max(a, b)."""
+"""Print expressions in Python's notation.
+
+For example, e^x is exp(x), and the larger of two is max(a, b).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ _sympy: Any = sympy
 
 
 class _Printer(StrPrinter):
-    """sympy's printer with the names of `ioaware.fusion`, negative terms after the others."""
+    """sympy's printer with the names of `ioaware.fusion`.
+
+    Negative terms stand after the others.
+    """
 
     def _as_ordered_terms(self, expr: Any, order: Any = None) -> list[Any]:
         inherited: Any = super()

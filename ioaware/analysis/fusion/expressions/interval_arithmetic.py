@@ -1,4 +1,7 @@
-"""Compute with intervals that are proven to contain a number, and bound the rank of a matrix of them from below."""
+"""Compute with intervals that are proven to contain a number.
+
+The rank of a matrix of them is bounded from below.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def has_zero(value: Any) -> bool:
 
 
 def is_above(left: Any, right: Any) -> bool:
-    """Return whether every number of `left` is proven larger than every one of `right`."""
+    """Return whether all numbers of `left` are proven larger than those of `right`.
+
+    Every number of one is compared with every number of the other.
+    """
     return bool(left.a > right.b)
 
 
@@ -83,7 +89,10 @@ class IntervalNumbers:
         return self.function("exp", self.function("log", base) * exponent.numerator / exponent.denominator)
 
     def function(self, name: str, *values: Any) -> Any:
-        """Return exp, log, softplus, and of real numbers absolute, sign, rint, maximum, minimum."""
+        """Return exp, log, softplus, and functions of real numbers.
+
+        The latter are absolute, sign, rint, maximum and minimum.
+        """
         value = values[0]
         if name == "exp":
             return _context.exp(value)
@@ -107,7 +116,10 @@ def proven_rank(matrix: Sequence[Sequence[Any]]) -> int:
 
 
 def independent_columns(matrix: Sequence[Sequence[Any]]) -> list[int]:
-    """Return columns proven independent: those of an elimination's pivots, as long as one excludes 0."""
+    """Return columns proven independent.
+
+    They are those of an elimination's pivots, as long as one excludes 0.
+    """
     rows = [list(row) for row in matrix]
     order = list(range(len(rows[0]))) if rows else []
     rank = 0

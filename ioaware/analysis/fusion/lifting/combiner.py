@@ -1,4 +1,7 @@
-"""Order the steps of a pass: components of the state, and the parameters that become known between them."""
+"""Order the steps of a pass: components, and parameters between them.
+
+Components are those of the state, and the parameters become known between them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ EXTREME = {"max": _sympy.Max, "min": _sympy.Min}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Component to be computed, or parameter with its `value` from components and earlier parameters."""
+    """Component to be computed, or parameter with its `value`.
+
+    The value is from components and earlier parameters.
+    """
 
     component: Component | None = None
     parameter: Parameter | None = None
@@ -27,7 +33,10 @@ class Step:
 
 
 def steps(part: FusedPass) -> Iterator[Step]:
-    """Yield the components of a pass, and each parameter as soon as the components it needs are known."""
+    """Yield the components of a pass, and each parameter as soon as possible.
+
+    A parameter comes as soon as the components it needs are known.
+    """
     values = {lifted.reduction.symbol: part.value_of(lifted) for lifted in part.lifted}
     definitions = {parameter.symbol: parameter.value.xreplace(values) for parameter in part.varying}
     ready: set[Any] = {parameter.symbol for parameter in part.fixed}
@@ -47,7 +56,10 @@ def steps(part: FusedPass) -> Iterator[Step]:
 
 @dataclass(frozen=True)
 class Combiner:
-    """C of one pass as formulas: `left` and `right` name the two states' numbers, plain names are the merged ones."""
+    """C of one pass as formulas.
+
+    `left` and `right` name the two states' numbers, and plain names are the merged ones.
+    """
 
     part: FusedPass
 
@@ -69,7 +81,10 @@ class Combiner:
         return _sympy.Symbol(f"{symbol.name}{mark}{side}", **assumptions)
 
     def merged(self, component: Component) -> Any:
-        """Return a component of the merged state as an expression of both states and the merged parameters."""
+        """Return a component of the merged state as an expression.
+
+        It is one of both states and the merged parameters.
+        """
         repair = self.part.repair_of(component)
         sides: list[Any] = []
         for side in (self.left, self.right):

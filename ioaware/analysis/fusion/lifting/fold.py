@@ -1,4 +1,7 @@
-"""Run a program on data: pass by pass as written, or as states of blocks that the combiner merges in any order."""
+"""Run a program on data, pass by pass as written or as states of blocks.
+
+The combiner merges the states in any order.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ class Fold:
 
     @np.errstate(all="ignore")
     def of(self, elements: Sequence[Element]) -> State:
-        """Return the state of a block by itself, each map taken at the block's own results."""
+        """Return the state of a block by itself.
+
+        Each map is taken at the block's own results.
+        """
         state: State = self.empty()
         for component in self.part.components:
             used = component.body.free_symbols & self.guards.keys()

@@ -1,4 +1,6 @@
-"""State the identities that make a one-pass fold equal to the program, each decided symbolically for all references.
+"""State the identities that make a one-pass fold equal to the program.
+
+Each is decided symbolically for all references.
 
 A(X; a) is a state summed over elements X at the reference a. The combiner is C(A, B) = T(a1, b) A + T(a2, b) B. The identities
 are T(a, a) = I, T(b, c) T(a, b) = T(a, c), and that the maps at b are the repaired maps at a. The last makes C exact for
@@ -73,7 +75,10 @@ def _composes(name: Any, forms: Mapping[Any, Linear], symbols: Sequence[Any]) ->
 
 
 def _merges(component: Component, lifted: Lifted, form: Linear, inputs: Iterable[Any]) -> bool:
-    """Return whether elements of both sides, each at its own reference, are repaired to the maps at a third."""
+    """Return whether elements of both sides are repaired to the maps at a third.
+
+    Each element is at its own reference before, and the third is a reference too.
+    """
     difference = _sympy.Integer(0)
     for side in ("1", "2"):
         element = {symbol: _like(symbol, side) for symbol in inputs}

@@ -1,4 +1,6 @@
-"""Lift a reduction with a map of unfinished results to a state that can be repaired when they change.
+"""Lift a reduction with a map of unfinished results to a repairable state.
+
+The state can be repaired when the results change.
 
 A state belongs to a reference a, the value of its parameters when it was summed. When they become b, a sum of rank r is
 repaired by a matrix: A(b) = T(a, b) A(a) with T(a, b) = H(b) H(a)^-1. The rows of H are the map's coefficients and their
@@ -20,7 +22,7 @@ from ioaware.analysis.fusion.programs.program import Parameter, Reduction
 
 _sympy: Any = sympy
 MAX_DERIVED_RANK = 5
-"""Above this rank the state is the sums of the g_k themselves, which need no repair."""
+"""Above this rank the state is the sums of the g_k, which need no repair."""
 MAX_CANDIDATES = 10
 
 Linear = Mapping[Any, Any]
@@ -30,7 +32,10 @@ ONE = _sympy.Integer(1)
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One number of the state: `symbol` = `op` over the elements of `body`, taken at the reference."""
+    """One number of the state: `symbol` = `op` over the elements of `body`.
+
+    It is taken at the reference.
+    """
 
     symbol: Any
     op: str
@@ -39,7 +44,9 @@ class Component:
 
 @dataclass(frozen=True)
 class Lifted:
-    """Reduction as components, the repair of each, and the reduction's value from them at the reference.
+    """Reduction as components, each one's repair, and the value from them.
+
+    The reduction's value is computed from them at the reference.
 
     `repair` has for each component the coefficient of each component, and of 1; `value` those of the reduction's value.
     Coefficients use the parameters at the new reference by their symbols, at the old one by `old_symbol` of these.
@@ -73,7 +80,10 @@ def old_symbol(symbol: Any) -> Any:
 
 
 def lift(reduction: Reduction, inputs: frozenset[Any], varying: Sequence[Parameter]) -> Lifted | None:
-    """Return the reduction lifted over the parameters that vary in its pass, or None where no rule finds a finite state."""
+    """Return the reduction lifted over the parameters that vary in its pass.
+
+    None is returned where no rule finds a finite state.
+    """
     if not varying:
         component = Component(reduction.symbol, reduction.op, reduction.body)
         return Lifted(reduction, (), (component,), ({reduction.symbol: ONE},), reduction.symbol, 1, {reduction.body: ONE})
@@ -83,13 +93,19 @@ def lift(reduction: Reduction, inputs: frozenset[Any], varying: Sequence[Paramet
 
 
 def extra_symbol(reduction: Reduction, number: int, body: Any = None) -> Any:
-    """Return the symbol of a component that is not the reduction's own value: out_v for a sum of v, else out_a, out_b, ..."""
+    """Return the symbol of a component that is not the reduction's own value.
+
+    It is out_v for a sum of v, else out_a, out_b, ...
+    """
     suffix = body.name if body is not None and body.is_Symbol else chr(ord("a") + number)
     return _sympy.Symbol(f"{reduction.name}_{suffix}", real=True)
 
 
 def terms_in_inputs(body: Any, inputs: frozenset[Any], varying: Sequence[Parameter]) -> Terms | None:
-    """Return the separation of a map where parameters that do not vary count as known numbers, beside the elements."""
+    """Return a map's separation with constant parameters counted as known numbers.
+
+    Parameters that do not vary count so, beside the elements.
+    """
     fixed = body.free_symbols - {parameter.symbol for parameter in varying}
     terms = separate(body, inputs | fixed)
     return None if terms is None else independent_terms(terms)
@@ -136,7 +152,10 @@ class _Row:
 
 
 def _reference_basis(body: Any, coefficients: list[Any], symbols: list[Any], inputs: frozenset[Any]) -> list[_Row] | None:
-    """Return the map and derivatives of it with a matrix that is invertible at every reference, or None."""
+    """Return the map and derivatives of it with an invertible matrix, or None.
+
+    The matrix is invertible at every reference.
+    """
     rank = len(coefficients)
     if rank > MAX_DERIVED_RANK:
         return None
@@ -148,7 +167,10 @@ def _reference_basis(body: Any, coefficients: list[Any], symbols: list[Any], inp
 
 
 def _derivatives(body: Any, coefficients: list[Any], symbols: list[Any], inputs: frozenset[Any]) -> list[_Row]:
-    """Return the map and its derivatives by order, each without the factor that depends on no element."""
+    """Return the map and its derivatives by order.
+
+    Each is without the factor that depends on no element.
+    """
     factor, rest = _rational_factor(body, inputs)
     rows = [_Row(body, coefficients), _Row(rest, [tidy(h / factor) for h in coefficients])]
     seen = {body, rest}
@@ -166,7 +188,10 @@ def _derivatives(body: Any, coefficients: list[Any], symbols: list[Any], inputs:
 
 
 def _rational_factor(expr: Any, inputs: frozenset[Any]) -> tuple[Any, Any]:
-    """Return (c, rest) with expr = c * rest and c free of elements and exponentials: those keep the rest in range."""
+    """Return (c, rest) with expr = c * rest and c free of elements.
+
+    c is also free of exponentials, since those keep the rest in range.
+    """
     factors = _sympy.Mul.make_args(expr)
     outside = [part for part in factors if not part.free_symbols & inputs and not part.has(_sympy.exp)]
     factor = _sympy.Mul(*outside)
@@ -174,7 +199,10 @@ def _rational_factor(expr: Any, inputs: frozenset[Any]) -> tuple[Any, Any]:
 
 
 def _lift_extreme(reduction: Reduction, inputs: frozenset[Any], varying: tuple[Parameter, ...]) -> Lifted | None:
-    """Lift max or min: the larger of several maps part by part, c0(p) + c1(p) g(x) by its affine repair."""
+    """Lift max or min: the larger of several maps part by part.
+
+    A part c0(p) + c1(p) g(x) is lifted by its affine repair.
+    """
     parts = list(_parts_of_extreme(reduction))
     components: list[Component] = []
     repair: list[Linear] = []
@@ -200,7 +228,10 @@ def _lift_extreme(reduction: Reduction, inputs: frozenset[Any], varying: tuple[P
 
 
 def _parts_of_extreme(reduction: Reduction) -> Iterator[Any]:
-    """Yield maps with the body as their largest (for max; smallest for min): |u| is the larger of u and -u."""
+    """Yield maps with the body as their largest (for max; smallest for min).
+
+    For example, |u| is the larger of u and -u.
+    """
     body, wanted = reduction.body, _sympy.Max if reduction.op == "max" else _sympy.Min
     if body.func is wanted:
         yield from body.args
@@ -219,7 +250,10 @@ class _Part:
 
 
 def _affine_parts(body: Any, name: Any, op: str, inputs: frozenset[Any], varying: Sequence[Parameter]) -> _Part | None:
-    """Return the repair of c0(p) + c1(p) g(x) with c1 of one sign, or both extremes of g where its sign is unknown."""
+    """Return the repair of c0(p) + c1(p) g(x) with c1 of one sign.
+
+    Where its sign is unknown, both extremes of g are returned.
+    """
     terms = terms_in_inputs(body, inputs, varying)
     if terms is None:
         return None

@@ -1,4 +1,7 @@
-"""Bound the rank of a map, and the numbers that every state for its sum must have, at sample points."""
+"""Bound a map's rank, and the size of every state for its sum, at sample points.
+
+The size is the count of numbers that every such state must have.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ _sympy: Any = sympy
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """`at_most` terms by the separation found; `at_least` proven by a nonsingular alternant [f(x_i; p_j)].
+    """Bounds of a rank: `at_most` terms, and `at_least` proven.
+
+    `at_most` is by the separation found, and `at_least` is proven by a nonsingular alternant [f(x_i; p_j)].
 
     `of_derivative` is the proven rank of [d f(x_i; p_j)]. If later elements can bring the parameters to the p_j, every
     continuous state has at least as many numbers for this sum and the parameters together.
@@ -40,7 +45,10 @@ def rank_of(lifted: Lifted, inputs: tuple[Any, ...]) -> Rank:
 
 
 def _proven(functions: list[Any], inputs: tuple[Any, ...], body: Any, size: int) -> int:
-    """Return the proven rank of the matrix of the functions' values, rows by element and columns by parameters."""
+    """Return the proven rank of the matrix of the functions' values.
+
+    Rows are by element and columns by parameters.
+    """
     source = random.Random(1)  # noqa: S311 (sample points, the same every time)
 
     def point(symbol: Any) -> Any:

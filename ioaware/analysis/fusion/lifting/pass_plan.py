@@ -1,4 +1,7 @@
-"""Put the reductions of a program into as few passes as lifting allows, and drop what a pass need not carry."""
+"""Put the reductions of a program into as few passes as lifting allows.
+
+What a pass need not carry is dropped.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ class FusedPass:
         return tuple(symbol for symbol in program.inputs if symbol in used)
 
     def repair_of(self, component: Component) -> Linear:
-        """Return the component at a new reference from the state at an old one, without what is known."""
+        """Return the component at a new reference from the state at an old one.
+
+        What is known is left out.
+        """
         for lifted in self.lifted:
             for own, repair in zip(lifted.components, lifted.repair, strict=True):
                 if own.symbol == component.symbol:
@@ -70,7 +76,10 @@ class Plan:
 
 
 def make_plan(program: Program) -> Plan:
-    """Return the program in as few passes as lifting finds: each reduction goes into the first pass it can be lifted in."""
+    """Return the program in as few passes as lifting finds.
+
+    Each reduction goes into the first pass it can be lifted in.
+    """
     inputs = frozenset(program.inputs)
     found: dict[Any, tuple[int, Lifted]] = {}
     taken = {symbol.name for symbol in (*inputs, *program.reduction_of, *program.parameter_of)}
@@ -89,7 +98,10 @@ def make_plan(program: Program) -> Plan:
 
 
 def plan_as_written(program: Program) -> Plan:
-    """Return the program in the passes it is written in: each reads final results only."""
+    """Return the program in the passes it is written in.
+
+    Each pass reads final results only.
+    """
     inputs = frozenset(program.inputs)
     groups = [
         [lift(reduction, inputs, ()) for reduction in program.reductions if program.levels[reduction.symbol] == level]
@@ -165,13 +177,19 @@ def _known_form(
 
 
 def _is_defined(coefficient: Any, body: Any) -> bool:
-    """Return whether a coefficient divides only by parameters that the body divides by itself, or by nonzero values."""
+    """Return whether a coefficient divides only by allowed parameters or values.
+
+    Allowed are parameters that the body divides by itself, and nonzero values.
+    """
     divisors = (factor.as_base_exp()[0] for factor in _sympy.Mul.make_args(_sympy.fraction(coefficient)[1]))
     return all(is_nonzero(part) or (part.is_Symbol and is_singular_at_zero(body, part)) for part in divisors)
 
 
 def _undefined_without_elements_only(form: Linear, varying: Mapping[Any, Parameter], kept: Sequence[Component]) -> bool:
-    """Return whether the parameters in the coefficients are quotients by sums of positive maps."""
+    """Return whether the coefficients' parameters are quotients by positive sums.
+
+    These are sums of positive maps.
+    """
     positive = {component.symbol for component in kept if component.op == "sum" and component.body.is_positive}
     used = free_symbols(form.values()) & varying.keys()
     for symbol in used:
@@ -183,7 +201,10 @@ def _undefined_without_elements_only(form: Linear, varying: Mapping[Any, Paramet
 
 
 def _combination(columns: Sequence[Mapping[Any, Any]], target: Mapping[Any, Any]) -> list[Any] | None:
-    """Return c with sum of c_j columns_j = target, solved by elimination over expressions, or None where there is none."""
+    """Return c with sum of c_j columns_j = target, or None where there is none.
+
+    It is solved by elimination over expressions.
+    """
     keys = list(dict.fromkeys(key for terms in (*columns, target) for key in terms))
     zero = _sympy.Integer(0)
     rows = [[terms.get(key, zero) for terms in (*columns, target)] for key in keys]
@@ -209,7 +230,10 @@ def _combination(columns: Sequence[Mapping[Any, Any]], target: Mapping[Any, Any]
 
 
 def _without_known(repair: Linear, known: Mapping[Any, Linear]) -> Linear:
-    """Return the repair with each known component replaced by its combination, parameters at the old reference."""
+    """Return the repair with each known component replaced by its combination.
+
+    Parameters are at the old reference.
+    """
     result: dict[Any, Any] = {}
     for symbol, coefficient in repair.items():
         parts = known.get(symbol, {symbol: ONE})

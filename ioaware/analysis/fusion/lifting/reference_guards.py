@@ -1,4 +1,6 @@
-"""Guard the references of states with undefined parameters: of no elements, or of elements that are all -inf.
+"""Guard the references of states with undefined parameters.
+
+Such states are of no elements, or of elements that are all -inf.
 
 Repair is an identity for arbitrary references. So any number may replace an undefined one, as long as the same rule gives it
 everywhere. A sum that is 0 stays 0 whatever its factor: with an undefined reference there is nothing to repair.
@@ -20,7 +22,10 @@ UNDEFINED = (_sympy.zoo, _sympy.nan, _sympy.oo, -_sympy.oo)
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Substitute for a parameter: `if_undefined` for infinities and NaN (None: never so), 1 for 0 with `not_zero`."""
+    """Substitute for a parameter that is undefined or, with `not_zero`, 0.
+
+    `if_undefined` replaces infinities and NaN (None: never so), and 1 replaces 0 with `not_zero`.
+    """
 
     parameter: Parameter
     if_undefined: int | None
@@ -56,7 +61,9 @@ def is_singular_at_zero(body: Any, symbol: Any) -> bool:
 
 
 def with_divisors_apart(program: Program) -> Program:
-    """Return the program with two symbols for a parameter that only some maps divide by.
+    """Return the program with two symbols for a parameter that divides some maps.
+
+    Only some maps divide by that parameter.
 
     Why: their guards differ.
     """
@@ -79,7 +86,10 @@ def with_divisors_apart(program: Program) -> Program:
 
 
 def _can_be_undefined(program: Program, value: Any) -> bool:
-    """Return whether a parameter is undefined for some data: an extreme of nothing, a quotient, a root, a logarithm."""
+    """Return whether a parameter is undefined for some data.
+
+    It may be an extreme of nothing, a quotient, a root or a logarithm.
+    """
     extremes = {reduction.symbol for reduction in program.reductions if reduction.op != "sum"}
     powers = [node for node in value.atoms(_sympy.Pow) if not (node.exp.is_Integer and node.exp > 0)]
     return bool(powers or value.has(_sympy.log) or value.free_symbols & extremes)

@@ -1,4 +1,6 @@
-"""Separate a map f(x, p) of elements x and parameters p into a finite sum of products g_k(x) h_k(p).
+"""Separate a map f(x, p) into a finite sum of products g_k(x) h_k(p).
+
+x are elements and p are parameters.
 
 That is possible exactly when f has finite rank: the functions f(., p) of all p then span a space of finite dimension.
 The rules are identities of exp, log, powers and products; a map they do not separate may still be separable.
@@ -22,7 +24,10 @@ Terms = dict[Any, Any]
 
 
 def separate(expr: Any, inputs: frozenset[Any]) -> Terms | None:
-    """Return g and h with expr = sum of g(inputs) * h(other symbols), or None where no rule applies."""
+    """Return g and h with expr = sum of g(inputs) * h(other symbols).
+
+    None is returned where no rule applies.
+    """
     free = expr.free_symbols
     if not free & inputs:
         return {_sympy.Integer(1): expr}
@@ -43,7 +48,10 @@ def separate(expr: Any, inputs: frozenset[Any]) -> Terms | None:
 
 
 def independent_terms(terms: Mapping[Any, Any]) -> Terms:
-    """Return the sum with fewer terms: those with the same h but for a number, or the same g, become one."""
+    """Return the sum with fewer terms.
+
+    Terms with the same h but for a number, or with the same g, become one.
+    """
     merged: Terms = {}
     for g, h in terms.items():
         if h == 0:

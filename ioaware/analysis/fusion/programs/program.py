@@ -1,4 +1,7 @@
-"""Represent a program for the analysis: reductions in order, each of a map of the inputs and of earlier results."""
+"""Represent a program for the analysis: reductions in order.
+
+Each is of a map of the inputs and of earlier results.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ def free_symbols(exprs: Iterable[Any]) -> set[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Scalar that maps of the elements use: they contain `symbol`, and `value` is an expression of reductions."""
+    """Scalar that maps of the elements use.
+
+    They contain `symbol`, and `value` is an expression of reductions.
+    """
 
     symbol: Any
     value: Any
@@ -29,7 +35,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """`symbol` = the sum, max or min (`op`) over the elements of `body`, an expression of inputs and parameters."""
+    """`symbol` = the sum, max or min (`op`) over the elements of `body`.
+
+    `body` is an expression of inputs and parameters.
+    """
 
     symbol: Any
     op: str
@@ -75,7 +84,10 @@ class Program:
 
     @cached_property
     def levels(self) -> Mapping[Any, int]:
-        """Return the pass that computes each reduction in the program as written: one more than those it uses."""
+        """Return the pass that computes each reduction in the program as written.
+
+        It is one more than those of the reductions it uses.
+        """
         levels: dict[Any, int] = {}
         for reduction in self.reductions:
             levels[reduction.symbol] = 1 + max((levels[used] for used in self.uses(reduction)), default=0)
@@ -83,11 +95,17 @@ class Program:
 
     @property
     def passes(self) -> int:
-        """Return how often the program as written reads the data: its longest chain of reductions."""
+        """Return how often the program as written reads the data.
+
+        This is its longest chain of reductions.
+        """
         return max(self.levels.values())
 
     def pruned(self) -> Program:
-        """Return the program without reductions that no output depends on, and without parameters that no map uses."""
+        """Return the program without unused reductions and parameters.
+
+        No output depends on those reductions, and no map uses those parameters.
+        """
         needed = free_symbols(self.outputs)
         for reduction in reversed(self.reductions):
             if reduction.symbol in needed:

@@ -1,4 +1,7 @@
-"""Run a Python function once on stand-ins for its sequences and return the program that it computes."""
+"""Run a Python function once on stand-ins and return the program it computes.
+
+The stand-ins are for its sequences.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ _sympy: Any = sympy
 
 
 def trace_program(function: Callable[..., Any]) -> Program:
-    """Return the program that a function computes: its parameters without defaults are the sequences.
+    """Return the program that a function computes.
+
+    Its parameters without defaults are the sequences.
 
     Raises `UsageError` for a function that is not reductions and maps over sequences of one length.
     """
@@ -60,7 +65,10 @@ def _inputs(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _run(function: Callable[..., Any], stand_ins: Mapping[str, Traced]) -> tuple[Any, dict[str, Any]]:
-    """Return what the function returns and its local variables, which give the reductions their names."""
+    """Return what the function returns and its local variables.
+
+    The variables give the reductions their names.
+    """
     variables: dict[str, Any] = {}
     code = getattr(function, "__code__", None)
 
@@ -107,7 +115,7 @@ def _output(value: Any) -> Traced:
 
 @dataclass(slots=True)
 class _Names:
-    """Names in use; a new one is the requested name, with a letter appended if it is taken."""
+    """Names in use; a new one is as requested, with a letter appended if it is taken."""
 
     used: set[str]
 
@@ -119,7 +127,10 @@ class _Names:
 
 
 def _names(recorder: Recorder, inputs: Mapping[str, Any], variables: Mapping[str, Any], outputs: list[Any]) -> dict[Any, Any]:
-    """Return the symbol that replaces each generated one: named after the variable that held it, or by its kind."""
+    """Return the symbol that replaces each generated one.
+
+    It is named after the variable that held it, or by its kind.
+    """
     taken = _Names(set(inputs))
     of_expr: dict[Any, str] = {}
     for name, value in variables.items():

@@ -22,7 +22,10 @@ REMEDY = "A program is elementwise functions and reductions of ioaware.fusion ov
 
 
 class Traced:
-    """Value of the program: an expression of inputs and parameters (a sequence) or of reductions (a scalar)."""
+    """Value of the program: an expression for a sequence or a scalar.
+
+    A sequence is an expression of inputs and parameters, and a scalar is one of reductions.
+    """
 
     def __init__(self, recorder: Recorder, expr: Any, *, is_sequence: bool) -> None:
         self.recorder = recorder
@@ -120,7 +123,10 @@ class Traced:
 
 
 class Recorder:
-    """Computations so far, under names that are replaced by the function's own at the end."""
+    """Computations so far, under temporary names.
+
+    These are replaced by the function's own at the end.
+    """
 
     def __init__(self) -> None:
         self.reductions: list[Reduction] = []
@@ -169,7 +175,10 @@ class Recorder:
 
 
 def symbol_like(name: str, expr: Any) -> Any:
-    """Return a symbol that is positive where the expression cannot be negative: 0 is left to the guards."""
+    """Return a symbol that is positive where the expression cannot be negative.
+
+    0 is left to the guards.
+    """
     return _sympy.Symbol(name, positive=True) if expr.is_nonnegative else _sympy.Symbol(name, real=True)
 
 

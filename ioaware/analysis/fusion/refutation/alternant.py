@@ -1,4 +1,6 @@
-"""Prove from below how many numbers a state must hold: the rank of a map's derivative at chosen data.
+"""Prove from below how many numbers a state must hold.
+
+The proof is by the rank of a map's derivative at chosen data.
 
 Let X be n elements and Y_1 ... Y_n continuations that bring the parameters to p_1 ... p_n and can move them independently. If
 the matrix d f(x_i; p_j) / d x_i is nonsingular, X -> (sum f(x_i; p_j))_j is one to one near X. A continuous state of k numbers,
@@ -31,7 +33,10 @@ CONTINUATIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Alternant:
-    """Nonsingular matrix of `size`: the elements' values of `coordinate`, and the parameters each continuation gives."""
+    """Nonsingular matrix of `size`.
+
+    It has the elements' values of `coordinate`, and the parameters each continuation gives.
+    """
 
     coordinate: str
     size: int
@@ -52,7 +57,10 @@ class Alternant:
 
 
 def find_alternant(program: Program, reduction: Reduction, coordinate: Any, size: int = SIZE) -> Alternant | None:
-    """Return the largest nonsingular alternant found of a reduction's map, of at most `size`, or None."""
+    """Return the largest nonsingular alternant found of a reduction's map, or None.
+
+    It is of at most `size`.
+    """
     parameters = program.parameters_in(reduction.body)
     smooth = with_absolute_values(reduction.body)
     derivative = not smooth.has(Rint)
@@ -70,7 +78,10 @@ def find_alternant(program: Program, reduction: Reduction, coordinate: Any, size
 
 
 def _column(sample: Sample, entry: Any, parameters: Sequence[Parameter]) -> list[Any] | None:
-    """Return the entries of the matrix for one continuation, None where it does not move the parameters."""
+    """Return the entries of the matrix for one continuation, or None.
+
+    None means that it does not move the parameters.
+    """
     try:
         if not sample.steers(parameters):
             return None
@@ -87,7 +98,10 @@ def _continuation(sample: Sample) -> str:
 
 
 def _trials(program: Program, coordinate: Any, count: int, size: int) -> Iterator[tuple[list[Fraction], list[Sample]]]:
-    """Yield elements and continuations to try: of both signs, positive, or larger than every element; near or far."""
+    """Yield elements and continuations to try.
+
+    They are of both signs, positive, or larger than every element, and they are near or far.
+    """
     source = random.Random(0)  # noqa: S311 (test points, the same every time)
     for reach, kind in product((Fraction(size), Fraction(size * size, 2), Fraction(2)), ("both signs", "positive", "beyond")):
         start = -Fraction(size - 1, 2) if kind == "both signs" else Fraction(1, 3)

@@ -1,4 +1,7 @@
-"""Find data at which an element lies at the kink or jump of a map, with proven continuations on either side of it."""
+"""Find data at which an element lies at the kink or jump of a map.
+
+There are proven continuations on either side of it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ FAR = Fraction(8)
 
 
 def find_crossing(root: Reduction, moving: Moving, sample: Sample) -> Sample | None:
-    """Return data with the first element at the kink or jump, and a continuation within proven spans.
+    """Return data with the first element at the kink or jump, and a continuation.
+
+    The continuation is within proven spans.
 
     The continuation goes along a line on which the crossing expression changes sign. None where no change is found.
     """
@@ -37,7 +42,10 @@ def find_crossing(root: Reduction, moving: Moving, sample: Sample) -> Sample | N
 
 
 def _along(sample: Sample, moving: Moving, low: Fraction, high: Fraction) -> Sample:
-    """Return the sample with its continuation at a part of the line: from far below to far above, or growing for a jump."""
+    """Return the sample with its continuation at a part of the line.
+
+    The part is from far below to far above, or growing for a jump.
+    """
 
     def span(start: Fraction, end: Fraction) -> Span:
         ends = (start + low * (end - start), start + high * (end - start))
@@ -59,13 +67,19 @@ def _crossing_value(root: Reduction, moving: Moving, sample: Sample) -> Any:
 
 
 def _value(root: Reduction, expr: Any, sample: Sample) -> Any:
-    """Return the interval of an expression of the first element and the root's parameters."""
+    """Return the interval of an expression of the first element and parameters.
+
+    The parameters are the root's.
+    """
     scope = {p.symbol: sample.value(sample.parameter(p)) for p in sample.program.parameters_in(root.body)}
     return evaluate(expr, scope | {name: interval(value) for name, value in sample.seen[0].items()}, NUMBERS)
 
 
 def _between(first: Any, last: Any, *, jumps: bool) -> Any | None:
-    """Return what is proven to lie between two values: 0, or half an odd integer for a jump."""
+    """Return what is proven to lie between two values.
+
+    This is 0, or half an odd integer for a jump.
+    """
     low, high = (first, last) if is_above(last, first) else (last, first)
     target = interval(Fraction(0))
     if jumps:

@@ -1,4 +1,6 @@
-"""Prove that no state of finitely many numbers computes an output in one pass, or return why that is undecided.
+"""Prove that no state of finitely many numbers computes an output in one pass.
+
+Otherwise the reason why that is undecided is returned.
 
 The output must depend on one reduction K that no rule lifts, through a smooth function that is one to one in K's value there.
 K's map must have infinite rank (`singularities`) at data with a continuation that can move its parameters independently.
@@ -85,7 +87,10 @@ def _refute_output(plan: Plan, output: Any) -> Refutation:
 
 
 def _is_unchanged_by_repetition(program: Program, root: Reduction) -> bool:
-    """Return whether the parameters of the root are the same for the data and for the data repeated any number of times."""
+    """Return whether repeating the data leaves the root's parameters the same.
+
+    They are compared for the data and for the data repeated any number of times.
+    """
     times = _sympy.Dummy("times", positive=True)
     repeated: dict[Any, Any] = {}
     fixed: set[Any] = set()
@@ -102,14 +107,20 @@ def _is_unchanged_by_repetition(program: Program, root: Reduction) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """An output over reductions of the first pass, the root's value, and sums of maps of elements alone."""
+    """Output over first-pass reductions, the root's value, and sums of maps.
+
+    The reductions are those of the first pass, and the maps are of elements alone.
+    """
 
     output: Any
     sums: Mapping[Any, Any]
 
 
 def _in_terms_of_root(plan: Plan, output: Any) -> tuple[Reduction, _Gathered]:
-    """Return the one reduction that needs another pass, and the output with those that use its result separated from it."""
+    """Return the one reduction that needs another pass, and the output.
+
+    In the output, those that use its result are separated from it.
+    """
     number = {lifted.reduction.symbol: index for index, part in enumerate(plan.passes) for lifted in part.lifted}
     program = plan.program
     late = [reduction for reduction in program.reductions if number[reduction.symbol] and _uses(program, output, reduction)]
@@ -146,7 +157,10 @@ def _uses(program: Program, output: Any, reduction: Reduction) -> bool:
 def _moving_here(
     program: Program, root: Reduction, coordinate: Any, sample: Sample, gathered: _Gathered
 ) -> tuple[Moving, Sample] | None:
-    """Return a moving part of the root's map at this data, with the data where it is proven."""
+    """Return a moving part of the root's map, with the data where it is proven.
+
+    The map is taken at this data.
+    """
     parameters = program.parameters_in(root.body)
     try:
         scope = _scope(program, root, coordinate, sample)
@@ -167,7 +181,10 @@ def _scope(program: Program, root: Reduction, coordinate: Any, sample: Sample) -
 
 
 def _is_seen(sample: Sample, root: Reduction, gathered: _Gathered, moving: Moving) -> bool:
-    """Return whether the output depends on the root's value here: its derivative is proven nonzero."""
+    """Return whether the output depends on the root's value here.
+
+    Its derivative is proven nonzero.
+    """
     slope = _sympy.diff(gathered.output, root.symbol)
     if gathered.output.has(_sympy.Max, _sympy.Min, _sympy.Abs, Rint):
         raise UndecidedError("an output has kinks of its own")
@@ -195,7 +212,10 @@ def _value(sample: Sample, reduction: Reduction) -> Any:
 
 
 def _samples(program: Program, coordinate: Any) -> Iterator[Sample]:
-    """Yield data to try: one or two elements, as many in the continuation as there are parameters; small or large."""
+    """Yield data to try: small or large, one or two elements and a continuation.
+
+    The continuation has as many elements as there are parameters.
+    """
     count = max(len(program.parameters), 1)
     for start, step in ((Fraction(3, 4), Fraction(1)), (Fraction(-2, 3), Fraction(5, 4)), (Fraction(1, 3), Fraction(3))):
         seen = tuple(

@@ -1,4 +1,7 @@
-"""Represent concrete data for proofs: elements X, a continuation Y with values that may move, the results over both."""
+"""Represent concrete data for proofs.
+
+It has elements X, a continuation Y with values that may move, and the results over both.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ Span = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True)
 class Sample:
-    """`seen` elements, then a `continuation` of values that are numbers or spans of numbers."""
+    """`seen` elements, then a `continuation` of numbers or spans of numbers."""
 
     program: Program
     seen: tuple[Element, ...]
@@ -102,7 +105,10 @@ class Sample:
         return evaluate(expr, self.moving, NUMBERS)
 
     def steers(self, parameters: Sequence[Parameter]) -> bool:
-        """Return whether moving the continuation is proven to move the parameters independently of each other."""
+        """Return whether moving the continuation moves the parameters independently.
+
+        It must be proven that they move independently of each other.
+        """
         rows: list[list[Any]] = []
         for parameter in parameters:
             expr = with_absolute_values(self.parameter(parameter))

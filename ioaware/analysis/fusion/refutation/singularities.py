@@ -1,4 +1,6 @@
-"""Show that a map has infinite rank: it has a singularity, or an exponent, that moves with a parameter.
+"""Show that a map has infinite rank.
+
+It has a singularity, or an exponent, that moves with a parameter.
 
 Let f(., t) be singular at xi(t) and analytic near xi(t') for every other t' near t. Then f(., t_1) ... f(., t_n) are linearly
 independent for all n: in a relation between them, all terms but one are analytic at xi(t_1). The singularity may be complex, as
@@ -62,7 +64,10 @@ def moving_parts(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> 
 
 
 def is_analytic(body: Any) -> bool:
-    """Return whether a map is analytic at all real elements and parameters: the arguments of its singular functions are > 0."""
+    """Return whether a map is analytic at all real elements and parameters.
+
+    The arguments of its singular functions are then > 0.
+    """
     smooth = with_absolute_values(body)
     return all(node.args[0].is_positive for node in _sympy.preorder_traversal(smooth) if _is_singular(node))
 
@@ -72,13 +77,19 @@ def _is_singular(node: Any) -> bool:
 
 
 def _joint_atoms(expr: Any, x: Any, parameters: Sequence[Any]) -> list[Any]:
-    """Return the singular functions of arguments that depend on both x and a parameter."""
+    """Return the singular functions of arguments with both x and a parameter.
+
+    The arguments depend on both.
+    """
     used = [node for node in _sympy.preorder_traversal(expr) if _is_singular(node) and x in node.args[0].free_symbols]
     return list(dict.fromkeys(node for node in used if node.args[0].free_symbols & set(parameters)))
 
 
 def _complex_singularity(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:
-    """Return the pole or branch point of one function in the map, if nothing else there can cancel it."""
+    """Return the pole or branch point of one function in the map.
+
+    It is returned if nothing else there can cancel it.
+    """
     argument = atom.args[0]
     coefficient = _leading_coefficient(body, atom)
     if any(
@@ -104,7 +115,10 @@ def _is_pole(node: Any) -> bool:
 
 
 def _leading_coefficient(body: Any, atom: Any) -> Any:
-    """Return the coefficient of the highest power of a singular function, in which the map must be a polynomial."""
+    """Return the coefficient of the highest power of a singular function.
+
+    The map must be a polynomial in that function.
+    """
     mark = _sympy.Dummy("singular")
     replacements = {atom: mark}
     if atom.is_Pow:
@@ -122,7 +136,10 @@ def _leading_coefficient(body: Any, atom: Any) -> Any:
 
 
 def _zeros(argument: Any, x: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (real part, imaginary part over pi) of a zero of an argument affine in x, or a + b exp(c x + d)."""
+    """Yield (real part, imaginary part over pi) of a zero of an argument.
+
+    The argument is affine in x, or a + b exp(c x + d).
+    """
     slope = tidy(_sympy.diff(argument, x))
     if not slope.has(x):
         yield tidy(-argument.subs(x, 0) / slope), _sympy.Integer(0)
@@ -152,7 +169,10 @@ def _is_nonzero(expr: Any, values: Scope) -> bool:
 
 
 def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:  # noqa: ARG001
-    """Return the kink of |u| where u is 0, or a jump of round(u). u is affine in x and nothing else is singular in both."""
+    """Return the kink of |u| where u is 0, or a jump of round(u).
+
+    u is affine in x and nothing else is singular in both.
+    """
     argument = atom.args[0]
     slope = tidy(_sympy.diff(argument, x))
     mark = _sympy.Dummy("kink", real=True)
@@ -172,7 +192,10 @@ def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope)
 
 
 def _moving_exponent(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:
-    """Return an exponential of a polynomial in x with moving coefficients, in a sum of such with rational coefficients."""
+    """Return an exponential of a polynomial in x with moving coefficients.
+
+    It stands in a sum of such with rational coefficients.
+    """
     terms = _exponential_sum(body, x)
     for exponent, coefficient in terms.items():
         apart = [_sympy.diff(exponent - other, x) for other in terms if other != exponent]

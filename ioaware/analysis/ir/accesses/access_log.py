@@ -1,4 +1,7 @@
-"""Log the accesses and matrix products of one interpreted kernel with the loops around them."""
+"""Log the accesses and matrix products of one interpreted kernel.
+
+The loops around them are logged too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define inputs and results of the analysis: launch arguments, and each access with its formulas and source line."""
+"""Define inputs and results of the analysis.
+
+They are launch arguments, and each access with its formulas and source line.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ from ioaware.analysis.formulas.printing import show
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Pointer argument into `tensor`: `offset_bytes` after an address aligned to 32 bytes, as torch's allocations are."""
+    """Pointer argument into `tensor`: `offset_bytes` after an aligned address.
+
+    The address is aligned to 32 bytes, as torch's allocations are.
+    """
 
     name: str
     tensor: str = ""
@@ -51,7 +57,10 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """Tensor descriptor made on the host: shape and strides in elements, in the caller's symbols."""
+    """Tensor descriptor made on the host: shape and strides in elements.
+
+    Both are in the caller's symbols.
+    """
 
     name: str
     shape: Sequence[Expr | int]
@@ -139,7 +148,10 @@ class Limit:
     reason: str
 
     def broken(self, values: Mapping[str, Number]) -> bool:
-        """Return whether the condition fails at these values, at one of them where they are arrays."""
+        """Return whether the condition fails at these values.
+
+        Where they are arrays, it fails at one of them.
+        """
         return bool(np.any(np.asarray(self.value.evaluate(values)) > self.most))
 
     def __str__(self) -> str:
@@ -165,4 +177,7 @@ class KernelTraffic:
     sectors_exact: bool = True
     notes: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
-    """Conditions on the parameters under which the counts are exact: integers of 32 bits do not wrap around."""
+    """Conditions on the parameters under which the counts are exact.
+
+    They say that integers of 32 bits do not wrap around.
+    """

@@ -1,4 +1,6 @@
-"""Represent values of the IR as expressions in lane indices: integers, truth values and pointer targets.
+"""Represent values of the IR as expressions in lane indices.
+
+The values are integers, truth values and pointer targets.
 
 A lane index is a symbol named by dimension and size: one expression serves all elements of a tensor. A tensor that varies along
 one dimension only has that dimension's symbol alone.
@@ -22,7 +24,10 @@ CARRIED = ":carried"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Target of a pointer when `condition` is 1: `offset` bytes after the start of an argument."""
+    """Target of a pointer when `condition` is 1.
+
+    It lies `offset` bytes after the start of an argument.
+    """
 
     argument: str
     offset: Poly
@@ -91,7 +96,10 @@ def relabel(value: Value, kind: Type, indices: Sequence[Poly]) -> Value:
 
 
 def index_symbols(values: Sequence[Value]) -> list[Symbol]:
-    """Return the indices that these values vary with: of lanes, loops and programs, and symbols of carried values."""
+    """Return the indices that these values vary with.
+
+    They are those of lanes, loops and programs, and symbols of carried values.
+    """
     found: dict[str, Symbol] = {}
     for value in values:
         expressions = [value.number] if value.number is not None else []

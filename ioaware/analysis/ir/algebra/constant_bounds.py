@@ -64,7 +64,10 @@ def atom_lower_bound(atom: Atom) -> Coefficient | None:
 
 
 def _shifted(value: Poly) -> dict[Monomial, Coefficient]:
-    """Return the terms after each atom is written as its lower bound plus a non-negative rest."""
+    """Return the terms with each atom as its lower bound plus a rest.
+
+    The rest is non-negative.
+    """
     result: dict[Monomial, Coefficient] = {}
     for monomial, coefficient in value.terms.items():
         expanded: dict[Monomial, Coefficient] = {(): coefficient}

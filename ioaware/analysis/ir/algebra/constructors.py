@@ -1,4 +1,7 @@
-"""Construct floors, minima, tests and choices in the normal form that later rules expect."""
+"""Construct floors, minima, tests and choices in their normal form.
+
+Later rules expect this form.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ def _floor_by_symbols(a: Poly, b: Poly) -> Poly | None:
 
 
 def _floor(numerator: Poly, denominator: Poly) -> Poly:
-    """Return the atom, or -floor((x + d - 1)/d) for floor(-x/d) where that has fewer minus signs."""
+    """Return the atom, or its negated form where that has fewer minus signs.
+
+    The negated form of floor(-x/d) is -floor((x + d - 1)/d).
+    """
     signs = sum(1 if c > 0 else -1 for factors, c in numerator.terms.items() if factors)
     if (signs < 0 or (signs == 0 and _leads_negative(numerator))) and not nonnegative(numerator):
         whole = all(isinstance(c, int) for c in numerator.terms.values())
@@ -190,7 +196,10 @@ def _extreme(is_least: bool, args: Iterable[Poly]) -> Poly:
 
 
 def _clipped(args: Sequence[Poly]) -> Poly | None:
-    """Return min(c max(0, a), b) as max(0, min(c a, b)) for b >= 0, the form that tile sums recognise."""
+    """Return min(c max(0, a), b) as max(0, min(c a, b)) for b >= 0.
+
+    This is the form that tile sums recognise.
+    """
     for at, arg in enumerate(args):
         ((factors, scale),) = arg.terms.items() if len(arg.terms) == 1 else (((), 0),)
         atom = factors[0] if len(factors) == 1 and scale > 0 else None
@@ -217,7 +226,10 @@ def _clipped_once(arg: Poly) -> Poly:
 
 
 def _absorbed(arg: Poly) -> Poly:
-    """Return min(a, b) + x as min(a + x, b + x) for the part of x that an argument cancels."""
+    """Return min(a, b) + x as min(a + x, b + x) for part of x.
+
+    This is the part of x that an argument cancels.
+    """
     for factors, coefficient in arg.terms.items():
         atom = factors[0] if len(factors) == 1 else None
         if not isinstance(atom, Extreme) or coefficient != 1:
@@ -230,7 +242,10 @@ def _absorbed(arg: Poly) -> Poly:
 
 
 def _flattened(arg: Poly, is_least: bool) -> list[Poly]:
-    """Return c min(a, b) + x inside a minimum, c > 0, as the arguments c a + x and c b + x."""
+    """Return c min(a, b) + x inside a minimum, c > 0, as two arguments.
+
+    They are c a + x and c b + x.
+    """
     for factors, coefficient in arg.terms.items():
         atom = factors[0] if len(factors) == 1 else None
         if isinstance(atom, Extreme) and atom.least == is_least and coefficient > 0:
@@ -261,7 +276,10 @@ def _beats(a: Poly, b: Poly, is_least: bool) -> bool:
 
 
 def substitute(value: Poly, by: Mapping[str, Poly]) -> Poly:
-    """Replace the symbols of these keys and rebuild the expression by the constructors above."""
+    """Replace the symbols of these keys and rebuild the expression.
+
+    It is rebuilt by the constructors above.
+    """
 
     def leaf(atom: Atom) -> Poly | None:
         if isinstance(atom, Unknown):

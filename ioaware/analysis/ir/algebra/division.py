@@ -1,4 +1,7 @@
-"""Divide polynomials without proofs: exact quotients, and floors reduced by common factors alone."""
+"""Divide polynomials without proofs: exact quotients, and reduced floors.
+
+Floors are reduced by common factors alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Coefficient, Floor, Mono
 
 
 def divide(a: Poly, b: Poly) -> tuple[Poly, Poly]:
-    """Return the terms of `a` that a one-term divisor `b` divides, divided by it, and the rest."""
+    """Return the terms of `a` divided by a one-term divisor `b`, and the rest.
+
+    The terms are those that `b` divides.
+    """
     if len(b.terms) != 1:
         return (ONE, ZERO) if a == b else (-ONE, ZERO) if a == -b else (ZERO, a)
     ((factors, scale),) = b.terms.items()
@@ -35,7 +41,9 @@ def monomial_quotient(monomial: Monomial, factors: Monomial) -> Monomial | None:
 
 
 def divide_by_constant(a: Poly, b: int) -> tuple[Poly, Poly] | None:
-    """Return (quotient, rest) with a = b quotient + rest, rest coefficients in 0 .. b - 1.
+    """Return (quotient, rest) with a = b quotient + rest.
+
+    The rest's coefficients are in 0 .. b - 1.
 
     None where a coefficient of `a` is a fraction. A constant goes to the quotient as far as it fits.
     """
@@ -65,7 +73,10 @@ def _floor_of_rest(rest: Poly, b: Poly) -> Poly | None:
 
 
 def _floor_by_shared_factors(a: Poly, b: Poly) -> Poly | None:
-    """Return floor((c x + r) / (k x)) as floor(c / k) or floor((c - 1) / k), where bounds place r in -x .. x - 1."""
+    """Return floor((c x + r) / (k x)) as floor(c / k) or floor((c - 1) / k).
+
+    Bounds must place r in -x .. x - 1.
+    """
     ((factors, scale),) = b.terms.items() if len(b.terms) == 1 else (((), 1),)
     shared = Poly({factors: 1})
     quotient, rest = divide(a, shared)
@@ -81,7 +92,9 @@ def _never_negative(value: Poly) -> bool:
 
 
 def plain_floor_div(a: Poly, b: Poly) -> Poly:
-    """Return floor(a / b), b not 0, with exact quotients taken out and no other rewriting.
+    """Return floor(a / b), b not 0, with exact quotients taken out.
+
+    There is no other rewriting.
 
     The prover builds its bounds with this function, so that no proof depends on another proof's normal form.
     """

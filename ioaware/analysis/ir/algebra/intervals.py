@@ -1,4 +1,7 @@
-"""Bound expressions by symbolic intervals: the smallest and largest value over all indices."""
+"""Bound expressions by symbolic intervals.
+
+An interval is the smallest and largest value over all indices.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ def _interval(value: Poly, depth: int) -> Interval | None:
 
 
 def _product(factors: tuple[Atom, ...], depth: int) -> Interval | None:
-    """Return bounds of a product: of at most one factor that may be negative and others that are not."""
+    """Return bounds of a product.
+
+    At most one factor may be negative, and the others are not.
+    """
     low, high = ONE, ONE
     signed: Interval | None = None
     for atom in factors:

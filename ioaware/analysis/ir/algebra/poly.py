@@ -1,4 +1,6 @@
-"""Represent integer expressions in normal form: polynomials over atoms (symbols, floors, minima, tests).
+"""Represent integer expressions in normal form: polynomials over atoms.
+
+Atoms are symbols, floors, minima and tests.
 
 Truth values are polynomials too, 1 or 0: `and` is a product, `not a` is 1 - a. A division is a floor, exact in integers. Why
 not sympy: its constructors query assumptions at every node, too slow for an IR of a thousand operations.
@@ -18,7 +20,10 @@ A = TypeVar("A", bound="Atom")
 
 
 class _OneOfEach(type):
-    """Interns atoms by key: equal atoms are one object, which dictionaries look up fastest."""
+    """Interns atoms by key: equal atoms are one object.
+
+    Dictionaries look up such objects fastest.
+    """
 
     def __call__(cls: type[A], *args: Any, **kwargs: Any) -> A:  # pyright: ignore[reportGeneralTypeIssues]
         made: Any = type.__call__(cls, *args, **kwargs)

@@ -1,4 +1,7 @@
-"""Construct truth values (1 or 0): tests, negation, disjunction, and choices between expressions."""
+"""Construct truth values (1 or 0), and choices between expressions.
+
+Truth values are tests, negation and disjunction.
+"""
 
 from __future__ import annotations
 

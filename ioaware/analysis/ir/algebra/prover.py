@@ -1,4 +1,6 @@
-"""Prove inequalities from the bounds of symbols: that an expression is never negative.
+"""Prove from the bounds of symbols that an expression is never negative.
+
+This proves inequalities.
 
 A proof replaces one atom after another by a bound that makes the whole smaller. It ends where only non-negative terms
 are left. No proof means "unknown", never "false".
@@ -64,7 +66,10 @@ def _prove(value: Poly, depth: int) -> bool:
 
 
 def _rank(atom: Atom) -> tuple[int, str]:
-    """Order atoms for replacement: indices before the floors that bound them, choices last."""
+    """Order atoms for replacement: indices first, choices last.
+
+    Indices come before the floors that bound them.
+    """
     return _ORDER.get(type(atom), 4), atom.key
 
 
@@ -145,7 +150,10 @@ def _prove_floor_below(value: Poly, atom: Floor, depth: int) -> bool:
 
 
 def _prove_by_finer_floor(value: Poly, atom: Floor, divisor: int, sign: int, depth: int) -> bool:
-    """Bound floor(n / (k d)) by floor(floor(n / d) / k), keeping a floor by d beside it."""
+    """Bound floor(n / (k d)) by floor(floor(n / d) / k).
+
+    A floor by d is kept beside it.
+    """
     for other in value.atoms:
         finer = other.denominator.constant if isinstance(other, Floor) else None
         if finer is not None and 1 < finer < divisor and divisor % finer == 0:
@@ -182,7 +190,10 @@ def _prove_by_product(value: Poly, atom: Floor, sign: int, depth: int) -> bool:
 
 
 def _sign_of_factor(value: Poly, atom: Atom) -> int | None:
-    """Return the sign of the factor of `atom`, where its terms agree and their other factors are never negative."""
+    """Return the sign of the factor of `atom`, where its terms agree.
+
+    Their other factors must never be negative.
+    """
     signs: set[int] = set()
     for monomial, coefficient in value.terms.items():
         if atom in monomial:

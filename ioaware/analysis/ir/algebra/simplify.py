@@ -40,7 +40,10 @@ def _atom_size(atom: Atom) -> int:
 
 @lru_cache(maxsize=8192)
 def simplify(value: Poly) -> Poly:
-    """Merge minima with the terms they cancel, adjacent clips into one, and two halved floors into one."""
+    """Merge minima with the terms they cancel, adjacent clips, and halved floors.
+
+    Adjacent clips become one, and two halved floors become one.
+    """
     value = _halves(value)
     for factors, coefficient in value.terms.items():
         for atom in factors:
@@ -62,7 +65,10 @@ def simplify(value: Poly) -> Poly:
 
 
 def _halves(value: Poly) -> Poly:
-    """Apply Hermite's identity floor(y/2d) + floor((y + d)/2d) = floor(y/d), where any two terms give the third."""
+    """Apply Hermite's identity floor(y/2d) + floor((y + d)/2d) = floor(y/d).
+
+    Any two terms give the third.
+    """
     found = {atom for atom in value.atoms if isinstance(atom, Floor) and (atom.denominator.constant or 1) % 2 == 0}
     for lower in sorted(found, key=lambda atom: atom.key):
         double = int(lower.denominator.constant or 0)
@@ -89,7 +95,10 @@ def _exchanged(value: Poly, atom: Atom, by: Poly) -> Poly:
 
 
 def _with_shared(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple[Poly, Poly] | None:
-    """Return min(a + x, b + x) and x, for the terms x beside min(a, b) that an argument cancels."""
+    """Return min(a + x, b + x) and x, for the terms x that an argument cancels.
+
+    The terms stand beside min(a, b).
+    """
     shared = Poly({m: c for m, c in beside.items() if isinstance(c, int) and _cancels(atom, m, c)})
     if not shared.terms:
         return None
@@ -97,7 +106,10 @@ def _with_shared(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple
 
 
 def _cancels(atom: Extreme, term: Monomial, coefficient: Coefficient) -> bool:
-    """Return whether adding the term removes one from an argument, or from a minimum or maximum inside."""
+    """Return whether adding the term removes one from an argument.
+
+    A minimum or maximum inside the argument counts too.
+    """
     inner = [arg.atom for arg in atom.args]
     return any(arg.terms.get(term) == -coefficient for arg in atom.args) or any(
         isinstance(other, Extreme) and _cancels(other, term, coefficient) for other in inner
@@ -105,7 +117,9 @@ def _cancels(atom: Extreme, term: Monomial, coefficient: Coefficient) -> bool:
 
 
 def _with_next(atom: Extreme, beside: Mapping[Monomial, Coefficient]) -> tuple[Poly, Poly] | None:
-    """Return min(a + b, x) for min(a, x) + max(0, min(b, x - a)), a and b >= 0, and its second term.
+    """Return min(a + b, x) for a sum of clips, and its second term.
+
+    The sum is min(a, x) + max(0, min(b, x - a)) with a and b >= 0.
 
     Where the first is clipped at 0 the result is too.
     """

@@ -1,4 +1,6 @@
-"""Plain interpretation of Gluon's operations: copies to shared memory, TMA, warp partitions, wgmma and tcgen05.
+"""Plain interpretation of Gluon's operations.
+
+They are copies to shared memory, TMA, warp partitions, wgmma and tcgen05.
 
 Shared memory, barriers and tokens are not followed: a value that is loaded from them is not computed. Partitions of warps run
 one after the other.
@@ -26,7 +28,10 @@ def _on_chip(run: Run, operation: Operation) -> None:
 
 
 def _async_copy(run: Run, operation: Operation) -> None:
-    """Count cp.async, `%pointers, %shared mask %mask other %other`, as a read under its mask."""
+    """Count cp.async as a read under its mask.
+
+    Its operands are `%pointers, %shared mask %mask other %other`.
+    """
     found = re.search(r" mask (%[\w.$#-]+)", operation.text)
     addresses = run.array(run.operands(operation)[0], operation)
     mask = run.array(run.value(found[1]), operation) if found else np.array(True)
@@ -37,7 +42,10 @@ def _async_copy(run: Run, operation: Operation) -> None:
 
 
 def _tma(rule: Callable[[Run, Operation, str], None], kind: str) -> Handler:
-    """Return the rule of a TMA copy, `%descriptor[%i, %j] %shared, %barrier, %predicate`."""
+    """Return the rule of a TMA copy.
+
+    Its operands are `%descriptor[%i, %j] %shared, %barrier, %predicate`.
+    """
 
     def run_it(run: Run, operation: Operation) -> None:
         last = run.operands(operation)[-1]

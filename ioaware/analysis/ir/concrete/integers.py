@@ -1,4 +1,7 @@
-"""Apply integer operations of the `arith` dialect to numpy arrays in their own width: sums and products wrap around."""
+"""Apply integer operations of the `arith` dialect to numpy arrays.
+
+They are applied in the arrays' own width, where sums and products wrap around.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Interpret TTIR plainly at given values: every program and iteration runs, on numpy arrays of lanes.
+"""Interpret TTIR plainly at given values.
+
+Every program and iteration runs, on numpy arrays of lanes.
 
 It counts independently of the symbolic engine and shares only the parser with it. Integers have their width and wrap around.
 Floats are not computed: an address, mask or bound that depends on one is undecided.
@@ -26,7 +28,9 @@ MAX_STEPS = 400_000
 
 
 def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Memory, max_steps: int = MAX_STEPS) -> Tally:
-    """Return the requests of a launch; `given` holds a value for each parameter of its function.
+    """Return the requests of a launch.
+
+    `given` holds a value for each parameter of its function.
 
     Raises `UndecidedError` where the result depends on unknown data, `TooLongError`, and `UnsupportedOperationError`.
     """
@@ -295,13 +299,19 @@ def _for(run: Run, operation: Operation) -> None:
 
 _CALLEE = re.compile(r"@([\w.$-]+|\"[^\"]*\")")
 _ACCESS = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248])\.)?[a-z]+(\d+)\b")
-"""PTX's instructions on memory: kind, state space and modifiers, the vector's width, the bits of an element."""
+"""PTX's instructions on memory.
+
+Each has a kind, state space and modifiers, the vector's width, and the bits of an element.
+"""
 COUNTED = ("tt.load", "tt.store", "tt.atomic", "tt.descriptor", "tt.dot", "scf.while", "ttng.", "ttg.async_copy", "ttg.warp_sp")
 """How the names of operations begin that are counted, or decide what is."""
 
 
 def _is_free(run: Run, blocks: Sequence[Block]) -> bool:
-    """Return whether nothing in these blocks is counted, so that it does not matter whether they run."""
+    """Return whether nothing in these blocks is counted.
+
+    It then does not matter whether they run.
+    """
 
     def free(inner: Operation) -> bool:
         if inner.name == "tt.call":

@@ -1,4 +1,7 @@
-"""State of a plain interpretation: values, control flow between blocks, memory accesses and their counts."""
+"""State of a plain interpretation.
+
+It holds values, control flow between blocks, memory accesses and their counts.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ def parameters(function: Operation) -> list[tuple[str, Type]]:
 
 @dataclass
 class Run:
-    """State of one launch: values of the running function, memory, and what was counted."""
+    """State of one launch: the values, memory, and what was counted.
+
+    The values are those of the running function.
+    """
 
     module: Module
     memory: Memory

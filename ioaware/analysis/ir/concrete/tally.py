@@ -1,4 +1,7 @@
-"""Count bytes, sectors and FLOPs of a plain interpretation, and accesses outside their tensor."""
+"""Count bytes, sectors and FLOPs of a plain interpretation.
+
+Accesses outside their tensor are counted too.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ SECTOR = 32
 
 
 class UndecidedError(Exception):
-    """An address, mask or bound depends on a value that the interpretation does not compute."""
+    """An address, mask or bound depends on a value that is not computed.
+
+    The interpretation does not compute it.
+    """
 
 
 class TooLongError(Exception):
@@ -48,7 +54,10 @@ class Tally:
         self.sectors_known &= kind == "atomic"
 
     def add(self, kind: str, addresses: Array, mask: Array, width: int) -> None:
-        """Count one execution of an access: bytes of active lanes, and the distinct sectors they touch."""
+        """Count one execution of an access: bytes of active lanes, and their sectors.
+
+        The sectors are the distinct ones that these lanes touch.
+        """
         active = addresses[mask]
         setattr(self, f"{kind}_bytes", getattr(self, f"{kind}_bytes") + int(active.size) * width)
         if kind != "atomic":

@@ -40,7 +40,10 @@ def _unsigned(rule: Rule) -> Rule:
 
 
 def _and(a: Poly, b: Poly) -> Poly | None:
-    """Mask with a constant: bits below 2**h without those below 2**l, for each run of ones."""
+    """Mask with a constant: bits below 2**h without those below 2**l.
+
+    There is one such term for each run of ones.
+    """
     value, mask = (a, b.constant) if b.constant is not None else (b, a.constant)
     if mask is None:
         return None

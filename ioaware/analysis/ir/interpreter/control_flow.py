@@ -1,4 +1,6 @@
-"""Interpret loops and branches: trip counts, and loop-carried values as functions of the iteration.
+"""Interpret loops and branches: trip counts and loop-carried values.
+
+Loop-carried values are functions of the iteration.
 
 A carried value is found by induction: interpret the body once with a symbol for it and solve the recurrence.
 """
@@ -83,7 +85,10 @@ def carried_values(
     index: Symbol,
     count: Poly,
 ) -> list[Value]:
-    """Return the carried values at the start of iteration `count`, as expressions of the loop's index."""
+    """Return the carried values at the start of iteration `count`.
+
+    They are expressions of the loop's index.
+    """
     followed = [at for at, value in enumerate(init) if value.number is not None or len(value.targets) == 1]
     if not followed:
         return list(init)
@@ -179,7 +184,10 @@ def _period(start: Poly, after: Poly, mark: Symbol) -> Poly | None:
 
 
 def _step(after: Poly, mark: Symbol) -> int:
-    """Return a common divisor of all increments of the mark, which preserves its alignment."""
+    """Return a common divisor of all increments of the mark.
+
+    It preserves the mark's alignment.
+    """
     turn = after.atom
     if isinstance(turn, Choice):
         return gcd(_step(turn.then, mark), _step(turn.other, mark))
@@ -206,7 +214,10 @@ def _same_base(before: Value, after: Value) -> bool:
 
 
 def _if(walk: Interpreter, operation: Operation) -> None:
-    """Interpret both branches under their conditions, or one where the condition is certain."""
+    """Interpret both branches, or one where the condition is certain.
+
+    Both branches are interpreted under their conditions.
+    """
     condition = resolve_tests(_number(walk, operation, operation.operands[0]))
     if condition.constant is not None:
         results = walk.run_region(operation, 0 if condition.constant else 1)
@@ -223,7 +234,10 @@ _WHILE = re.compile(r"\((.*?)\) : ")
 
 
 def _while(walk: Interpreter, operation: Operation) -> None:
-    """Interpret a loop; its trip count follows from an inequality in carried values, or is an unknown."""
+    """Interpret a loop; its trip count is derived, or is an unknown.
+
+    It follows from an inequality in carried values where it is derived.
+    """
     found = _WHILE.match(operation.text)
     pairs = [part.split(" = ") for part in split_top(found[1])] if found else []
     names, init = [name for name, _ in pairs], [walk.value(value.strip()) for _, value in pairs]

@@ -1,4 +1,7 @@
-"""Interpret inline assembly: one PTX instruction on global memory, such as `red.global.add.v4.f32 [$4], {...}`."""
+"""Interpret inline assembly: one PTX instruction on global memory.
+
+An example is `red.global.add.v4.f32 [$4], {...}`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from ioaware.analysis.ir.mlir.types import result_types
 
 KINDS: Mapping[str, AccessKind] = {"ld": "read", "st": "write", "red": "atomic", "atom": "atomic"}
 INSTRUCTION = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248])\.)?[a-z]+(\d+)\b")
-"""PTX instructions on memory: kind, state space and modifiers, vector width, bits of an element."""
+"""PTX instructions on memory: kind, space, modifiers, vector width, element bits.
+
+The space is the state space, and the bits are those of one element.
+"""
 
 
 def _inline_assembly(walk: Interpreter, operation: Operation) -> None:

@@ -1,4 +1,7 @@
-"""Interpret memory operations through pointers and tensor descriptors, and matrix products."""
+"""Interpret memory operations and matrix products.
+
+The memory operations are through pointers and tensor descriptors.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,10 @@ def _store(walk: Interpreter, operation: Operation) -> None:
 
 
 def _atomic(walk: Interpreter, operation: Operation) -> None:
-    """Record `atomic_rmw pointer, value[, mask]` and the atomics of Triton 3.9, with their mask in the i1 operand."""
+    """Record `atomic_rmw pointer, value[, mask]` and the atomics of Triton 3.9.
+
+    The latter have their mask in the i1 operand.
+    """
     pointer, *rest = walk.operands(operation)
     masks = [value for value in rest if value.type.element == "i1"]
     touch(walk, operation, "atomic", pointer, masks[-1] if masks else None)
@@ -159,7 +165,10 @@ def _touch_block(
 
 
 def descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -> None:
-    """Record a gather or scatter: rows from an index tensor, assumed inside, and a block of columns."""
+    """Record a gather or scatter: rows from an index tensor, a block of columns.
+
+    The rows are assumed inside.
+    """
     found = re.search(r"(%[\w.$#-]+)\[(%[\w.$#-]+), (%[\w.$#-]+)\]", operation.head)
     descriptor = walk.value(found[1]).descriptor if found else None
     if found is None or descriptor is None:

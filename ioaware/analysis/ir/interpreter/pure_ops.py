@@ -1,4 +1,6 @@
-"""Interpret operations without side effects: shapes, indices and integer arithmetic.
+"""Interpret operations without side effects.
+
+They are shapes, indices and integer arithmetic.
 
 Floats have no expression: no count depends on them except through an unknown.
 """
@@ -22,12 +24,18 @@ from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 
 FROM_FLOATS = "it is computed from floating-point numbers"
 MODULAR = ("addi", "subi", "muli", "shli", "trunci")
-"""Operations with a result that is right modulo 2^bits even if an operand has wrapped around."""
+"""Operations with a result that is right modulo 2^bits.
+
+It is right even if an operand has wrapped around.
+"""
 NO_RULE = "it is computed by an operation that has no formula"
 
 
 def define_unknown(walk: Interpreter, operation: Operation, why: str = NO_RULE, *, across_lanes: bool = False) -> None:
-    """Bind the results as unknowns: functions of the operands, by lane or across lanes."""
+    """Bind the results as unknowns: functions of the operands.
+
+    They are functions by lane or across lanes.
+    """
     inputs = [walk.values[name] for name in operation.operands if name in walk.values]
     inputs = inputs if len(inputs) == len(operation.operands) else []
     kinds = result_types(operation.types)
@@ -89,7 +97,10 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
 
 
 def _counts_rounds(walk: Interpreter, a: Poly, b: Poly) -> bool:
-    """Return whether these are bits from 2^30 on of a loop counter, with which kernels make an opaque 0."""
+    """Return whether these are bits from 2^30 on of a loop counter.
+
+    Kernels make an opaque 0 with them.
+    """
     around = {scope.index.key for scope in walk.record.scopes if isinstance(scope, Loop)}
     return b.constant == 30 and bool(a.free & around)
 
@@ -121,7 +132,10 @@ def _compare(walk: Interpreter, operation: Operation) -> None:
 
 
 def _is_given(walk: Interpreter, target: Target, *, is_given: bool) -> Poly | None:
-    """Return the predicate of `if pointer:` on an argument, which is true for a tensor with elements."""
+    """Return the predicate of `if pointer:` on an argument.
+
+    It is true for a tensor with elements.
+    """
     start, elements = walk.elements.get(target.argument, (None, ZERO))
     if start is None or target.offset != start or target.condition != ONE:
         return None
@@ -179,7 +193,10 @@ def _range(walk: Interpreter, operation: Operation) -> None:
 
 
 def _same_elements(walk: Interpreter, operation: Operation) -> None:
-    """Interpret `splat`, `broadcast`, `bitcast` and layout conversions, which keep the expression."""
+    """Interpret `splat`, `broadcast`, `bitcast` and layout conversions.
+
+    They keep the expression.
+    """
     (value,) = walk.operands(operation)
     kind = result_types(operation.types)[0]
     if kind.is_pointer or kind.is_integer == value.type.is_integer:

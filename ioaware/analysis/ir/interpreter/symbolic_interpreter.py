@@ -116,7 +116,10 @@ class Interpreter:
         return Value(kind, poly(atom))
 
     def requires_width(self, operation: Operation, *values: Value) -> None:
-        """Record that an address depends on these integers, so they must not have wrapped around."""
+        """Record that an address depends on these integers.
+
+        They must therefore not have wrapped around.
+        """
         if self.record.rehearsing or id(operation) not in self.addressing:
             return
         for value in values:
@@ -158,7 +161,10 @@ class Interpreter:
             self.values, self.unused, self.addressing = outer
 
     def run_blocks(self, blocks: Sequence[Block]) -> list[Value]:
-        """Run acyclic blocks; return the values of their terminators, selected by the path taken."""
+        """Run acyclic blocks; return the values of their terminators.
+
+        The values are selected by the path taken.
+        """
         reached: dict[str, Poly] = {blocks[0].label: ONE}
         incoming: dict[str, list[Value]] = {}
         returned: list[Value] = []
@@ -193,7 +199,10 @@ class Interpreter:
         return done
 
     def _run_block(self, block: Block) -> list[tuple[str | None, Poly, list[Value]]]:
-        """Run a block; return (label, condition, values) for each exit, label None for leaving the region."""
+        """Run a block; return (label, condition, values) for each exit.
+
+        The label is None for leaving the region.
+        """
         for operation in block.operations:
             if operation.name == "cf.br":
                 label, passed = self._edge(operation.head)

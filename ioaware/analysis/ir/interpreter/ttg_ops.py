@@ -1,4 +1,7 @@
-"""Interpret Gluon operations of TTGIR: shared-memory copies, TMA, warp partitions, wgmma and tcgen05."""
+"""Interpret Gluon operations of TTGIR.
+
+They are shared-memory copies, TMA, warp partitions, wgmma and tcgen05.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,19 @@ def _on_chip(walk: Interpreter, operation: Operation) -> None:
 
 
 def _async_copy(walk: Interpreter, operation: Operation) -> None:
-    """Record cp.async, `%pointers, %shared mask %mask other %other`, as a read under its mask."""
+    """Record cp.async as a read under its mask.
+
+    Its operands are `%pointers, %shared mask %mask other %other`.
+    """
     mask = re.search(r" mask (%[\w.$#-]+)", operation.text)
     touch(walk, operation, "read", walk.operands(operation)[0], walk.value(mask[1]) if mask else None)
     _on_chip(walk, operation)
 
 
 def _tma(kind: AccessKind, rows: bool = False) -> Handler:
-    """Return the rule of a TMA copy, `%descriptor[%i, %j] %shared, %barrier, %predicate`.
+    """Return the rule of a TMA copy.
+
+    Its operands are `%descriptor[%i, %j] %shared, %barrier, %predicate`.
 
     It accesses a block inside the tensor where the predicate holds.
     """
@@ -60,7 +68,10 @@ def _warp_group_dot(walk: Interpreter, operation: Operation) -> None:
 
 
 def _tensor_core(walk: Interpreter, operation: Operation) -> None:
-    """Record 2 m n k FLOPs of `%a, %b, %d[%token], .. : A, B, D, ..` into tensor memory."""
+    """Record 2 m n k FLOPs of a matrix product into tensor memory.
+
+    Its form is `%a, %b, %d[%token], .. : A, B, D, ..`.
+    """
     left, _, result, *_ = (parse_type(part) for part in split_top(operation.types))
     walk.record.product(2 * prod(result.shape) * left.shape[-1], walk.frames(operation))
     _on_chip(walk, operation)

@@ -1,4 +1,7 @@
-"""Name unknowns for display: the tensor and the line, and the offset where one line loads several values."""
+"""Name unknowns for display by the tensor and the line.
+
+The offset is added where one line loads several values.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def _identity(unknown: Unknown) -> tuple[str, tuple[str, ...]]:
 
 
 def _distinct(name: str, group: list[Unknown]) -> dict[str, str]:
-    """Return a name for the key of each unknown: by its first argument, else all, else by number."""
+    """Return a name for the key of each unknown.
+
+    It is by its first argument, else all, else by number.
+    """
     base, _, place = name.rpartition("@")
     identities = {_identity(unknown): unknown for unknown in sorted(group, key=lambda unknown: unknown.key)}
     shown = {identity: _short(identity[1][0] if identity[1] else "") for identity in identities}
@@ -59,7 +65,10 @@ def _distinct(name: str, group: list[Unknown]) -> dict[str, str]:
 
 
 def _text(expression: Poly) -> str:
-    """Return an expression as text, without the line of values that are loaded themselves."""
+    """Return an expression as text, without the line of loaded values.
+
+    These are values that are loaded themselves.
+    """
     return re.sub(r"@[\w.]+:\d+", "", show(to_sympy(expression)))
 
 

@@ -41,7 +41,10 @@ def _over(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> Poly:
 
 
 Counted: TypeAlias = tuple[Poly, tuple[Scope, ...], Programs]
-"""Count per iteration of these loops, under these conditions, in each of these programs."""
+"""Count per iteration of these loops in each of these programs.
+
+It is under these conditions.
+"""
 
 
 def total_count(counted: Iterable[Counted]) -> Poly:

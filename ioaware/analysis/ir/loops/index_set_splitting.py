@@ -1,4 +1,6 @@
-"""Split index sets: cut loops where a choice switches, and merge pieces with equal bodies.
+"""Split index sets: cut loops where a choice switches, and merge pieces.
+
+Pieces with equal bodies are merged.
 
 Example: a causal kernel pairs the longest row block with the shortest. Pair r takes block b - 1 - r, then block r; of an odd
 number b the middle one is alone. Split by the two cases, this is a sum over the blocks from b - 1 down to b/2 and one from 0 to
@@ -46,7 +48,10 @@ def split_and_merge(plain: Placed) -> tuple[Placed, ...]:
 
 
 def _plainly_named(part: Placed) -> Placed:
-    """Drop loops of one iteration and restore the source names, so that equal loops compare equal."""
+    """Drop loops of one iteration and restore the source names.
+
+    Equal loops then compare equal.
+    """
     for at, loop in enumerate(part.scopes):
         if not isinstance(loop, Loop):
             continue
@@ -63,7 +68,10 @@ def _plainly_named(part: Placed) -> Placed:
 
 
 def _taken_apart(part: Placed) -> list[Placed] | None:
-    """Split one loop: by digits, into a few iterations, or where the test of a choice switches."""
+    """Split one loop by digits, into iterations, or where a choice switches.
+
+    The iterations are few, and the switch is that of the choice's test.
+    """
     asked = [
         (at, loop, test) for at, loop in enumerate(part.scopes) if isinstance(loop, Loop) for test in _tests(part, at, loop)
     ]
@@ -113,14 +121,20 @@ def _cut(part: Placed, at: int, loop: Loop, test: Test, slope: Poly, offset: Pol
 
 
 def _with_loop(part: Placed, at: int, loop: Loop, by: dict[str, Poly], known: tuple[Poly, Poly] | None = None) -> Placed:
-    """Replace one loop by another, rewriting its body; `known` fixes the outcome of a test."""
+    """Replace one loop by another, rewriting its body.
+
+    `known` fixes the outcome of a test.
+    """
     rewrite = Rewriting(by, None if known is None else lambda value: assume_test(value, *known))
     inner = [rewrite.scope(scope) for scope in part.scopes[at + 1 :]]
     return Placed(tuple(map(rewrite, part.values)), (*part.scopes[:at], loop, *inner), part.programs)
 
 
 def _divisors(test: Test, loop: Loop) -> Iterator[Poly]:
-    """Yield divisors D of index mod D in a test, where the loop is a multiple of D long."""
+    """Yield divisors D of index mod D in a test.
+
+    The loop is a multiple of D long.
+    """
     for floor in floors(poly(test)):
         turns = floor_div(loop.high, floor.denominator)
         if floor.numerator == poly(loop.index) and not loop.low.terms and turns * floor.denominator == loop.high:

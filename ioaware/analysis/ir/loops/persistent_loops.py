@@ -1,4 +1,6 @@
-"""Merge the tile loop of a persistent kernel and its grid axis into one loop over all tiles.
+"""Merge the tile loop of a persistent kernel and its grid axis into one loop.
+
+The loop runs over all tiles.
 
 `tile_schedules` determines how programs share tiles. A kernel that takes several tiles in a row has a two-digit loop.
 """
@@ -28,7 +30,10 @@ def merge_persistent_loop(values: Sequence[Poly], scopes: Sequence[Scope], progr
 
 
 def _first_of_its_name(loop: Loop, values: Sequence[Poly], scopes: Sequence[Scope], programs: Programs) -> Symbol:
-    """Give the index its source name where that is free, so that loops over the same tiles compare equal."""
+    """Give the index its source name where that is free.
+
+    Loops over the same tiles then compare equal.
+    """
     name = re.sub(r"_\d+$", "", loop.index.name)
     free = frozenset[str]().union(*(e.free for e in (*all_expressions(values, scopes), *programs.sizes)))
     taken = {key.partition("[")[0] for key in free} | {s.index.name for s in scopes if isinstance(s, Loop)}
@@ -45,7 +50,10 @@ def _renamed(values: Sequence[Poly], scopes: Sequence[Scope], at: int, loop: Loo
 
 
 def _ways(plain: Placed, at: int, loop: Loop) -> Iterator[Placed]:
-    """Yield the loop as it is, then split in two for every D that it runs or is used in steps of."""
+    """Yield the loop as it is, then split in two for every D.
+
+    These are each D that it runs or is used in steps of.
+    """
     yield plain
     inner = plain.scopes[at + 1 :]
     asked = [floor for value in all_expressions(plain.values, inner) for floor in floors(value)]

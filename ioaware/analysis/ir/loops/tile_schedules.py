@@ -1,4 +1,6 @@
-"""Tile schedules of persistent kernels, each proven to visit every tile exactly once.
+"""Tile schedules of persistent kernels.
+
+Each is proven to visit every tile exactly once.
 
 Round robin  `for t in range(pid, tiles, P)` with P programs, or `for i in range(cdiv(tiles - pid, P))` and t = pid + P
 i:
@@ -38,7 +40,10 @@ def merge_tile_loop(plain: Placed, at: int) -> Placed | None:
 
 
 def _in_turn(loop: Loop, programs: Programs) -> tuple[int, Poly, Poly] | None:
-    """Return the axis of programs that share the tiles, the number of tiles, and the number of programs."""
+    """Return the axis of programs that share the tiles, and two counts.
+
+    They are the number of tiles and the number of programs.
+    """
     if loop.source is not None:
         start, stop, step = loop.source
         axes = [axis for axis, index in enumerate(programs.indices) if start == poly(index)]
@@ -53,7 +58,10 @@ def _in_turn(loop: Loop, programs: Programs) -> tuple[int, Poly, Poly] | None:
 
 
 def _covers(programs: Poly, stop: Poly, step: Poly) -> bool:
-    """Return whether the number of programs is the step, or less because there are fewer tiles."""
+    """Return whether the number of programs is the step, or less.
+
+    It is less because there are fewer tiles.
+    """
     if programs == step:
         return True
     named = programs.atom
@@ -63,7 +71,10 @@ def _covers(programs: Poly, stop: Poly, step: Poly) -> bool:
 
 
 def _by_rounds(plain: Placed, at: int, loop: Loop) -> Placed | None:
-    """Merge a loop of equal rounds and one more for low programs, round robin or serpentine."""
+    """Merge a loop of equal rounds and one more for low programs.
+
+    The order is round robin or serpentine.
+    """
     turns = _added(loop.high)
     for axis, (pid, size) in enumerate(zip(plain.programs.indices, plain.programs.sizes, strict=True)):
         if loop.low.terms or size == ONE or pid.key not in turns.free:
@@ -95,7 +106,10 @@ def _most(programs: Poly) -> list[Poly]:
 
 @dataclass(frozen=True, slots=True)
 class _Assignment:
-    """Programs of an axis with `rounds` tiles each, one more where `left` >= 0, in steps of `step`."""
+    """Programs of an axis with `rounds` tiles each, in steps of `step`.
+
+    They have one more where `left` >= 0.
+    """
 
     plain: Placed
     at: int
@@ -114,7 +128,10 @@ class _Assignment:
         return None if tiles is None else _over_tiles(self.plain, self.at, self.axis, tiles, self.step)
 
     def tiles(self, left: Poly, position: Poly) -> Poly | None:
-        """Return the number of tiles; `left` is the test that `position` is below the remainder of the last round."""
+        """Return the number of tiles.
+
+        `left` is the test that `position` is below the remainder of the last round.
+        """
         tiles = left + self.step * self.rounds + 1 + position
         programs = self.plain.programs.sizes[self.axis]
         known = self.pid.key not in tiles.free and floor_div(tiles, self.step) == self.rounds
@@ -142,7 +159,9 @@ class _Assignment:
         return None
 
     def order_tests(self) -> list[tuple[Test, Poly]]:
-        """Return the tests that decide the order in a round, each with its form in the last round.
+        """Return the tests that decide the order in a round.
+
+        Each is given with its form in the last round.
 
         Where no choice inside depends on the round, tests in the trip count are candidates.
         """

@@ -1,4 +1,6 @@
-"""Backward slice: operations that an address, a mask, a loop bound or a branch may depend on.
+"""Backward slice: operations that an access or a path may depend on.
+
+It has those that an address, a mask, a loop bound or a branch may depend on.
 
 Values that are only stored, multiplied or summed are not in it, such as the random numbers of a dropout. Each value that a loop
 carries is followed by itself: one may be a sum of random numbers, and another an address.
@@ -70,7 +72,10 @@ class _Slice:
                 self.visit(region, None)
 
     def _loop(self, operation: Operation, wanted: Sequence[bool]) -> None:
-        """Follow bounds always, and each carried value where the body or a later operation needs it."""
+        """Follow bounds always, and each carried value where it is needed.
+
+        The body or a later operation may need it.
+        """
         carried = _CARRIED.search(operation.text)
         pairs = [part.split(" = ") for part in split_top(carried[1])] if carried else []
         used = [want or name.strip() in self.needed for want, (name, _) in zip(wanted, pairs, strict=True)]

@@ -16,7 +16,10 @@ ISOLATED = "partition"
 
 
 def dead_operations(function: Operation) -> frozenset[int]:
-    """Return the `id`s of a function's operations with results that only stay on the chip."""
+    """Return the `id`s of operations with results that only stay on the chip.
+
+    They are a function's operations.
+    """
     return frozenset(_unneeded(function.regions[0], set()))
 
 

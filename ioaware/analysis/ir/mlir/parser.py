@@ -30,7 +30,10 @@ class Block:
 
 @dataclass
 class Operation:
-    """`results = name text { regions } tail loc(location)`; `text` holds everything printed before the first region."""
+    """`results = name text { regions } tail loc(location)`.
+
+    `text` holds everything printed before the first region.
+    """
 
     name: str
     text: str

@@ -52,7 +52,10 @@ class Type:
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> Type:
-    """Parse `tensor<64x1x!tt.ptr<f16>, #layout>`, `!tt.tensordesc<tensor<16x16xf32>>`, `i32`."""
+    """Parse types such as `i32`.
+
+    Others are `tensor<64x1x!tt.ptr<f16>, #layout>` and `!tt.tensordesc<tensor<16x16xf32>>`.
+    """
     text = text.strip()
     while not text.startswith("!tt.ptr") and (found := _TENSOR.fullmatch(text)):
         text = split_top(found[1])[0]

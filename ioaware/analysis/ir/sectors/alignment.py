@@ -1,4 +1,7 @@
-"""Find multiples of lengths for which all rows have the same offset in sectors and no tile is cut."""
+"""Find multiples of lengths for which rows align and no tile is cut.
+
+All rows have the same offset in sectors then.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ def alignment(address: Poly) -> dict[Symbol, int]:
 
 
 def whole_tiles(address: Poly, mask: Poly) -> dict[Symbol, int]:
-    """Return for each parameter that wraps or clips addresses the tile size that makes all tiles whole."""
+    """Return for each parameter the tile size that makes all tiles whole.
+
+    The parameters are those that wrap or clip addresses.
+    """
     needed: dict[Symbol, int] = {}
     for atom in _inside(address) + _inside(mask):
         lengths: list[Symbol] = []
@@ -53,7 +59,10 @@ def _lanes(value: Poly) -> list[Symbol]:
 
 
 def multiples(needed: Mapping[Symbol, int]) -> tuple[dict[str, Poly], dict[str, Poly], Poly]:
-    """Return each parameter as a multiple of a new one, the way back, and the divisibility condition."""
+    """Return each parameter as a multiple of a new one, and the way back.
+
+    The divisibility condition is returned too.
+    """
     forth: dict[str, Poly] = {}
     back: dict[str, Poly] = {}
     condition = ONE

@@ -35,7 +35,10 @@ class Totals:
 
 
 def enumerable(scopes: Sequence[Scope], values: Sequence[Poly], programs: Programs) -> bool:
-    """Return whether values depend on programs and loops alone, and a loop's bounds on one of them."""
+    """Return whether values depend on programs and loops alone.
+
+    A loop's bounds must depend on one of them.
+    """
     sizes = [size.constant for size in programs.sizes]
     if not all(isinstance(size, int) for size in sizes) or np.prod([int(size or 0) for size in sizes]) > MAX_PROGRAMS:
         return False

@@ -1,4 +1,6 @@
-"""Group executions of an access that touch sectors alike, and count each group once.
+"""Group executions of an access that touch sectors alike.
+
+Each group is counted once.
 
 Grid and loops mostly move the start of a tile. Only its offset within a sector matters, and where masks clip. Executions that
 agree in both form a class, and each class is evaluated once.
@@ -26,7 +28,10 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ExecutionClass:
-    """Equal executions: `addresses` in bytes and `mask`, of the tile's shape, of one of `times`."""
+    """Equal executions: `addresses` in bytes and `mask`, of one of `times`.
+
+    Both are of the tile's shape.
+    """
 
     addresses: Numbers
     mask: NDArray[np.bool_]

@@ -1,4 +1,7 @@
-"""Count sectors lane by lane, where mask and address within a sector depend on lanes alone."""
+"""Count sectors lane by lane.
+
+Mask and address within a sector depend on lanes alone there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Count the 32-byte sectors of one access as a formula: runs of bytes, shared sectors, alignment.
+"""Count the 32-byte sectors of one access as a formula.
+
+It has runs of bytes, shared sectors and alignment.
 
 An access with an address affine in its lanes, under masks that clip each dimension, is a stack of rows; a row is a run of
 bytes. A run from byte b to byte l touches floor(l/32) - floor(b/32) + 1 sectors. Ascending rows share a sector at most with the
@@ -25,7 +27,10 @@ from ioaware.machine.model import SECTOR_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Dimension of an access: byte stride, active lanes, and the period after which it wraps."""
+    """Dimension of an access: byte stride, active lanes, and its period.
+
+    It wraps after the period.
+    """
 
     lane: Symbol
     stride: Poly
@@ -64,7 +69,10 @@ def sectors_of(touch: Touch) -> Sectors | None:
 
 
 def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
-    """Count lanes with one of two addresses: the sectors of each branch, an upper bound."""
+    """Count lanes with one of two addresses: the sectors of each branch.
+
+    This is an upper bound.
+    """
     cases = (branch.condition, branch.then), (negation(branch.condition), branch.other)
     found: list[Sectors] = []
     for condition, value in cases:
@@ -80,7 +88,10 @@ def _of_branches(touch: Touch, mask: Poly, branch: Choice) -> Sectors | None:
 
 
 def _axes(shape: Sequence[int], mask: Poly, address: Poly) -> tuple[list[Axis], Poly] | None:
-    """Return the dimensions clipped by the mask, and the condition for any lane to be active."""
+    """Return the dimensions clipped by the mask, and when a lane is active.
+
+    The latter is the condition for any lane to be active.
+    """
     ((tests, _),) = mask.terms.items()
     guard, axes = ONE, list[Axis]()
     pending = set(tests)
@@ -149,7 +160,10 @@ def _wrapped(address: Poly, lane: Symbol, low: Poly, high: Poly) -> Axis | None:
 
 
 def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | None:
-    """Sum runs of bytes along the axis of smallest stride over the rows of the other axes."""
+    """Sum runs of bytes along the axis of smallest stride.
+
+    The sum is over the rows of the other axes.
+    """
     present = ONE
     moving: list[Axis] = []
     for axis in axes:
@@ -166,7 +180,10 @@ def _sum_of_rows(address: Poly, axes: Sequence[Axis], width: int) -> Sectors | N
 
 
 def _merged(axes: Sequence[Axis]) -> tuple[Axis | None, list[Axis]]:
-    """Return the contiguous axis, extended by every axis with a stride equal to its length, and the other axes."""
+    """Return the extended contiguous axis, and the other axes.
+
+    It is extended by every axis with a stride equal to its length.
+    """
     constant = [a for a in axes if a.stride.constant is not None]
     others = list(axes)
     run = min(constant, key=lambda a: int(a.stride.constant or 0), default=None)
@@ -217,7 +234,9 @@ def _rows(address: Poly, run: Axis | None, rows: Sequence[Axis], width: int) -> 
 
 
 def _shared(base: Poly, span: Poly, axis: Axis, present: Poly, caveats: list[str]) -> Poly:
-    """Return the sectors that a row of this axis shares with the row before, if rows are `present`.
+    """Return the sectors that a row of this axis shares with the row before.
+
+    They are shared if rows are `present`.
 
     Returns 0 and adds a caveat where that is unknown.
     """

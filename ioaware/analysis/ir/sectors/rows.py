@@ -1,4 +1,7 @@
-"""Count sectors of rows of bytes: one run, and rows that a band or triangle mask cuts differently."""
+"""Count sectors of rows of bytes.
+
+A row is one run, or a band or triangle mask cuts rows differently.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def sum_rows(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly:
 
 
 def rows_of_a_mask(touch: Touch, mask: Poly, address: Poly) -> Sectors | None:
-    """Count sectors where a mask mixes dimensions: runs along the smallest stride, one for each other lane."""
+    """Count sectors where a mask mixes dimensions.
+
+    There are runs along the smallest stride, one for each other lane.
+    """
     lanes = [lane_symbol(d, size) for d, size in enumerate(touch.shape) if size > 1]
     steps = {lane: found[0] for lane in lanes if (found := linear(address, lane)) is not None}
     dense = {lane: int(s.constant) for lane, s in steps.items() if s.constant is not None and 0 < s.constant <= SECTOR_BYTES}

@@ -1,4 +1,7 @@
-"""Sum the sectors of an access over the launch: closed for aligned lengths, a sum for others."""
+"""Sum the sectors of an access over the launch.
+
+The sum is closed for aligned lengths, and a sum for others.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ from ioaware.analysis.ir.sums.reindex import floors
 
 @dataclass(frozen=True, slots=True)
 class SectorTotal:
-    """`aligned` is valid where the lengths `needed` are these multiples, `anyway` always (None: unknown)."""
+    """`aligned` is valid where the lengths `needed` are these multiples.
+
+    `anyway` is valid always (None: unknown).
+    """
 
     anyway: Poly | None
     aligned: Poly
@@ -128,7 +134,10 @@ def _joined(one: Mapping[Symbol, int], other: Mapping[Symbol, int]) -> dict[Symb
 
 
 def _summed(count: Poly, scopes: Sequence[Scope], programs: Programs) -> Poly:
-    """Sum over scopes and programs, unevaluated where rows have different offsets in sectors."""
+    """Sum over scopes and programs.
+
+    The sum stays unevaluated where rows have different offsets in sectors.
+    """
     indices = {index.key for index in programs.indices} | {scope.index.key for scope in scopes if isinstance(scope, Loop)}
     if not any(indices & floor.free for floor in floors(count)):
         return programs.sum(repeat_in_scopes(count, scopes))

@@ -35,7 +35,10 @@ def linear(value: Poly, index: Symbol) -> tuple[Poly, Poly] | None:
 
 
 def power_sum(power: int, low: Poly, high: Poly) -> Poly:
-    """Return the sum of index**power, low <= high, by Faulhaber's polynomial at both ends."""
+    """Return the sum of index**power, low <= high.
+
+    It is by Faulhaber's polynomial at both ends.
+    """
     coefficients = _faulhaber(power)
 
     def at(end: Poly) -> Poly:
@@ -49,7 +52,10 @@ def power_sum(power: int, low: Poly, high: Poly) -> Poly:
 
 @lru_cache(maxsize=16)
 def _faulhaber(power: int) -> tuple[Fraction, ...]:
-    """Return the coefficients of S with S(n) = 0**p + 1**p + .. + (n - 1)**p, from S(n + 1) - S(n) = n**p."""
+    """Return the coefficients of S with S(n) = 0**p + 1**p + .. + (n - 1)**p.
+
+    They follow from S(n + 1) - S(n) = n**p.
+    """
     left = [Fraction(0)] * power + [Fraction(1)]
     found = [Fraction(0)] * (power + 2)
     for degree in range(power, -1, -1):
@@ -60,7 +66,10 @@ def _faulhaber(power: int) -> tuple[Fraction, ...]:
 
 
 def tiles(factors: Monomial, index: Symbol, low: Poly, high: Poly) -> Poly | None:
-    """Sum tiles of size c: sum max(0, min(c, A - c index)) = max(0, min(c (high - low), A - c low))."""
+    """Sum tiles of size c.
+
+    The identity is sum max(0, min(c, A - c index)) = max(0, min(c (high - low), A - c low)).
+    """
     if len(factors) != 1 or not isinstance(factors[0], Extreme):
         return None
     outer = factors[0]
@@ -92,7 +101,10 @@ def tiles(factors: Monomial, index: Symbol, low: Poly, high: Poly) -> Poly | Non
 
 
 def one_tile(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly | None:
-    """Sum A - c index, known to lie between 0 and c: the remainder of a length after its whole tiles."""
+    """Sum A - c index, known to lie between 0 and c.
+
+    It is the remainder of a length after its whole tiles.
+    """
     found = linear(body, index)
     if found is None or not nonnegative(-found[0]) or not nonnegative(body) or not nonnegative(-found[0] - body):
         return None

@@ -75,7 +75,10 @@ def rotate(body: Poly, index: Symbol, low: Poly, high: Poly) -> tuple[Poly, Symb
 
 
 def join_two(body: Poly, inner: Symbol, inner_size: Poly, outer: Symbol, outer_size: Poly) -> tuple[Poly, Symbol] | None:
-    """Join two indices from 0 that are used only as `inner + inner_size outer` into one."""
+    """Join two indices from 0 into one.
+
+    They are used only as `inner + inner_size outer`.
+    """
     if not {inner.key, outer.key} <= body.free or not nonnegative(inner_size) or not nonnegative(outer_size):
         return None
     if {inner.key, outer.key} & (inner_size.free | outer_size.free):

@@ -1,4 +1,6 @@
-"""Close sums: clipped ranges, tiles, triangles, and splits where a minimum switches.
+"""Close sums: clipped ranges, tiles, triangles, and splits.
+
+Splits are where a minimum switches.
 
 Every rule is an identity of integers for any bounds. A sum that no rule closes stays a sum, evaluated exactly later.
 """
@@ -84,7 +86,10 @@ def sum_over(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int = MAX
 
 
 def _periodic(body: Poly, index: Symbol, low: Poly, high: Poly) -> Poly | None:
-    """Sum a term that occurs at one remainder r by L: floor((n + L - 1 - r)/L) times for an index from 0 to n."""
+    """Sum a term that occurs at one remainder r by L.
+
+    For an index from 0 to n it occurs floor((n + L - 1 - r)/L) times.
+    """
     result = ZERO
     for factors, coefficient in body.terms.items():
         moving = [atom for atom in factors if index.key in atom.free]
@@ -198,7 +203,10 @@ def _narrowed(body: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> 
 
 
 def _clip(test: Test, rest: Poly, index: Symbol, low: Poly, high: Poly, splits: int) -> Poly | None:
-    """Shorten the range by [a index + b >= 0], or reduce it to one index by [a index + b == 0]."""
+    """Shorten the range by [a index + b >= 0], or reduce it to one index.
+
+    It is reduced by [a index + b == 0].
+    """
     found = linear(test.value, index)
     if found is None:
         return None

@@ -1,4 +1,7 @@
-"""Check Theorem 2 on the exact counts themselves, at sizes no kernel has to run: constants, powers and the lower bound."""
+"""Check Theorem 2 on the exact counts themselves.
+
+It is checked at sizes no kernel has to run, for constants, powers and the lower bound.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +40,19 @@ def _counts(target: str) -> Counts:
 
 
 def _at_blocks(target: str, at: Mapping[str, int]) -> dict[str, int]:
-    """Return all symbols at N, d and M, with as many keys as queries and the paper's blocks."""
+    """Return all symbols at N, d and M with the paper's blocks.
+
+    There are as many keys as queries.
+    """
     values = {**at, "N_k": at["N"]}
     return {**values, **{name: evaluate(block, values) for name, block in _counts(target).blocks.items()}}
 
 
 def exact_elements(target: str, at: Mapping[str, int]) -> int:
-    """Return the elements read and written per head at N, d and M with the paper's blocks."""
+    """Return the elements read and written per head at N, d and M.
+
+    The blocks are the paper's.
+    """
     return _counts(target).total_elements(_at_blocks(target, at))
 
 
@@ -65,7 +74,10 @@ def _place(at: Mapping[str, int]) -> str:
 
 
 def judge_constants() -> list[Part]:
-    """Check Theta with its constants over the whole range of M, and the leading constant for large N."""
+    """Check Theta with its constants over the whole range of M.
+
+    The leading constant for large N is checked too.
+    """
     parts = [
         judge_bounds(
             "c",
@@ -80,7 +92,10 @@ def judge_constants() -> list[Part]:
 
 
 def _judge_leading_constant(target: str) -> Part:
-    """Check that with N far beyond M/d the ratio is the constant and the rest falls as 1/N."""
+    """Check that with N far beyond M/d the ratio is the constant.
+
+    The rest falls as 1/N.
+    """
     rows: list[Comparison] = []
     for d in HEAD_DIMS:
         at = {"N": 2**24, "d": d, "M": 2**16}
@@ -91,7 +106,10 @@ def _judge_leading_constant(target: str) -> Part:
 
 
 def judge_lower_bound() -> Part:
-    """Check max(4 N d, N^2 d^2 / (M + 4 d^2) - M), which holds for any order of the computation."""
+    """Check max(4 N d, N^2 d^2 / (M + 4 d^2) - M).
+
+    It holds for any order of the computation.
+    """
     ratios = [
         (f"{target} {_place(at)}", exact_elements(target, at) / lower_bound_elements({**at, "N_k": at["N"]}))
         for target in FLASH
@@ -101,7 +119,10 @@ def judge_lower_bound() -> Part:
 
 
 def exact_exponents() -> Iterator[Exponent]:
-    """Fit powers of the exact counts, one variable at a time, whole and of the leading term."""
+    """Fit powers of the exact counts, one variable at a time.
+
+    They are fitted to the whole count and to its leading term.
+    """
     for target in FLASH:
         for variable, sizes in SERIES.items():
             points = [{**LARGE, variable: size} for size in sizes]

@@ -1,4 +1,7 @@
-"""Represent claims of theory as executable checks: parts, evidence, and a verdict that fails closed."""
+"""Represent claims of theory as executable checks.
+
+They have parts, evidence, and a verdict that fails closed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def combine(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One check of a claim: statement, expected value, observed value, number of points."""
+    """One check of a claim: statement, expected and observed value, number of points."""
 
     part: str
     says: str
@@ -62,7 +65,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Exponent:
-    """Fitted power of one variable with its 95 % confidence interval, beside the theorem's power.
+    """Fitted power of one variable, beside the theorem's power.
+
+    It has a 95 % confidence interval.
 
     The power of a whole count is shown beside that of its leading term and not judged. Why: over a finite range the lower-order
     terms move it away from the theorem's. None: the points could not be fitted.
@@ -127,7 +132,9 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 def judge_comparisons(
     part: str, says: str, comparisons: Sequence[Comparison], *, tolerance: float = 0.0, at_least: int = 1, unit: str = ""
 ) -> Part:
-    """Check every observed number within a relative `tolerance` of theory's, at `at_least` points or more.
+    """Check every observed number within a relative `tolerance` of theory's.
+
+    There must be `at_least` points or more.
 
     One deviating number, or one NaN, fails the part. A missing number, or too few of them, is inconclusive.
     """
@@ -158,7 +165,10 @@ def judge_bounds(
     high: float = math.inf,
     at_least: int = 1,
 ) -> Part:
-    """Check that every ratio, given with its place, lies in [low, high], as for a Theta or Omega with constants."""
+    """Check that every ratio lies in [low, high].
+
+    It is given with its place, as for a Theta or Omega with constants.
+    """
     limits = [f"at least {low:.6g}" if low > -math.inf else "", f"at most {high:.6g}" if high < math.inf else ""]
     expected = " and ".join(limit for limit in limits if limit)
     outside = [(where, ratio) for where, ratio in ratios if not low <= ratio <= high]

@@ -9,11 +9,17 @@ from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
 from ioaware.result import Traffic
 
 MEASURED_TOLERANCE = 1e-3
-"""Counters and exact counts agree within this where no cache serves a read again and whole sectors are used."""
+"""Counters and exact counts agree within this in the simple case.
+
+In it no cache serves a read again and whole sectors are used.
+"""
 
 
 def traffic_rows(part: str, where: str, expected: Traffic | None, observed: Traffic | None) -> Iterator[Comparison]:
-    """Compare reads and writes separately, so that a kernel cannot trade one for the other."""
+    """Compare reads and writes separately.
+
+    A kernel cannot then trade one for the other.
+    """
     yield Comparison(part, f"{where} reads", expected and expected.read_bytes, observed and observed.read_bytes)
     yield Comparison(part, f"{where} writes", written(expected), written(observed))
 
@@ -58,7 +64,10 @@ def judge_traced(part: str, needs: Sequence[Need], evidence: Evidence) -> tuple[
 
 
 def judge_measured(part: str, targets: Sequence[str], evidence: Evidence) -> Iterator[Part]:
-    """Check recorded counters: writes are the exact counts, reads never more (an L1 may serve some again)."""
+    """Check recorded counters: writes are the exact counts, reads never more.
+
+    An L1 may serve some reads again.
+    """
     counted = [seen for seen in evidence.measured(*targets) if seen.requested_bytes is not None]
     rows = [tuple(request_rows(part, seen)) for seen in counted]
     if not rows:

@@ -1,4 +1,7 @@
-"""Collect the evidence for a claim: the runs it needs, and each run's result beside the prediction."""
+"""Collect the evidence for a claim: the runs it needs, and their results.
+
+Each run's result stands beside the prediction.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def need(source: Source, target: str, **params: ParamValue) -> Need:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A source's result at a point, theory's prediction there, and the values of the formulas' symbols."""
+    """A source's result at a point, theory's prediction, and symbol values.
+
+    The prediction is for that point, and the values are those of the formulas' symbols.
+    """
 
     observed: Result
     predicted: Result
@@ -69,7 +75,10 @@ class Evidence:
         return seen if seen is not None and seen.observed.status in BYTES_HOLD else None
 
     def measured(self, *targets: str) -> Iterator[Observation]:
-        """Return trusted measurements of these cases: no throttled, failed or impossible records."""
+        """Return trusted measurements of these cases.
+
+        There are no throttled, failed or impossible records among them.
+        """
         for seen in self.measurements:
             if seen.target in targets and seen.observed.status in BYTES_HOLD:
                 yield seen
@@ -79,7 +88,10 @@ class Evidence:
         return (seen for seen in self.measurements if seen.target == target and seen.observed.check is not None)
 
     def failures(self, needs: Sequence[Need]) -> Iterator[str]:
-        """Return a sentence for each failed run among the needs, and for each untrusted measurement of their targets."""
+        """Return a sentence for each failed run and each untrusted measurement.
+
+        The runs are those among the needs, and the measurements are of their targets.
+        """
         targets = {wanted.target for wanted in needs}
         untrusted = ((seen.where, seen) for seen in self.measurements if seen.target in targets)
         runs = ((str(wanted), self.answers[wanted]) for wanted in dict.fromkeys(needs) if wanted in self.answers)
@@ -89,7 +101,10 @@ class Evidence:
 
 
 def _words(params: Mapping[str, ParamValue]) -> str:
-    """Return the parameters in short, as N=128 d=16, without those that are one, off or unset."""
+    """Return the parameters in short, as N=128 d=16.
+
+    Those that are one, off or unset are left out.
+    """
     short = {"seq_len": "N", "kv_len": "N_k", "head_dim": "d", "block_m": "B_r", "block_n": "B_c", "sram_elements": "M"}
     shown = {short.get(name, name): value for name, value in params.items() if value not in (None, False, 1)}
     return " ".join(name if value is True else f"{name}={value}" for name, value in shown.items())

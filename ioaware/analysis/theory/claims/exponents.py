@@ -11,7 +11,10 @@ from ioaware.analysis.theory.claims.claim import Exponent, Number, Verdict
 from ioaware.analysis.theory.power_law_fit import fit_power_law
 
 SLACK = 0.005
-"""Tolerance added to the confidence interval of a power: counters carry systematic errors of 0.1 %."""
+"""Tolerance added to the confidence interval of a power.
+
+Counters carry systematic errors of 0.1 %.
+"""
 WIDEST = 0.2
 """Widest interval that decides anything."""
 
@@ -22,7 +25,9 @@ Sample = tuple[Mapping[str, int], Number | None]
 def fit_exponents(
     quantity: str, powers: Mapping[str, float], samples: Sequence[Sample], *, judged: bool = True
 ) -> Iterator[Exponent]:
-    """Fit all variables of `powers` at once, one row each; `judged` False shows a power without a verdict.
+    """Fit all variables of `powers` at once, one row each.
+
+    `judged` False shows a power without a verdict.
 
     A missing number, too few points, or variables that do not vary leave the rows inconclusive; a NaN fails them.
     """
@@ -42,7 +47,10 @@ def fit_exponents(
 
 
 def fittable(powers: Mapping[str, float], points: Sequence[Mapping[str, int]]) -> bool:
-    """Return whether points can separate the powers: enough distinct ones, every variable varying."""
+    """Return whether points can separate the powers.
+
+    There must be enough distinct ones, with every variable varying.
+    """
     places = {tuple(at[name] for name in powers) for at in points}
     if len(places) < len(powers) + 2:
         return False

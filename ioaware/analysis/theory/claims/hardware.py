@@ -1,4 +1,6 @@
-"""Bound the differences between counters and an algorithm's requests: L1 hits lower them, spills raise them.
+"""Bound the differences between counters and an algorithm's requests.
+
+L1 hits lower the counters, and spills raise them.
 
 Theorem 2 counts requests to slow memory; the counter sees the requests that pass the L1. Two kernels request data that an L1
 may still hold. Algorithm 1 reads O, l and m again for every column block. These reads hit while those rows fit in the L1 beside
@@ -30,7 +32,10 @@ def l1_savings_bytes(seen: Observation) -> int:
 
 
 def _flash1_savings(seen: Observation) -> int:
-    """Return the bytes of O, l and m that a program read for the column block before and that fit in L1."""
+    """Return the bytes of O, l and m that were read before and fit in L1.
+
+    A program read them for the column block before.
+    """
     values = seen.values
     row_bytes = values["d"] * values["e"] + 2 * FP32_BYTES
     shared = max((launch.shared_bytes or 0 for launch in seen.observed.launches), default=0)
@@ -49,7 +54,10 @@ def _standard_savings(seen: Observation) -> int:
 
 
 def spills(seen: Observation) -> bool:
-    """Return whether a kernel keeps registers in local memory, by the compiler's count."""
+    """Return whether a kernel keeps registers in local memory.
+
+    The compiler's count decides it.
+    """
     return any(launch.local_bytes for launch in seen.observed.launches)
 
 

@@ -17,7 +17,10 @@ POWERS: Mapping[str, Mapping[str, int]] = {
     "flash1": {"N": 2, "d": 2, "M": -1},
     "flash2": {"N": 2, "d": 2, "M": -1},
 }
-"""Powers of N, d and M in the leading term of requested bytes, with the blocks that M sets."""
+"""Powers of N, d and M in the leading term of requested bytes.
+
+The blocks are those that M sets.
+"""
 
 
 @cache
@@ -42,7 +45,10 @@ def leading_bytes(target: str) -> Expr:
 
 
 def observed_leading_bytes(seen: Observation) -> int | None:
-    """Return the observed count less the lower-order terms of the exact count, for fits of the leading term."""
+    """Return the observed count less the exact count's lower-order terms.
+
+    It is for fits of the leading term.
+    """
     predicted = seen.predicted.requested.total_bytes if seen.predicted.requested else None
     if seen.requested_bytes is None or predicted is None:
         return None

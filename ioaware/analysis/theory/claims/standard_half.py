@@ -24,7 +24,10 @@ _AMPLE = (2**16, 2**17, 2**18, 2**19, 2**20)  # from d^2 on
 
 
 def judge_standard_half() -> list[Part]:
-    """Check the idealised count and the tiled counts for M >= d^2 and for scarce M against N d + N^2."""
+    """Check the idealised count and the tiled counts against N d + N^2.
+
+    The tiled counts are those for M >= d^2 and for scarce M.
+    """
     return [
         judge_bounds(
             "d",
@@ -49,7 +52,10 @@ def judge_standard_half() -> list[Part]:
 
 
 def _judge_scarce() -> Part:
-    """Check that for M <= d^2/4 the best tiled count is at least 2 d / sqrt(M) times N d + N^2."""
+    """Check the best tiled count for M <= d^2/4 against N d + N^2.
+
+    It is at least 2 d / sqrt(M) times N d + N^2.
+    """
     says = "standard, tiled, M < d^2: Theta(N d + N^2) does not hold, the ratio grows as d / sqrt(M) (Saha-Ye Theorem 3.7)"
     ratios: list[tuple[str, float]] = []
     for n in SEQ_LENS:
@@ -63,7 +69,10 @@ def _judge_scarce() -> Part:
 
 
 def scarce_exponents() -> Iterator[Exponent]:
-    """Fit the square tiling's count to N^2 d / sqrt(M), whole and less its lower-order terms (N^2 + 2N + N d)."""
+    """Fit the square tiling's count to N^2 d / sqrt(M).
+
+    It is fitted whole and less its lower-order terms (N^2 + 2N + N d).
+    """
     sizes = [(n, d, m) for n in SEQ_LENS for d in (128, 256) for m in _SCARCE if 4 * m <= d * d]
     whole = [({"N": n, "d": d, "M": m}, _tiled(n, d, m)) for n, d, m in sizes]
     leading = [(at, count - (at["N"] ** 2 + 2 * at["N"] + at["N"] * at["d"])) for at, count in whole]

@@ -1,4 +1,7 @@
-"""Theorem 1 of the FlashAttention paper: exact attention with O(N^2 d) FLOPs and O(N) additional memory."""
+"""Theorem 1 of the FlashAttention paper: FLOPs and memory of exact attention.
+
+It is exact attention with O(N^2 d) FLOPs and O(N) additional memory.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def judge(evidence: Evidence) -> Claim:
 
 
 def _outputs(target: str, evidence: Evidence) -> list[Comparison]:
-    """Compare each point's relative Frobenius error with the tolerance of its dtype: part (a)."""
+    """Compare each point's relative Frobenius error with its tolerance: part (a).
+
+    The tolerance is that of its dtype.
+    """
     rows: list[Comparison] = []
     for wanted in every_need((target,)):
         seen = evidence.at(wanted)
@@ -92,7 +98,10 @@ def _judge_outputs(target: str, rows: Sequence[Comparison]) -> Part:
 
 
 def _flops(target: str, evidence: Evidence) -> list[Comparison]:
-    """Compare traced FLOPs where blocks divide with 4 N N_k d per head, or the causal block count: part (b)."""
+    """Compare traced FLOPs with 4 N N_k d per head where blocks divide: part (b).
+
+    For a causal point they are compared with the causal block count.
+    """
     rows: list[Comparison] = []
     for wanted in (*dict.fromkeys(p for each in flops_series(target).values() for p in each), *causal_series(target)):
         seen = evidence.at(wanted)
@@ -109,7 +118,10 @@ def _expected_flops(seen: Observation) -> int | None:
 
 
 def _memory(target: str, evidence: Evidence) -> list[Comparison]:
-    """Compare bytes allocated beyond inputs and output, traced at the allocator, with the count: part (c)."""
+    """Compare bytes allocated beyond inputs and output with the count: part (c).
+
+    They are traced at the allocator.
+    """
     rows: list[Comparison] = []
     for wanted in every_need((target,)):
         seen = evidence.at(wanted)
@@ -119,14 +131,20 @@ def _memory(target: str, evidence: Evidence) -> list[Comparison]:
 
 
 def _measured_memory(target: str, evidence: Evidence) -> Iterator[Comparison]:
-    """Compare the same from torch's allocator on a GPU, where a record has it: part (c)."""
+    """Compare the same from torch's allocator on a GPU: part (c).
+
+    This is done where a record has it.
+    """
     for seen in evidence.measured(target):
         if seen.observed.extra_memory_bytes is not None:
             yield Comparison("c", seen.where, seen.predicted.extra_memory_bytes, seen.observed.extra_memory_bytes)
 
 
 def _exponents(target: str, evidence: Evidence) -> Iterator[Exponent]:
-    """Fit FLOPs as N^2 d, extra memory as N (as N^2 for standard attention, which keeps S and P)."""
+    """Fit FLOPs as N^2 d, extra memory as N.
+
+    It is N^2 for standard attention, which keeps S and P.
+    """
     in_n, in_d = ([evidence.at(wanted) for wanted in flops_series(target)[name]] for name in ("N", "d"))
     if target in FLASH:
         for variable, seen, expected in (("N", in_n, 2), ("d", in_d, 1)):

@@ -1,4 +1,7 @@
-"""Theorem 2 of the FlashAttention paper: Theta(N^2 d^2 / M) requests against Theta(N d + N^2)."""
+"""Theorem 2 of the FlashAttention paper: the requests of attention.
+
+It sets Theta(N^2 d^2 / M) requests against Theta(N d + N^2).
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,10 @@ def _judge_measured(clear: Sequence[Comparison], helped: Sequence[Observation]) 
 
 
 def _judge_observed_bound(evidence: Evidence) -> Part:
-    """Check traced totals against the lower bound of one fast memory per program, each of the live set's size."""
+    """Check traced totals against the lower bound of one fast memory per program.
+
+    Each fast memory is of the live set's size.
+    """
     ratios: list[tuple[str, float]] = []
     for wanted in every_need():
         seen = evidence.at(wanted)
@@ -175,7 +181,10 @@ def _powers(quantity: str, powers: Mapping[str, float], seen: Sequence[Observati
 
 
 def _per_head(seen: Observation, count: int | None) -> float | None:
-    """Return a count per head and input byte, so that batches and dtypes lie on one power law."""
+    """Return a count per head and input byte.
+
+    Batches and dtypes thereby lie on one power law.
+    """
     return None if count is None else count / (seen.heads * seen.values["e"])
 
 

@@ -1,4 +1,6 @@
-"""Traced points of both theorems of the FlashAttention paper: a grid of shapes, and series in N, d, M.
+"""Traced points of both theorems of the FlashAttention paper.
+
+They are a grid of shapes, and series in N, d, M.
 
 The series run in float32, where every element has four bytes: traced bytes are the papers' elements times four.
 Their M sets both blocks as the paper does (B_c = ceil(M/4d), B_r = min(B_c, d)), and every block divides N.
@@ -34,7 +36,10 @@ _CAUSAL: tuple[Mapping[str, ParamValue], ...] = (
 
 
 def grid(target: str) -> tuple[Need, ...]:
-    """Return points of every dtype: ragged and odd blocks, N_k above and below N, causal, several heads."""
+    """Return points of every dtype.
+
+    They have ragged and odd blocks, N_k above and below N, causal masks and several heads.
+    """
     return tuple(need("trace", target, **params) for params in _GRID)
 
 
@@ -68,7 +73,10 @@ def series(target: str) -> Mapping[str, tuple[Need, ...]]:
 
 
 def flops_series(target: str) -> Mapping[str, tuple[Need, ...]]:
-    """Return points whose blocks and head_dim are powers of two that divide, N or d varying alone."""
+    """Return points whose blocks and head_dim are powers of two that divide.
+
+    N or d varies alone.
+    """
     return {
         "N": series(target)["N"],
         "d": tuple(

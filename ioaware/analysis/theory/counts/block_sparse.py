@@ -1,4 +1,7 @@
-"""Count block-sparse FlashAttention exactly, Algorithm 5, for a band of blocks and the first column blocks."""
+"""Count block-sparse FlashAttention exactly, Algorithm 5.
+
+It is for a band of blocks and the first column blocks.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ _j = index("j")
 
 @cache
 def counts(_causal: bool) -> Counts:
-    """Count Algorithm 1 with only the nonzero blocks' rows: rho of them together, line 6 for every column block.
+    """Count Algorithm 1 with only the nonzero blocks' rows.
+
+    There are rho of them together, and line 6 is counted for every column block.
 
     Column block j < g visits all N rows, column block j >= g those of row blocks j - w to j + w.
     """

@@ -1,4 +1,7 @@
-"""Count attention in query and key chunks exactly, with a partial result per key chunk, unmasked."""
+"""Count attention in query and key chunks exactly, unmasked.
+
+There is a partial result per key chunk.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ SOURCE = "Rabe and Staats 2021, arXiv 2112.05682, section 3"
 
 @cache
 def counts(_causal: bool) -> Counts:
-    """Count Q once, K and V per query chunk, and per key chunk d + 2 fp32 numbers a query, written and read.
+    """Count Q once, K and V per query chunk, and partial results per key chunk.
+
+    These are d + 2 fp32 numbers a query, written and read.
 
     The extra memory is that of one query chunk: B_r (d + 2) T_c, O(sqrt N) for B_c = sqrt(N_k).
     """

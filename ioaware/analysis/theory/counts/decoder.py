@@ -1,4 +1,6 @@
-"""Count a decoder's attention exactly, with LayerNorm and dropout on chip: FlashAttention-2's, causal.
+"""Count a decoder's attention exactly, with LayerNorm and dropout on chip.
+
+It is FlashAttention-2's, causal.
 
 LayerNorm has no weights and is recomputed from Q, K and V wherever they are read; dropout's mask comes from a counter. So they
 add operations and no bytes.
@@ -21,19 +23,28 @@ STEPS_SOURCE = (
 
 @cache
 def counts(_causal: bool) -> Counts:
-    """Count the forward pass: Q once, the visible K and V per row block, O and the log-sum-exp once."""
+    """Count the forward pass: Q, K, V, O and the log-sum-exp.
+
+    Q is counted once, the visible K and V per row block, and O and the log-sum-exp once.
+    """
     return replace(flash2.counts(causal=True), name="decoder", source=SOURCE, compulsory=compulsory(causal=True))
 
 
 @cache
 def backward(_causal: bool) -> Counts:
-    """Count the backward pass: D, then dK and dV per column block, then dQ per row block."""
+    """Count the backward pass: D, then dK and dV, then dQ.
+
+    dK and dV are per column block, and dQ is per row block.
+    """
     return replace(flash2_backward.counts(causal=True), name="decoder_bwd", source=SOURCE)
 
 
 @cache
 def backward_steps(_causal: bool) -> Counts:
-    """Count Algorithm 3 on the dropped weights, then LayerNorm's gradient: X and dY read, dX written, of Q, K and V."""
+    """Count Algorithm 3 on the dropped weights, then LayerNorm's gradient.
+
+    For Q, K and V, X and dY are read and dX written.
+    """
     products = standard_backward.counts(causal=True)
     norms = (
         Step(f"d{name} through LayerNorm", reads=Elements(inputs=2 * rows * d), writes=Elements(inputs=rows * d))

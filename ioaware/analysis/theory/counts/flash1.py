@@ -23,7 +23,9 @@ _j = index("j")
 
 
 def visited_rows(j: Expr) -> Expr:
-    """Return v_j, the rows of Q that the inner loop visits for causal column block j, aligned bottom-right.
+    """Return v_j, the rows of Q visited for causal column block j.
+
+    The inner loop visits them, and the mask is aligned bottom-right.
 
     Row r sees key j B_c when r >= j B_c + N - N_k; the loop starts at the row block that holds the first such row.
     """

@@ -39,7 +39,10 @@ def _over_rows(term: Expr) -> Expr:
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Count Q once (line 4), K and V per row block (line 7), O and the fp32 logsumexp L once (lines 14, 15)."""
+    """Count Q, K, V, O and the fp32 logsumexp L.
+
+    Q is counted once (line 4), K and V per row block (line 7), O and L once (lines 14, 15).
+    """
     keys = _over_rows(visible_keys(_i)) if causal else N_k * T_r
     pairs = _over_rows(smallest(B_r, N - _i * B_r) * visible_keys(_i)) if causal else N * N_k
     steps = (

@@ -1,4 +1,6 @@
-"""Count FlashAttention-2's backward pass exactly, Algorithm 2, in the two forms of real kernels.
+"""Count FlashAttention-2's backward pass exactly, Algorithm 2.
+
+It has the two forms of real kernels.
 
 Both begin with D = rowsum(dO O) and have a pass over column blocks for dK and dV. In one form that pass adds dQ to an fp32
 accumulator by atomics. In the other a second pass over row blocks computes dQ, and recomputes S and dP.
@@ -23,7 +25,10 @@ _i, _j = index("i"), index("j")
 
 
 def _column_pass(causal: bool, matmuls: int) -> tuple[Expr, Elements, Elements, Expr]:
-    """Return visited rows, reads, writes and FLOPs of the pass over column blocks, with so many matmuls per tile."""
+    """Return visited rows, reads, writes and FLOPs of the pass over column blocks.
+
+    It has so many matmuls per tile.
+    """
     visits = series(visited_rows(_j), _j, T_c) if causal else N * T_c
     pairs = series(visited_rows(_j) * smallest(B_c, N_k - _j * B_c), _j, T_c) if causal else N * N_k
     reads = Elements(inputs=2 * N_k * d + 2 * d * visits, fp32=2 * visits)
@@ -32,7 +37,10 @@ def _column_pass(causal: bool, matmuls: int) -> tuple[Expr, Elements, Elements, 
 
 @cache
 def atomic(causal: bool) -> Counts:
-    """Count dQ by atomics: the pre-pass zeroes the accumulator, and a last pass rounds it."""
+    """Count dQ by atomics.
+
+    The pre-pass zeroes the accumulator, and a last pass rounds it.
+    """
     visits, reads, writes, flops = _column_pass(causal, matmuls=5)
     steps = (
         Step("D = rowsum(dO O), dQ = 0", reads=Elements(inputs=2 * N * d), writes=Elements(fp32=N + N * d)),
@@ -44,7 +52,10 @@ def atomic(causal: bool) -> Counts:
 
 
 def gradients(causal: bool, group: Expr) -> tuple[Step, ...]:
-    """Return the steps of the two-kernel form per query head, of which `group` share a key head."""
+    """Return the steps of the two-kernel form per query head.
+
+    `group` of the heads share a key head.
+    """
     _, reads, writes, flops = _column_pass(causal, matmuls=4)
     shared = 2 * N_k * d * (1 - 1 / group)  # of the column pass: K_j, V_j, dK_j and dV_j once for the whole group
     keys = series(visible_keys(_i), _i, T_r) if causal else N_k * T_r
@@ -68,7 +79,10 @@ def gradients(causal: bool, group: Expr) -> tuple[Step, ...]:
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Count dQ by a second kernel, which reads Q, dO, L and D once, and K and V per row block."""
+    """Count dQ by a second kernel.
+
+    It reads Q, dO, L and D once, and K and V per row block.
+    """
     steps = gradients(causal, sympy.S.One)
     return Counts("flash2_bwd", SOURCE, steps, extra=Elements(fp32=N), compulsory=compulsory_backward(causal))
 

@@ -1,4 +1,7 @@
-"""Count attention with the log-sum-exp carried through the loop exactly: element for element FlashAttention-2's."""
+"""Count attention with the log-sum-exp carried through the loop exactly.
+
+It is element for element FlashAttention-2's.
+"""
 
 from __future__ import annotations
 
@@ -14,5 +17,8 @@ SOURCE = "FlashAttention's Triton implementation; order of Dao 2023, arXiv 2307.
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Count Q once, K and V per row block, O and the fp32 log-sum-exp once: values kept on chip move no bytes."""
+    """Count Q, O and the fp32 log-sum-exp once, K and V per row block.
+
+    Values kept on chip move no bytes.
+    """
     return replace(flash2.counts(causal), name="flash_lse", source=SOURCE, compulsory=compulsory(causal))

@@ -1,4 +1,6 @@
-"""Count attention with grouped query heads exactly, and attention with its keys in splits (Flash-Decoding).
+"""Count attention with grouped query heads, and with keys in splits, exactly.
+
+Attention with its keys in splits is Flash-Decoding.
 
 An instance is one set of rows that share tiles: one query head, or, packed, all query heads of a key head one after another. N
 is the rows of an instance. G is the number of instances that read the same keys: 1 if packed, else the query heads of a key
@@ -40,7 +42,10 @@ def _tiles(causal: bool) -> tuple[Expr, Expr]:
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Count one query head: Q once, K and V per row block although G heads share them, O and L once."""
+    """Count one query head: Q, O and L once, K and V per row block.
+
+    K and V are counted so although G heads share them.
+    """
     keys, pairs = _tiles(causal)
     step = Step(
         "row blocks",
@@ -53,13 +58,19 @@ def counts(causal: bool) -> Counts:
 
 @cache
 def packed(causal: bool) -> Counts:
-    """Count the rows of all query heads of a key head in one sequence of tiles, which skip no block where causal."""
+    """Count the rows of all query heads of a key head in one sequence of tiles.
+
+    It skips no block where causal.
+    """
     steps = counts(causal=False).steps
     return Counts("gqa_packed", SOURCE, steps, extra=Elements(fp32=N), compulsory=_compulsory(causal))
 
 
 def _split(name: str, causal: bool, *, skips: bool) -> Counts:
-    """Count S splits, each with Q and fp32 partial results, and the combiner, which reads these and writes O and L."""
+    """Count S splits and the combiner.
+
+    Each split has Q and fp32 partial results, and the combiner reads these and writes O and L.
+    """
     keys, pairs = _tiles(skips)
     partial = Elements(fp32=S * N * (d + 1))
     steps = (
@@ -83,7 +94,10 @@ def split_packed(causal: bool) -> Counts:
 
 @cache
 def backward(causal: bool) -> Counts:
-    """Count FlashAttention-2's two kernels: dK and dV of a key head take its G query heads in one program."""
+    """Count FlashAttention-2's two kernels.
+
+    dK and dV of a key head take its G query heads in one program.
+    """
     floor = compulsory_backward(causal)
     shared = 2 * N_k * d * (1 - 1 / G)  # keys, values and their gradients belong to G heads
     both = Step(

@@ -1,4 +1,7 @@
-"""Count attention with log-softmax weights exactly, in flash order and by its linear form. There is no mask."""
+"""Count attention with log-softmax weights exactly.
+
+It is counted in flash order and by its linear form. There is no mask.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ LINEAR_SOURCE = "O = Q (K^T V) - lse (1^T V)"
 
 @cache
 def counts(_causal: bool) -> Counts:
-    """Count Q once, K and V per row block, O once: as FlashAttention-2 without the log-sum-exp."""
+    """Count Q once, K and V per row block, O once.
+
+    It is as FlashAttention-2 without the log-sum-exp.
+    """
     step = Step(
         "row blocks",
         reads=Elements(inputs=N * d + 2 * N_k * d * T_r),
@@ -25,7 +31,10 @@ def counts(_causal: bool) -> Counts:
 
 @cache
 def linear(_causal: bool) -> Counts:
-    """Count K and V once for K^T V, then Q once and K per row block for the log-sum-exp; V is read once."""
+    """Count K and V once for K^T V, then Q once and K per row block.
+
+    The latter are for the log-sum-exp, and V is read once.
+    """
     step = Step(
         "K^T V, then row blocks",
         reads=Elements(inputs=2 * N_k * d + N * d + N_k * d * T_r),

@@ -29,6 +29,9 @@ def online(_causal: bool) -> Counts:
 
 @cache
 def flash(_causal: bool) -> Counts:
-    """Count one pass per row over K and V: FlashAttention-2's count with B_r = 1, without the log-sum-exp."""
+    """Count one pass per row over K and V.
+
+    It is FlashAttention-2's count with B_r = 1, without the log-sum-exp.
+    """
     step = Step("rows", reads=Elements(inputs=N * d + 2 * N * N_k * d), writes=Elements(inputs=N * d))
     return Counts("flash_rowwise", SOURCE, (step,), extra=Elements(), compulsory=compulsory())

@@ -1,4 +1,6 @@
-"""Count the ways to compute softmax by rows exactly, for a matrix of R rows and C columns, G = R C.
+"""Count the ways to compute softmax by rows exactly.
+
+They are for a matrix of R rows and C columns, G = R C.
 
 Each is named by its total in matrix accesses, as in Milakov and Gimelshein 2018, arXiv 1805.02867. They count 4 per element for
 the safe form and 3 for the online one. Row statistics (m, l, log-sum-exp) are fp32, everything else has the input's dtype.
@@ -53,7 +55,10 @@ def materialised(_causal: bool) -> Counts:
 
 @cache
 def cub(_causal: bool) -> Counts:
-    """Count maximum, exponentials to HBM, their sum, and exponentials again over the sum: 6 G."""
+    """Count maximum, exponentials, their sum, and exponentials again: 6 G.
+
+    The first exponentials go to HBM, and the second are over the sum.
+    """
     step = Step("softmax", reads=Elements(inputs=4 * G), writes=Elements(inputs=2 * G))
     return _counts("softmax_cub", (step,), extra=MATRIX)
 

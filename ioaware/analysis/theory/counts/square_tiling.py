@@ -1,4 +1,7 @@
-"""Exact counts of the algorithms for M < d^2, in square tiles of side B_r = isqrt(M // 4), forward and backward, unmasked."""
+"""Exact counts of the algorithms for M < d^2, in square tiles.
+
+The side is B_r = isqrt(M // 4), and they are forward and backward, unmasked.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ PAIRS: Expr = N * N_k
 
 @cache
 def counts(_causal: bool) -> Counts:
-    """Count Saha and Ye's SquareTiling, with S and the row sums in fp32: reads 3 N d T + N^2 T_d + N, writes N^2 + N + N d."""
+    """Count Saha and Ye's SquareTiling, with S and the row sums in fp32.
+
+    It reads 3 N d T + N^2 T_d + N and writes N^2 + N + N d.
+    """
     steps = (
         Step(
             "S = Q K^T, row sums of exp(S)",
@@ -37,7 +43,10 @@ def counts(_causal: bool) -> Counts:
 
 @cache
 def backward(_causal: bool) -> Counts:
-    """Count S, dP, dV, dK and dQ each in square tiles, with P and dS in the inputs' dtype: about 18 N^2 d / sqrt(M)."""
+    """Count S, dP, dV, dK and dQ each in square tiles.
+
+    P and dS are in the inputs' dtype, and the total is about 18 N^2 d / sqrt(M).
+    """
     product, matmul = PAIRS * T_d, 2 * PAIRS * d
     steps = (
         Step("D = rowsum(dO O)", reads=Elements(inputs=2 * N * d), writes=Elements(fp32=N)),

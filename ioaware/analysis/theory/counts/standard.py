@@ -1,4 +1,6 @@
-"""Exact counts of standard attention, Algorithm 0: as three tiled kernels, and as the paper idealises it.
+"""Exact counts of standard attention, Algorithm 0.
+
+They are as three tiled kernels, and as the paper idealises it.
 
 The paper charges each matrix once per line. A tiled GEMM reads each operand once per block of the other, so only the
 tiled counts can be met by a kernel; the idealised ones need M of about N d.
@@ -19,7 +21,9 @@ SOURCE = "Dao et al. 2022, arXiv 2205.14135, Algorithm 0"
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Count S = Q K^T in B_r x B_c tiles with all of d, P = softmax(S) by rows, O = P V in row panels.
+    """Count S = Q K^T in tiles, P = softmax(S) by rows, O = P V in row panels.
+
+    The tiles are B_r x B_c with all of d.
 
     S is kept in fp32 and P in the inputs' dtype. The causal mask is applied to S, and skips nothing: Algorithm 0
     computes all of it, so `causal` changes no count.
@@ -45,7 +49,10 @@ def counts(causal: bool) -> Counts:
 
 @cache
 def idealised() -> Counts:
-    """Count Algorithm 0 as Theorem 2 does, each matrix moved once per line: 4 N^2 + 4 N d for N_k = N."""
+    """Count Algorithm 0 as Theorem 2 does, each matrix moved once per line.
+
+    This gives 4 N^2 + 4 N d for N_k = N.
+    """
     steps = (
         Step("S = Q K^T", reads=Elements(N * d + N_k * d), writes=Elements(N * N_k), flops=2 * N * N_k * d),
         Step("P = softmax(S)", reads=Elements(N * N_k), writes=Elements(N * N_k)),
@@ -56,7 +63,9 @@ def idealised() -> Counts:
 
 @cache
 def row_panels() -> Counts:
-    """Count the tiled kernels with a whole row of S in a panel (B_c >= N_k), all in the inputs' dtype.
+    """Count the tiled kernels with a whole row of S in a panel (B_c >= N_k).
+
+    All is in the inputs' dtype.
 
     For N_k = N: 4 N^2 + 2 N d + 2 N d T_r, which is FlashAttention-2's count with the same B_r plus 4 N^2 - N.
     """
@@ -70,7 +79,9 @@ def row_panels() -> Counts:
 
 @cache
 def square_tiling() -> Counts:
-    """Count Saha and Ye's B_r x B_r tiles, the best known order for M < d^2, with B_r = isqrt(M // 4).
+    """Count Saha and Ye's B_r x B_r tiles, the best known order for M < d^2.
+
+    It has B_r = isqrt(M // 4).
 
     The softmax divides without subtracting the maximum, as printed, and keeps the row sums (N elements) in slow memory.
     """

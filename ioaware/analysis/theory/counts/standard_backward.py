@@ -1,4 +1,7 @@
-"""Exact counts of standard attention's backward pass, Algorithm 3: as five tiled kernels, and as the paper idealises it."""
+"""Exact counts of standard attention's backward pass, Algorithm 3.
+
+They are as five tiled kernels, and as the paper idealises it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ SOURCE = "Dao et al. 2022, arXiv 2205.14135, Algorithm 3"
 
 @cache
 def counts(causal: bool) -> Counts:
-    """Count P^T dO and dS^T Q in column panels, dO V^T in B_r x B_c tiles with all of d, dS by rows, dS K in row panels.
+    """Count the five products of the backward pass in their tiling.
+
+    They are P^T dO and dS^T Q in column panels, dO V^T in B_r x B_c tiles with all of d, dS by rows, and dS K in row panels.
 
     P and dS have the inputs' dtype, dP is fp32. The causal mask is in P as zeros and skips nothing.
     """
@@ -41,7 +46,10 @@ def counts(causal: bool) -> Counts:
 
 @cache
 def idealised() -> Counts:
-    """Count Algorithm 3, each matrix moved once per line, P kept from the forward pass: 7 N^2 + 8 N d for N_k = N."""
+    """Count Algorithm 3, each matrix moved once per line.
+
+    P is kept from the forward pass, and this gives 7 N^2 + 8 N d for N_k = N.
+    """
     matmul = 2 * N * N_k * d
     steps = (
         Step("dV = P^T dO", reads=Elements(N * N_k + N * d), writes=Elements(N_k * d), flops=matmul),

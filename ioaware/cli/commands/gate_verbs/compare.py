@@ -41,7 +41,9 @@ def compare(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Compare two runs of measured points, in stores or JSONL files: bytes exactly, times by rank.
+    """Compare two runs of measured points, in stores or JSONL files.
+
+    Bytes are compared exactly, times by rank.
 
     Exits with 1 where bytes or a time have grown, 3 where points are not comparable, 4 where one is missing. A time that
     decides nothing is UNSURE and blocks nothing.

@@ -1,4 +1,7 @@
-"""`ioaware coverage`: the share of a repository's kernels whose traffic a test gates."""
+"""`ioaware coverage`: the share of a repository's kernels that are gated.
+
+A test gates their traffic.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ if TYPE_CHECKING:
 @json_option
 @output_option("Write here instead of to stdout.")
 def coverage(root: Path, require: float | None, write: bool, as_json: bool, output: Path | None) -> int:
-    """List the Triton and Gluon kernels below DIRECTORY: gated by a test, exempt with a reason, or pending.
+    """List the Triton and Gluon kernels below DIRECTORY by their gates.
+
+    They are gated by a test, exempt with a reason, or pending.
 
     The ledger traffic-ledger.toml says which; pytest --traffic=create records the gates in it. With --require, exits with 1
     where a smaller share is gated, and with 4 where there is no ledger or it names what is gone.

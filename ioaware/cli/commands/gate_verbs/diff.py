@@ -39,7 +39,9 @@ def diff(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Compare two versions of a target: formulas, sectors, shared memory, registers, spills and TMA. Needs no GPU.
+    """Compare two versions of a target: formulas and resources.
+
+    They are formulas, sectors, shared memory, registers, spills and TMA. Needs no GPU.
 
     OLD and NEW are targets, REVISION:file.py:function of a git repository, files of `ioaware derive --json -o`, or stores.
     Exits with 1 where NEW moves more bytes, spills, or lost a TMA load; with 3 where that cannot be decided.

@@ -1,4 +1,7 @@
-"""Check every known error of the notes and papers: the printed form fails at a shown point, the corrected one holds."""
+"""Check every known error of the notes and papers.
+
+The printed form fails at a shown point, and the corrected one holds.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,10 @@ from ioaware.analysis.theory.claims.numerics.attention import softmax
 
 
 class Blocks:
-    """Two blocks of scores and values with the notes' quantities: a, b, c, d, e, and Delta c of both."""
+    """Two blocks of scores and values with the notes' quantities.
+
+    They are a, b, c, d, e, and Delta c of both.
+    """
 
     def __init__(self, random: np.random.Generator) -> None:
         self.a = random.normal(size=3), random.normal(size=3) + 1
@@ -91,7 +94,10 @@ def _log_attention(scores: Values, values: Values) -> Values:
     "S2.7", "notes 1.3, state of the combiner", "(b, e, o) is enough", "(b, e, o, w) with w = sum v: o_i + (Dc_i + f_i - f) w_i"
 )
 def closed_state(random: np.random.Generator) -> Trial:
-    """Two prefixes with the same (b, e, o): what any function of that state gives for one, it gives for the other."""
+    """Two prefixes with the same (b, e, o).
+
+    What any function of that state gives for one, it gives for the other.
+    """
     scores, more = np.array([0.0, -1.0]), random.normal(size=2)
     f = float(np.log(np.exp(scores).sum()))
     one = np.array([1.0, 2.0])

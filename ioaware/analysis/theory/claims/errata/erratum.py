@@ -14,7 +14,10 @@ from ioaware.analysis.theory.claims.claim import Part
 
 Values = npt.NDArray[np.float64]
 CORRECT, WRONG = 1e-6, 1e-3
-"""A corrected form deviates by at most the first at every point, a printed one by more than the second at some point."""
+"""Limits on the deviations of a corrected and of a printed form.
+
+A corrected form deviates by at most the first at every point, a printed one by more than the second at some point.
+"""
 SEEDS = range(4)
 
 
@@ -32,7 +35,10 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Erratum:
-    """An error: its number, where it is, both forms in words, and how to try them at a random point."""
+    """An error: its number, where it is, both forms, and how to try them.
+
+    The forms are in words, and they are tried at a random point.
+    """
 
     number: str
     where: str
@@ -44,7 +50,10 @@ class Erratum:
 def erratum(
     number: str, where: str, printed: str, corrected: str
 ) -> Callable[[Callable[[np.random.Generator], Trial]], Erratum]:
-    """Return a decorator that makes an `Erratum` of the function that tries both forms."""
+    """Return a decorator that makes an `Erratum` of a function.
+
+    The function tries both forms.
+    """
     return lambda trial: Erratum(number, where, printed, corrected, trial)
 
 
@@ -61,7 +70,10 @@ def deviation(value: Any, defined: Any) -> float:
 
 
 def judge_erratum(case: Erratum) -> Iterator[Part]:
-    """Check that the printed form fails at a point, which is shown, and that the corrected one holds at every point."""
+    """Check that the printed form fails and the corrected one holds.
+
+    The printed one fails at a point, which is shown, and the corrected one holds at every point.
+    """
     trials = [case.trial(np.random.default_rng(seed)) for seed in SEEDS]
     printed = [(deviation(trial.printed, trial.defined), trial) for trial in trials]
     corrected = [(deviation(trial.corrected, trial.defined), trial) for trial in trials]

@@ -1,4 +1,7 @@
-"""List the errors of the notes on fused kernels, offsets, accesses and reductions (S2, sections 2 to 5)."""
+"""List the errors of the notes on fused kernels, offsets, accesses, reductions.
+
+These are the notes S2, sections 2 to 5.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +112,10 @@ def accumulator(random: np.random.Generator) -> Trial:
     "t_i = g(s_1, y_i); R_2 over T updates s_2 and returns F_2",
 )
 def consecutive(random: np.random.Generator) -> Trial:
-    """Take the maximum for R_1, e^(y - s) for g and the sum for R_2, whose initial values are 0."""
+    """Take the maximum for R_1, e^(y - s) for g and the sum for R_2.
+
+    These have initial values of 0.
+    """
     x = random.normal(size=4) + 1
     defined = np.exp(x - x.max())
     mapped_printed, mapped = np.exp(x - 0.0), np.exp(x - x.max())
@@ -122,7 +128,10 @@ def consecutive(random: np.random.Generator) -> Trial:
 
 @erratum("S2.18", "notes 5.2, fused R", "s = C(local, p) with p never updated", "s = C(s, local)")
 def fused(random: np.random.Generator) -> Trial:
-    """Fuse maximum and sum of exponentials: state (m, l), local (x, 1), and FlashAttention's combiner."""
+    """Fuse maximum and sum of exponentials.
+
+    The state is (m, l), the local one (x, 1), and the combiner FlashAttention's.
+    """
     x = random.normal(size=5)
 
     def combine(one: tuple[float, float], two: tuple[float, float]) -> tuple[float, float]:

@@ -1,4 +1,7 @@
-"""List the errors of FlashAttention (arXiv 2205.14135) and FlashAttention-2 (arXiv 2307.08691)."""
+"""List the errors of FlashAttention and FlashAttention-2.
+
+They are arXiv 2205.14135 and arXiv 2307.08691.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from ioaware.analysis.theory.lower_bounds import SEGMENTS, leading_term
 
 
 class TwoBlocks:
-    """Two blocks of one row: m and l of the first and of both, O of the first, and both outputs by definition."""
+    """Two blocks of one row, and both outputs by definition.
+
+    It has m and l of the first and of both, and O of the first.
+    """
 
     def __init__(self, random: np.random.Generator) -> None:
         one, self.two = random.normal(size=3), random.normal(size=3) + 1
@@ -125,7 +131,10 @@ def backward_flops(random: np.random.Generator) -> Trial:
     "64 heads: 75.2 - 66.6 = 8.6 is the recomputation of S",
 )
 def figure2_heads(random: np.random.Generator) -> Trial:
-    """Compare the recomputation in units of 0.1 GFLOP, to which the printed row is rounded."""
+    """Compare the recomputation in units of 0.1 GFLOP.
+
+    The printed row is rounded to that.
+    """
     del random
     n, d = 1024, 64
     recomputed = [round(2 * n * n * d * heads / 1e9, 1) for heads in (16 * 64, 64)]

@@ -1,4 +1,7 @@
-"""List the errors of the notes on one row of attention (S3) and of the paper's summary (S4)."""
+"""List the errors of the notes on one row of attention and of the summary.
+
+The notes are S3, and S4 is the paper's summary.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ def partial_denominator(random: np.random.Generator) -> Trial:
 
 
 def _tiled(x: Values, v: Values, block: int, *, assigned: bool, tiles: int) -> Values:
-    """Run the tile loop over so many tiles; `assigned` False leaves d' at its first value, as a loop that assigns a' does."""
+    """Run the tile loop over so many tiles.
+
+    `assigned` False leaves d' at its first value, as a loop that assigns a' does.
+    """
     m, d, o = -np.inf, 0.0, np.zeros(v.shape[1])
     for i in range(tiles):
         part = slice(i * block, (i + 1) * block)

@@ -69,7 +69,10 @@ def induction(random: np.random.Generator) -> Trial:
 
 
 def _line12(random: np.random.Generator) -> tuple[Values, ...]:
-    """Return O, l, m of earlier keys, S and V of a tile, and O after both, by definition."""
+    """Return O, l, m of earlier keys, S and V of a tile, and O after both.
+
+    They are by definition.
+    """
     s, tile, v = random.normal(size=(2, 3)), random.normal(size=(2, 4)), random.normal(size=(7, 2))
     m = s.max(axis=1, keepdims=True)
     return softmax(s) @ v[:3], np.exp(s - m).sum(axis=1, keepdims=True), m, tile, v[3:], softmax(np.hstack((s, tile))) @ v

@@ -66,7 +66,10 @@ def _forward(q: Values, k: Values, v: Values, mask: Values) -> Values:
 
 
 def _score_gradients(q: Values, k: Values, v: Values, do: Values, mask: Values) -> tuple[Values, Values]:
-    """Return dS as the notebook computes it, and with the gradient through l instead of an invented one through m."""
+    """Return dS as the notebook computes it, and with the gradient through l.
+
+    The notebook has an invented gradient through m instead.
+    """
     s = q @ k.T
     dropped = np.exp(s - s.max(axis=1, keepdims=True)) * mask
     l = dropped.sum(axis=1, keepdims=True)

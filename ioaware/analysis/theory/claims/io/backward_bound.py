@@ -1,4 +1,7 @@
-"""Check the bound on the backward pass for every M: min((N^2 d^2 + N d^3) / M, (N^2 d + N d^2) / sqrt(M))."""
+"""Check the bound on the backward pass for every M.
+
+It is min((N^2 d^2 + N d^3) / M, (N^2 d + N d^2) / sqrt(M)).
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ def judge(evidence: Evidence) -> Claim:
 
 
 def _written_once(n: int, d: int) -> int:
-    """Return what square tiles move whatever M is: P, dS, D and its inputs, L and D read, dQ, dK and dV written."""
+    """Return what square tiles move whatever M is.
+
+    P, dS, D and its inputs, L and D are read, and dQ, dK and dV are written.
+    """
     return 2 * n * n + 5 * n * d + 3 * n
 
 
@@ -109,7 +115,10 @@ def _judge_orders() -> Part:
 
 
 def _judge_equal_terms() -> Part:
-    """Check that the terms are equal at M = d^2, and the first is the smaller one below."""
+    """Check that the terms are equal at M = d^2.
+
+    Below, the first is the smaller one.
+    """
     rows: list[Comparison] = []
     for d in HEAD_DIMS:
         for n in (d, 64 * d):

@@ -1,4 +1,7 @@
-"""Check whether the blocks of the paper's rule fit in the M that sets them, and on which GPUs."""
+"""Check whether the blocks of the paper's rule fit in M, and on which GPUs.
+
+M is the one that sets them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def points() -> tuple[Need, ...]:
 
 
 def judge(evidence: Evidence) -> Claim:
-    """Return the verdict on every M of a range, and the GPUs whose shared memory is large enough."""
+    """Return the verdict on every M of a range, and the GPUs that suffice.
+
+    Their shared memory is large enough.
+    """
     del evidence
     walked = [_walked(d, m) for d, m in ((2, 20), (4, 128), (8, 700), (16, 4096))]
     parts = [
@@ -102,7 +108,10 @@ def _judge_backward() -> Part:
 
 
 def _judge_gpus() -> Iterator[Part]:
-    """Name the head sizes whose blocks fit on each GPU, by the live set and by the thresholds."""
+    """Name the head sizes whose blocks fit on each GPU.
+
+    They are found by the live set and by the thresholds.
+    """
     for machine in PRESETS.values():
         memory = machine.sram_elements("float16")
         fitting = [d for d in ON_GPUS if _live(d, memory) <= memory]

@@ -1,4 +1,7 @@
-"""Check the crossovers: FlashAttention moves fewer elements than standard attention iff a short inequality holds."""
+"""Check the crossovers of FlashAttention and standard attention.
+
+FlashAttention moves fewer elements iff a short inequality holds.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ NOTES = (
 
 
 def points() -> tuple[Need, ...]:
-    """Return no runs: the counts are compared on a grid, and recorded counters at their points."""
+    """Return no runs, since the counts are compared on a grid.
+
+    Recorded counters are compared at their points.
+    """
     return ()
 
 
@@ -88,14 +94,20 @@ def _total(counts: Counts) -> Expr:
 
 
 def _judge_condition(says: str, counts: Counts, condition: Callable[..., Any], ideal: Counts | None = None) -> Part:
-    """Check the condition against the difference of the two counts at every N <= 120, d <= 40, T <= 60."""
+    """Check the condition against the difference of the two counts.
+
+    It is checked at every N <= 120, d <= 40, T <= 60.
+    """
     flash: Any = _total(counts)
     difference: Any = _total(ideal or standard.idealised()) - flash.subs({T_c: _passes, T_r: _passes})
     return _judge_grid("a", f"fewer elements if and only if {says}", difference.subs(N_k, N), condition)
 
 
 def _judge_grid(part: str, says: str, difference: Any, condition: Callable[..., Any]) -> Part:
-    """Check that the condition holds exactly where the difference is positive, which it is at some points and not at others."""
+    """Check that the condition holds exactly where the difference is positive.
+
+    It is positive at some points and not at others.
+    """
     wins = np.asarray(compile_expression(difference)(GRID)) > 0
     said = np.broadcast_to(condition(*GRID.values()), wins.shape)
     wrong = int((wins != said).sum())
@@ -106,7 +118,10 @@ def _judge_grid(part: str, says: str, difference: Any, condition: Callable[..., 
 
 
 def _judge_bytes() -> Part:
-    """Check the form in bytes at our own widths: S in fp32, the rest in 16 bits, one block and one read of a row."""
+    """Check the form in bytes at our own widths.
+
+    S is in fp32, the rest in 16 bits, with one block and one read of a row.
+    """
     ours: Any = standard.counts(False).reads.bytes + standard.counts(False).writes.bytes
     flash: Any = flash1.counts(False).reads.bytes + flash1.counts(False).writes.bytes
     difference = ours.subs({T_c: 1, T_r: 1, standard.c: 1, e: 2}) - flash.subs({T_c: _passes, e: 2})
@@ -120,7 +135,10 @@ def _judge_bytes() -> Part:
 
 
 def _judge_splits() -> Part:
-    """Check decoding, one query and S splits against the idealised Algorithm 0, at every N_k <= 120, d <= 40, S <= 60."""
+    """Check decoding, one query and S splits, against the idealised Algorithm 0.
+
+    It is checked at every N_k <= 120, d <= 40, S <= 60.
+    """
     difference: Any = _total(standard.idealised()) - _total(grouped.split(False))
     one_query = difference.subs({N: 1, B_r: 1, grouped.S: _passes}).subs(N_k, N)
     says = "fewer elements if and only if, decoding with S splits: 4 N_k > S (3d + 2) - d + 1"
@@ -128,7 +146,10 @@ def _judge_splits() -> Part:
 
 
 def _judge_first_memory() -> Iterator[Part]:
-    """Check the first winning M of the paper's blocks: within one block of the limit, and a loss one element below."""
+    """Check the first winning M of the paper's blocks.
+
+    It is within one block of the limit, and one element below is a loss.
+    """
     rows: list[Comparison] = []
     near: list[tuple[str, float]] = []
     for d in (16, 64, 128):

@@ -1,4 +1,7 @@
-"""Check that FlashAttention-2's order with FlashAttention's block sizes moves the same for every M."""
+"""Check that FlashAttention-2's order moves the same for every M.
+
+It has FlashAttention's block sizes.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ def _exponents() -> Iterator[Exponent]:
 
 
 def _traced_exponents(evidence: Evidence) -> Iterator[Exponent]:
-    """Fit M, which the paper's rule ties to B_c with FlashAttention's blocks and to B_r with swapped ones."""
+    """Fit M, which the paper's rule ties to B_c or B_r.
+
+    It is B_c with FlashAttention's blocks and B_r with swapped ones.
+    """
     for words, needs, power in (("FlashAttention's blocks", KEPT, 0), ("swapped blocks", SWAPPED, -1)):
         seen = [one for one in map(evidence.at, needs) if one]
         samples = [

@@ -1,4 +1,7 @@
-"""Check offsets and launch grid of attention over heads, and how often K and V are read."""
+"""Check offsets and launch grid of attention over heads.
+
+How often K and V are read is checked too.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ def judge(evidence: Evidence) -> Claim:
 
 
 def _judge_offsets() -> Iterator[Part]:
-    """Walk every CTA: the note's offsets are the addresses of row block i, head h and batch n in contiguous tensors."""
+    """Walk every CTA: the note's offsets are the addresses of its blocks.
+
+    They are those of row block i, head h and batch n in contiguous tensors.
+    """
     q_rows: list[Comparison] = []
     k_rows: list[Comparison] = []
     tiles: list[Comparison] = []
@@ -91,7 +97,10 @@ def _judge_offsets() -> Iterator[Part]:
 
 
 def _ctas(evidence: Evidence) -> Iterator[Comparison]:
-    """Compare the grid of each traced launch with the number of row blocks, heads and batches."""
+    """Compare the grid of each traced launch with the expected counts.
+
+    They are the number of row blocks, heads and batches.
+    """
     for wanted in points():
         seen = evidence.at(wanted)
         expected = _row_blocks(seen) * seen.heads if seen else None
@@ -100,12 +109,18 @@ def _ctas(evidence: Evidence) -> Iterator[Comparison]:
 
 
 def _row_blocks(seen: Observation) -> int:
-    """Return the row blocks of an instance: of a query head, or of the packed rows of a group."""
+    """Return the row blocks of an instance.
+
+    They are those of a query head, or of the packed rows of a group.
+    """
     return -(-seen.values["N"] // seen.values["B_r"])
 
 
 def _key_reads(evidence: Evidence) -> Iterator[Comparison]:
-    """Divide what was read beside Q by K and V of one head: how often each head's keys and values were read."""
+    """Divide what was read beside Q by K and V of one head.
+
+    It gives how often each head's keys and values were read.
+    """
     for wanted in points():
         seen = evidence.at(wanted)
         reads = seen.observed.requested.read_bytes if seen and seen.observed.requested else None

@@ -1,4 +1,7 @@
-"""Count what known orders of attention move per head at N, d and M, blocks by the paper's rule or to fit M."""
+"""Count what known orders of attention move per head at N, d and M.
+
+The blocks are by the paper's rule or to fit M.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ HEAD_DIMS = (16, 64, 128, 256)
 
 
 def sizes(low: int, high: int, steps: int) -> Iterator[int]:
-    """Return so many integers from low to high, ends included, in even steps of the logarithm."""
+    """Return so many integers from low to high, ends included.
+
+    They are in even steps of the logarithm.
+    """
     for step in range(steps + 1):
         yield round(low * (high / low) ** (step / steps))
 
@@ -29,7 +35,10 @@ def paper_flash2(n: int, d: int, m: int) -> int:
 
 
 def fitting_flash2(n: int, d: int, m: int) -> int:
-    """Return FlashAttention-2's count with B_c = 1 and the largest B_r for which K, V, Q, O, S, l and m fit in M."""
+    """Return FlashAttention-2's count with B_c = 1 and the largest B_r that fits.
+
+    K, V, Q, O, S, l and m fit in M with that B_r.
+    """
     return _elements(flash2.counts(False), n, d, rows=max(1, (m - 2 * d) // (2 * d + 3)))
 
 
@@ -49,7 +58,9 @@ def paper_flash1_backward(n: int, d: int, m: int) -> int:
 
 
 def fitting_flash2_backward(n: int, d: int, m: int) -> int:
-    """Return the two-kernel count of FlashAttention-2's backward pass with the largest blocks that fit in M.
+    """Return the two-kernel count of FlashAttention-2's backward pass.
+
+    The blocks are the largest that fit in M.
 
     dK, dV: K, V, dK, dV of B_c columns beside a row of Q and dO, its S and dP, and three statistics. dQ: Q, dO, dQ of B_r rows
     beside a column of K and V, its S and dP, and two statistics.
@@ -59,12 +70,18 @@ def fitting_flash2_backward(n: int, d: int, m: int) -> int:
 
 
 def square_tiling_backward(n: int, d: int, m: int) -> int:
-    """Return the count of the backward pass in square tiles of side floor(sqrt(M / 4))."""
+    """Return the count of the backward pass in square tiles.
+
+    Their side is floor(sqrt(M / 4)).
+    """
     return _elements(square.backward(False), n, d, rows=tile_side(m))
 
 
 def tiled_standard_backward(n: int, d: int, m: int) -> int:
-    """Return the count of Algorithm 3 in tiles of M / 4d rows and columns, a row of P and dP read once."""
+    """Return the count of Algorithm 3 in tiles of M / 4d rows and columns.
+
+    A row of P and dP is read once.
+    """
     side = max(1, m // (4 * d))
     return _elements(standard_backward.counts(False), n, d, rows=side, columns=side)
 

@@ -1,4 +1,7 @@
-"""Check Proposition 3: no exact attention moves o(N^2 d^2 / M) elements for all M in [d, N d]; no bound for each M."""
+"""Check Proposition 3: no exact attention moves o(N^2 d^2 / M) elements.
+
+It is stated for all M in [d, N d], and there is no bound for each M.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def judge(evidence: Evidence) -> Claim:
 
 
 def _touched() -> list[Comparison]:
-    """Count the inputs whose change changes O, one at a time, and the outputs, beside the closed form of the compulsory."""
+    """Count the inputs whose change changes O, and the outputs.
+
+    Inputs change one at a time, and the counts stand beside the closed form of the compulsory.
+    """
     rows: list[Comparison] = []
     for n, d in SMALL:
         generator = np.random.default_rng(n)
@@ -79,7 +85,10 @@ def _compulsory(n: int, d: int) -> int:
 
 
 def _judge_end_of_range() -> Part:
-    """Check that at M = N d what must be touched is at least a constant times N^2 d^2 / M."""
+    """Check that at M = N d what must be touched is of the order N^2 d^2 / M.
+
+    It is at least a constant times that.
+    """
     ratios = [(place(n, d, n * d), _compulsory(n, d) * (n * d) / (n * d) ** 2) for n in LENGTHS for d in HEAD_DIMS]
     says = "at M = N d every algorithm moves at least 4 N^2 d^2 / M elements: those it must touch"
     return judge_bounds("b", says, ratios, low=4, high=4)
@@ -97,7 +106,10 @@ def _judge_orders() -> Part:
 
 
 def _judge_other_end() -> Part:
-    """Check that at M = d an order exists whose count falls below every constant times N^2 d^2 / M."""
+    """Check that at M = d an order exists with a lower count.
+
+    It falls below every constant times N^2 d^2 / M.
+    """
     ratios = [_square_ratio(d) for d in POWERS_OF_FOUR]
     falling = [
         (f"d = M = {d}", after / before) for d, before, after in zip(POWERS_OF_FOUR[1:], ratios, ratios[1:], strict=False)
@@ -112,6 +124,9 @@ def _square_ratio(d: int) -> float:
 
 
 def _lower_order(d: int) -> float:
-    """Return what S and the row sums add, written once: N^2 + 2 N + N d, in the same units."""
+    """Return what S and the row sums add, written once: N^2 + 2 N + N d.
+
+    It is in the same units.
+    """
     n = 16 * d
     return (n * n + 2 * n + n * d) / (n * n * d)

@@ -1,4 +1,7 @@
-"""Check Proposition 4: block-sparse FlashAttention moves Theta(N d + s N^2 d^2 / M) elements, s of the blocks nonzero."""
+"""Check Proposition 4 on block-sparse FlashAttention.
+
+It moves Theta(N d + s N^2 d^2 / M) elements, where s of the blocks are nonzero.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ _TRACED = (
 
 
 class Mask(NamedTuple):
-    """A band of w blocks on each side of the diagonal block and g first column blocks, over N x N in B_r x B_c."""
+    """A band of blocks and g first column blocks, over N x N in B_r x B_c.
+
+    The band has w blocks on each side of the diagonal block.
+    """
 
     n: int
     d: int
@@ -107,12 +113,18 @@ def _exact(mask: Mask) -> int:
 
 
 def _floor(mask: Mask) -> int:
-    """Return what is moved without any nonzero block: O, l and m initialised, K and V loaded."""
+    """Return what is moved without any nonzero block.
+
+    O, l and m are initialised, and K and V loaded.
+    """
     return mask.n * mask.d + 2 * mask.n + 2 * mask.n * mask.d
 
 
 def _walk(mask: Mask) -> int:
-    """Count Algorithm 5 block by block: Q, O, l, m in and O, l, m out for each nonzero block."""
+    """Count Algorithm 5 block by block.
+
+    Q, O, l, m go in and O, l, m out for each nonzero block.
+    """
     moved = _floor(mask)
     for i, _ in mask.nonzero():
         rows = min(mask.n, (i + 1) * mask.rows) - i * mask.rows
@@ -138,7 +150,10 @@ def _full() -> list[Comparison]:
 
 
 def _judge_theta() -> Part:
-    """Check the count against N d + s N^2 d^2 / M with the paper's B_c: T_c from N d / M to 4 N d / M + 1 per whole row."""
+    """Check the count against N d + s N^2 d^2 / M with the paper's B_c.
+
+    T_c is from N d / M to 4 N d / M + 1 per whole row.
+    """
     ratios: list[tuple[str, float]] = []
     for n in (2**7, 2**9):
         for d in (16, 64):

@@ -1,4 +1,7 @@
-"""Check Saha and Ye's bound, Theta(min(N^2 d / sqrt(M), N^2 d^2 / M)), and its crossover at M = d^2."""
+"""Check Saha and Ye's bound, and its crossover at M = d^2.
+
+The bound is Theta(min(N^2 d / sqrt(M), N^2 d^2 / M)).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ NOTES = (
     "count does not depend on that.",
 )
 LOWEST = 0.3
-"""The bound's constant: 1 / (1 + sqrt 3) = 0.366, less what its -M costs where M <= N d / 4; beyond, 4 N d is larger."""
+"""The bound's constant: 1 / (1 + sqrt 3) = 0.366, less the cost of its -M.
+
+The -M costs something where M <= N d / 4, and beyond, 4 N d is larger.
+"""
 _TRACED = (
     need("trace", "square_tiling", seq_len=24, head_dim=16, dtype="float32", block_m=4),
     need("trace", "square_tiling", seq_len=21, kv_len=30, head_dim=24, dtype="float16", block_m=8),
@@ -84,7 +90,10 @@ def _judge_live_set() -> Part:
 
 
 def _judge_upper(where: str, bound: str, high: float) -> Part:
-    """Check that an order that fits in M moves at most a constant times the term of its regime, and never less than Theta."""
+    """Check that an order that fits in M moves at most a constant times its term.
+
+    The term is that of its regime, and the order never moves less than Theta.
+    """
     small = bound == SAHA_YE_SMALL.name
     order, term = (square_tiling, SAHA_YE_SMALL) if small else (fitting_flash2, SAHA_YE_LARGE)
     ratios = [
@@ -99,7 +108,10 @@ def _judge_upper(where: str, bound: str, high: float) -> Part:
 
 
 def _judge_lower_bound() -> Part:
-    """Check that the explicit lower bound is at least a constant times the smaller term, over the whole range."""
+    """Check the explicit lower bound against the smaller term.
+
+    It is at least a constant times that term, over the whole range.
+    """
     ratios = [
         (place(n, d, m), _lower_bound(n, d, m) / leading_term(SAHA_YE, _values(n, d, m)))
         for d in HEAD_DIMS
@@ -121,7 +133,10 @@ def _judge_orders() -> Part:
 
 
 def _judge_equal_terms() -> Part:
-    """Check that the two terms are equal at M = d^2, and the first the smaller one below."""
+    """Check that the two terms are equal at M = d^2.
+
+    Below, the first is the smaller one.
+    """
     rows: list[Comparison] = []
     for d in HEAD_DIMS:
         n = 4 * d
@@ -136,7 +151,10 @@ def _judge_equal_terms() -> Part:
 
 
 def _judge_best_order() -> Part:
-    """Find the largest M at which square tiling moves less than FlashAttention-2 with fitting blocks, in units of d^2."""
+    """Find the largest M at which square tiling moves less than FlashAttention-2.
+
+    FlashAttention-2 has fitting blocks, and M is in units of d^2.
+    """
     crossings: list[tuple[str, float]] = []
     for d in HEAD_DIMS:
         n = 64 * d

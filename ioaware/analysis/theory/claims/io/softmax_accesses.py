@@ -1,4 +1,7 @@
-"""Check how often each form of softmax reads and writes its matrix of G elements, and its row statistics."""
+"""Check how often each softmax reads and writes its matrix and statistics.
+
+Each form of softmax has a matrix of G elements and row statistics.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,10 @@ def _multiples(evidence: Evidence) -> Iterator[Comparison]:
 
 @dataclass
 class CountedMemory:
-    """Global and shared memory behind counters: matrices by element, row statistics by row."""
+    """Global and shared memory behind counters.
+
+    Matrices are counted by element, and row statistics by row.
+    """
 
     global_reads: int = 0
     global_writes: int = 0
@@ -135,7 +141,10 @@ def _online(v: Matrix, memory: CountedMemory) -> Matrix:
 
 
 def _cub(v: Matrix, memory: CountedMemory) -> Matrix:
-    """Section 4.3 as printed: step 3 takes t0 too, and step 4 computes the exponentials again."""
+    """Section 4.3 as printed.
+
+    Step 3 takes t0 too, and step 4 computes the exponentials again.
+    """
     t0 = memory.store(memory.read(v).max(axis=1))
     memory.write(np.exp(memory.read(v) - memory.broadcast(t0)))
     t2 = memory.store(np.exp(memory.read(v) - memory.broadcast(t0)).sum(axis=1))
@@ -151,7 +160,10 @@ TABLES: Mapping[str, tuple[Callable[[Matrix, CountedMemory], Matrix], tuple[int,
 
 
 def _judge_notes() -> Iterator[Part]:
-    """Walk the notes' steps through a memory that counts, and check that they compute softmax."""
+    """Walk the notes' steps through a memory that counts.
+
+    It is checked that they compute softmax.
+    """
     v = np.random.default_rng(0).normal(size=(6, 35))
     for name, (steps, expected) in TABLES.items():
         memory = CountedMemory()

@@ -1,4 +1,7 @@
-"""Check Theorem 5: the backward pass moves Theta(N d + N^2) elements, by Algorithm 4 Theta(N^2 d^2 / M)."""
+"""Check Theorem 5: the backward pass moves Theta(N d + N^2) elements.
+
+By Algorithm 4 it moves Theta(N^2 d^2 / M).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ LARGE = {"N": 2**17, "d": 64, "M": 2**16}
 VARIED = {"N": tuple(2**k for k in range(12, 19)), "d": (16, 32, 64, 128, 256), "M": tuple(2**k for k in range(12, 19))}
 POWERS = {"N": 2.0, "d": 2.0, "M": -1.0}
 LEADING = 5 * N * d * T_c
-"""Q, O, dO and dQ of every pass over the rows, and dQ's writes: 20 N^2 d^2 / M with the paper's B_c."""
+"""Q, O, dO and dQ of every pass over the rows, and dQ's writes.
+
+They are 20 N^2 d^2 / M with the paper's B_c.
+"""
 
 
 def points() -> tuple[Need, ...]:
@@ -73,7 +79,10 @@ def judge(evidence: Evidence) -> Claim:
 
 
 def _judge_theta() -> Part:
-    """Check Algorithm 4 over d <= M <= N d: T_c >= N d / M below, T_c <= 4 N d / M + 1 and d >= 16 above."""
+    """Check Algorithm 4 over d <= M <= N d.
+
+    T_c >= N d / M below, and T_c <= 4 N d / M + 1 and d >= 16 above.
+    """
     ratios = [
         (place(n, head, m), paper_flash1_backward(n, head, m) * m / (n * head) ** 2)
         for head in HEAD_DIMS
@@ -114,7 +123,10 @@ def _judge_standard() -> Iterator[Part]:
 
 
 def _judge_scarce() -> Part:
-    """Check that below d^2 no order attains N d + N^2: the lower bound is d / sqrt(M) times that, up to a constant."""
+    """Check that below d^2 no order attains N d + N^2.
+
+    The lower bound is d / sqrt(M) times that, up to a constant.
+    """
     places = [(n, head, m) for head in (64, 256) for n in (4 * head, 64 * head) for m in sizes(16, head * head // 16, 8)]
     ratios = [
         (place(*at), leading_term(SEGMENTS, _values(*at)) * at[2] ** 0.5 / ((at[0] + at[1]) * at[0] * at[1])) for at in places

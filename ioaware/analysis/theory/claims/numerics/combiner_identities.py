@@ -1,4 +1,7 @@
-"""Check the combiners of partial attention, eq. (14) and log-sum-exp: exact identities, and their error in floats."""
+"""Check the combiners of partial attention, eq. (14) and log-sum-exp.
+
+Their identities are exact, and their error in floats is checked too.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ FloatPart = tuple[np.float32, np.float32, Singles]
 
 
 class Part14(NamedTuple):
-    """The state of eq. (14): reference b, sum of exponentials e relative to it, and the normalised output o."""
+    """The state of eq. (14): reference b, sum e, and the normalised output o.
+
+    e is the sum of exponentials relative to b.
+    """
 
     b: int
     e: Scalar
@@ -44,7 +50,10 @@ class Part14(NamedTuple):
 
 
 class PartLse(NamedTuple):
-    """The state of the other combiner: 2^L, which is rational, and the normalised output."""
+    """The state of the other combiner: 2^L, and the normalised output.
+
+    2^L is rational.
+    """
 
     weight: Scalar
     o: tuple[Scalar, ...]
@@ -56,7 +65,10 @@ def points() -> tuple[Need, ...]:
 
 
 def judge(evidence: Evidence) -> Claim:
-    """Return the verdict on identities in rationals and symbols, and on errors in single precision."""
+    """Return the verdict on identities, and on errors in single precision.
+
+    The identities are in rationals and symbols.
+    """
     del evidence
     rows = list(_exact())
     parts = [
@@ -89,7 +101,10 @@ def local14(scores: Sequence[int], values: Sequence[Sequence[int]]) -> Part14:
 
 
 def combine14(one: Part14, two: Part14, b: int | None = None) -> Part14:
-    """Return eq. (14) of two states, relative to b (the larger of theirs unless given)."""
+    """Return eq. (14) of two states, relative to b.
+
+    It is the larger of theirs unless given.
+    """
     b = max(one.b, two.b) if b is None else b
     first, second = power(one.b - b) * one.e, power(two.b - b) * two.e
     e = first + second
@@ -125,7 +140,10 @@ def _draws() -> Iterator[tuple[str, list[int], list[list[int]], list[slice]]]:
 
 
 def _exact() -> Iterator[Comparison]:
-    """Fold the blocks from the left and from the right, and compare with all keys at once."""
+    """Fold the blocks from the left and from the right.
+
+    Both are compared with all keys at once.
+    """
     for where, scores, values, blocks in _draws():
         weights = [power(x) for x in scores]
         whole = [
@@ -157,7 +175,10 @@ def _any_reference() -> Iterator[Comparison]:
 
 
 def _judge_symbolic() -> Part:
-    """Check eq. (14) with e^(x_i) and e^(-b) as unknowns: the difference from the definition cancels to zero."""
+    """Check eq. (14) with e^(x_i) and e^(-b) as unknowns.
+
+    The difference from the definition cancels to zero.
+    """
     algebra: Any = sympy
     t, v = algebra.symbols("t1:5", positive=True), algebra.symbols("v1:5")
     r1, r2, r = algebra.symbols("r1 r2 r", positive=True)  # e^(-b1), e^(-b2), e^(-b)
@@ -188,7 +209,10 @@ def float_local(scores: Singles, values: Singles) -> FloatPart:
 
 
 def float_combine(one: FloatPart, two: FloatPart, *, guarded: bool = True) -> FloatPart:
-    """Return eq. (14) in floats; `guarded` takes 0 for a reference of -inf and for 0 / 0."""
+    """Return eq. (14) in floats.
+
+    `guarded` takes 0 for a reference of -inf and for 0 / 0.
+    """
     b = np.float32(max(one[0], two[0]))
     reference = np.float32(0) if guarded and np.isneginf(b) else b
     with np.errstate(invalid="ignore"):
@@ -199,7 +223,10 @@ def float_combine(one: FloatPart, two: FloatPart, *, guarded: bool = True) -> Fl
 
 
 def _judge_floats() -> Iterator[Part]:
-    """Check single precision against float64: the error of one number of splits, over a bound that grows with the splits."""
+    """Check single precision against float64.
+
+    It is the error of one number of splits, over a bound that grows with the splits.
+    """
     generator = np.random.default_rng(1)
     n, d = 1024, 16
     unit = 2.0**-24
@@ -220,7 +247,10 @@ def _judge_floats() -> Iterator[Part]:
 
 
 def _judge_guard() -> Part:
-    """Check that splits without keys change nothing with the guard, and give NaN without."""
+    """Check that splits without keys change nothing with the guard.
+
+    They give NaN without it.
+    """
     scores, values = np.arange(3, dtype=np.float32), np.eye(3, 2, dtype=np.float32)
     full, empty = float_local(scores, values), float_local(scores[:0], values[:0])
     rows = [

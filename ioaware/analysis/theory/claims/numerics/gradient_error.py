@@ -1,4 +1,7 @@
-"""Check the error of dQ: an offset of K multiplies what a rounded O leaves in the row sums of dS."""
+"""Check the error of dQ.
+
+An offset of K multiplies what a rounded O leaves in the row sums of dS.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +100,10 @@ def _at(offset: int, error: float) -> tuple[str, float]:
 
 
 def run(inputs: Inputs, block: int = BLOCK, repair: str = "none") -> Backward:
-    """Compute dQ as flash kernels do; `repair` is none, centred, unrounded (D from O in float32) or weights (D from P dP)."""
+    """Compute dQ as flash kernels do.
+
+    `repair` is none, centred, unrounded (D from O in float32) or weights (D from P dP).
+    """
     inputs = centred(inputs) if repair == "centred" else inputs
     forward = flash2(inputs, block)
     deltas = {
@@ -126,7 +132,10 @@ def _over_blocks() -> list[float]:
 
 
 def _judge_exact() -> Part:
-    """Check in float64 that subtracting a common key changes dQ by nothing but rounding."""
+    """Check that subtracting a common key changes dQ by nothing but rounding.
+
+    It is checked in float64.
+    """
     ratios: list[tuple[str, float]] = []
     for offset in OFFSETS:
         q, k, v, do = draw(64, HEAD_DIM, key_offset=offset, value_mean=1).double()
@@ -136,7 +145,10 @@ def _judge_exact() -> Part:
 
 
 def residue_bound(inputs: Inputs) -> Matrix:
-    """Return the bound on |sum_j dS_ij| [N, 1]: two float16 roundings, of P and O, and float32's of scores and sums."""
+    """Return the bound on |sum_j dS_ij| [N, 1].
+
+    It has two float16 roundings, of P and O, and float32's of scores and sums.
+    """
     q, k, v, do = inputs.double()
     p = softmax(float(inputs.scale) * q @ k.T)
     largest = float((float(inputs.scale) * abs(q) @ abs(k).T).max())
@@ -165,7 +177,10 @@ def _judge_power(
 
 
 def _judge_shares(flash: list[float]) -> Iterator[Part]:
-    """Check what D without the rounded O gains, and that dS rounded to float16 still makes the error grow."""
+    """Check what D without the rounded O gains.
+
+    dS rounded to float16 still makes the error grow, which is checked too.
+    """
     for repair, words in (("unrounded", "D from O in float32"), ("weights", "D = rowsum(P dP)")):
         errors = [_error(offset, repair=repair) for offset in OFFSETS[:4]]
         ratios = [(f"offset {offset}", error / whole) for offset, error, whole in zip(OFFSETS, errors, flash, strict=False)]
@@ -175,7 +190,10 @@ def _judge_shares(flash: list[float]) -> Iterator[Part]:
 
 
 def repair_bytes(n: int, d: int, rows: int, columns: int, width: int) -> dict[str, int]:
-    """Return what each repair moves beyond the two-kernel backward pass, for a head with blocks of rows and columns."""
+    """Return what each repair moves beyond the two-kernel backward pass.
+
+    It is for a head with blocks of rows and columns.
+    """
     programs = -(-n // rows) + -(-n // columns)
     return {
         "mean key": n * d * width + 4 * d * (1 + programs),
@@ -185,7 +203,10 @@ def repair_bytes(n: int, d: int, rows: int, columns: int, width: int) -> dict[st
 
 
 def _judge_bytes() -> Part:
-    """Check that the repair is the cheapest of the three, and its share of the backward pass' bytes."""
+    """Check that the repair is the cheapest of the three.
+
+    Its share of the backward pass' bytes is checked too.
+    """
     ratios: list[tuple[str, float]] = []
     for n in (512, 4096, 32768):
         for d in (64, 128):

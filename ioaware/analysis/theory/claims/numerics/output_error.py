@@ -1,4 +1,7 @@
-"""Check the error of O: bounded for every T_c while O stays in float32, as sqrt(T_c) where each pass rounds it."""
+"""Check the error of O.
+
+It is bounded for every T_c while O stays in float32, and grows as sqrt(T_c) where each pass rounds it.
+"""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations
@@ -55,7 +58,10 @@ def points() -> tuple[Need, ...]:
 
 
 def judge(evidence: Evidence) -> Claim:
-    """Return the verdict on emulated errors against the bound, their growth, and the kernels' own errors."""
+    """Return the verdict on emulated errors against the bound.
+
+    It covers their growth and the kernels' own errors too.
+    """
     rows: list[Comparison] = []
     parts = [
         _judge_bound("flash2: error of each element of O over the bound, N and T_c varied", _varied()),

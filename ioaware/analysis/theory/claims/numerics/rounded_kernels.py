@@ -18,7 +18,10 @@ Single = npt.NDArray[np.float32]
 HALF_UNIT, SINGLE_UNIT = 2.0**-11, 2.0**-24
 """Unit roundoff of float16 and of float32."""
 HALF_TINY = 2.0**-25
-"""Half the spacing of float16's subnormal numbers: the absolute error of rounding a number below 2^-14."""
+"""Half the spacing of float16's subnormal numbers.
+
+It is the absolute error of rounding a number below 2^-14.
+"""
 
 
 def half(x: npt.NDArray[np.floating]) -> Single:
@@ -64,7 +67,10 @@ class Forward:
 
 
 def flash2(inputs: Inputs, block: int) -> Forward:
-    """Compute FlashAttention-2's forward pass in column blocks: O stays in float32 until the end."""
+    """Compute FlashAttention-2's forward pass in column blocks.
+
+    O stays in float32 until the end.
+    """
     q, k, v, _ = inputs
     m, l, o = np.full((len(q), 1), -np.inf, np.float32), np.zeros((len(q), 1), np.float32), np.zeros(q.shape, np.float32)
     for start in range(0, len(k), block):
@@ -79,7 +85,10 @@ def flash2(inputs: Inputs, block: int) -> Forward:
 
 
 def flash1(inputs: Inputs, block: int) -> Forward:
-    """Compute FlashAttention's forward pass: O goes to memory, in float16, after every column block."""
+    """Compute FlashAttention's forward pass.
+
+    O goes to memory, in float16, after every column block.
+    """
     q, k, v, _ = inputs
     m, l, o = np.full((len(q), 1), -np.inf, np.float32), np.zeros((len(q), 1), np.float32), np.zeros(q.shape, np.float32)
     for start in range(0, len(k), block):
@@ -125,13 +134,19 @@ def delta_of(do: Single, o: Single) -> Single:
 
 
 def delta_of_weights(inputs: Inputs, lse: Single) -> Single:
-    """Return D = rowsum(P dP) [N, 1], which standard attention's backward pass computes in a separate pass."""
+    """Return D = rowsum(P dP) [N, 1].
+
+    Standard attention's backward pass computes it in a separate pass.
+    """
     p = np.exp(inputs.scale * (inputs.q @ inputs.k.T) - lse)
     return (p * (inputs.do @ inputs.v.T)).sum(axis=1, keepdims=True)
 
 
 def centred(inputs: Inputs) -> Inputs:
-    """Return the same problem with the mean key, rounded to float16, subtracted from every key: softmax and dQ are the same."""
+    """Return the same problem with the mean key subtracted from every key.
+
+    The mean key is rounded to float16, and softmax and dQ are the same.
+    """
     return inputs._replace(k=half(inputs.k - half(inputs.k.mean(axis=0, keepdims=True))))
 
 
