@@ -77,7 +77,7 @@ def test_a_missing_snapshot_fails_and_create_writes_it(repository: Repository) -
     assert "MISSING: scale:scale has no snapshot yet" in ran.output
     assert "write it with pytest gate_scale.py::test_scale --traffic=create" in ran.output
     created = repository.pytest("--traffic=create")
-    assert (created.code, f"traffic: wrote {repository.test}:9" in created.output) == (0, True)
+    assert (created.code, f"traffic: wrote {repository.test}:12" in created.output) == (0, True)
     assert repository.test.read_text().endswith(
         '''    assert traffic(scale, x, w) == traffic.snapshot(
         reads="4*cols*rows",
