@@ -1,4 +1,7 @@
-"""Measure the time of a derivation: first, repeated, from the disk cache, at 100,000 points; and memory after 1,000 of them.
+"""Measure the time and the memory of derivations.
+
+Times are of a derivation that is the first, repeated, from the disk cache, and at 100,000 points. Memory is measured after
+1,000 derivations.
 
     python scripts/bench_derive.py -o speed.json
     python scripts/bench_derive.py "flash2 causal=true" "path/to/file.py:function n=4096"
@@ -54,7 +57,9 @@ def parsed(target: str) -> tuple[str, dict[str, Any]]:
 
 
 def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], complex]]:
-    """Return the target with its module imported, and the import time of reduced modules of a checkout so far (see `_now`).
+    """Return the target with its module imported, and the import time so far.
+
+    The time is that of importing reduced modules of a checkout (see `_now`).
 
     Files of third-party targets import these modules when they are called.
     """
@@ -82,8 +87,10 @@ def loaded(spec: str) -> tuple[str | Callable[..., object], Callable[[], complex
 
 
 def once(stage: str, target: str) -> dict[str, Any]:
-    """What one process measures: `first` and `parts` with empty caches, `fresh` or `points` with those that `first` left, or
-    `memory`."""
+    """Measure what one process measures.
+
+    These are `first` and `parts` with empty caches, `fresh` or `points` with those that `first` left, or `memory`.
+    """
     import ioaware
 
     spec, params = parsed(target)
@@ -108,7 +115,10 @@ def once(stage: str, target: str) -> dict[str, Any]:
 def _parts(
     function: str | Callable[..., object], params: Mapping[str, Any], importing: Callable[[], complex]
 ) -> dict[str, Any]:
-    """The seconds of imports, of formulas alone, and of Triton's compilation of every kernel, one after the other."""
+    """Return the seconds of imports, of formulas alone, and of Triton's compilation.
+
+    Every kernel is compiled, one after the other.
+    """
     imports = _timed(lambda: importlib.import_module("ioaware.derivation.derive"))
     from ioaware.capture.capture import DEFAULT_GPU, capture
     from ioaware.compilation.resource_usage import resources_by_triton
@@ -123,7 +133,7 @@ def _parts(
 
 
 def _now() -> complex:
-    """Seconds of the wall clock, and as imaginary part those that this thread has worked."""
+    """Return wall-clock seconds, and as imaginary part those this thread has worked."""
     return complex(time.perf_counter(), time.thread_time())
 
 
@@ -141,8 +151,11 @@ def _rounds(times: int = 5_000_000) -> int:
 
 
 def _at_points(derived: Any) -> dict[str, Any]:
-    """The seconds of an evaluation with parameters from their given sizes up to 64 times these: any, where the formulas hold
-    there; else multiples, each by factors of its own; by factors that all have in common; or no other sizes than given."""
+    """Return the seconds of an evaluation at sizes up to 64 times the given ones.
+
+    Parameters take any sizes from the given ones to 64 times these, where the formulas hold there. Otherwise they are
+    multiples, each by factors of its own; else multiples by factors that all have in common; else no other sizes than given.
+    """
     import numpy
 
     from ioaware.errors import UsageError
@@ -168,7 +181,10 @@ def _at_points(derived: Any) -> dict[str, Any]:
 
 
 def _memory(work: Callable[[], object], times: int = 1000, settled: int = 1000) -> dict[str, Any]:
-    """Resident bytes after the first `settled` derivations, and what all of them together add to that."""
+    """Return resident bytes after the first `settled` derivations, and their growth.
+
+    The growth is what all derivations together add to the first number.
+    """
     for _ in range(settled):
         work()
     before = _resident_bytes()
@@ -205,7 +221,10 @@ def child(stage: str, target: str, caches: str, timeout_s: float = TIMEOUT_S) ->
 
 
 def fastest(target: str, times: int) -> dict[str, Any]:
-    """The least of each number in so many rounds: others on the machine only ever add to it."""
+    """Return the least of each number in so many rounds.
+
+    Others on the machine only ever add to a number.
+    """
     best: dict[str, Any] = {}
     for _ in range(times):
         found = measured(target)
@@ -252,7 +271,7 @@ def foreign(given: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return 0, also where a limit is missed, because a time depends on the machine's load."""
+    """Return 0, even where a limit is missed: a time depends on the machine's load."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", help="a case, file.py:function or module:function, with its parameters")
     parser.add_argument("--foreign", action="append", default=[], metavar="NAME=PATH", help="a library's checkout")

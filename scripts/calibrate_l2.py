@@ -1,4 +1,6 @@
-"""Measure usable L2 capacity, replacement and dirty lines of a GPU with copies and reads under ncu; print one JSON.
+"""Measure usable L2 capacity, replacement and dirty lines of a GPU.
+
+Copies and reads run under ncu, and one JSON is printed.
 
     python3 scripts/calibrate_l2.py > l2.json       (a CUDA GPU, Triton, ncu with counter permission; about 40 s)
 
@@ -112,13 +114,19 @@ def work() -> None:
 
 
 def _slices(size: int) -> int:
-    """Return the bytes of equal slices of whole blocks, one for each SM, within so many MiB."""
+    """Return the bytes of equal slices within so many MiB, one for each SM.
+
+    Each slice is of whole blocks.
+    """
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     return size * MIB // 4 // BLOCK // sms * sms * BLOCK * 4
 
 
 def drift() -> dict[str, float]:
-    """Run equal programs, twice as many as one wave, and return the spread of their ends over their length."""
+    """Run equal programs and return the spread of their ends over their length.
+
+    There are twice as many programs as in one wave.
+    """
     block, sms = BLOCK, torch.cuda.get_device_properties(0).multi_processor_count
     x = torch.zeros(16 * MIB // 4, device="cuda")
     out = torch.zeros(8 * sms * block, device="cuda")

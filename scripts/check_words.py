@@ -1,4 +1,6 @@
-"""Refuse words outside the field's vocabulary in docstrings, comments, messages and documents.
+"""Refuse words outside the field's vocabulary.
+
+Docstrings, comments, messages and documents are checked.
 
     python scripts/check_words.py [PATH ...]
 
@@ -38,7 +40,10 @@ EXEMPT = ("scripts/check_words.py",)
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line, text) of the comments and strings of a Python file, or of a Markdown file outside code blocks."""
+    """Yield (line, text) of the comments and strings of a Python file.
+
+    Of a Markdown file, yield the text outside code blocks.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         blank = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text)

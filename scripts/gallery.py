@@ -93,7 +93,10 @@ def main(names: list[str]) -> int:
 
 
 def index() -> Document:
-    """Return the page that links the reports, each with its sentence and its first figure."""
+    """Return the page that links the reports.
+
+    Each report has its sentence and its first figure.
+    """
     cards = [card(entry, REPORTS / entry.name / PAGE) for entry in ENTRIES if (REPORTS / entry.name / PAGE).exists()]
     values = {"cards": cards, "lead": "Bytes of GPU kernels, derived, simulated and measured.", "made": ""}
     return Document("gallery.html", "Reports", values, ())

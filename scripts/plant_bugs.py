@@ -1,4 +1,6 @@
-"""Plant one bug at a time in a copy of the package and run the tests that should catch it.
+"""Plant bugs in a copy of the package and run the tests that should catch them.
+
+One bug is planted at a time.
 
     python scripts/plant_bugs.py [NAME...] [--record docs/results/planted-bugs.md]
 

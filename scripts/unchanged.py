@@ -1,4 +1,6 @@
-"""Show that a restructuring changed nothing: dump what two checkouts answer to the same questions, and compare.
+"""Show that a restructuring changed nothing: compare what two checkouts answer.
+
+What both answer to the same questions is dumped and compared.
 
     python scripts/unchanged.py dump CHECKOUT -o BEFORE.json
     python scripts/unchanged.py dump OTHER_CHECKOUT -o AFTER.json
@@ -47,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_dump(checkout: Checkout, output: Path, sections: Sequence[str]) -> int:
-    """Dump these sections; what was found is written as it comes, and a dump that was interrupted goes on from there."""
+    """Dump these sections, and continue a dump that was interrupted.
+
+    What was found is written as it comes.
+    """
     about = header(checkout)
     found = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {"about": about, "sections": {}}
     if found["about"] != about:

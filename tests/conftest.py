@@ -1,4 +1,7 @@
-"""Settings of all tests: the disk cache is off unless a test turns it on, and one OpenMP thread."""
+"""Settings of all tests: the disk cache is off, and one OpenMP thread.
+
+A test may turn the cache on.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the objects of all imports and tests, so that garbage collections skip them."""
+    """Freeze the objects of all imports and tests.
+
+    Garbage collections then skip them.
+    """
     gc.freeze()
     gc.enable()

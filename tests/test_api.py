@@ -37,7 +37,9 @@ def test_explain_shows_each_line_with_its_bytes() -> None:
 
 
 def test_the_machine_sets_the_lower_bound() -> None:
-    """At long sequences Theorem 2 exceeds the compulsory bytes, the more the smaller the memory.
+    """At long sequences Theorem 2 exceeds the compulsory bytes.
+
+    It exceeds them the more, the smaller the memory.
 
     Without a machine the bound is that of an H200.
     """

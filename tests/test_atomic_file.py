@@ -1,4 +1,7 @@
-"""Atomic writes: a failure leaves the old file, links stay links, pipes are written in place."""
+"""Atomic writes: a failure leaves the old file, and links stay links.
+
+Pipes are written in place.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Termination signals are deferred until the object under construction has an owner."""
+"""Termination signals are deferred until an object has an owner.
+
+The object is the one under construction.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The disk cache of derivations: values are found again, damage is detected, and it can be off."""
+"""The disk cache of derivations: values are found again.
+
+Damage is detected, and the cache can be off.
+"""
 
 from __future__ import annotations
 

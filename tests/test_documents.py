@@ -1,4 +1,6 @@
-"""Documents: commands print the shown output, links resolve, and numbers equal the records.
+"""Documents: commands print the shown output, and links resolve.
+
+Numbers equal the records.
 
 `IOAWARE_RECORD=1` rewrites the shown outputs of commands and sessions. Read the diff before committing it.
 """
@@ -30,7 +32,10 @@ COMMAND = re.compile(r"```console\n\$ (ioaware [^\n]+)\n(.*?)```", re.DOTALL)
 SESSION = re.compile(r"```pycon\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 VARIES = ("check", "registers")
-"""Prefixes of lines that differ between versions of torch and Triton: a rounding error, a register allocation."""
+"""Prefixes of lines that differ between versions of torch and Triton.
+
+They differ in a rounding error or a register allocation.
+"""
 
 
 class Shown(NamedTuple):

@@ -1,4 +1,7 @@
-"""The package tree: small folders, unambiguous module names, and strings that name real modules."""
+"""The package tree: small folders and unambiguous module names.
+
+Strings that name modules name real ones.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ SAME_MEANING = {
     *("exponents", "reference", "work", "accuracy"),
 }
 MISSING_ON_PURPOSE = {"tests/targets/test_target.py", "scripts/unchanged/layouts.py"}
-"""Tests of the error for a target that does not exist, and the names that modules had before they moved."""
+"""Files that may name modules that do not exist.
+
+One tests the error for a target that does not exist. The other has the names that modules had before they moved.
+"""
 MODULE = re.compile(r"ioaware(?:\.[a-z_0-9]+)+(?::[A-Za-z_0-9.]+)?")
 
 
@@ -61,7 +67,10 @@ def describes_a_case(paths: list[Path]) -> bool:
 
 
 def strings() -> Iterator[tuple[str, str]]:
-    """Yield (file, text) of the strings in code and studies that name a module or its attribute."""
+    """Yield (file, text) of the strings that name a module or its attribute.
+
+    The strings are in code and studies.
+    """
     for folder in ("ioaware", "scripts", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,4 +1,7 @@
-"""Machines: consistent presets with sources, spellings of names, and detection from the driver."""
+"""Machines: consistent presets with sources, and spellings of names.
+
+Detection from the driver is tested too.
+"""
 
 from __future__ import annotations
 

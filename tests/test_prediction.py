@@ -1,4 +1,7 @@
-"""`predict` against hand counts and measurements, and its formulas against its own numbers."""
+"""`predict` against hand counts and measurements.
+
+Its formulas are compared with its own numbers.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ def test_predicted_bytes_equal_measured_ones(
 
 
 def test_standard_by_hand() -> None:
-    """N = 100, N_k = 70, d = 16, tiles of 32 x 48: 4 row blocks and 2 column blocks, S in fp32, P in fp16."""
+    """N = 100, N_k = 70, d = 16, tiles of 32 x 48, S in fp32, P in fp16.
+
+    There are 4 row blocks and 2 column blocks.
+    """
     result = predict("standard", seq_len=100, kv_len=70, head_dim=16, block_m=32, block_n=48, batch=2, heads=3)
     scores, panels = 100 * 16 * 2 + 70 * 16 * 4, 100 * 70 + 70 * 16 * 4
     assert result.requested.read_bytes == 6 * (2 * scores + 4 * 7000 + 2 * panels)

@@ -1,4 +1,7 @@
-"""Sector counts against byte-by-byte counts: misaligned, transposed and scattered accesses."""
+"""Sector counts against byte-by-byte counts.
+
+The accesses are misaligned, transposed and scattered.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ def _layer(name: str, *arguments: Any, device: str, **keywords: Any) -> Any:
 
 
 def _rows(name: str, *arguments: Any, of_cols: Sequence[int] = (), **keywords: Any) -> Callable[..., Work]:
-    """Return a target of a layer applied to a matrix; `of_cols` are arguments in multiples of its columns."""
+    """Return a target of a layer applied to a matrix.
+
+    `of_cols` are arguments in multiples of the matrix's columns.
+    """
 
     def target(rows: int = 40, cols: int = 300, device: str = "cuda") -> Work:
         layer = _layer(name, *(times * cols for times in of_cols), *arguments, device=device, **keywords)

@@ -1,4 +1,7 @@
-"""Derive one third-party target at two sizes, each launch counted again by plain interpretation, with the time it takes."""
+"""Derive one third-party target at two sizes, and count each launch again.
+
+The second count is by plain interpretation. The time it takes is reported.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,18 @@ class CheckedRow:
     writes: str = ""
     conditions: str = ""
     exact: str = REFUSED
-    """`formula`, `own data` (bytes at the index tensors that the target builds), `random data`, `no`, `refused` or `crash`."""
+    """`formula`, `own data`, `random data`, `no`, `refused` or `crash`.
+
+    `own data` means bytes at the index tensors that the target builds.
+    """
     reason: str = ""
     here: str = ""
     """What plain interpretation says of the numbers at the target's sizes."""
     elsewhere: str = ""
-    """The same at other sizes, where the first formulas must give the numbers that a derivation there gives."""
+    """What plain interpretation says of the numbers at other sizes.
+
+    The first formulas must give the numbers there that a derivation there gives.
+    """
     sizes: str = ""
     seconds: float = 0.0
     """CPU time of deriving the whole target, compilers included and checks left out."""
@@ -130,7 +139,10 @@ def _badness(row: CheckedRow) -> int:
 
 
 def _elsewhere(spec: str, first: Any) -> tuple[str, list[str]]:
-    """Return other sizes at which the target runs, and for each launch what a derivation there and the formulas say."""
+    """Return other sizes at which the target runs, and the numbers of each launch.
+
+    The numbers are what a derivation there and the formulas say.
+    """
     from ioaware.errors import IoawareError
 
     for values in _other_sizes(first):
@@ -171,7 +183,10 @@ def _other_sizes(derived: Any) -> Iterator[dict[str, int]]:
 
 
 def _compared(launch: Any, kernel: Any, other: Any, point: Mapping[str, int]) -> str:
-    """Return what the check at other sizes says, and where the first formulas give other numbers there."""
+    """Return what the check at other sizes says, and where the formulas differ.
+
+    The first formulas differ where they give other numbers at those sizes.
+    """
     found: list[str] = []
     if kernel.exact and launch.exact and other.exact and other.requested and point:  # else formulas are bounds
         for name in ("read_bytes", "write_bytes", "atomic_bytes"):

@@ -1,4 +1,6 @@
-"""Load definitions from a library's checkout, without benchmarks that run on import or unneeded packages.
+"""Load definitions from a library's checkout.
+
+Benchmarks that run on import and unneeded packages are left out.
 
 A file is reduced to the requested definitions and the module-level statements that these need, to any depth. Imports of the
 library's own modules are reduced likewise. Line numbers stay, so that Triton finds a kernel's source.
@@ -23,7 +25,10 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class Library:
-    """A checkout named by the environment variable `FOREIGN_<NAME>`; `source` is its folder on Python's path."""
+    """A checkout named by the environment variable `FOREIGN_<NAME>`.
+
+    `source` is its folder on Python's path.
+    """
 
     def __init__(self, name: str, source: str = ".") -> None:
         self.variable = f"FOREIGN_{name.upper()}"
@@ -170,7 +175,10 @@ def _binds(statement: ast.AST) -> Iterator[str]:
 
 
 def _needs(statement: ast.AST, globals_of: Mapping[tuple[str, int], frozenset[str]]) -> Iterator[str]:
-    """The names that a statement looks up in the module, when it runs or when what it defines does."""
+    """Yield the names that a statement looks up in the module.
+
+    It looks them up when it runs, or when what it defines does.
+    """
     for node in _outside(statement):
         if isinstance(node, ast.Name):
             yield node.id
@@ -180,7 +188,10 @@ def _needs(statement: ast.AST, globals_of: Mapping[tuple[str, int], frozenset[st
 
 
 def _outside(statement: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run with the module: not the bodies of functions and classes, which the symbol table knows."""
+    """Yield the nodes that run with the module.
+
+    The bodies of functions and classes do not; the symbol table knows these.
+    """
     yield statement
     if isinstance(statement, DEFINITIONS):
         for node in (*statement.decorator_list, *_signature(statement)):

@@ -1,4 +1,6 @@
-"""Derive and trace every third-party target, each in a separate process, and write a table of kernels.
+"""Derive and trace every third-party target, and write a table of kernels.
+
+Each target is derived and traced in a separate process.
 
     python scripts/foreign/coverage.py --triton PATH --liger PATH ... -o docs/results/derive-coverage.md
 
@@ -28,7 +30,10 @@ TIMEOUT_S = 400
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A library: its file of targets, its name, where it is from, and the commit that the committed table was made from."""
+    """A library: its file of targets, name, origin, and the commit of its table.
+
+    The committed table was made from that commit.
+    """
 
     file: str
     title: str
@@ -122,7 +127,10 @@ def run_all(specs: Sequence[str], environment: Mapping[str, str], keep: Path | N
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """How many kernels, how many exact, equal to their trace here and elsewhere, explained, and refused."""
+    """Return how many kernels there are, and how many of each kind.
+
+    The kinds are exact, equal to their trace here and elsewhere, explained, and refused.
+    """
     rows = list(rows)
     kernels = [row for row in rows if row.kernel]
     exact = [row for row in kernels if row.exact]

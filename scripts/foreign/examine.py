@@ -1,4 +1,7 @@
-"""Derive one third-party target and compare with its trace, at the given sizes and, with the same formulas, at others."""
+"""Derive one third-party target and compare with its trace.
+
+The sizes are the given ones and, with the same formulas, others.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from typing import Any
 LONGEST_FORMULA = 150
 EQUAL = "equal"
 SCALES = ((3, 5, 1), (1, 2, 0), (3, 4, 0), (4, 5, -1), (9, 10, 1), (1, 1, -1), (1, 1, 1), (5, 4, 1), (2, 1, 0))
-"""Another size is size * a / b + c. Smaller ones first, since a trace takes its time."""
+"""Another size is size * a / b + c.
+
+Smaller ones come first, since a trace takes its time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,10 @@ def table_formula(count: Any) -> str:
 
 
 def _against_trace(spec: str, derived: Any, values: Mapping[str, int]) -> list[str]:
-    """For each launch whether the trace at these values counts what its formulas say there."""
+    """Return for each launch whether the trace here counts what its formulas say.
+
+    Both are at these values.
+    """
     import ioaware
     from ioaware.errors import IoawareError
 
@@ -113,7 +122,10 @@ def _against_trace(spec: str, derived: Any, values: Mapping[str, int]) -> list[s
 
 
 def compared(kernel: Any, traced: Any, point: Mapping[str, int]) -> str:
-    """What a trace says of the formulas at a point: bytes, sectors (where both know them), operands of atomics, FLOPs."""
+    """Return what a trace says of the formulas at a point.
+
+    Bytes, sectors (where both know them), operands of atomics and FLOPs are compared.
+    """
     counts = [
         ("read", kernel.read_bytes, traced.requested.read_bytes),
         ("write", kernel.write_bytes, traced.requested.write_bytes),
@@ -133,7 +145,10 @@ def compared(kernel: Any, traced: Any, point: Mapping[str, int]) -> str:
 
 
 def _elsewhere(spec: str, derived: Any) -> tuple[str, list[str]]:
-    """The first other sizes at which the formulas hold and the function can be traced: all parameters moved, else one."""
+    """Return the first other sizes where the formulas hold and a trace is possible.
+
+    All parameters are moved, else one.
+    """
     outcome: list[str] = []
     sizes = ""
     for values in _other_sizes(derived):

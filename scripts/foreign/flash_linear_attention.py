@@ -26,7 +26,10 @@ def _function(file: str, name: str) -> Any:
 
 
 def _reduced(x: torch.Tensor, _pattern: str, g: int, reduction: str) -> torch.Tensor:
-    """einops' `reduce`, which may be missing, for the one pattern in use: a sum over the heads that share keys."""
+    """einops' `reduce`, which may be missing, for the one pattern in use.
+
+    The pattern is a sum over the heads that share keys.
+    """
     if reduction != "sum":
         raise NotImplementedError(reduction)
     shape = (*x.shape[:2], x.shape[2] // g, g, x.shape[3])

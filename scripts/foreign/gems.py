@@ -49,7 +49,10 @@ def tensor(shape: Sequence[int], kind: str, device: str) -> torch.Tensor:
 
 
 def pointwise(name: str, *kinds: str, scalars: Sequence[Any] = (), **keywords: Any) -> Callable[..., Work]:
-    """Return a target that applies an operator to tensors of n elements, a tensor for each kind, then to scalars."""
+    """Return a target that applies an operator to tensors of n elements.
+
+    It has a tensor for each kind, followed by scalars.
+    """
 
     def target(n: int = 5000, device: str = "cuda") -> Work:
         given = [tensor((n,), kind, device) for kind in kinds]

@@ -1,4 +1,6 @@
-"""Recorded counters of third-party kernels held against what `derive` says of the same launches, term by term, as a document.
+"""Compare recorded counters of third-party kernels with `derive`, as a document.
+
+Counters are compared with what `derive` says of the same launches, term by term.
 
     PYTHONPATH=. python scripts/foreign/hold.py ioaware/recorded/foreign -o docs/results/derive-against-counters.md [--derive]
 
@@ -22,12 +24,18 @@ from ioaware.result_file import read_jsonl, write_jsonl
 
 TOLERANCE = 0.005
 SHOWN = 0.0005
-"""Terms smaller than this share of the elements are left out of the tables, not of the sums."""
+"""Terms smaller than this share of the elements are left out of the tables.
+
+The sums include them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Reads or writes of a launch, in bytes: derived, derived to be asked of the L1, and what counters made of that."""
+    """Reads or writes of a launch, in bytes: derived, asked of the L1, and counted.
+
+    What is asked of the L1 is derived too, and what is counted is what counters made of that.
+    """
 
     elements: int
     sectors: int | None
@@ -68,7 +76,10 @@ class Side:
 
     @property
     def whole(self) -> bool:
-        """No access was put together with another: what merged in the L1 is of one access of a tile."""
+        """Whether no access was put together with another.
+
+        Then what merged in the L1 is of one access of a tile.
+        """
         least = self.elements if self.sectors is None else self.sectors
         return self.passed - self.spills - self.atomics >= least - TOLERANCE * (least + self.spills)
 
@@ -183,7 +194,10 @@ def document(found: Sequence[Row], environment: Mapping[str, object]) -> str:
 
 
 def merging(found: Sequence[Row]) -> str:
-    """What is known of the stores that the L1 puts together, in sentences: of which, how many, and on what that depends."""
+    """Say in sentences what is known of the stores that the L1 puts together.
+
+    This is of which stores, how many, and on what that depends.
+    """
     with_sectors = [(row, row.writes, row.writes.sectors) for row in found if row.writes.sectors is not None and not row.tma]
     shares = {id(row): side.hits / (side.asked - sectors) for row, side, sectors in with_sectors if side.asked > sectors}
     single = [side for _, side, sectors in with_sectors if side.asked == sectors and not side.spills]
@@ -283,7 +297,10 @@ def _spelled(value: ParamValue) -> str:
 
 
 def derive_all(measured: Iterable[Result]) -> list[Result]:
-    """The same points derived, each launch with the counters that its compiled form makes it have."""
+    """Derive the same points, each launch with the counters of its compiled form.
+
+    These are the counters that its compiled form makes the launch have.
+    """
     from ioaware.derivation.derive import derive
     from ioaware.targets.target import load_target
 

@@ -26,6 +26,9 @@ def backward(outputs: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor | None, 
 
 
 def one_configuration(kernel: Any) -> Any:
-    """An autotuned kernel left with its first configuration, so that a measurement runs what a derivation derives."""
+    """Leave an autotuned kernel its first configuration only.
+
+    A measurement then runs what a derivation derives.
+    """
     kernel.configs = kernel.configs[:1]
     return kernel

@@ -1,4 +1,6 @@
-"""Derive and check every third-party target at two sizes, each in a separate process, and write a table of kernels.
+"""Derive and check every third-party target, and write a table of kernels.
+
+Each target is derived and checked at two sizes, in a separate process.
 
     python scripts/foreign/kernel_table.py --keep FILE -o docs/results/kernel-coverage.md
 
@@ -51,7 +53,10 @@ def _child(spec: str, answer: str) -> None:
 
 
 def rows_of(spec: str) -> list[CheckedRow]:
-    """Return the rows of one target, derived in a forked process with a time limit and empty caches."""
+    """Return the rows of one target, derived in a forked process.
+
+    The process has a time limit and empty caches.
+    """
     name = Path(spec).name
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = f"{folder}/triton"
@@ -173,7 +178,10 @@ def _cell(text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return 0 when nothing that is called exact is wrong, nothing crashed and no target takes too long; 1 otherwise."""
+    """Return 0 when nothing is wrong, nothing crashed and no target takes too long.
+
+    Only what is called exact can be wrong. Return 1 otherwise.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, help="write the page here")
     parser.add_argument("--keep", type=Path, required=True, help="keep what was found here, and go on from there")

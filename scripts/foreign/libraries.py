@@ -1,4 +1,7 @@
-"""The third-party libraries of the kernel table: their targets, where they are from, and the commit of the table."""
+"""The third-party libraries of the kernel table.
+
+Each has its targets, its origin, and the commit of the table.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,10 @@ LIBRARIES = {
 
 
 def targets_of(file: Path) -> list[str]:
-    """Return the targets of a file, in order: its public functions, and the names bound to a call of a private one."""
+    """Return the targets of a file, in order.
+
+    These are its public functions, and the names bound to a call of a private one.
+    """
     found: list[str] = []
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef):

@@ -1,4 +1,6 @@
-"""Measure the study of third-party kernels on a GPU: bytes and L1 counters, several points in each profiled process.
+"""Measure the study of third-party kernels on a GPU: bytes and L1 counters.
+
+Each profiled process measures several points.
 
     PYTHONPATH=. FOREIGN_LIGER=PATH ... python scripts/foreign/measure.py scripts/foreign/h200-foreign.toml --store FILE
 
@@ -79,7 +81,10 @@ def compiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:  # noqa
 
 
 def profiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Under ncu: one call of each point, every launch in a range whose number goes on from point to point."""
+    """Call each point once under ncu, every launch in a numbered range.
+
+    The number goes on from point to point.
+    """
     from ioaware.measurement.cuda_device import Cuda
 
     gpu = open_gpu(load_nvml())
@@ -108,7 +113,10 @@ def profiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
 
 
 def _called(point: Mapping[str, Any], device: Cuda, first: int) -> tuple[TritonLaunch, ...]:
-    """Two rehearsals, then the call that is profiled, its launches numbered from `first`."""
+    """Rehearse twice, then make the call that is profiled.
+
+    Its launches are numbered from `first`.
+    """
     work = build(point)
     work.run()
     with watch_launches() as rehearsed:

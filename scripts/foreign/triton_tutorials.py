@@ -144,7 +144,10 @@ def matmul_descriptor_persistent(m: int = 1024, n: int = 2048, k: int = 128, dev
 
 
 def block_scaled_matmul(m: int = 256, n: int = 256, k: int = 256, device: str = "cuda") -> Work:
-    """Tutorial 10: fp8 operands with a scale for every 32 elements, which Blackwell multiplies."""
+    """Tutorial 10: fp8 operands with a scale for every 32 elements.
+
+    Blackwell multiplies such operands.
+    """
     tutorial = _tutorial("10-block-scaled-matmul", "block_scaled_matmul", "TensorDescriptor")
     describe = tutorial.TensorDescriptor.from_tensor
     matrices = [normal(size, k, device=device).to(torch.float8_e4m3fn) for size in (m, n)]

@@ -1,4 +1,6 @@
-"""Attention through its public function at shapes that take its kernels through all of their plans: targets to compile.
+"""Targets to compile: attention at shapes that reach all plans of its kernels.
+
+Attention is called through its public function.
 
 The sizes are one text, so that nothing of them is followed as a symbol: kernels are compiled for sizes as given in any case.
 """
@@ -18,7 +20,10 @@ Work = Callable[[], object]
 
 
 def forward(sizes: str, device: str = "cuda") -> Work:
-    """The forward pass: sizes are `head_dim`, `heads`, `kv_heads`, `seq_len` and `kv_len`, then dtype, causal and backend."""
+    """Return the forward pass at these sizes.
+
+    Sizes are `head_dim`, `heads`, `kv_heads`, `seq_len` and `kv_len`, then dtype, causal and backend.
+    """
     given = json.loads(sizes)
     q, k, v = _tensors(given, device, grad=False)
     return lambda: attention(q, k, v, causal=given["causal"], backend=given["backend"])

@@ -1,4 +1,6 @@
-"""Derive targets one after the other: jobs as JSON lines on stdin, a JSON line on stdout for each as soon as it is done.
+"""Derive targets one after the other, from JSON lines to JSON lines.
+
+Jobs are JSON lines on stdin. Each gets a JSON line on stdout as soon as it is done.
 
 A job is `{"target", "params", "counters", "code"}`. With `code` the target's launches are compiled and nothing is derived.
 """
@@ -36,7 +38,10 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def compiled(job: dict[str, Any]) -> dict[str, Any]:
-    """Digest the machine code of every launch, specialised to its arguments as Triton would at the launch."""
+    """Digest the machine code of every launch.
+
+    Each is specialised to its arguments as Triton would at the launch.
+    """
     capture, triton_ir = package_module("capture"), package_module("triton_ir")
     target = package_module("target").load_target(job["target"])
     found = capture.capture(target, target.resolve(job["params"]))
@@ -81,7 +86,10 @@ def access(one: Any) -> dict[str, Any]:
 
 
 def shortened(value: Any) -> Any:
-    """Replace texts too long to read by their beginning, their length and their digest."""
+    """Replace texts that are too long to read.
+
+    Each is replaced by its beginning, its length and its digest.
+    """
     if isinstance(value, dict):
         return {name: shortened(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -93,7 +101,10 @@ def shortened(value: Any) -> Any:
 
 
 def main() -> None:
-    """Answer every job of stdin on stdout, which the targets themselves cannot write to."""
+    """Answer every job of stdin on stdout.
+
+    The targets themselves cannot write to stdout.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     require_checkout(Path(sys.argv[1]))

@@ -1,4 +1,7 @@
-"""Compare the answers of two dumps: formulas and digests exactly, prose by its numbers, names of kernels by their use."""
+"""Compare the answers of two dumps.
+
+Formulas and digests are compared exactly, prose by its numbers, names of kernels by their use.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ PROSE = frozenset(
 The numbers in them may not change.
 """
 NAMES = frozenset({"kernel", "function"})
-"""Fields that name functions of the package, which may be renamed where every use is; not those of third parties."""
+"""Fields that name functions of the package, which may be renamed.
+
+A function may be renamed where every use is. Those of third parties may not.
+"""
 THIRD_PARTY = "foreign"
 SHOWN = 12
 """Differences listed of one answer."""
@@ -102,7 +108,10 @@ def _compare_answer(found: Comparison, section: str, key: str, one: Any, other: 
 
 
 def leaves(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the path and both values of everything that is not a list or an object in both."""
+    """Yield the path and both values of each leaf of two answers.
+
+    A leaf is everything that is not a list or an object in both.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         for name in dict.fromkeys((*one, *other)):
             yield from leaves(one.get(name, _ABSENT), other.get(name, _ABSENT), f"{path}.{name}" if path else str(name))
@@ -118,7 +127,10 @@ def _item(values: Sequence[Any], index: int) -> Any:
 
 
 def inconsistent(pairs: set[tuple[str, str]]) -> list[str]:
-    """Say which functions of an answer were not renamed one to one: two became one, or one became two."""
+    """Say which functions of an answer were not renamed one to one.
+
+    In these, two became one, or one became two.
+    """
     old, new = Counter(pair[0] for pair in pairs), Counter(pair[1] for pair in pairs)
     return [f"names: {one} -> {other}: not one to one" for one, other in sorted(pairs) if old[one] > 1 or new[other] > 1]
 

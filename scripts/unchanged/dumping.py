@@ -1,4 +1,7 @@
-"""Ask a checkout everything of `questions`, in processes that import the checkout's package and nothing else's."""
+"""Ask a checkout everything of `questions`.
+
+The processes import the checkout's package and nothing else's.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,16 @@ DERIVATION_S = 900
 """Time limit of a derivation, and of a command line."""
 SOFTWARE = ("torch", "triton", "sympy", "numpy")
 MASKED = frozenset({"environment", "commit", "time_ns", "timing", "telemetry", "host", "path", "store"})
-"""Fields of a JSON output that differ from run to run or from checkout to checkout."""
+"""Fields of a JSON output that differ between runs or between checkouts."""
 Answers = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A checkout, and an empty folder for the caches of this dump: nothing derived at another time is found there."""
+    """A checkout, and an empty folder for the caches of this dump.
+
+    Nothing derived at another time is found there.
+    """
 
     path: Path
     scratch: Path
@@ -50,7 +56,10 @@ class Checkout:
 
 
 def header(checkout: Checkout) -> dict[str, Any]:
-    """Describe what was asked: the commit, whether files differ from it, and the versions that answers depend on."""
+    """Describe what was asked: commit, changed files and versions.
+
+    It says whether files differ from the commit. The versions are those that answers depend on.
+    """
     versions = "import importlib.metadata as m, json, sys; print(json.dumps({n: m.version(n) for n in sys.argv[1:]}))"
     software = json.loads(_output(checkout, [sys.executable, "-c", versions, *SOFTWARE]))
     git = ["git", "-C", str(checkout.path)]
@@ -70,7 +79,10 @@ def ask_formulas(checkout: Checkout, known: Answers) -> Iterator[Answers]:
 
 
 def ask_foreign(checkout: Checkout, known: Answers) -> Iterator[Answers]:
-    """Derive the third-party targets of the libraries whose checkouts the environment names."""
+    """Derive the third-party targets of the libraries in the environment.
+
+    The environment names the checkouts of these libraries.
+    """
     libraries = [name for name in LIBRARIES if os.environ.get(f"FOREIGN_{name.upper()}")]
     return derive_all(checkout, foreign(checkout.path, libraries), known)
 
@@ -143,7 +155,10 @@ def derive_batch(checkout: Checkout, batch: Sequence[Derivation]) -> list[Any]:
 
 
 def derive_in_process(checkout: Checkout, batch: Sequence[Derivation]) -> list[Any]:
-    """Return the answers of one process: all of the batch, or those up to one that killed it or was killed."""
+    """Return the answers of one process.
+
+    These are all of the batch, or those up to one that killed the process or was killed.
+    """
     command = [sys.executable, str(HERE / "derive_worker.py"), str(checkout.path)]
     own = checkout.scratch / f"worker-{threading.get_ident()}"
     jobs, said = own.with_suffix(".jobs"), own.with_suffix(".stderr")
@@ -165,7 +180,10 @@ def derive_in_process(checkout: Checkout, batch: Sequence[Derivation]) -> list[A
 
 
 def _lines_in_time(worker: subprocess.Popen[bytes], count: int) -> Iterator[bytes]:
-    """Yield so many lines of the worker's stdout, which is killed when one takes too long; an empty one when it is dead."""
+    """Yield so many lines of the worker's stdout.
+
+    The worker is killed when a line takes too long. A line is empty when the worker is dead.
+    """
     for _ in range(count):
         timer = threading.Timer(DERIVATION_S, worker.kill)
         timer.start()
@@ -195,12 +213,18 @@ def run_session(checkout: Checkout, session: Session) -> Answers:
 
 
 def without_progress(text: str) -> str:
-    """Leave out the lines that count what is done: which of them are written depends on time."""
+    """Leave out the lines that count what is done.
+
+    Which of them are written depends on time.
+    """
     return "\n".join(line for line in text.splitlines() if not re.match(r"\d+/\d+ ", line))
 
 
 def _shown(words: Sequence[str], output: str, folder: Path) -> Answers:
-    """Return what a command line gave: JSON, the file that it wrote, or the options that its help names."""
+    """Return what a command line gave.
+
+    This is JSON, the file that it wrote, or the options that its help names.
+    """
     if "--json" in words and output:
         return {"output": masked(json.loads(output))}
     if "--help" in words:
@@ -218,7 +242,10 @@ def exported(file: Path) -> Iterator[Any]:
 
 
 def masked(value: Any) -> Any:
-    """Leave out what differs from run to run, and of a line of source its number and text: both move when it is edited."""
+    """Leave out what differs from run to run.
+
+    Of a line of source, its number and text are left out: both move when it is edited.
+    """
     if isinstance(value, dict):
         dropped = MASKED | ({"line", "source"} if "line" in value else set())
         return {name: masked(item) for name, item in value.items() if name.partition(".")[0] not in dropped}

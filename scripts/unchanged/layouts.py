@@ -1,4 +1,7 @@
-"""Import the package's modules under the name that they have in a checkout: before the restructuring, or after it."""
+"""Import the package's modules under the name that they have in a checkout.
+
+It is the name before the restructuring, or after it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ MODULES = {
     "capture": ("ioaware.capture.capture", "ioaware.instruments.capture"),
     "triton_ir": ("ioaware.compilation.triton_ir", "ioaware.instruments.compile"),
 }
-"""Modules without a public name that the comparison cannot do without: the newest name first."""
+"""Modules without a public name that the comparison needs.
+
+The newest name comes first.
+"""
 
 
 def package_module(name: str) -> ModuleType:
@@ -34,7 +40,10 @@ def package_module(name: str) -> ModuleType:
 
 
 def require_checkout(checkout: Path) -> None:
-    """Raise `RuntimeError` unless the imported package is the checkout's: an installed one would be compared with itself."""
+    """Raise `RuntimeError` unless the imported package is the checkout's.
+
+    An installed one would be compared with itself.
+    """
     import ioaware
 
     if not Path(ioaware.__file__).resolve().is_relative_to(checkout.resolve()):

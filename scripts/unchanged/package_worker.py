@@ -1,4 +1,7 @@
-"""What only the package itself can say, as JSON on stdout: `points` of its studies, or the `records` that it reads."""
+"""Print as JSON what only the package itself can say.
+
+This is the `points` of its studies, or the `records` that it reads.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,20 @@ from layouts import package_module, require_checkout
 
 
 def points() -> list[dict[str, Any]]:
-    """Return target and parameters of every point of the shipped studies, whatever source it asks."""
+    """Return target and parameters of every point of the shipped studies.
+
+    It does not matter which source a point asks.
+    """
     study = package_module("study")
     found = [point for name in study.shipped_studies() for point in study.find_study(name).points]
     return [{"target": point.target, "params": dict(point.params)} for point in found]
 
 
 def records(checkout: Path) -> dict[str, Any]:
-    """Read every recorded file: how many records, digests of them, the kernels' names apart."""
+    """Read every recorded file; return the number of records and their digests.
+
+    The kernels' names are kept apart.
+    """
     from ioaware.errors import DataError
 
     folder = checkout / "ioaware" / "recorded"

@@ -1,4 +1,7 @@
-"""List what a dump computes of a checkout, section by section. A question's key is its name in the dump in every checkout."""
+"""List what a dump computes of a checkout, section by section.
+
+A question's key is its name in the dump in every checkout.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,15 @@ LIBRARIES = {
     "triton": "triton_tutorials.py",
     "unsloth": "unsloth.py",
 }
-"""The files of third-party targets in `scripts/foreign`, by the library's name in `FOREIGN_<NAME>`."""
+"""The files of third-party targets in `scripts/foreign`, by library.
+
+A library's name is that in `FOREIGN_<NAME>`.
+"""
 LONGEST_COUNTED = 4096
-"""The longest seq_len of a case's studied point at which counters are predicted, which takes time; the formulas are for all."""
+"""The longest seq_len at which counters of a case's studied point are predicted.
+
+This prediction takes time. The formulas are for all lengths.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,10 @@ def grid(**values: Iterable[Any]) -> Iterator[dict[str, Any]]:
 
 
 def formulas(studied: Iterable[Mapping[str, Any]]) -> list[Derivation]:
-    """Return every case in its kinds, and the points of all studies, `studied`, each once."""
+    """Return every case in its kinds, and all points of `studied`, each once.
+
+    `studied` has the points of all studies.
+    """
     lengths = (
         {"head_dim": 64, "seq_len": 512},
         {"head_dim": 40, "seq_len": 500, "kv_len": 333},
@@ -73,7 +85,10 @@ def formulas(studied: Iterable[Mapping[str, Any]]) -> list[Derivation]:
 
 
 def ends(points: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return of the cases' points that have one formula, in sequence length and heads, the shortest and the longest only."""
+    """Return only the shortest and the longest of cases' points with one formula.
+
+    The formula is in sequence length and heads.
+    """
     alike: dict[str, list[Mapping[str, Any]]] = {}
     for point in points:
         sizes = ("seq_len", "heads") if point["target"] in CASES else ()
@@ -87,7 +102,10 @@ def ends(points: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def foreign(checkout: Path, libraries: Iterable[str]) -> list[Derivation]:
-    """Return the checkout's third-party targets at their defaults, a process for each: they patch what they import."""
+    """Return the checkout's third-party targets at their defaults.
+
+    Each has its own process: targets patch what they import.
+    """
     found: list[Derivation] = []
     for library in libraries:
         file = checkout / "scripts" / "foreign" / LIBRARIES[library]
@@ -98,7 +116,10 @@ def foreign(checkout: Path, libraries: Iterable[str]) -> list[Derivation]:
 
 
 def code() -> list[Derivation]:
-    """Return attention at shapes and types that take its kernels through their plans, and the cases in several blocks."""
+    """Return attention through its kernels' plans, and the cases in several blocks.
+
+    Shapes and types take the kernels of attention through their plans.
+    """
     found: dict[str, Derivation] = {}
     for function, sizes in itertools.chain(_hopper(), _decode(), _portable(), _cases()):
         shown = json.dumps(sizes, separators=(",", ":"), sort_keys=True)
@@ -178,7 +199,10 @@ def _portable() -> Iterator[Plan]:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Command lines that run one after the other in a folder of their own, with these files in it."""
+    """Command lines that run one after the other in a folder of their own.
+
+    The folder has these files in it.
+    """
 
     name: str
     commands: tuple[str, ...]
@@ -200,7 +224,10 @@ VERBS = (
 
 
 def sessions() -> list[Session]:
-    """Return the command lines whose `--json` is compared: every verb that needs no GPU, and what is refused without one."""
+    """Return the command lines whose `--json` is compared.
+
+    These are every verb that needs no GPU, and what is refused without one.
+    """
     named = {
         "list": ["list"],
         "doctor": ["doctor"],

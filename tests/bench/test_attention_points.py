@@ -1,4 +1,7 @@
-"""The grid of attention points: shapes of the goals, FLOPs, bytes, and refused options."""
+"""The grid of attention points: shapes of the goals, FLOPs and bytes.
+
+Refused options are tested too.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def test_options_choose_points() -> None:
 
 
 def test_flops_and_bytes_as_papers_count_them() -> None:
-    """Dao 2023, section 4.1: 4 N^2 d heads, half under the mask, and 2.5 times that backward."""
+    """Dao 2023, section 4.1: 4 N^2 d heads, half under the mask.
+
+    The backward pass has 2.5 times that.
+    """
     forward = Point("forward", 1, 16, 16, 16384, 16384, 128, False, "bfloat16")
     assert forward.flops == 4 * 16384**2 * 2048
     assert grid(["backward"], [128], [16384], (), True)[0].flops == forward.flops * 5 // 4

@@ -1,4 +1,7 @@
-"""CUDA graph capture: no garbage collection during a capture, on a GPU and on a fake one."""
+"""CUDA graph capture: no garbage collection during a capture.
+
+This holds on a GPU and on a fake one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`ioaware bench attention` on a fake GPU: tables, JSON, records, budgets and exit codes."""
+"""`ioaware bench attention` on a fake GPU.
+
+The tests cover tables, JSON, records, budgets and exit codes.
+"""
 
 from __future__ import annotations
 

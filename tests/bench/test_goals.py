@@ -1,4 +1,7 @@
-"""Goals and tables from hand-made records: the reference back end, its ratio, and met goals."""
+"""Goals and tables from hand-made records.
+
+The tests cover the reference back end, its ratio, and met goals.
+"""
 
 from __future__ import annotations
 

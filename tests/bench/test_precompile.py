@@ -1,4 +1,7 @@
-"""Precompilation in worker processes: groups share kernels, a crash or hang costs one point."""
+"""Precompilation in worker processes: a crash or hang costs one point.
+
+Groups share kernels.
+"""
 
 from __future__ import annotations
 

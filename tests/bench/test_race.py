@@ -1,4 +1,7 @@
-"""Interleaving and statistics: varied order in each round, and clock drift cancels in ratios."""
+"""Interleaving and statistics of a race.
+
+The order varies in each round, and clock drift cancels in ratios.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One point of a race on a fake GPU, from inputs to record: checks, statuses and reasons."""
+"""One point of a race on a fake GPU, from inputs to record.
+
+The tests cover checks, statuses and reasons.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ def test_correct_back_ends_have_times_and_others_a_reason(point: Point) -> None:
 
 
 def test_a_back_end_wrong_after_the_race_has_no_times() -> None:
-    """As with a graph whose input tensors were freed: their memory has other contents by then."""
+    """As with a graph whose input tensors were freed.
+
+    Their memory has other contents by then.
+    """
     calls = 0
 
     def decaying(point: Point):
@@ -132,7 +138,10 @@ def test_the_run_stops_between_points_and_returns_those_left() -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_reference_is_attention_and_its_gradients(causal: bool) -> None:
-    """Compared with autograd in float64, with grouped heads and more keys than queries."""
+    """Compared with autograd in float64.
+
+    The cases have grouped heads and more keys than queries.
+    """
     torch.manual_seed(0)
     point = Point("backward", 2, 4, 2, 6, 9, 8, causal, "float16")
     q, do = torch.randn(2, 4, 6, 8, dtype=torch.float64), torch.randn(2, 4, 6, 8, dtype=torch.float64)

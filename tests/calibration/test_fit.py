@@ -1,4 +1,7 @@
-"""Calibration: capacities from miss curves, the self-test of counters, and the probes' bytes."""
+"""Calibration: capacities, the self-test of counters, and the probes' bytes.
+
+Capacities come from miss curves.
+"""
 
 from __future__ import annotations
 

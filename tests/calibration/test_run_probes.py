@@ -1,4 +1,7 @@
-"""`calibrate` on a fake GPU: a fake ncu writes counters of ideal caches, a fake Python the rates."""
+"""`calibrate` on a fake GPU.
+
+A fake ncu writes counters of ideal caches, a fake Python the rates.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ RATES = {
 
 
 def table(*, lost: int = 0, factor: float = 1.0) -> str:
-    """Return ncu's table of the plan, without `lost` kernels and with the first reads off by `factor`."""
+    """Return ncu's table of the plan, with faults.
+
+    `lost` kernels are missing, and the first reads are off by `factor`.
+    """
     names = [metric.name for metric in METRICS]
     lines = [",".join(f'"{name}"' for name in ("ID", "Kernel Name", "Grid Size", *names))]
     lines.append(",".join(f'"{unit}"' for unit in ("", "", "", *["byte"] * len(names))))

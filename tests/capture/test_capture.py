@@ -1,4 +1,7 @@
-"""Capture: symbolic integers as formulas, guards, calls with tensors, and patches undone."""
+"""Capture: symbolic integers as formulas, guards, calls, and patches undone.
+
+The calls are those with tensors.
+"""
 
 from __future__ import annotations
 

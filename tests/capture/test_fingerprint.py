@@ -1,4 +1,7 @@
-"""Fingerprints of host code: different wherever behaviour may differ, equal ones save the search."""
+"""Fingerprints of host code: different wherever behaviour may differ.
+
+Equal ones save the search.
+"""
 
 from __future__ import annotations
 

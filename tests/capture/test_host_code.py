@@ -1,4 +1,7 @@
-"""Host code with state, tables, modules, custom operators and autotuners is followed or refused."""
+"""Unusual host code is followed or refused.
+
+It has state, tables, modules, custom operators and autotuners.
+"""
 
 from __future__ import annotations
 

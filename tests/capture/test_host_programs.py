@@ -1,4 +1,7 @@
-"""Random host functions: derived launches equal traced ones, and formulas hold at new sizes."""
+"""Random host functions: derived launches equal traced ones.
+
+Formulas hold at new sizes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Evaluation is refused where a condition fails: constexprs, branches, torch guards, data reads."""
+"""Evaluation is refused where a condition fails.
+
+Conditions come from constexprs, branches, torch guards and data reads.
+"""
 
 from __future__ import annotations
 

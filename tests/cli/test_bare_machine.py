@@ -33,7 +33,10 @@ for arguments in json.loads(sys.argv[1]):
 
 
 def run_without_libraries(*commands: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Command lines in a process that cannot import the libraries of ABSENT; `exit` and its code follow each one's output."""
+    """Command lines in a process that cannot import the libraries of ABSENT.
+
+    `exit` and its code follow each one's output.
+    """
     arguments = [sys.executable, "-c", PROGRAM.format(absent=ABSENT), json.dumps(commands)]
     return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -1,4 +1,7 @@
-"""`derive` and `explain` end to end: text, LaTeX, JSON, bytes at source lines, errors."""
+"""`derive` and `explain` end to end.
+
+The tests cover text, LaTeX, JSON, bytes at source lines, and errors.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def test_several_launches_have_a_total_and_assumed_bytes(output_of) -> None:
 
 
 def test_counters_are_shown_with_their_option(output_of) -> None:
-    """The sectors of the formula: 4 programs of 64 rows read Q once, and K and V whole."""
+    """The sectors of the formula: 4 programs of 64 rows read Q once.
+
+    They read K and V whole.
+    """
     text = output_of("derive", "flash2", "-p", "seq_len=256", "--counters")
     assert "9,216  l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" in text
     assert "will be counted" not in output_of("derive", "flash2", "-p", "seq_len=256")

@@ -1,4 +1,7 @@
-"""Interrupted commands and unwritable outputs: one exit code, one short message, no files left."""
+"""Interrupted commands and unwritable outputs: one exit code, no files left.
+
+There is one short message.
+"""
 
 from __future__ import annotations
 

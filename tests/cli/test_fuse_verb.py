@@ -1,4 +1,7 @@
-"""`ioaware fuse` end to end: answers as text and JSON, exit codes, and a derivable kernel file."""
+"""`ioaware fuse` end to end.
+
+Answers are text and JSON, with exit codes and a derivable kernel file.
+"""
 
 from __future__ import annotations
 

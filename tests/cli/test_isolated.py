@@ -1,4 +1,7 @@
-"""Verbs survive a user's code: `os._exit`, signals, limits, and exceptions past every handler."""
+"""Verbs survive a user's code.
+
+It calls `os._exit`, sends signals, exceeds limits, and raises exceptions past every handler.
+"""
 
 from __future__ import annotations
 

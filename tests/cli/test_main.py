@@ -1,4 +1,7 @@
-"""What all verbs share: help, unknown names, exit codes, escaped messages, closed pipes."""
+"""What all verbs share: help, unknown names, exit codes, messages and pipes.
+
+Messages are escaped, and pipes are closed.
+"""
 
 from __future__ import annotations
 

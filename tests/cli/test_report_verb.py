@@ -1,4 +1,7 @@
-"""`report TARGET` end to end: a page for usual and unusual targets, and refusals before any work."""
+"""`report TARGET` end to end: a page for usual and unusual targets.
+
+Refusals come before any work.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every verb end to end: JSON by its schema, text with the same numbers, exit codes."""
+"""Every verb end to end: JSON by its schema, text, exit codes.
+
+The text has the same numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`ioaware walk` end to end: steps and values as text and JSON, parts of a walk, refusals."""
+"""`ioaware walk` end to end: steps, values, parts of a walk, refusals.
+
+Steps and values are as text and JSON.
+"""
 
 from __future__ import annotations
 

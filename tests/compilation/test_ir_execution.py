@@ -1,4 +1,7 @@
-"""Executing the IR at given values equals the interpreter, and refuses unknown values."""
+"""Executing the IR at given values equals the interpreter.
+
+Unknown values are refused.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ def execute_launch(launched: Launched, values: dict[str, int]) -> Moved:
 
 
 def test_executions_equal_traces() -> None:
-    """Every zoo kernel whose accesses do not depend on floats, at its smallest point: bytes and sectors."""
+    """Bytes and sectors of every zoo kernel at its smallest point.
+
+    Kernels whose accesses depend on floats are left out.
+    """
     compared = 0
     for name, launched in ZOO.items():
         values = dict(launched.points[0])

@@ -65,7 +65,10 @@ class ImmediateExecutor(ThreadPoolExecutor):
 
 @pytest.mark.parametrize(("spec", "times"), [("ioaware.kernels.attention.targets:hopper", 1), ("flash2", 2)])
 def test_unspecialised_integers_share_one_front_end_run(spec: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The IR for the given numbers then holds for any numbers. flash2 is specialised to multiples of 16."""
+    """The IR for the given numbers then holds for any numbers.
+
+    flash2 is specialised to multiples of 16.
+    """
     plain, made = compile_module.fresh_ir, list[object]()
 
     def counted(source: object, *rest: object) -> object:

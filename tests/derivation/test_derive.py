@@ -175,7 +175,10 @@ SAME = (
 
 @pytest.mark.parametrize("name", SAME)
 def test_derived_is_traced(name: str) -> None:
-    """The kernel zoo: bytes, atomics, FLOPs and torch operators, derived from the IR and traced."""
+    """The kernel zoo: derived from the IR and traced.
+
+    Compared are bytes, atomics, FLOPs and torch operators.
+    """
     target = load_target(zoo(name))
     result, seen = derive(target, target.resolve({}), machine_code=False), trace(target, target.resolve({}))
     assert result.requested
@@ -203,7 +206,10 @@ def test_data_dependence_is_not_guessed(name: str) -> None:
     [("persistent", "4*columns*rows"), ("shares", "4*rows*min(128, columns)")],
 )
 def test_min_and_max_of_symbols_do_not_branch(name: str, reads: str) -> None:
-    """The grid `min(processors, tiles)` holds on both sides, and each tile is processed once."""
+    """The grid `min(processors, tiles)` holds on both sides.
+
+    Each tile is processed once.
+    """
     target = load_target(f"{TARGETS}:{name}")
     result = derive(target, target.resolve({}), machine_code=False)
     assert formulas(result)[-1] == (reads, reads)
@@ -220,7 +226,10 @@ COUNTS = {"standard": standard.counts, "flash1": flash1.counts, "flash2": flash2
 
 @pytest.mark.parametrize("case", COUNTS)
 def test_sympy_proves_the_papers_closed_form(case: str) -> None:
-    """For all N and N_k that the blocks divide, the derived formula minus the paper's is zero."""
+    """The derived formula minus the paper's is zero where the blocks divide.
+
+    This holds for all N and N_k that the blocks divide.
+    """
     target = load_target(case)
     params = {"seq_len": 512, "kv_len": 256, "head_dim": 64, "block_m": 64, "block_n": 32}
     result = derive(target, target.resolve(params), machine_code=False)
@@ -254,7 +263,10 @@ STRUCTURES = [
 @pytest.mark.parametrize("structure", range(len(STRUCTURES)))
 @pytest.mark.parametrize("case", ["flash1", "flash2"])
 def test_formulas_agree_with_the_papers_at_random_sizes(case: str, structure: int) -> None:
-    """One formula, derived once, equals the closed form at sizes that no block divides."""
+    """One formula, derived once, equals the closed form.
+
+    This holds at sizes that no block divides.
+    """
     given = STRUCTURES[structure]
     target = load_target(case)
     result = derive(target, target.resolve({**given, "seq_len": 100, "kv_len": 130}), machine_code=False)

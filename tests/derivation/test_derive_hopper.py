@@ -1,4 +1,6 @@
-"""Formulas of the causal Hopper kernels are closed, short, and equal to enumeration.
+"""Formulas of the causal Hopper kernels are closed and short.
+
+They equal enumeration.
 
 Tiles are assigned in serpentine order or in pairs of a long and a short one.
 """
@@ -82,7 +84,10 @@ def test_every_formula_equals_enumeration(name: str, deterministic: bool) -> Non
 
 
 def test_the_forward_formula_has_the_form_of_the_theory() -> None:
-    """Q once, and K and V up to the last row of each row block: 2 d e (sum of min(128 (b + 1), N)) with e = 2, d = 128."""
+    """Q once, and K and V up to the last row of each row block.
+
+    This is 2 d e (sum of min(128 (b + 1), N)) with e = 2, d = 128.
+    """
     found = capture_target("hopper")
     kernel = derive_launch(found, launches(found)[0])
     blocks = "ceil(seq_len/128)"

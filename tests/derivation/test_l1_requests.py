@@ -1,4 +1,7 @@
-"""L1 requests: hand counts of kernels compiled for an H200, and sums over execution classes."""
+"""L1 requests: hand counts of kernels for an H200, and sums over classes.
+
+The kernels are compiled for an H200. The classes are execution classes.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +149,10 @@ def test_every_warp_requests_a_scalar() -> None:
 
 
 def test_rows_that_begin_inside_a_sector() -> None:
-    """Rows of 1000 bytes begin 8 bytes further into a sector each, and are loaded 2 bytes a lane."""
+    """Rows of 1000 bytes begin 8 bytes further into a sector each.
+
+    They are loaded 2 bytes a lane.
+    """
     found = l1_requests(rows_of, rows=4, cols=500)
     expected = 0
     for row in range(4):
@@ -233,7 +239,10 @@ def test_accesses_of_one_line_are_not_mixed_up() -> None:
     ],
 )
 def test_execution_classes_sum_to_the_formulas(function: Callable[..., Any], params: dict[str, int]) -> None:
-    """Elements and sectors of every access, summed over its classes, equal its formulas."""
+    """Elements and sectors of every access equal its formulas.
+
+    They are summed over the access's classes.
+    """
     found = capture_function(function, **params)
     launch = found.launches[0]
     touches, programs = launch_touches(launch, found.values, DEFAULT_GPU)

@@ -1,4 +1,7 @@
-"""Costs of a source line: bytes, sectors, overfetch, heat, and the order of hot lines."""
+"""Costs of a source line: bytes, sectors, overfetch and heat.
+
+The order of hot lines is tested too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tiles with nonzero start and masks of any length: derived bytes and sectors equal traced ones."""
+"""Tiles with nonzero start and masks of any length.
+
+Derived bytes and sectors equal traced ones.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def test_a_mask_at_any_length(n: int) -> None:
 
 
 def test_a_counter_of_atomics_that_the_host_reads_is_refused() -> None:
-    """A kernel that only does atomics has no store, but the host's next launch depends on it."""
+    """A kernel that only does atomics has no store.
+
+    Still, the host's next launch depends on it.
+    """
     target = load_target(f"{TARGETS}:counted")
     with pytest.raises(UsageError, match="reads what a kernel computed"):
         derive(target, target.resolve({}), machine_code=False)

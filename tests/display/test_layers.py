@@ -11,7 +11,10 @@ FOLDER = Path(display.__file__ or "").parent
 
 
 def imports(node: ast.AST) -> list[str]:
-    """Return the modules imported at run time, inside functions too, without those under TYPE_CHECKING."""
+    """Return the modules imported at run time.
+
+    Imports inside functions count too, those under TYPE_CHECKING do not.
+    """
     found: list[str] = []
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":

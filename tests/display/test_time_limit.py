@@ -1,4 +1,7 @@
-"""Optional display work ends at its time limit, even inside handlers of all exceptions."""
+"""Optional display work ends at its time limit.
+
+It does so even inside handlers of all exceptions.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ def test_an_operator_reads_its_inputs_and_writes_its_output() -> None:
 
 
 def test_a_view_moves_nothing() -> None:
-    """By its schema, or by its output alone: dropout returns its input outside training."""
+    """By its schema, or by its output alone.
+
+    Dropout returns its input outside training.
+    """
     x = torch.ones(8, 4)
     assert operator_traffic(ATEN.t.default, (x,), {}, x.t()) is None
     assert operator_traffic(ATEN.dropout.default, (x, 0.5, False), {}, x) is None

@@ -117,7 +117,10 @@ def test_derive_and_trace_copy_the_types_of_a_gpu(target: Any, copied: list[int]
 
 
 def test_the_librarys_product_reads_and_writes_half_precision() -> None:
-    """Two casts of 64 x 64 (both operands are one tensor, cast twice), then the product."""
+    """Two casts of 64 x 64, then the product.
+
+    Both operands are one tensor, cast twice.
+    """
     for result in (ioaware.derive(targets.product, n=N), ioaware.trace(targets.product, n=N)):
         moved = {launch.kernel: launch.requested for launch in result.launches if launch.origin == "torch"}
         product = moved["aten.mm.default"]

@@ -1,4 +1,7 @@
-"""The fake GPU's default generator has seed and offset, which Triton kernels draw from."""
+"""The fake GPU's default generator has seed and offset.
+
+Triton kernels draw from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The example repository in separate processes, as a user runs it: green, red, accepted.
+"""The example repository in separate processes, as a user runs it.
+
+The runs are green, red and accepted.
 
 No switch turns a gate off silently.
 """

@@ -1,4 +1,6 @@
-"""The pytest plugin on an example suite: snapshots are written, compared and accepted.
+"""The pytest plugin on an example suite.
+
+Snapshots are written, compared and accepted.
 
 A gate that compares nothing is red.
 """
@@ -39,7 +41,10 @@ class Unhashed:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Repository:
-    """The example repository, in which a kernel is derived once for all tests of this file."""
+    """The example repository, in which a kernel is derived once.
+
+    All tests of this file share it.
+    """
     for name in OF_A_JOB:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -211,7 +216,10 @@ def test_a_damaged_snapshot_never_passes(gated: Repository, old: str, new: str) 
 
 @pytest.mark.parametrize("step", [90, pytest.param(16, marks=pytest.mark.slow)])
 def test_a_truncated_test_never_passes(gated: Repository, step: int) -> None:
-    """A truncated file is no Python, or its snapshot is missing or compared with nothing."""
+    """A truncated file is no Python, or has no complete comparison.
+
+    Its snapshot is missing or compared with nothing.
+    """
     whole = gated.test.read_bytes()
     for length in range(whole.index(b"assert"), len(whole) - 2, step):
         gated.test.write_bytes(whole[:length])

@@ -1,4 +1,7 @@
-"""Rows from documents: a missing, wrongly typed or non-finite number makes a row unreadable."""
+"""Rows from documents: a bad number makes a row unreadable.
+
+A bad number is missing, wrongly typed or non-finite.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Calls of `snapshot` found in a file and replaced: only in the file that ran, and only where that is certain."""
+"""Calls of `snapshot` found in a file and replaced.
+
+They are replaced only in the file that ran, and only where that is certain.
+"""
 
 from __future__ import annotations
 

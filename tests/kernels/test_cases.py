@@ -1,4 +1,6 @@
-"""All other cases: closed form, derived formula and traced bytes agree, outputs match float64.
+"""All other cases: closed form, derived formula and traced bytes agree.
+
+Outputs match float64.
 
 Each closed form was written from the theory. Traces check the output, gradients included.
 """
@@ -81,7 +83,10 @@ def bytes_of(result: Result) -> tuple[int | None, int | None, int | None]:
 
 
 def assert_agreement(case: str, params: Mapping[str, ParamValue]) -> None:
-    """Check that traced bytes of each launch, extra memory and output are those of the algorithm."""
+    """Check traced bytes of each launch, extra memory and output.
+
+    They are those of the algorithm.
+    """
     target = load_target(case)
     traced, predicted = trace(target, target.resolve(params)), predict(case, **params)
     assert bytes_of(traced) == bytes_of(predicted)
@@ -101,7 +106,10 @@ def assert_agreement(case: str, params: Mapping[str, ParamValue]) -> None:
 
 
 def assert_derived(case: str, params: Mapping[str, ParamValue], sizes: Mapping[str, range], draws: int = 20) -> None:
-    """Check that one exact formula equals the closed form at random sizes that its conditions admit."""
+    """Check that one exact formula equals the closed form at random sizes.
+
+    Its conditions admit the sizes.
+    """
     target = load_target(case)
     result = derive(target, target.resolve(params), machine_code=False)
     assert result.exact, result.notes
@@ -137,7 +145,10 @@ def test_softmax_traced_equals_predicted(case: str, params: dict[str, ParamValue
 
 
 def test_an_empty_split_writes_its_partial_result() -> None:
-    """Splits beyond the last key write zeros and -inf, which the combiner weights with 0."""
+    """Splits beyond the last key write zeros and -inf.
+
+    The combiner weights these with 0.
+    """
     params = {"heads": 2, "seq_len": 3, "kv_len": 20, "head_dim": 16, "block_n": 16, "splits": 5}
     assert_agreement("split_kv", params)
 
@@ -192,7 +203,10 @@ def test_heads_that_key_heads_do_not_divide_are_refused() -> None:
 
 
 SPILLING = {"logsoftmax_linear": {"block_m": 32, "block_n": 32}}
-"""Cases that spill registers at the default blocks on an H200, and blocks at which they do not."""
+"""Cases that spill registers at the default blocks on an H200.
+
+Each has blocks at which it does not.
+"""
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""Calls in a forked child: an abnormal end is one error sentence, exit codes are passed on."""
+"""Calls in a forked child: an abnormal end is one error sentence.
+
+Exit codes are passed on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`measure` with fakes of ncu, worker and NVML: numbers, statuses, and every failure of a point."""
+"""`measure` with fakes of ncu, worker and NVML.
+
+The tests cover numbers, statuses, and every failure of a point.
+"""
 
 import time
 from collections.abc import Callable

@@ -44,7 +44,10 @@ class Recorder(list[str]):
 
 @pytest.fixture(autouse=True)
 def gpu_stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """A launcher without a GPU: evaluates the grid like Triton and returns a compiled kernel's metadata."""
+    """A launcher without a GPU.
+
+    It evaluates the grid like Triton and returns a compiled kernel's metadata.
+    """
     launched: list[Any] = []
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
@@ -73,7 +76,10 @@ def test_a_launch_has_its_data_and_a_range() -> None:
 
 
 def test_launches_of_a_compiled_kernel_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by a persistent kernel whose grid depends on the registers that a warm-up reports."""
+    """As by a persistent kernel whose grid depends on registers.
+
+    A warm-up reports the registers.
+    """
     launched: list[Any] = []
     monkeypatch.setattr(CompiledKernel, "__getitem__", lambda self, grid: lambda *args: launched.append((grid, args)))
     compiled: Any = object.__new__(CompiledKernel)

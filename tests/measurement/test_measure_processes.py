@@ -1,4 +1,7 @@
-"""Worker processes: deadlines, output floods, crashes, the GPU lock, and the parent watchdog."""
+"""Worker processes: deadlines, output floods and crashes.
+
+The GPU lock and the parent watchdog are tested too.
+"""
 
 import resource
 import signal

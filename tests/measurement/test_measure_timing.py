@@ -76,7 +76,10 @@ def test_an_outlier_does_not_move_the_median() -> None:
 
 
 def test_the_error_of_the_median_halves_with_four_times_the_repetitions() -> None:
-    """1.2533 standard deviations over the root of the count, for a normal distribution."""
+    """1.2533 standard deviations over the root of the count.
+
+    This is for a normal distribution.
+    """
     normal = [100 + NormalDist().inv_cdf((index + 0.5) / 400) for index in range(400)]
     assert median_error(normal) == pytest.approx(1.2533 / 20 / 100, rel=0.02)
     assert median_error(normal * 4) == pytest.approx(median_error(normal) / 2, rel=0.01)

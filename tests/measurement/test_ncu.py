@@ -1,4 +1,7 @@
-"""ncu: found in its usual places, called with the right options, and each failure explained."""
+"""ncu: found in its usual places, called with the right options.
+
+Each failure is explained.
+"""
 
 from pathlib import Path
 

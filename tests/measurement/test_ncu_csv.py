@@ -1,4 +1,7 @@
-"""ncu's CSV: real H200 output is read exactly, and every ambiguous number is refused."""
+"""ncu's CSV: real H200 output is read exactly.
+
+Every ambiguous number is refused.
+"""
 
 import csv
 import io
@@ -43,7 +46,10 @@ def edit_table(change: Callable[[Table], object], text: str = REAL) -> str:
 
 
 def cell(row: int, column: str, value: str) -> Callable[[Table], object]:
-    """Return an edit of one cell: row 0 is the header, 1 the units, 2 the first kernel."""
+    """Return an edit of one cell.
+
+    Row 0 is the header, 1 the units, 2 the first kernel.
+    """
 
     def change(table: Table) -> None:
         table[row][table[0].index(column)] = value
@@ -161,7 +167,10 @@ def test_ambiguous_output_is_refused(text: str, why: str) -> None:
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(st.integers(0, len(REAL)), st.text(max_size=8))
 def test_damage_is_refused_or_harmless(at: int, junk: str) -> None:
-    """Any text overwritten at any place gives a DataError or a table, never another error."""
+    """Any text overwritten at any place gives a DataError or a table.
+
+    It never gives another error.
+    """
     with suppress(DataError):
         attribute(read_table(REAL[:at] + junk + REAL[at + len(junk) :], METRICS), [COPY, COPY])
 
@@ -196,7 +205,10 @@ def test_an_empty_grid_runs_no_kernel() -> None:
 
 
 def test_kernels_of_one_name_are_separated_by_their_ranges() -> None:
-    """Each launch is reported under its Python name, though both kernels have one name on the GPU."""
+    """Each launch is reported under its Python name.
+
+    Both kernels have one name on the GPU.
+    """
     launches = attribute(
         read_table(REAL, METRICS), [TritonLaunch("first", "copy_kernel"), TritonLaunch("second", "copy_kernel")]
     )

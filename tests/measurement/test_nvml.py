@@ -1,4 +1,7 @@
-"""NVML: GPU identity, snapshots, GPM, and every reason for an unstable or impossible point."""
+"""NVML: GPU identity, snapshots, GPM, and reasons for an unstable point.
+
+Every reason for an unstable or impossible point is tested.
+"""
 
 import itertools
 from dataclasses import replace

@@ -181,7 +181,10 @@ def triple(rows: int = 4, device: str = "cpu"):
 
 @pytest.fixture
 def fake_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[FakeNvml], str]:
-    """Return a function that sets up a machine with this NVML and a fake GPU, and returns a target for it."""
+    """Return a function that sets up a machine and returns a target for it.
+
+    The machine has this NVML and a fake GPU.
+    """
 
     def install(nvml: FakeNvml) -> str:
         monkeypatch.setattr(worker, "load_nvml", lambda: nvml)

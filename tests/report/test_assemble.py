@@ -1,4 +1,7 @@
-"""Results completed with theory: every figure has its curve and every point its prediction."""
+"""Results completed with theory.
+
+Every figure has its curve and every point its prediction.
+"""
 
 from __future__ import annotations
 

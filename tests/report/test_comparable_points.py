@@ -1,4 +1,7 @@
-"""Comparable points: values per head, the matching prediction, and the conditions for drawing."""
+"""Comparable points: values per head and the matching prediction.
+
+The conditions for drawing are tested too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Figures as data: axes with units, one mark for each source, and properties that plotly knows."""
+"""Figures as data: axes with units, and one mark for each source.
+
+Properties are those that plotly knows.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +176,7 @@ def test_no_points_no_figures() -> None:
 
 
 def test_plotly_accepts_every_graph(figures: list[Figure]) -> None:
-    """plotly's Python package refuses properties and values that plotly.js does not know."""
+    """plotly's Python package refuses properties and values unknown to plotly.js."""
     graph_objects = pytest.importorskip("plotly.graph_objects")
     for figure in figures:
         for cell in figure.cells:
@@ -182,7 +185,10 @@ def test_plotly_accepts_every_graph(figures: list[Figure]) -> None:
 
 
 def _plain_colors(value: Any) -> Any:
-    """Replace colour tokens by a colour, as the page's script does with those of the theme."""
+    """Replace colour tokens by a colour.
+
+    The page's script does so with those of the theme.
+    """
     if isinstance(value, dict):
         return {
             key: "#123456" if key.endswith("color") and isinstance(item, str) else _plain_colors(item)

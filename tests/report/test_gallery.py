@@ -1,4 +1,7 @@
-"""The committed reports: the index links what is there, and each page is small and names no folder of the machine."""
+"""The committed reports: the index links what is there.
+
+Each page is small and names no folder of the machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Fifty HTML payloads in every text of the report change neither its structure nor its scripts."""
+"""Fifty HTML payloads in every text of the report change nothing.
+
+They change neither its structure nor its scripts.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
 def payloads_everywhere(texts: Sequence[str], make: Callable[..., Result]) -> tuple[list[Result], list[Claim], dict[str, Any]]:
-    """Return results and claims with each text in every text field, and the arguments of the report."""
+    """Return results and claims with each text in every text field.
+
+    The arguments of the report are returned too.
+    """
     results = [make("flash2", n, source=source) for n in (256, 512) for source in ("predict", "measure")]
     for number, text in enumerate(texts):
         facts = {f"{number} {text}": {f"{number}": text, "list": [text]}}

@@ -1,4 +1,7 @@
-"""Third-party kernels: derived against measured bytes, and the figure of their ceilings."""
+"""Third-party kernels: derived against measured bytes.
+
+The figure of their ceilings is tested too.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ HERE = {"gpu": "NVIDIA H200", "sm_count": 132}
 
 
 def both(n: int = 4096, d: int = 128, *, causal: bool = False, clock: int = 2000, **changes: Any) -> list[Result]:
-    """Return a derived and a measured point, at 2048 FLOP a clock and SM if the clock is 2000 MHz."""
+    """Return a derived and a measured point at 2048 FLOP a clock and SM.
+
+    This holds if the clock is 2000 MHz.
+    """
     params = {"batch": 1, "heads": 16, "seq_len": n, "head_dim": d, "causal": causal}
     flops = 4 * n * n * d * 16
     compulsory, total = Traffic(60_000, 20_000), Traffic(1_000_000, 100_000)

@@ -1,4 +1,7 @@
-"""The report as files: one self-contained page, its policy, size, structure and notes."""
+"""The report as files: one self-contained page.
+
+The tests cover its policy, size, structure and notes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ FIGURES = ("traffic", "traffic_causal", "blocks", "memory", "roofline", "exponen
 
 
 class Page(HTMLParser):
-    """Tags, attributes, visible text and inline scripts of a page, as a browser parses them."""
+    """Tags, attributes, visible text and inline scripts of a page.
+
+    They are as a browser parses them.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -103,7 +109,10 @@ def test_the_structure_of_the_page(page: Page) -> None:
 
 
 def test_the_order_of_the_three_counts_is_stated_with_its_exception(built: Path) -> None:
-    """A measured point may lie below the compulsory bytes by what is not yet written back."""
+    """A measured point may lie below the compulsory bytes.
+
+    It does so by what is not yet written back.
+    """
     page = built.read_text(encoding="utf-8")
     stated = [line for line in page.splitlines() if "compulsory ≤ HBM ≤ requested" in line]
     assert len(stated) == 1

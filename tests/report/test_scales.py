@@ -1,4 +1,7 @@
-"""Axis limits, ticks and label positions: data inside, readable ticks, no overlapping labels."""
+"""Axis limits, ticks and label positions.
+
+Data are inside, ticks are readable, and labels do not overlap.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def test_labels_at_curve_ends_do_not_overlap() -> None:
 
 
 def test_a_label_does_not_cover_points_of_its_curve() -> None:
-    """A curve that turns back has its label at its end, unless points follow at that height."""
+    """A curve that turns back has its label at its end.
+
+    This is so unless points follow at that height.
+    """
     for turn, place in ((12.0, 20.0), (1e3, 10.0)):
         seen = Series("a", "a", "measure", (1.0, 1e4, 20.0, 10.0), (1e6, 1e6, turn, 11.0))
         panel = Panel(BYTES, (seen, Series("a", "a", "path", seen.x, seen.y, label="a")))

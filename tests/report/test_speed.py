@@ -1,4 +1,7 @@
-"""The speed figures from invented records: back ends, the ceiling, decode in bytes."""
+"""The speed figures from invented records.
+
+The tests cover back ends, the ceiling, and decode in bytes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from ioaware.sweep.claim_evidence import recorded_race
 
 
 def record(point: Point) -> Record:
-    """Return a record with ioaware at 600 TFLOP/s or 4 TB/s, and the tutorial at half of it.
+    """Return a record with ioaware at 600 TFLOP/s or 4 TB/s.
+
+    The tutorial is at half of it.
 
     The ceiling is a quarter above.
     """

@@ -1,4 +1,7 @@
-"""The page that plays a walk: one file, nothing fetched, texts escaped, keys and buttons work."""
+"""The page that plays a walk: one file, nothing fetched, texts escaped.
+
+Keys and buttons work.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +140,10 @@ def test_the_verb_writes_the_page_and_prints_its_path(tmp_path: Path, capsys: py
 
 
 def dump(page: Path) -> subprocess.CompletedProcess[str]:
-    """Return the document after the page's scripts have run in virtual time, and the browser's log."""
+    """Return the document after the page's scripts have run in virtual time.
+
+    The browser's log is returned too.
+    """
     assert CHROMIUM
     options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=60000")
     command = [CHROMIUM, *options, f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", page.as_uri()]

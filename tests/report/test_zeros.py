@@ -1,4 +1,7 @@
-"""A number that no figure can show removes its point, and the report is still written."""
+"""A number that no figure can show removes its point.
+
+The report is still written.
+"""
 
 from __future__ import annotations
 

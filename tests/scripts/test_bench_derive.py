@@ -1,4 +1,7 @@
-"""The script that times derivations: its numbers are there, those over their limit are marked."""
+"""The script that times derivations: its numbers are there.
+
+Those over their limit are marked.
+"""
 
 from __future__ import annotations
 

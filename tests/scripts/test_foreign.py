@@ -1,4 +1,7 @@
-"""The coverage script: cutting definitions out of a library, examining kernels, and the table."""
+"""The coverage script: cutting out definitions, examining kernels, the table.
+
+Definitions are cut out of a library.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +148,10 @@ def test_a_target_is_examined_at_two_points(examine: ModuleType) -> None:
 
 
 def test_a_formula_wrong_at_other_sizes_is_found(examine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the check of conditions the formula is right at the given size and wrong at others."""
+    """Without the check of conditions the formula is wrong at other sizes.
+
+    It is right at the given size.
+    """
     from ioaware.capture.validity import Validity
 
     monkeypatch.setattr(Validity, "check", lambda *_: None)

@@ -1,4 +1,7 @@
-"""Recorded counters of third-party kernels against derived terms, and the document made of both."""
+"""Recorded counters of third-party kernels against derived terms.
+
+The document made of both is tested too.
+"""
 
 from __future__ import annotations
 

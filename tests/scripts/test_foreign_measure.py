@@ -1,4 +1,7 @@
-"""The script that measures third-party kernels attributes counters to the point of a launch."""
+"""The script that measures third-party kernels attributes counters to points.
+
+Each point is that of a launch.
+"""
 
 from __future__ import annotations
 

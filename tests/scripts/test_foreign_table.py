@@ -1,4 +1,7 @@
-"""The table of third-party kernels: its targets, what counts as wrong, and its page. No library is needed."""
+"""The table of third-party kernels: targets, what counts as wrong, and its page.
+
+No library is needed.
+"""
 
 from __future__ import annotations
 

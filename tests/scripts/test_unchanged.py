@@ -1,4 +1,7 @@
-"""The comparison of two checkouts: reported differences, allowed changes, and its keys."""
+"""The comparison of two checkouts: differences, allowed changes, and its keys.
+
+The differences are those reported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Addresses as blocks: disjoint tiles have disjoint blocks, and each byte has one block."""
+"""Addresses as blocks: disjoint tiles have disjoint blocks.
+
+Each byte has one block.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The cache model against a brute-force LRU cache, and the laws that any cache obeys."""
+"""The cache model against a brute-force LRU cache.
+
+It follows the laws that any cache obeys.
+"""
 
 from __future__ import annotations
 
@@ -98,12 +101,18 @@ def test_reads_lie_between_distinct_and_requested_and_add_up(events: list[Event]
 @given(STREAMS, st.integers(1, 12))
 @settings(max_examples=150, deadline=None)
 def test_a_larger_lru_cache_never_reads_more(events: list[Event], capacity: int) -> None:
-    """The stack property: what a smaller LRU cache of one partition holds, a larger one holds too."""
+    """The stack property: a larger LRU cache holds what a smaller one holds.
+
+    Each is of one partition.
+    """
     assert replay(events, capacity + 1).traffic[0].read_bytes <= replay(events, capacity).traffic[0].read_bytes
 
 
 def test_lines_read_by_both_partitions_are_held_twice() -> None:
-    """10 units of 1 byte, read over and over: 15 bytes hold them for one side, 20 for both."""
+    """10 units of 1 byte, read over and over: 15 bytes hold them for one side.
+
+    20 bytes hold them for both.
+    """
     sweep = [event(line) for line in range(10)] * 3
     assert replay(sweep, 15, 2).traffic[0].read_bytes == 10
     assert replay(sweep, 9, 2).traffic[0].read_bytes > 15
@@ -123,7 +132,10 @@ def test_writes_are_held_once_and_written_when_too_many_are_dirty() -> None:
 
 
 def test_a_write_invalidates_the_copies() -> None:
-    """The other partition copies the new value from its home partition again, without HBM."""
+    """The other partition copies the new value from its home partition again.
+
+    It does so without HBM.
+    """
     cache = replay([event(0, partitions=3), event(0, WRITE), event(0, partitions=3)], 8, 2)
     assert cache.traffic[0].read_bytes == 1
 

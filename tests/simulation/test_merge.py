@@ -1,4 +1,7 @@
-"""Merging of touches into events: equal lines within a quantum are merged, others are not."""
+"""Merging of touches into events.
+
+Equal lines within a quantum are merged, others are not.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,10 @@ TILES = 16
 
 
 def replay_reads(heads: int, rows: int, at_once: int, capacity: float, *, sawtooth: bool = False) -> float:
-    """HBM reads of K and V in tiles: waves of programs in linear order that sweep the tiles of their heads in lock step."""
+    """Return the HBM reads of K and V in tiles, for waves of programs.
+
+    The programs are in linear order and sweep the tiles of their heads in lock step.
+    """
     events: list[Event] = []
     for wave, first in enumerate(range(0, heads * rows, at_once)):
         live = sorted({program // rows for program in range(first, min(first + at_once, heads * rows))})

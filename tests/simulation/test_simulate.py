@@ -1,4 +1,7 @@
-"""`simulate` end to end: real kernels against the laws of caches and hardware counters."""
+"""`simulate` end to end: real kernels against laws and counters.
+
+The laws are those of caches, the counters those of hardware.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ TINY_L2, HUGE_L2 = 1 << 16, 1 << 40
 
 
 def machine(tmp_path: Path, capacity: int) -> str:
-    """Write one SM of an H200 with another L2: one partition, dirty lines without limit."""
+    """Write one SM of an H200 with another L2.
+
+    It has one partition, and dirty lines without limit.
+    """
     path = tmp_path / f"l2-{capacity}.toml"
     model = 'partitions = 1\ndirty_share = 1.0\ncapacity_spread = 0.0\nskew_spread = 0.0\nsource = "test"'
     hbm = f"[levels.hbm]\ncapacity_bytes = {1 << 50}\n"
@@ -32,7 +38,10 @@ def machine(tmp_path: Path, capacity: int) -> str:
 @pytest.mark.parametrize("case", ["flash1", "flash2", "standard"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_an_infinite_l2_leaves_the_compulsory_bytes(case: str, causal: bool, tmp_path: Path) -> None:
-    """Each input is read once, intermediate results never, and all outputs are written."""
+    """Each input is read once, intermediate results never.
+
+    All outputs are written.
+    """
     found = ioaware.simulate(case, machine=machine(tmp_path, HUGE_L2), causal=causal, **SMALL)
     assert found.hbm
     assert found.compulsory
@@ -78,7 +87,10 @@ def test_fa2_beyond_the_l2_is_the_closed_form_and_the_counter() -> None:
 
 @pytest.mark.slow
 def test_fa1_beyond_the_l2_reads_what_it_requests() -> None:
-    """64 heads of 4,096 rows, d 64: an H200 counted 4,495.8 MB read, 2,263.1 MB written while it ran."""
+    """An H200 counted 4,495.8 MB read, 2,263.1 MB written while it ran.
+
+    The case has 64 heads of 4,096 rows, d 64.
+    """
     found = ioaware.simulate("flash1", seq_len=4096, heads=64, head_dim=64, cold=True)
     kernel = found.launches[-1]
     assert kernel.hbm
@@ -153,7 +165,10 @@ def test_text_json_and_errors(capsys: pytest.CaptureFixture[str], tmp_path: Path
 
 
 def test_the_large_forward_is_replayed_in_seconds() -> None:
-    """Cost goes by waves x distinct units: 4,096 programs of 2,048 steps make some 5,000 events."""
+    """Cost goes by waves x distinct units.
+
+    4,096 programs of 2,048 steps make some 5,000 events.
+    """
     from ioaware.simulation import sequence
 
     counted: list[int] = []

@@ -1,4 +1,7 @@
-"""Loops and tiles as streams of events: kernels counted by hand, and sweeps that stay separate."""
+"""Loops and tiles as streams of events.
+
+Kernels are counted by hand, and sweeps stay separate.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ def test_sweeps_that_fit_are_read_once(file: Path, tmp_path: Path) -> None:
 
 
 def test_sweeps_that_do_not_fit_are_read_each_time(file: Path, tmp_path: Path) -> None:
-    """Three sweeps of nested loops and one of a single loop: the same program reads four times."""
+    """Three sweeps of nested loops and one of a single loop.
+
+    The same program reads four times.
+    """
     found = ioaware.simulate(f"{file}:own", machine=of_l2(tmp_path, 10_000_000))
     assert found.hbm is not None
     assert found.hbm.read_bytes == 4 * BYTES

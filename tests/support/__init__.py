@@ -1,4 +1,7 @@
-"""Shared by several tests: fakes of the hardware, kernels with known counts, references."""
+"""Fakes, kernels and references for several tests.
+
+Fakes are of the hardware, and the kernels have known counts.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""The papers' algorithms executed through a memory that counts every element moved.
+"""The papers' algorithms executed through a memory that counts every element.
+
+Every element moved is counted.
 
 Written from the papers' lines alone, without formulas of ioaware. Causal loops are derived from the mask. Each walk computes
 attention, so that a missing step shows in the output.
@@ -32,7 +34,10 @@ class SlowMemory:
         self.arrays[name], self.width[name] = array, "inputs"
 
     def allocate(self, name: str, *shape: int, width: str = "inputs", output: bool = False) -> None:
-        """Allocate a result, NaN until written, so that a read of unwritten elements shows."""
+        """Allocate a result, NaN until written.
+
+        A read of unwritten elements then shows.
+        """
         self.arrays[name], self.width[name] = np.full(shape, np.nan), width
         if not output:
             self.extra[width] += int(np.prod(shape))
@@ -107,7 +112,10 @@ def idealised(memory: SlowMemory, causal: bool) -> None:
 
 
 def standard(memory: SlowMemory, b_r: int, b_c: int, causal: bool, row_reads: int) -> None:
-    """Algorithm 0 with tiled products: S tile by tile with all of d, P row by row, O by row panels."""
+    """Algorithm 0 with tiled products.
+
+    S is computed tile by tile with all of d, P row by row, O by row panels.
+    """
     n, n_k = len(memory.arrays["Q"]), len(memory.arrays["K"])
     memory.allocate("S", n, n_k, width="fp32")
     memory.allocate("P", n, n_k)
@@ -142,7 +150,10 @@ def row_panels(memory: SlowMemory, b_r: int, causal: bool) -> None:
 
 
 def square_tiling(memory: SlowMemory, side: int) -> None:
-    """Saha and Ye, Algorithm 1: square tiles in all three dimensions, exp without the maximum."""
+    """Saha and Ye, Algorithm 1: square tiles in all three dimensions.
+
+    exp is without the maximum.
+    """
     n, d = memory.arrays["Q"].shape
     n_k = len(memory.arrays["K"])
     memory.allocate("A", n, n_k)

@@ -1,4 +1,7 @@
-"""A race on the CPU: small points, a fake device and clock, and back ends of a few lines."""
+"""A race on the CPU: small points, a fake device and clock, and back ends.
+
+The back ends have a few lines.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ def unwritten_row(point: Point) -> Candidate:
 
 
 class FakeClock:
-    """A clock where each back end takes its given nanoseconds, times the pace of the round."""
+    """A clock where each back end takes its given nanoseconds.
+
+    They are multiplied by the pace of the round.
+    """
 
     def __init__(self, samples: Mapping[str, Sample], gpu: Gpu, costs_ns: Mapping[str, float]) -> None:
         self.samples, self.gpu, self.costs_ns = samples, gpu, costs_ns

@@ -1,4 +1,7 @@
-"""Fakes of NVML, the GPU, ncu and the worker's Python, with the failures of the real ones."""
+"""Fakes of NVML, the GPU, ncu and the worker's Python.
+
+They have the failures of the real ones.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,10 @@ class FakeNvml:
 
 @dataclass
 class FakeDevice:
-    """A device on the CPU: runs the work, reports a microsecond each, and records profiler ranges."""
+    """A device on the CPU that runs the work and records profiler ranges.
+
+    It reports a microsecond for each run.
+    """
 
     uuid: str = UUID.removeprefix("GPU-")
     extra_bytes: int = 0

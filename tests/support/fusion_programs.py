@@ -1,4 +1,6 @@
-"""Consecutive reductions as programs: examples with a known answer, and undecided ones.
+"""Consecutive reductions as programs.
+
+They are examples with a known answer, and undecided ones.
 
 Results are named before they are returned, since the analysis names a reduction as its variable.
 """
@@ -193,7 +195,10 @@ def maximum_of_sigmoids(x: Any) -> Any:
 
 
 def growing_parameter(x: Any) -> Any:
-    """The parameter is a sum that grows with the number of elements, and x/(x - t) has a pole among them."""
+    """The parameter is a sum that grows with the number of elements.
+
+    x/(x - t) has a pole among them.
+    """
     t = reduce_sum(x * x)
     return reduce_sum(1 / (x - t))
 

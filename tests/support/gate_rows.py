@@ -1,4 +1,7 @@
-"""The document that `ioaware derive --json` prints for an addition, with any part replaced."""
+"""The document that `ioaware derive --json` prints for an addition.
+
+Any part of it may be replaced.
+"""
 
 from __future__ import annotations
 

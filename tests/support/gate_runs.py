@@ -1,4 +1,7 @@
-"""Runs of pytest with the plugin on a copy of the example repository, in one process or another."""
+"""Runs of pytest with the plugin on a copy of the example repository.
+
+They are in one process or another.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Grouped-query attention: random inputs, and the float64 reference of output and log-sum-exp."""
+"""Grouped-query attention: random inputs and the float64 reference.
+
+The reference is of output and log-sum-exp.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def grouped_inputs(
     batch: int = 2,
     spread: float = 1,
 ) -> Tensors:
-    """Return q [batch, heads, seq_len, head_dim], and k and v stored as in caches, on the CPU.
+    """Return q [batch, heads, seq_len, head_dim], k and v on the CPU.
+
+    k and v are stored as in caches.
 
     Caches are [batch, kv_len, kv_heads, head_dim].
     """

@@ -1,4 +1,7 @@
-"""Fifty payloads that do harm if unescaped, and the structure of a page for comparison."""
+"""Fifty payloads that do harm if unescaped.
+
+A page's structure is there for comparison.
+"""
 
 from __future__ import annotations
 

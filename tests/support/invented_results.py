@@ -90,7 +90,10 @@ def measured_fields(algorithm: str, n: int, heads: int, reads: int, writes: int,
 
 
 def everything() -> list[Result]:
-    """Return the results of a whole report: predictions, traces and measurements over N and block size."""
+    """Return the results of a whole report.
+
+    They are predictions, traces and measurements over N and block size.
+    """
     lengths = [2**power for power in range(9, 17)]
     dense = sorted({round(2 ** (7 + step / 4)) for step in range(37)} | {2**power for power in range(7, 17)})
     results: list[Result] = []

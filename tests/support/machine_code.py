@@ -1,4 +1,7 @@
-"""Machine code of kernels for sm_90a: ptxas report, instructions, loops, undefined reads."""
+"""Machine code of kernels for sm_90a: ptxas report, instructions, loops.
+
+Undefined reads are found too.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ URZ = 63
 
 
 _REPORTS: dict[str, str] = {}
-"""ptxas reports of the kernels that this process has compiled, by the kernel's hash."""
+"""ptxas reports of the kernels that this process has compiled.
+
+They are kept by the kernel's hash.
+"""
 
 
 def compile_for_hopper(source: Any, **options: Any) -> Any:
@@ -109,7 +115,10 @@ class Code:
         return [span for span in spans if any("gsb0, 0x1" in x for x in self.instructions[slice(*span)])]
 
     def matmul_loops(self) -> list[list[str]]:
-        """Return the instructions of each innermost loop that waits for one of two matmuls."""
+        """Return the instructions of each innermost loop that waits for a matmul.
+
+        It waits for one of two matmuls.
+        """
         return [self.instructions[a:b] for a, b in self.inner_loops()]
 
     def inner_loops(self) -> list[tuple[int, int]]:
@@ -144,7 +153,10 @@ def uniform_registers(instruction: str) -> tuple[set[int], set[int]]:
 
 
 def undefined_reads(code: Code) -> list[tuple[int, str]]:
-    """Return instructions that read a uniform register which some path to them has not written."""
+    """Return instructions that read a uniform register before it is written.
+
+    Some path to them has not written it.
+    """
     accesses = [uniform_registers(instruction) for instruction in code.instructions]
     known: dict[int, frozenset[int]] = {0: frozenset()}  # written on every path found so far to an instruction
     pending = [0]

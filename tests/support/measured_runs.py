@@ -1,4 +1,7 @@
-"""Runs of measured points with random times: noise, changed bytes and times, machine drift."""
+"""Runs of measured points with random times.
+
+They have noise, changed bytes and times, and machine drift.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ def gaussian(sigma: float) -> Noise:
 
 
 def skewed(draw: random.Random) -> float:
-    """Draw a time of a GPU: a steady minimum, a tail above it, and sometimes an outlier."""
+    """Draw a time of a GPU.
+
+    It has a steady minimum, a tail above it, and sometimes an outlier.
+    """
     return 1 + draw.expovariate(200) + (0.2 if draw.random() < 0.02 else 0)
 
 

@@ -19,7 +19,10 @@ from ioaware.kernels.attention.dispatch import BackendName, attention
 
 
 class Call(NamedTuple):
-    """Parameters of a forward and a backward pass that decide which kernels they launch."""
+    """Parameters of a forward and a backward pass.
+
+    They decide which kernels the passes launch.
+    """
 
     backend: BackendName
     deterministic: bool

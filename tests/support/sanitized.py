@@ -1,4 +1,6 @@
-"""Small attention calls under compute-sanitizer: `compute-sanitizer python sanitized.py BACKEND`.
+"""Small attention calls under compute-sanitizer.
+
+Run as `compute-sanitizer python sanitized.py BACKEND`.
 
 Forward and both backward passes. decode runs the cases with few queries only.
 """
@@ -24,14 +26,20 @@ CASES = [  # batch, heads, kv_heads, seq_len, kv_len, head_dim
 
 
 def random_tensor(batch: int, heads: int, rows: int, head_dim: int, heads_last: bool) -> torch.Tensor:
-    """Return [batch, heads, rows, head_dim], stored in that order or with heads after rows."""
+    """Return a tensor [batch, heads, rows, head_dim].
+
+    It is stored in that order, or with heads after rows.
+    """
     shape = (batch, rows, heads, head_dim) if heads_last else (batch, heads, rows, head_dim)
     tensor = torch.randn(shape, dtype=torch.float16, device="cuda")
     return (tensor.transpose(1, 2) if heads_last else tensor).requires_grad_()
 
 
 def main(backend: BackendName) -> None:
-    """Run forward and backward of every case that the backend supports, in both layouts, causal and not."""
+    """Run forward and backward of every case that the backend supports.
+
+    Cases run in both layouts, causal and not.
+    """
     torch.manual_seed(0)
     for batch, heads, kv_heads, seq_len, kv_len, head_dim in CASES:
         if backend == "decode" and seq_len > 16:

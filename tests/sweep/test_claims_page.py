@@ -21,7 +21,10 @@ TABLES = {"claim": "| claim | verdict | statement | source |", "error": "| error
 
 
 def cell(text: str) -> str:
-    """Return text that a table shows unchanged: no pipe ends a cell, no star or underscore is markup."""
+    """Return text that a table shows unchanged.
+
+    No pipe ends a cell, and no star or underscore is markup.
+    """
     return re.sub(r"([|*_~<])", r"\\\1", text)
 
 

@@ -1,4 +1,7 @@
-"""One point of each source through the worker: its record equals the source's result."""
+"""One point of each source through the worker.
+
+Its record equals the source's result.
+"""
 
 from __future__ import annotations
 

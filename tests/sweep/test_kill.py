@@ -1,4 +1,7 @@
-"""kill -9 at random moments: the store is readable, keeps its points, and the sweep resumes."""
+"""kill -9 at random moments: the store is readable and keeps its points.
+
+The sweep resumes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Processes of a point are identified by their mark, without those of other points."""
+"""Processes of a point are identified by their mark.
+
+Those of other points are not included.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The shipped records: complete, with provenance, and equal to predictions or derived bytes."""
+"""The shipped records are complete, with provenance.
+
+They equal predictions or derived bytes.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def test_every_record_has_provenance_and_a_passed_check(record: Result) -> None:
 
 
 def test_counters_differ_from_the_closed_forms_by_less_than_a_thousandth_of_a_percent() -> None:
-    """As the README states, at points where the kernel reads nothing twice that the L1 holds."""
+    """As the README states, at points without repeated reads from the L1.
+
+    There the kernel reads nothing twice that the L1 holds.
+    """
     clear = [seen for seen in map(observe, RECORDED) if matches_algorithm(seen)]
     assert len(clear) == 65
     for seen in clear:
@@ -100,7 +106,10 @@ def test_the_readme_beside_the_records_lists_every_point_that_the_l1_can_serve()
 
 
 def test_measured_bytes_of_the_hopper_kernels_equal_recorded_derived_ones() -> None:
-    """An L1 holds some row statistics that the causal backward kernels of d 256 read again."""
+    """An L1 holds some row statistics that backward kernels read again.
+
+    These are the causal backward kernels of d 256.
+    """
     seen = [
         pair for pair in pairs(recorded()) if pair.derived is not None and pair.name in ("hopper", "decode", "hopper_backward")
     ]

@@ -19,7 +19,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "results" / "systems.md"
 PROVENANCE = {"gpu", "driver", "cuda", "torch", "triton", "ncu", "python", "ioaware", "commit", "max_sm_clock_mhz"}
 SPILLING = {"decoder_bwd", "decoder_notebook_bwd", "logsoftmax_linear"}
 SPLITS = {"split_kv": 28, "split_kv_packed": 16}
-"""Unused bytes of a 32-byte sector beside the statistics of one program, of 1 row or of 4 packed rows."""
+"""Unused bytes of a 32-byte sector beside the statistics of one program.
+
+The statistics are of 1 row or of 4 packed rows.
+"""
 STATISTICS = {"softmax_eager": 2, "softmax_lse": 1}
 """Numbers of 4 bytes stored for each row, each by another program."""
 
@@ -29,7 +32,10 @@ def label(record: Result) -> str:
 
 
 def bytes_of(record: Result) -> tuple[int, int, int, int]:
-    """Return measured then predicted bytes, read and written, with atomics among the written."""
+    """Return measured then predicted bytes, read and written.
+
+    Atomics are among the written.
+    """
     out: list[int] = []
     for traffic in (record.requested, predict(record.target, **dict(record.params)).requested):  # pyright: ignore[reportArgumentType]
         assert traffic is not None
@@ -40,7 +46,10 @@ def bytes_of(record: Result) -> tuple[int, int, int, int]:
 
 
 def unused_sector_bytes(record: Result) -> int:
-    """Return the bytes that whole sectors add to statistics stored one or four at a time."""
+    """Return the bytes that whole sectors add to statistics.
+
+    The statistics are stored one or four at a time.
+    """
     params = {name: int(value) for name, value in record.params.items() if isinstance(value, int)}
     if record.target in STATISTICS:
         return 28 * STATISTICS[record.target] * params["rows"]

@@ -1,4 +1,7 @@
-"""Sweeps: which points run, which run again, and one failed record for every crash."""
+"""Sweeps: which points run, and which run again.
+
+There is one failed record for every crash.
+"""
 
 from __future__ import annotations
 

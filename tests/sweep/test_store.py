@@ -1,4 +1,7 @@
-"""The store: saved records are there, other files are refused, and many processes may write."""
+"""The store: saved records are there, and other files are refused.
+
+Many processes may write.
+"""
 
 from __future__ import annotations
 

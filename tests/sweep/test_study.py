@@ -1,4 +1,7 @@
-"""Studies: the points of a TOML file, their order, and the errors of invalid files."""
+"""Studies: the points of a TOML file and their order.
+
+The errors of invalid files are tested too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`verify` end to end: the kernels satisfy both theorems, and a planted fault fails its part."""
+"""`verify` end to end: the kernels satisfy both theorems.
+
+A planted fault fails its part.
+"""
 
 from __future__ import annotations
 

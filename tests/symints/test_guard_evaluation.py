@@ -1,4 +1,7 @@
-"""Guards evaluated at arrays of points equal guards evaluated one by one, beyond 64 bits too."""
+"""Guards evaluated at arrays of points equal guards evaluated one by one.
+
+This holds beyond 64 bits too.
+"""
 
 from __future__ import annotations
 

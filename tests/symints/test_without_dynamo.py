@@ -1,4 +1,7 @@
-"""A derivation imports torch._dynamo only if host code uses it, and then completely."""
+"""A derivation imports torch._dynamo only if host code uses it.
+
+It is then imported completely.
+"""
 
 from __future__ import annotations
 

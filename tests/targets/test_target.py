@@ -1,4 +1,7 @@
-"""Targets: the ways to name one, parameter parsing, and the message of every error."""
+"""Targets: the ways to name one, and parameter parsing.
+
+The message of every error is tested too.
+"""
 
 from __future__ import annotations
 

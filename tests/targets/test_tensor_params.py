@@ -1,4 +1,7 @@
-"""Targets without an adapter: tensors written as text, module classes, and calls from Python."""
+"""Targets without an adapter.
+
+They have tensors written as text, module classes, and calls from Python.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Functions of torch.compile: derived and traced as compiled, equal to counts by hand."""
+"""Functions of torch.compile: derived and traced as compiled.
+
+They equal counts by hand.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ def test_derive_and_trace_equal_the_count_by_hand(target: Any, read_bytes: int, 
 
 
 def test_what_torch_found_before_does_not_matter() -> None:
-    """torch asks for a GPU that runs Triton once in a process, and here without a fake GPU."""
+    """torch asks for a GPU that runs Triton once in a process.
+
+    Here it does so without a fake GPU.
+    """
     from torch.utils._triton import has_triton
 
     has_triton.cache_clear()
@@ -78,7 +84,10 @@ def _moved(result: Result) -> list[tuple[str, int | None, int | None]]:
 
 
 def test_dynamic_shapes_give_a_formula() -> None:
-    """A reduction of unknown length reads its row three times: for the maximum, the sum and the quotient."""
+    """A reduction of unknown length reads its row three times.
+
+    It reads for the maximum, the sum and the quotient.
+    """
     derived = ioaware.derive(targets.dynamic_softmax)
     assert derived.exact
     assert set(derived.symbols or ()) == {"rows", "cols"}

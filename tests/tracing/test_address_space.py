@@ -1,4 +1,7 @@
-"""Traced accesses stay inside the storage of their pointer, or the trace names line and tensor."""
+"""Traced accesses stay inside the storage of their pointer.
+
+Otherwise the trace names line and tensor.
+"""
 
 from __future__ import annotations
 

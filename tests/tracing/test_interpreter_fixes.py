@@ -1,4 +1,7 @@
-"""Fixes of Triton's interpreter: bfloat16 bit by bit, loop indices, descriptors and masks."""
+"""Fixes of Triton's interpreter.
+
+They are of bfloat16 bit by bit, loop indices, descriptors and masks.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,10 @@ def test_a_loop_index_can_be_converted() -> None:
 
 
 def test_a_mask_of_integers_masks() -> None:
-    """numpy takes an array of zeros and ones for indices, and all lanes would lie in one sector."""
+    """numpy takes an array of zeros and ones for indices.
+
+    All lanes would then lie in one sector.
+    """
     counter, x, out = ByteCounter(), torch.zeros(64), torch.zeros(80)
     with interpret_kernels(), count_accesses(counter):
         index_kernel[(1,)](x, out, 64, STEPS=0)

@@ -1,4 +1,7 @@
-"""The interpreter accepts what the compiler accepts: operators, loops, helpers, reductions."""
+"""The interpreter accepts what the compiler accepts.
+
+The tests cover operators, loops, helpers and reductions.
+"""
 
 from __future__ import annotations
 

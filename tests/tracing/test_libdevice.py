@@ -1,4 +1,7 @@
-"""Kernels that call libdevice, or use a module's constexpr, run in the interpreter."""
+"""Kernels that call libdevice run in the interpreter.
+
+So do kernels that use a module's constexpr.
+"""
 
 from __future__ import annotations
 

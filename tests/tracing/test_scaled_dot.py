@@ -1,4 +1,7 @@
-"""`tl.dot_scaled` in the interpreter equals a product of decoded matrices, with its FLOPs."""
+"""`tl.dot_scaled` in the interpreter equals a product of decoded matrices.
+
+It has the product's FLOPs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The attention kernels: traced bytes, extra memory and FLOPs equal the closed forms."""
+"""The attention kernels: traced numbers equal the closed forms.
+
+The numbers are bytes, extra memory and FLOPs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Traced bytes, sectors, atomics and FLOPs of the kernel zoo equal counts listed by hand."""
+"""Traced counts of the kernel zoo equal counts listed by hand.
+
+They count bytes, sectors, atomics and FLOPs.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ def run_trace(name: str, **params: object) -> Result:
 
 
 def traffic(reads: Iterable[Access], writes: Iterable[Access], atomic_bytes: int = 0) -> Traffic:
-    """Return what these accesses request: all active elements, and the distinct sectors of each access."""
+    """Return what these accesses request.
+
+    This is all active elements, and the distinct sectors of each access.
+    """
     reads, writes = list(reads), list(writes)
 
     def elements(accesses: list[Access]) -> int:

@@ -1,4 +1,7 @@
-"""A trace leaves results, Triton and torch unchanged, with or without TRITON_INTERPRET."""
+"""A trace leaves results, Triton and torch unchanged.
+
+This is so with or without TRITON_INTERPRET.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,10 @@ print(json.dumps({{"traced": found, "values": module.polynomial_on_cpu().tolist(
 
 @pytest.fixture(scope="module")
 def under_interpret() -> dict[str, Any]:
-    """Return traces, and Triton's own values, of a process started with TRITON_INTERPRET=1."""
+    """Return traces, and Triton's own values, of a process.
+
+    The process was started with TRITON_INTERPRET=1.
+    """
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", UNDER_INTERPRET]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
@@ -219,7 +225,10 @@ print(ioaware.derive(sys.argv[1] + "/targets/derived_targets.py:shares").request
 
 
 def test_a_kernel_compiles_after_the_first_trace_of_a_process() -> None:
-    """Triton's compiler reads `min` at its first import, when the interpreter must not have replaced it."""
+    """Triton's compiler reads `min` at its first import.
+
+    The interpreter must not have replaced it then.
+    """
     command = [sys.executable, "-c", TRACE_THEN_COMPILE, str(SUPPORT)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert int(done.stdout) == 4 * 40 * 100

@@ -1,4 +1,7 @@
-"""Inputs of a walk from a file: copied if they fit, else refused with the expected shapes."""
+"""Inputs of a walk from a file: copied if they fit.
+
+Otherwise they are refused with the expected shapes.
+"""
 
 from __future__ import annotations
 

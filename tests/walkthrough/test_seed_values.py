@@ -1,4 +1,6 @@
-"""The numbers of the seed notebook equal those of the kernels under `--input seed`.
+"""The numbers of the seed notebook equal those of the kernels.
+
+The kernels run under `--input seed`.
 
 Sizes: M = 20, N = 6, d = 2. The notebook prints every expected number with two decimals (seed 001: its direct computation
 in numpy, "Flash Attention 1" and "2"). Its errors are in dropout, mask and backward, which are not used here.

@@ -1,4 +1,7 @@
-"""Steps of a walk: bytes sum to the totals of trace and predict, tiles are the papers'."""
+"""Steps of a walk: bytes sum to the totals of trace and predict.
+
+Tiles are the papers'.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,10 @@ def test_tensors_of_splits_have_names() -> None:
 
 
 def test_values_are_what_the_kernel_computes() -> None:
-    """S, m and l of the last column block in natural units. flash2 holds S in units of log 2."""
+    """S, m and l of the last column block in natural units.
+
+    flash2 holds S in units of log 2.
+    """
     for name in ("flash2", "flash_lse", "flash1"):
         walk = ioaware.walk(name, source="seed", values=True, **TOY)
         q, k, v = (launch_values(walk, tensor) for tensor in ("Q", "K", "V"))
@@ -108,7 +114,10 @@ def launch_values(walk: Walk, name: str) -> Any:
 
 
 def walk_moves(walk: Walk, step: Any) -> Any:
-    """Yield the reads of the step, then those of earlier steps of its program: the tiles on chip."""
+    """Yield the reads of the step, then those of earlier steps of its program.
+
+    These are the tiles on chip.
+    """
     at = walk.steps.index(step)
     for earlier in reversed(walk.steps[: at + 1]):
         if (earlier.launch, earlier.program) != (step.launch, step.program):

@@ -1,4 +1,4 @@
-"""Sums at many points equal sums at one point each, and their terms are shared between points."""
+"""Sums at many points equal sums at one point each, and share their terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas under divisibility conditions: conditions are merged, exact roundings are removed."""
+"""Divisibility conditions in formulas are merged, exact roundings are removed."""
 
 from __future__ import annotations
 

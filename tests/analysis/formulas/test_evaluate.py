@@ -1,4 +1,7 @@
-"""Evaluation is exact for points and arrays, compared with Python's fractions, or is refused."""
+"""Evaluation is exact for points and arrays, or is refused.
+
+It is compared with Python's fractions.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ def test_many_points_equal_one_point_each(rule: tuple[sympy.Expr, object]) -> No
 
 
 def test_floats_would_be_wrong_here() -> None:
-    """Doubles lose 2^53 + 1 over 1, and the ceiling of a quotient slightly above an integer."""
+    """Doubles lose 2^53 + 1 over 1 and some ceilings.
+
+    A lost ceiling is that of a quotient slightly above an integer.
+    """
     assert evaluate(ceiling(x / y), {"x": 2**62 + 1, "y": 2**31}) == 2**31 + 1
     assert float(2**62 + 1) / 2**31 == 2.0**31
     large = np.array([2**53 + 1, 3])

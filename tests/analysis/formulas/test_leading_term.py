@@ -69,7 +69,10 @@ def test_leading_term_of_a_sum_under_a_divisibility_condition() -> None:
 
 
 def test_the_limit_is_that_of_the_exact_values() -> None:
-    """Each formula at lengths a thousand times as large is within 2 % of its leading term."""
+    """At lengths 1000 times as large, formulas are within 2 % of the leading term.
+
+    Each formula is within 2 % of its own leading term.
+    """
     counts = [
         series(largest(0, smallest(N - i * ceil_div(N, 132), ceil_div(N, 132))), i, smallest(N, 132)) * d,
         series(smallest(64 * i + 64 - N + b, b), i, ceil_div(N, 64)),

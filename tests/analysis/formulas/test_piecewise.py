@@ -1,4 +1,4 @@
-"""Nested piecewise formulas: simplification leaves fewer cases and the same values."""
+"""Simplified nested piecewise formulas have fewer cases and the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simplification by the ranges of symbols keeps the value everywhere in the ranges."""
+"""Simplification by the ranges of symbols keeps the value everywhere in them."""
 
 from __future__ import annotations
 

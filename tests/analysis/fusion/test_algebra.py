@@ -1,4 +1,7 @@
-"""Exponentials, logarithms and quotients: identities are decided, intervals contain their values."""
+"""Identities of exponentials, logarithms and quotients are decided.
+
+Intervals contain their values.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Derived combiners: FlashAttention's equation (14), Chan's formula, and states of reductions."""
+"""Derived combiners: FlashAttention's equation (14), Chan's formula, and states.
+
+The states are those of reductions.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ Symbols = Mapping[str, Any]
 
 
 def combiner_formulas(fusion: Fusion) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the formula of each component of C over both states, and every symbol by its name."""
+    """Return the formula of each component of C, and every symbol by its name.
+
+    The formulas are over both states.
+    """
     (part,) = fusion.plan.passes
     combiner = Combiner(part)
     merged: dict[Any, Any] = {}
@@ -64,7 +70,10 @@ def test_the_examples_run_in_one_pass_with_the_fewest_numbers_known(program: Cal
 
 
 def test_equation_14_of_flash_attention() -> None:
-    """o = (exp(b1 - b) o1 e1 + exp(b2 - b) o2 e2) / (e1 exp(b1 - b) + e2 exp(b2 - b)), b the larger maximum."""
+    """o is the mean of o1 and o2 weighted by e1 exp(b1 - b) and e2 exp(b2 - b).
+
+    That is, o = (exp(b1 - b) o1 e1 + exp(b2 - b) o2 e2) / (e1 exp(b1 - b) + e2 exp(b2 - b)), where b is the larger maximum.
+    """
     found, s = combiner_formulas(answer(attention))
     b = sympy.Max(s["m1"], s["m2"])
     first, second = sympy.exp(s["m1"] - b), sympy.exp(s["m2"] - b)

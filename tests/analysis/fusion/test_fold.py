@@ -1,4 +1,7 @@
-"""Combining in any bracketing equals the program: exact on rationals, to rounding in float64."""
+"""Combining in any bracketing equals the program.
+
+It is exact on rationals, and equal to rounding in float64.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Programs without a finite state are refused with a certificate, unproven ones are undecided."""
+"""Programs without a finite state are refused with a certificate.
+
+Unproven ones are undecided.
+"""
 
 from __future__ import annotations
 

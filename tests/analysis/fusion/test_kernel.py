@@ -1,4 +1,7 @@
-"""Generated Triton kernels match float64, and derived and traced bytes equal the prediction."""
+"""Generated Triton kernels match float64, and their bytes the prediction.
+
+Derived and traced bytes both equal it.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,16 @@ from tests.support.fusion_programs import (
 
 
 def signed(x: Any, y: Any) -> Any:
-    """Minima and maxima, a value that is no component, softplus and rounding of elements."""
+    """Minima, maxima, a value that is no component, softplus, rounding of elements."""
     n = reduce_mean(x)
     return reduce_min(n * y + rint(x / x)), reduce_sum(softplus(x)) / (n * n + 1)
 
 
 def generate_module(program: Callable[..., Any], folder: Path, block: int = 64) -> ModuleType:
-    """Return the generated file as a module, with blocks small enough for several in a row."""
+    """Return the generated file as a module.
+
+    Its blocks are small enough for several in a row.
+    """
     path = folder / f"{program.__name__}.py"
     answer(program).write_kernel(path)
     module = load_file(path)
@@ -94,7 +100,10 @@ def test_short_types_are_summed_in_float32(program: Callable[..., Any], dtype: t
 @pytest.mark.parametrize("program", [attention, flash_decoding, top_probability], ids=lambda program: program.__name__)
 @pytest.mark.parametrize("form", ["fused", "separate", "fused_split"])
 def test_masked_elements(program: Callable[..., Any], form: str, tmp_path: Path) -> None:
-    """-inf in the first blocks, the last, at random, and in a whole row, which gives 0 and not NaN."""
+    """-inf in the first blocks, the last, at random, and in a whole row.
+
+    A whole row gives 0 and not NaN.
+    """
     inputs = make_inputs(program, 5, 200, torch.float64)
     x = inputs[0]
     x[0, :130], x[1, 60:], x[2, ::3], x[4, :] = -np.inf, -np.inf, -np.inf, -np.inf

@@ -1,4 +1,7 @@
-"""The attention kernels: derived counts equal the papers' formulas and the traced counts."""
+"""The attention kernels' derived counts equal the papers' and the traced counts.
+
+The papers give formulas.
+"""
 
 from __future__ import annotations
 

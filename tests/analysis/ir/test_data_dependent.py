@@ -197,7 +197,10 @@ def through_a_call(start, out, B: tl.constexpr):
 
 @dataclass(frozen=True)
 class Case:
-    """A launch with its reads, writes and atomics in elements of 4 bytes, counted by hand."""
+    """A launch with its reads, writes and atomics, counted by hand.
+
+    The counts are in elements of 4 bytes.
+    """
 
     launched: Launched
     reads: int

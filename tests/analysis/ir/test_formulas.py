@@ -1,4 +1,6 @@
-"""Formulas of the IR zoo and the attention kernels equal their record under every Triton.
+"""Formulas of the IR zoo and the attention kernels equal their record.
+
+This is so under every Triton.
 
 `IOAWARE_RECORD=1` rewrites the record. Read its diff.
 """

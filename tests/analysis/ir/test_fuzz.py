@@ -1,4 +1,4 @@
-"""Random programs: exact numbers equal those of running, bounds hold, and nothing crashes.
+"""Random programs: exact numbers equal a run, bounds hold, and nothing crashes.
 
 `IOAWARE_FUZZ=1000` runs that many more programs, from the seed `IOAWARE_FUZZ_SEED` on.
 `python -m tests.support.fuzz.run` prints statistics, `python -m tests.support.fuzz.reduce` minimises a failing program.

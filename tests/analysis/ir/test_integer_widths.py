@@ -1,4 +1,7 @@
-"""Integers of 32 bits that wrap around: conditions on sizes, and nothing exact beyond them."""
+"""Integers of 32 bits that wrap around.
+
+There are conditions on sizes, and nothing is exact beyond them.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ def limits(kernel: object, arguments: list[object], grid: object, **constants: i
 
 
 def test_only_values_that_addresses_use_have_limits() -> None:
-    """Of the values that a loop carries or a branch yields, each is followed by itself."""
+    """Each value that a loop carries or a branch yields is followed by itself."""
     assert limits(dropped_sum, [Tensor(N), Tensor(64 * G), N, 7], G, B=64) == [
         "64*ceil(N/64) - 1 <= 2147483647", "64*G - 64 <= 2147483647", "N <= 2147483647"
     ]  # fmt: skip

@@ -1,4 +1,7 @@
-"""Accesses outside their tensor get a note with the sizes for which they stay inside."""
+"""Accesses outside their tensor get a note.
+
+The note has the sizes for which they stay inside.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every kernel of the IR zoo: exact derived counts equal traced ones, inexact counts have a note."""
+"""Exact derived counts of every kernel of the IR zoo equal traced ones.
+
+Inexact counts have a note.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ pytestmark = [
 ]
 
 NOT_AFFINE = {"band", "chosen_pointer", "either", "either_or", "every_third", "host_descriptors", "joined", "matmul"}
-"""Kernels without a sector rule: addresses or masks that mix dimensions, wrap around or come from memory."""
+"""Kernels without a sector rule.
+
+Their addresses or masks mix dimensions, wrap around or come from memory.
+"""
 AT_MOST = {
     "gather": "the starts of rows are loaded from memory",
     "halves": "rows may share sectors",
@@ -86,5 +92,8 @@ def derive_kernel(name: str) -> KernelTraffic:
     ],
 )  # fmt: skip
 def test_formulas_are_closed_and_short(name: str, field: str, formula: str) -> None:
-    """The text is the same under every Triton, so the formulas of 3.6, 3.7 and 3.9 are equal."""
+    """The text is the same under every Triton.
+
+    So the formulas of 3.6, 3.7 and 3.9 are equal.
+    """
     assert str(getattr(derive_kernel(name), field)) == formula

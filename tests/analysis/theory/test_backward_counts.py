@@ -1,4 +1,7 @@
-"""Backward counts equal element-by-element walks of Algorithms 3 and 4, which give the gradients."""
+"""Backward counts equal element-by-element walks of Algorithms 3 and 4.
+
+These walks give the gradients.
+"""
 
 # ruff: noqa: E741 - l is the papers' letter
 from __future__ import annotations
@@ -69,7 +72,10 @@ def forward_memory(n: int, n_k: int, head_dim: int, seed: int) -> SlowMemory:
 
 
 def gradients(memory: SlowMemory) -> dict[str, np.ndarray]:
-    """Return the gradients by the chain rule through softmax's Jacobian diag(p) - p p^T, row by row."""
+    """Return the gradients by the chain rule through softmax's Jacobian.
+
+    The Jacobian is diag(p) - p p^T, taken row by row.
+    """
     q, k, v, p, do = (memory.arrays[name] for name in ("Q", "K", "V", "P", "dO"))
     dp = do @ v.T
     ds = np.stack([(np.diag(row) - np.outer(row, row)) @ grad for row, grad in zip(p, dp, strict=True)])

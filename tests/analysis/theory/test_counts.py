@@ -1,4 +1,7 @@
-"""Counts equal element-by-element walks of their algorithms, for ragged and masked sizes too."""
+"""Counts equal element-by-element walks of their algorithms.
+
+This is so for ragged and masked sizes too.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +147,10 @@ def test_the_leading_constant_of_algorithm_1(head_dim: int, constant: float) -> 
 
 
 def test_flash2_with_flash1s_row_block_does_not_depend_on_m() -> None:
-    """Swapping the loops swaps the roles of the blocks, so the paper's rule for them must be swapped too."""
+    """Swapping the loops swaps the roles of the blocks.
+
+    So the paper's rule for them must be swapped too.
+    """
     reads_writes = square(total(flash2.counts(False))).subs(B_r, d)
     assert sympy.simplify(reads_writes - (2 * N * d + N + 2 * N * d * sympy.ceiling(N / d))) == 0
     rule = flash2.counts(False).blocks

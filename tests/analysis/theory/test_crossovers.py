@@ -1,4 +1,7 @@
-"""Each crossover condition equals the comparison of the two counts at every small size."""
+"""Each crossover condition equals the comparison of the two counts.
+
+This holds at every small size.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def test_the_condition_is_the_comparison(module: object, condition: object) -> N
 
 
 def test_the_condition_in_bytes_is_the_comparison_in_bytes() -> None:
-    """Standard attention with one read per row and one block: S in fp32, P, Q, K, V and O in fp16."""
+    """Standard attention with one read per row and one block.
+
+    S is in fp32, and P, Q, K, V and O are in fp16.
+    """
     for n in range(1, 300, 7):
         for head_dim in (1, 16, 64):
             for passes in (1, 2, 5):

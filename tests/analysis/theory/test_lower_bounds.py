@@ -1,4 +1,7 @@
-"""No algorithm with any blocks that fit in M moves fewer elements than the lower bounds."""
+"""No algorithm moves fewer elements than the lower bounds.
+
+This holds with any blocks that fit in M.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,10 @@ def test_no_execution_that_fits_in_m_undercuts_the_bound(head_dim: int, causal: 
 
 
 def test_the_bound_is_not_vacuous() -> None:
-    """FlashAttention-2 with the best blocks is within 4 (1 + 4 d^2/M) of the explicit bound for large N."""
+    """FlashAttention-2 is within 4 (1 + 4 d^2/M) of the explicit bound for large N.
+
+    This is with the best blocks.
+    """
     n, head_dim, memory = 2**17, 64, 2**16
     bound = lower_bound_elements({"N": n, "N_k": n, "d": head_dim, "M": memory})
     leading = n**2 * head_dim**2 / memory
@@ -67,7 +73,10 @@ def test_the_bound_is_not_vacuous() -> None:
 
 
 def test_square_tiling_respects_the_bound_below_d_squared() -> None:
-    """It moves less than FlashAttention there, so the standard half of Theorem 2 needs M = Omega(d^2)."""
+    """It moves less than FlashAttention there.
+
+    So the standard half of Theorem 2 needs M = Omega(d^2).
+    """
     n, head_dim = 4096, 128
     for share, tiled, flash in ((4, 17.0, 18.4), (16, 33, 128)):
         memory = head_dim**2 // share
@@ -124,6 +133,9 @@ def test_every_bound_has_a_condition_and_a_source() -> None:
 
 @pytest.mark.parametrize(("n", "head_dim", "memory"), [(4096, 64, 2**14), (65536, 128, 2**16), (2048, 64, 777)])
 def test_the_explicit_bound_shown_is_the_one_evaluated(n: int, head_dim: int, memory: int) -> None:
-    """Where the bound exceeds the compulsory traffic, up to the rounding of its quotient."""
+    """This holds where the bound exceeds the compulsory traffic.
+
+    The two are equal up to the rounding of its quotient.
+    """
     values = {"N": n, "N_k": n, "d": head_dim, "M": memory}
     assert 0 <= lower_bound_elements(values) - leading_term(EXPLICIT, values) < 1

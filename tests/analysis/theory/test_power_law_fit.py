@@ -1,4 +1,7 @@
-"""Power-law fits recover exact laws, have the stated coverage, and refuse degenerate inputs."""
+"""Power-law fits recover exact laws and refuse degenerate inputs.
+
+They have the stated coverage.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def test_quantiles_of_student_s_t(confidence: float, degrees: int, quantile: flo
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8])
 def test_intervals_have_the_stated_coverage(confidence: float) -> None:
-    """600 noisy samples of one law: coverage within three standard deviations of the binomial."""
+    """600 noisy samples of one law: the coverage is near the binomial's.
+
+    It is within three standard deviations of the binomial.
+    """
     dice, draws = np.random.default_rng(7), 600
     n, d = (axis.ravel() for axis in np.meshgrid([512, 1024, 2048, 4096], [32, 64, 128]))
     covered = {"N": 0, "d": 0}
@@ -98,7 +104,10 @@ def test_refuses_an_impossible_confidence() -> None:
 
 
 def test_the_interval_of_four_points_by_hand() -> None:
-    """y = x with errors +e, -e, -e, +e at log x = 0, 1, 2, 3: slope 1, residual 4 e^2, and 2 degrees of freedom."""
+    """y = x with errors has slope 1, residual 4 e^2, and 2 degrees of freedom.
+
+    The errors are +e, -e, -e, +e at log x = 0, 1, 2, 3.
+    """
     e, quantile = 0.01, 4.302652730  # Student's t: 97.5 % with 2 degrees of freedom
     x = [math.exp(k) for k in range(4)]
     y = [math.exp(k + sign * e) for k, sign in zip(range(4), (1, -1, -1, 1), strict=True)]

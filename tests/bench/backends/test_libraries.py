@@ -1,4 +1,6 @@
-"""Third-party attention libraries are detected, called in their own layout, and checked.
+"""Third-party attention libraries are detected, called and checked.
+
+They are called in their own layout.
 
 Fake modules stand in for them.
 """

@@ -1,4 +1,7 @@
-"""The formula reader: printed formulas are read back, other text is refused, nothing is executed."""
+"""The formula reader reads back printed formulas and refuses other text.
+
+Nothing is executed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def read(text: str, names: Any = NAMES) -> Any:
 
 
 def test_printed_formulas_are_read_back() -> None:
-    """Printing gives the same text, except for three in which sympy writes [i == 0] as [i <= 0]."""
+    """Printing gives the same text, except for three formulas.
+
+    In these, sympy writes [i == 0] as [i <= 0].
+    """
     changed = 0
     texts = printed_formulas()
     for text in texts:

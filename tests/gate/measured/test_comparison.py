@@ -1,4 +1,6 @@
-"""Two measured runs compared: at most 1 % false alarms, growth of bytes always found.
+"""Two measured runs compared: growth of bytes is always found.
+
+There are at most 1 % false alarms.
 
 Growth of time is found where the noise allows it.
 """
@@ -74,7 +76,10 @@ def test_requested_bytes_are_compared_exactly_and_hbm_within_two_percent() -> No
 
 @pytest.mark.parametrize("runs", [FEW, MANY])
 def test_a_drift_is_no_growth_where_the_old_version_is_measured_again(runs: int) -> None:
-    """The machine slows down by 10 % over A, B, A. A/B alone alarms, A/B/A in at most 1 %."""
+    """The machine slows down by 10 % over A, B, A.
+
+    A/B alone alarms, A/B/A in at most 1 %.
+    """
     draw, alarms, fooled = random.Random(5), 0, 0
     for _ in range(runs):
         drifts = ((1.0, 1.033), (1.033, 1.067), (1.067, 1.1))

@@ -1,4 +1,7 @@
-"""Rank intervals: the distribution against enumeration, the coverage by simulation."""
+"""Rank intervals: the distribution and the coverage.
+
+The distribution is checked against enumeration, the coverage by simulation.
+"""
 
 from __future__ import annotations
 

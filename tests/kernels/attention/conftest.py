@@ -1,4 +1,7 @@
-"""Fixtures that run the paper kernels in Triton's interpreter, with memory poisoned with NaN."""
+"""Fixtures that run the paper kernels in Triton's interpreter.
+
+Memory is poisoned with NaN.
+"""
 
 from __future__ import annotations
 

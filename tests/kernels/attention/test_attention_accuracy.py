@@ -1,4 +1,7 @@
-"""The paper kernels against float64: dtypes, masks, ragged shapes, layouts, hard inputs."""
+"""The paper kernels against float64.
+
+The tests cover dtypes, masks, ragged shapes, layouts and hard inputs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Refused attention arguments: the error names kernel and value, before any allocation or launch."""
+"""Refused attention arguments: the error names kernel and value.
+
+It comes before any allocation or launch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The paper kernels compiled for sm_90: no spills, shared memory within limits, 64-bit offsets."""
+"""The paper kernels compiled for sm_90: no spills, 64-bit offsets.
+
+Shared memory is within limits.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ INTEGERS = ("group", "splits")
 def source(
     kernel: Any, dtype: str, *, contiguous: bool = True, float32: tuple[str, ...] = FLOAT32, **constants: Any
 ) -> ASTSource:
-    """Return the source for contiguous tensors with sizes divisible by 16, or for any tensors."""
+    """Return the source for contiguous tensors, or for any tensors.
+
+    The former have sizes divisible by 16.
+    """
     constants = {param.name: param.default for param in kernel.params if param.has_default} | constants
     signature: dict[str, str] = {}
     attributes: dict[tuple[int, ...], list[list[object]]] = {}

@@ -1,4 +1,7 @@
-"""`attention` without a GPU: output and gradients interpreted, choice of backend, refusals."""
+"""`attention` without a GPU: output and gradients interpreted.
+
+The tests also cover the choice of backend and refusals.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, s
 
 
 def test_the_package_exports_the_function() -> None:
-    """`ioaware.kernels.attention.attention` is the function, whatever modules were imported before."""
+    """`ioaware.kernels.attention.attention` is the function in every import order.
+
+    This is so whatever modules were imported before.
+    """
     assert ioaware.kernels.attention.attention is attention
     with pytest.raises(AttributeError, match="no attribute 'attention2'"):
         _ = ioaware.kernels.attention.attention2

@@ -1,4 +1,7 @@
-"""The compiled paper kernels on a GPU: tensor cores, threads, barriers and large offsets."""
+"""The compiled paper kernels on a GPU.
+
+The tests cover tensor cores, threads, barriers and large offsets.
+"""
 
 from __future__ import annotations
 

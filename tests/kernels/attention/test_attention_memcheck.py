@@ -1,4 +1,7 @@
-"""compute-sanitizer's memcheck finds no access out of bounds in the attention kernels."""
+"""compute-sanitizer's memcheck finds no access out of bounds.
+
+This is so for the attention kernels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""numpy warns of nothing in Triton's interpreter: no NaN, overflow or division by zero."""
+"""numpy warns of nothing in Triton's interpreter.
+
+There is no NaN, overflow or division by zero.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Inputs are deterministic, the reference is right, and a work returns its output alone."""
+"""Inputs are deterministic, and the reference is right.
+
+A work returns its output alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The gradient reference against autograd in float64, and checks of several outputs."""
+"""The gradient reference against autograd in float64.
+
+Checks of several outputs are tested too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A common offset of K costs the backward kernels' dQ its digits, as the claim's emulation says, and a centred K does not."""
+"""A common offset of K costs dQ its digits, and a centred K does not.
+
+The dQ is that of the backward kernels, and the loss is as the claim's emulation says.
+"""
 
 from __future__ import annotations
 

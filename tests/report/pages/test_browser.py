@@ -1,4 +1,7 @@
-"""The pages in a real browser at 390 and 1400 px: every figure drawn, no overflow, no message on the console, keys work."""
+"""The pages in a real browser at 390 and 1400 px.
+
+Every figure is drawn, nothing overflows, the console has no message, and keys work.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,10 @@ def probe(page: Path, width: int) -> dict[str, Any]:
 
 
 def dump(command: list[str], place: Path) -> tuple[str, str]:
-    """Return the document and the log of a browser, which is ended then: some do not end by themselves."""
+    """Return the document and the log of a browser, which is ended then.
+
+    Some do not end by themselves.
+    """
     out, log = place.with_suffix(".html.txt"), place.with_suffix(".log")
     with out.open("wb") as document, log.open("wb") as messages:
         browser = subprocess.Popen(command, stdout=document, stderr=messages, start_new_session=True)

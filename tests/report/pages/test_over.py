@@ -1,4 +1,7 @@
-"""Bytes along a range of a parameter: parsing, points, and values equal to the formulas."""
+"""Bytes along a range of a parameter: parsing, points and values.
+
+The values equal the formulas.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The page of a store or a study: points along a parameter, deviations, missing points."""
+"""The page of a store or a study.
+
+The tests cover points along a parameter, deviations and missing points.
+"""
 
 from __future__ import annotations
 

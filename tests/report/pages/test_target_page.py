@@ -1,4 +1,7 @@
-"""The page of a target: structure under hostile texts, policy, data, and unusual targets."""
+"""The page of a target: structure under hostile texts, policy, data.
+
+Unusual targets are tested too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Least times: bytes over bandwidth and FLOPs over peak, of which the longer one binds."""
+"""Least times: bytes over bandwidth and FLOPs over peak.
+
+The longer one binds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Charts as SVG: marks at their values, escaped texts, and no style that the policy refuses."""
+"""Charts as SVG: marks at their values and escaped texts.
+
+There is no style that the policy refuses.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Random loads, stores and atomics: scalars, rows and tiles under masks of many shapes."""
+"""Random loads, stores and atomics: scalars, rows and tiles.
+
+They are under masks of many shapes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class Accesses:
         self.rng.choices(kinds, (6, 4, 1.2, 0.5, 0.4, 0.7, 0.4, 0.3, 0.3, 0.4, 0.3, 0.2, 2))[0]()
 
     def place(self, depth: int = 1) -> str:
-        """Return a tile's start: a unique constant, and a loop index that prevents hoisting."""
+        """Return a tile's start: a unique constant, and a loop index.
+
+        The index prevents hoisting.
+        """
         self._count += 1
         start = self.scope.integer(depth)
         if self.rng.random() < 0.08:
@@ -207,7 +213,10 @@ class Accesses:
         )
 
     def changes(self) -> None:
-        """Write an access of lanes whose loaded integer differs from that of the next lane."""
+        """Write an access of lanes whose loaded integers differ.
+
+        Each integer differs from that of the next lane.
+        """
         at = f"{self.place()} + lanes"
         self.line(f"tl.store(out + {self.place()} + lanes, 1.0, mask=tl.load(idx + {at}) != tl.load(idx + {at} + 1))")
 

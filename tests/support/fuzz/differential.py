@@ -1,4 +1,6 @@
-"""Differential test of derive: formulas of one program against the reference interpreter.
+"""Differential test of derive against the reference interpreter.
+
+The formulas of one program are tested.
 
 Points differ from the one at which the program is derived.
 """
@@ -31,7 +33,10 @@ SECONDS = 20
 
 @dataclass(frozen=True)
 class Verdict:
-    """`outcome`: equal, inexact, refused, skipped, slow, invalid, WRONG, CRASH; `sectors`: exact, bound, unknown, -."""
+    """The values of `outcome` and `sectors`.
+
+    `outcome`: equal, inexact, refused, skipped, slow, invalid, WRONG, CRASH; `sectors`: exact, bound, unknown, -.
+    """
 
     outcome: str
     why: str = ""

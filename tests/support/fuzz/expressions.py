@@ -66,7 +66,10 @@ class Scope:
         )
 
     def computed(self, depth: int) -> str:
-        """Return an integer that a variable may become and that is unknown before the kernel runs."""
+        """Return an integer that a variable may become.
+
+        It is unknown before the kernel runs.
+        """
         return f"{self.rng.choice(self.programs)} * {self.constant(0, 3)} + {self.integer(depth)}"
 
     def test(self) -> str:

@@ -1,4 +1,6 @@
-"""Random Triton programs: source text of a module with kernels and a host function.
+"""Random Triton programs: modules with kernels and a host function.
+
+Each is the source text of a module.
 
 The same seed gives the same text. Sizes are small, so that a program can be run and counted.
 """
@@ -18,7 +20,10 @@ import triton.language as tl
 
 
 def program(seed: int, *, data: bool = False, small: bool = False) -> str:
-    """Return the text of a module with kernels, and `host(n, m, k, device)` that launches them."""
+    """Return the text of a module with kernels and `host(n, m, k, device)`.
+
+    `host(n, m, k, device)` launches them.
+    """
     rng = Random(seed)
     kernels = [Kernel(rng, f"kernel{at}", data=data, small=small) for at in range(rng.choice((1, 1, 1, 1, 2)))]
     return HEAD + "\n\n".join([*_helpers(), *(_kernel(rng, kernel) for kernel in kernels), _host(rng, kernels)]) + "\n"
@@ -64,7 +69,10 @@ DTYPES = ("float32", "float32", "float16", "float64", "bfloat16", "int8", "float
 
 
 def _host(rng: Random, kernels: Sequence[Kernel]) -> str:
-    """Return a host function with tensors, views with an offset, and one launch for each kernel."""
+    """Return a host function with tensors, views with an offset, and launches.
+
+    There is one launch for each kernel.
+    """
     lines = ["def host(n: int = 37, m: int = 11, k: int = 5, device: str = 'cuda'):"]
     for name in ("x", "y"):
         dtype = rng.choice(DTYPES)

@@ -1,4 +1,7 @@
-"""Random host functions: caches, first calls, tables, views, branches and data around one kernel."""
+"""Random host functions around one kernel.
+
+They have caches, first calls, tables, views, branches and data.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ STATEMENTS = (
 
 
 def host_program(seed: int) -> tuple[str, dict[str, int]]:
-    """Return the text of a module with a function `host(n, m)`, and the sizes to run it at."""
+    """Return the text of a module with a function `host(n, m)`, and its sizes.
+
+    These are the sizes to run the function at.
+    """
     draw = random.Random(seed)
     lines = [draw.choice(STATEMENTS) for _ in range(draw.randint(1, 4))]
     sizes = {"n": draw.randint(2, 30), "m": draw.randint(2, 30)}

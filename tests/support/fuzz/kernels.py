@@ -1,4 +1,6 @@
-"""Random Triton kernels from a small grammar: loops, branches and calls around accesses.
+"""Random Triton kernels from a small grammar.
+
+They have loops, branches and calls around accesses.
 
 No access is repeated literally and every loaded value is used, so that the compiler removes none.
 """

@@ -1,4 +1,7 @@
-"""Integers, tensors and pointers of a kernel in numpy, with Triton's truncating division."""
+"""Integers, tensors and pointers of a kernel in numpy.
+
+Division truncates as in Triton.
+"""
 
 from __future__ import annotations
 

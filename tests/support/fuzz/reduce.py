@@ -1,4 +1,6 @@
-"""Delta debugging: minimise a program that derive gets wrong, keeping the kind of error.
+"""Delta debugging: minimise a program that derive gets wrong.
+
+The kind of error is kept.
 
 `python -m tests.support.fuzz.reduce SEED|FILE [small] [data]`
 """
@@ -19,7 +21,10 @@ from tests.support.fuzz.grammar import program
 
 
 def minimise(text: str, still: Callable[[str], bool]) -> str:
-    """Return the smallest program for which `still` is true, found by single deletions and simplifications."""
+    """Return the smallest program for which `still` is true.
+
+    It is found by single deletions and simplifications.
+    """
     text = ast.unparse(ast.parse(text))
     progress = True
     while progress:

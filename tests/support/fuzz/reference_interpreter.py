@@ -1,4 +1,6 @@
-"""Reference interpreter: Triton's language in numpy, which counts accesses and holds no memory.
+"""Reference interpreter: Triton's language in numpy.
+
+It counts accesses and holds no memory.
 
 It uses neither Triton's compiler and interpreter nor ioaware. The kernel's Python function runs with `tl` replaced.
 Loaded floats are 0. Loaded integers are computed from the address, so that data can decide accesses.
@@ -150,7 +152,10 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
 
 
 class ReferenceKernel:
-    """Replacement of a `JITFunction` whose launch runs the programs in order and counts."""
+    """Replacement of a `JITFunction`.
+
+    Its launch runs the programs in order and counts.
+    """
 
     def __init__(self, kernel: JITFunction[Any], tally: Tally) -> None:
         self.kernel, self.tally = kernel, tally

@@ -1,4 +1,7 @@
-"""Reduced random programs for which derive was wrong, each a kernel and its host function."""
+"""Reduced random programs for which derive was wrong.
+
+Each is a kernel and its host function.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ def empty_rows_kernel(x, n, m):
 
 @REGRESSIONS.append
 def empty_rows(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """Tiles that lie wholly beyond the last column: rows without lanes share no sectors."""
+    """Tiles that lie wholly beyond the last column.
+
+    Rows without lanes share no sectors.
+    """
     empty_rows_kernel[(k,)](torch.empty(4096, device=device), n, m)
 
 
@@ -51,7 +57,10 @@ def overlapping_kernel(x, k):
 
 @REGRESSIONS.append
 def overlapping(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """A sum over min(8, k - 4 pid) lanes, which may be negative, so it is not that many times one term."""
+    """A sum over min(8, k - 4 pid) lanes, which may be negative.
+
+    So it is not that many times one term.
+    """
     overlapping_kernel[(n,)](torch.empty(4096, device=device, dtype=torch.float16)[k:], k)
 
 
@@ -95,7 +104,10 @@ def bits_kernel(x, n, m):
 
 @REGRESSIONS.append
 def bits(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """Bitwise operations on possibly negative numbers, and casts that drop or add bits."""
+    """Bitwise operations on possibly negative numbers.
+
+    There are casts that drop or add bits.
+    """
     bits_kernel[(n,)](torch.empty(4096, device=device), k, m)
 
 
@@ -109,5 +121,8 @@ def sliding_kernel(x, n, m):
 
 @REGRESSIONS.append
 def sliding(n: int = 37, m: int = 11, k: int = 5, device: str = "cuda"):
-    """A sum of indices carried around a loop: halves of squares, and their maximum with 0."""
+    """A sum of indices carried around a loop.
+
+    There are halves of squares, and their maximum with 0.
+    """
     sliding_kernel[(k,)](torch.empty(4096, device=device), n, m)

@@ -19,7 +19,10 @@ from tests.support.ir_zoo.compiled import TYPES, ttir
 
 PADDING = 8
 LAYOUTS = ("rows", "heads", "padded", "columns")
-"""How Q, K and V lie in memory: contiguous, heads side by side, rows longer than head_dim, head_dim outermost."""
+"""How Q, K and V lie in memory.
+
+They are contiguous, heads side by side, rows longer than head_dim, or head_dim outermost.
+"""
 
 
 def strided(x: torch.Tensor, layout: str) -> torch.Tensor:
@@ -39,7 +42,10 @@ def _text(kernel: Any, signature: tuple[tuple[str, str], ...], constants: tuple[
 
 @lru_cache(maxsize=512)
 def _analyse(text: str, arguments: tuple[Argument, ...], grid: tuple[Any, ...]) -> KernelTraffic:
-    """Analyse once a kernel that several configurations launch alike, such as the softmax of every layout."""
+    """Analyse once a kernel that several configurations launch alike.
+
+    An example is the softmax of every layout.
+    """
     return analyse(text, arguments, grid)
 
 

@@ -1,4 +1,7 @@
-"""One description of a launch, compiled to TTIR for analysis and run for the trace."""
+"""One description of a launch, compiled to TTIR and run for the trace.
+
+The TTIR is for analysis.
+"""
 
 from __future__ import annotations
 

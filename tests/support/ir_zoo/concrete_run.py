@@ -1,4 +1,7 @@
-"""Execution of a zoo launch by the concrete interpreter, with its integer tensors' contents."""
+"""Execution of a zoo launch by the concrete interpreter.
+
+It has the contents of the launch's integer tensors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The IR zoo: small kernels, one for each construct, with sizes at which they are run."""
+"""The IR zoo: small kernels, one for each construct.
+
+It has the sizes at which they are run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels with different active lanes: masks, strides, tiles, indices split and joined."""
+"""Kernels with different active lanes.
+
+They have masks, strides, tiles, and indices split and joined.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels with different loops: bounds, steps, persistent and while loops, carried values."""
+"""Kernels with different loops.
+
+They have bounds, steps, persistent and while loops, and carried values.
+"""
 
 # ruff: noqa: PIE808 - kernels are written as in user code
 from __future__ import annotations
@@ -92,7 +95,10 @@ ZOO["persistent_by_grid"] = Launched(
 
 @triton.jit
 def persistent_tiles(x, out, m, n, PROGRAMS: tl.constexpr, T: tl.constexpr):
-    """A persistent loop over ragged tiles whose coordinates are a quotient and a remainder."""
+    """A persistent loop over ragged tiles.
+
+    The coordinates are a quotient and a remainder.
+    """
     columns = tl.cdiv(n, T)
     for t in range(tl.program_id(0), tl.cdiv(m, T) * columns, PROGRAMS):
         i = t // columns * T + tl.arange(0, T)[:, None]
@@ -180,7 +186,10 @@ ZOO["advancing_twice"] = Launched(
 
 @triton.jit
 def data_dependent_steps(x, out, n, B: tl.constexpr):
-    """A pointer that advances by one row or two, decided by a number that no formula follows."""
+    """A pointer that advances by one row or two.
+
+    The choice depends on a number that no formula follows.
+    """
     lanes = tl.arange(0, B)
     number = 3
     for i in range(n):

@@ -1,4 +1,7 @@
-"""Kernels at the edges: descending or empty ranges, unusual masks, bits and remainders."""
+"""Kernels at the edges.
+
+They have descending or empty ranges, unusual masks, bits and remainders.
+"""
 
 from __future__ import annotations
 

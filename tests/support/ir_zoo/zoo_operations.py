@@ -1,4 +1,7 @@
-"""Kernels with other operations: branches, calls, atomics, descriptors, gathers, algorithms."""
+"""Kernels with other operations.
+
+They have branches, calls, atomics, descriptors, gathers and algorithms.
+"""
 
 # ruff: noqa: PIE808, SIM108 - kernels are written as in user code
 from __future__ import annotations
@@ -20,7 +23,10 @@ def matmul(
     a, b, c, m, n, k, stride_am, stride_bk,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Grouped order, operands that wrap around, advancing pointers, and a mask for the remainder of k."""
+    """Grouped order, operands that wrap around, and advancing pointers.
+
+    There is a mask for the remainder of k.
+    """
     pid = tl.program_id(0)
     tiles_m, tiles_n = tl.cdiv(m, BM), tl.cdiv(n, BN)
     group = pid // (GROUP * tiles_n)
@@ -242,7 +248,10 @@ ZOO["host_descriptors"] = Launched(
 
 @triton.jit
 def gather(table, index, out, width, B: tl.constexpr):
-    """Rows given by loaded indices: the addresses are unknown, the number of lanes is known."""
+    """Rows given by loaded indices.
+
+    The addresses are unknown, the number of lanes is known.
+    """
     row = tl.load(index + tl.program_id(0))
     lanes = tl.arange(0, B)
     values = tl.load(table + row * width + lanes, mask=lanes < width)

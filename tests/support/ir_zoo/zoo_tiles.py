@@ -96,7 +96,10 @@ ZOO["serpentine_longest_first"] = Launched(
 
 @triton.jit
 def false_serpentine(x, n, B: tl.constexpr):
-    """The last round is assigned as in serpentine order, but no round is reversed: some tiles are left out."""
+    """The last round is assigned as in serpentine order, but no round is reversed.
+
+    So some tiles are left out.
+    """
     tiles = tl.cdiv(n, B)
     rounds = tiles // tl.num_programs(0)
     left = tiles - rounds * tl.num_programs(0)
@@ -113,7 +116,10 @@ ZOO["false_serpentine"] = Launched(
 
 @triton.jit
 def whole_rounds_and_remainder(x, n, B: tl.constexpr, PROGRAMS: tl.constexpr):
-    """Each program has a fixed number of tiles, the first ones one more, and steps on from its last tile."""
+    """Each program has a fixed number of tiles and steps on from its last tile.
+
+    The first programs have one more tile.
+    """
     tiles = tl.cdiv(n, B)
     mine = tiles // PROGRAMS
     if tl.program_id(0) < tiles % PROGRAMS:

@@ -1,4 +1,7 @@
-"""The kernel zoo: small kernels, one access pattern each, with host functions as in user code."""
+"""The kernel zoo: small kernels, one access pattern each.
+
+Host functions are as in user code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels with grids or loops sized by processors, registers, loaded lengths or an autotuner."""
+"""Kernels with grids or loops sized in unusual ways.
+
+They are sized by processors, registers, loaded lengths or an autotuner.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""FlashAttention-2 on one square head, sound or with one planted fault that a claim must detect."""
+"""FlashAttention-2 on one square head, sound or with one planted fault.
+
+A claim must detect the fault.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A sweep to be killed: `python sweeping.py STUDY STORE WORKERS` prints each durable point's key."""
+"""A sweep to be killed, which prints each durable point's key.
+
+Run as `python sweeping.py STUDY STORE WORKERS`.
+"""
 
 from __future__ import annotations
 

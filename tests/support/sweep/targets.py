@@ -1,4 +1,7 @@
-"""Points that the sweep tests run in workers: successes, and every way to end without a result."""
+"""Points that the sweep tests run in workers.
+
+They are successes, and every way to end without a result.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ HANG_S = 600
 
 
 def stub(job: dict[str, Any]) -> str:
-    """Fake entry for `ioaware.sweep.execute:execute`, in which the target's name chooses a failure."""
+    """Fake entry for `ioaware.sweep.execute:execute`.
+
+    The target's name chooses a failure.
+    """
     _, _, name = job["target"].rpartition(":")
     if log := os.environ.get("IOAWARE_TEST_LOG"):
         with Path(log).open("a") as file:
@@ -43,7 +49,10 @@ def tuned_stub(job: dict[str, Any]) -> str:
 
 
 def stub_errors(job: dict[str, Any]) -> str:
-    """Run the real `execute` with a replaced source, so that errors take their real path."""
+    """Run the real `execute` with a replaced source.
+
+    Errors then take their real path.
+    """
     import ioaware.sweep.execute as module
 
     def refuse(source: str, target: str, params: Any, **options: Any) -> Result:

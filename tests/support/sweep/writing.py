@@ -1,4 +1,7 @@
-"""One of several writers: `python writing.py STORE WRITER SECONDS` prints its number of points."""
+"""One of several writers, which prints its number of points.
+
+Run as `python writing.py STORE WRITER SECONDS`.
+"""
 
 from __future__ import annotations
 

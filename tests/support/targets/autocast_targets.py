@@ -1,4 +1,7 @@
-"""Host functions that use autocast or set torch's defaults, and copy the result with one kernel."""
+"""Host functions that use autocast or set torch's defaults.
+
+They copy the result with one kernel.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ def outside(n: int = 64) -> Any:
 
 
 def custom_function(n: int = 64) -> Any:
-    """Four copies: half precision forward and backward, the region's dtype forward, a product backward."""
+    """Four copies: half precision, the region's dtype, and a product.
+
+    Half precision is copied forward and backward, the region's dtype forward, a product backward.
+    """
     x = torch.ones(n, n, device="cuda", requires_grad=True)
     with torch.autocast("cuda", dtype=torch.bfloat16):
         y, z = Copy.apply(x), Square.apply(x)

@@ -1,4 +1,7 @@
-"""Functions of torch.compile on tensors of `rows` x `cols`, called from plain host code."""
+"""Functions of torch.compile on tensors of `rows` x `cols`.
+
+They are called from plain host code.
+"""
 
 from __future__ import annotations
 

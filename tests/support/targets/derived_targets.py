@@ -1,4 +1,7 @@
-"""Host functions for `derive`, one idiom of host code each, loaded as a user's file."""
+"""Host functions for `derive`, one idiom of host code each.
+
+They are loaded as a user's file.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +172,10 @@ def local(n: int = 100):
 
 
 def occupied(rows: int = 60000, columns: int = 100):
-    """A grid sized by the compiled kernel's registers, launched through the compiled kernel."""
+    """A grid sized by the compiled kernel's registers.
+
+    It is launched through the compiled kernel.
+    """
     x = torch.ones((rows, columns), device="cuda")
     compiled = rows_kernel.warmup(x, x, columns, BLOCK=128, grid=(1,))
     compiled._init_handles()
@@ -245,7 +251,10 @@ def branches_on_a_kernels_output(n: int = 100):
 
 @triton.jit
 def persistent_kernel(x, out, rows, columns, SMS: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr):
-    """Tiles of the matrix in groups of rows, in the order of persistent matrix products."""
+    """Tiles of the matrix in groups of rows.
+
+    Their order is that of persistent matrix products.
+    """
     high, wide = tl.cdiv(rows, BLOCK), tl.cdiv(columns, BLOCK)
     for tile in tl.range(tl.program_id(0), high * wide, SMS):
         first = tile // (GROUP * wide) * GROUP
@@ -289,7 +298,10 @@ def scaled_operator(x: torch.Tensor, factor: float) -> torch.Tensor:
 
 
 class Scaler(torch.autograd.Function):
-    """A custom operator in each direction, whose shape function reads the device of its operand."""
+    """A custom operator in each direction.
+
+    Its shape function reads the device of its operand.
+    """
 
     @staticmethod
     def forward(context, x: torch.Tensor) -> torch.Tensor:  # noqa: ARG004

@@ -1,4 +1,7 @@
-"""Host functions with state, tables, modules, custom operators or autotuners, one idiom each."""
+"""Host functions with state, tables, modules, custom operators or autotuners.
+
+Each has one idiom.
+"""
 
 from __future__ import annotations
 

@@ -99,7 +99,10 @@ def fill_kernel(x, value):
 
 
 def written_by_a_kernel(sequences: int = 4, dim: int = 100):
-    """A kernel overwrites the offsets that the host wrote before the second kernel reads them."""
+    """A kernel overwrites offsets before the second kernel reads them.
+
+    The host wrote the offsets.
+    """
     offsets = torch.arange(sequences + 1, dtype=torch.int32, device="cuda")
     fill_kernel[(sequences + 1,)](offsets, 3)
     offsets[0] = 0

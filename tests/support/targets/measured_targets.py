@@ -1,4 +1,7 @@
-"""Targets for measurements on a GPU: kernels with known bytes, and works that are wrong or crash."""
+"""Targets for measurements on a GPU.
+
+They are kernels with known bytes, and works that are wrong or crash.
+"""
 
 import os
 import time
@@ -31,7 +34,10 @@ def _copy(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 
 
 def copies(n: int = 2**26, device: str = "cuda") -> Work:
-    """Two copies by Triton with torch's softmax between them, and an intermediate buffer of n elements."""
+    """Two copies by Triton with torch's softmax between them.
+
+    There is an intermediate buffer of n elements.
+    """
     x = torch.randn(n, device=device, dtype=torch.float16)
 
     def run() -> torch.Tensor:

@@ -86,7 +86,10 @@ def count_kernel(x, counter, n, BLOCK: tl.constexpr):
 
 
 def counted(n: int = 100):
-    """The host launches again if a kernel counted something, which it does by an atomic only."""
+    """The host launches again if a kernel counted something.
+
+    The kernel counts by an atomic only.
+    """
     x = torch.ones(n, device="cuda")
     counter = torch.zeros(1, device="cuda", dtype=torch.int32)
     count_kernel[(1,)](x, counter, n, BLOCK=128)

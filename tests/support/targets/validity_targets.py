@@ -1,4 +1,7 @@
-"""Host functions whose launches depend on parameters in ways that one formula does not follow."""
+"""Host functions whose launches depend on parameters.
+
+They do so in ways that one formula does not follow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels to walk: a while loop, a call, atomics, strides, a transposed view, a ragged end."""
+"""Kernels to walk.
+
+They have a while loop, a call, atomics, strides, a transposed view and a ragged end.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ def transpose_kernel(X, Y, stride_row, stride_col, every, ROWS: tl.constexpr, CO
 
 
 def transposed(every: int = 1, *, device: str = "cuda") -> Any:
-    """Copy a transposed 4 x 4 view, or every second column of a transposed 8 x 4 tensor's view."""
+    """Copy a transposed 4 x 4 view, or every second column of a view.
+
+    The latter is the view of a transposed 8 x 4 tensor.
+    """
     x = torch.arange(16.0 * every, device=device).reshape(4 * every, 4).T
     y = torch.empty((4, 4), device=device)
 

@@ -1,4 +1,4 @@
-"""A simplified condition has the truth value of the inequality that it was made from."""
+"""A simplified condition has the truth value of its original inequality."""
 
 from __future__ import annotations
 

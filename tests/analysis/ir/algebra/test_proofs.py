@@ -49,7 +49,10 @@ def test_proven_expressions_are_never_negative(data: st.DataObject, group: int, 
 
 
 def test_columns_of_a_swizzled_tile_lie_in_the_tensor() -> None:
-    """Where the tile size divides n, every column is below n, and an address modulo n equals the address."""
+    """Where the tile size divides n, every column is below n.
+
+    An address modulo n equals the address.
+    """
     units = poly(Symbol("u", ONE))
     high = floor_div(M + 127, poly(128))
     place, lane = poly(Symbol("t", ZERO, high * units - 1)), poly(Symbol("lane0", ZERO, poly(127)))
@@ -63,7 +66,9 @@ def test_columns_of_a_swizzled_tile_lie_in_the_tensor() -> None:
 @settings(max_examples=200, derandomize=True, deadline=None)
 @given(data=st.data(), group=st.integers(1, 5))
 def test_true_inequalities_have_no_counterexample(data: st.DataObject, group: int) -> None:
-    """True inequalities have no counterexample: remainders are not negative, a clip is at most its size.
+    """True inequalities have no counterexample.
+
+    Remainders are not negative, and a clip is at most its size.
 
     Their negations have one.
     """

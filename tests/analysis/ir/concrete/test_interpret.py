@@ -1,4 +1,7 @@
-"""Execution of the IR with numbers equals the formulas for every kernel of the IR zoo."""
+"""Execution of the IR with numbers equals the formulas.
+
+It does so for every kernel of the IR zoo.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Data-dependent accesses: exact lanes, bounds, named unknowns, and notes with line and reason."""
+"""Data-dependent accesses: exact lanes, bounds, named unknowns, and notes.
+
+Notes have line and reason.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""High halves of products, and the divisions by a constant that kernels make of them."""
+"""High halves of products, and divisions by a constant made of them.
+
+Kernels make such divisions.
+"""
 
 from __future__ import annotations
 

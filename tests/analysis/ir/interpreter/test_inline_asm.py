@@ -1,4 +1,7 @@
-"""Inline assembly: reductions to global memory are counted, and unknown instructions are refused."""
+"""Reductions to global memory in inline assembly are counted.
+
+Unknown instructions are refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Gluon kernels from TTGIR by hand: plain and asynchronous copies, TMA and warp partitions."""
+"""Gluon kernels from TTGIR by hand: copies, TMA and warp partitions.
+
+Copies are plain and asynchronous.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Two loaded values are one unknown only if pointer, offset, mask and memory are the same."""
+"""Two loaded values are one unknown only if their loads agree.
+
+Pointer, offset, mask and memory are then the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stores that leave gaps within sectors get a note, since counters merge or split such writes."""
+"""Stores that leave gaps within sectors get a note.
+
+Counters merge or split such writes.
+"""
 
 from __future__ import annotations
 

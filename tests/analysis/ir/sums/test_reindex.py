@@ -1,4 +1,7 @@
-"""Changes of summation index keep the sum: swizzles, flattened grids, shares of rows, clips."""
+"""Changes of summation index keep the sum.
+
+They are swizzles, flattened grids, shares of rows and clips.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def check(closed: Poly, body: Poly, index: Symbol, low: Poly, high: Poly) -> Non
 def test_the_order_of_tiles_does_not_change_their_sum(
     group: int, blocks: tuple[int, int], whole: bool, power: tuple[int, int]
 ) -> None:
-    """Triton's grouped order, with the remainder taken of the tile or of its place in the group."""
+    """Triton's grouped order, with the remainder taken of the tile or of its place.
+
+    The place is that in the group.
+    """
     rows, columns = tiles(M, blocks[0]), tiles(N, blocks[1])
     tile = Symbol("t", ZERO, rows * columns - 1)
     place, in_group = poly(tile), group * columns
@@ -80,7 +86,10 @@ def test_a_whole_period_may_start_anywhere(period: int, times: int, start: int, 
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(programs=st.integers(1, 140), share=st.integers(1, 9), rest=st.integers(0, 3), fixed=st.booleans())
 def test_row_shares_of_all_programs_sum_to_all_rows(programs: int, share: int, rest: int, fixed: bool) -> None:
-    """`rows_per_program = cdiv(rows, programs)`, or a fixed share that leaves some rows out."""
+    """`rows_per_program = cdiv(rows, programs)`, or a fixed share.
+
+    The fixed share leaves some rows out.
+    """
     each = poly(share) if fixed else tiles(M, programs)
     index = Symbol("pid", ZERO, poly(programs - 1))
     start = each * poly(index)

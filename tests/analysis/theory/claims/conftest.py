@@ -29,7 +29,10 @@ def evidence() -> Evidence:
 
 @pytest.fixture(scope="session")
 def measured() -> Callable[..., Observation]:
-    """Return a function that makes perfect measurements: `measured("flash1", seq_len=4096)`."""
+    """Return a function that makes perfect measurements.
+
+    An example is `measured("flash1", seq_len=4096)`.
+    """
     return lambda target, **params: perfect("measure", target, **params)
 
 

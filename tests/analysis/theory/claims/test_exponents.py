@@ -1,4 +1,7 @@
-"""Fitted exponents: exact data hold, other exponents fail, and impossible fits never hold."""
+"""Fitted exponents: exact data hold, other exponents fail.
+
+Impossible fits never hold.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every claim holds on constructed evidence, and a planted violation changes its verdict."""
+"""Every claim holds on constructed evidence.
+
+A planted violation changes its verdict.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Theorem 1 on constructed evidence: exact data hold, and each wrong number fails its part."""
+"""Theorem 1 on constructed evidence: exact data hold.
+
+Each wrong number fails its part.
+"""
 
 from __future__ import annotations
 

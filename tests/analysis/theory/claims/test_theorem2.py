@@ -1,4 +1,7 @@
-"""Theorem 2 on constructed evidence: wrong counts, exponents or bounds change the verdict."""
+"""Theorem 2 on constructed evidence: wrong data change the verdict.
+
+Wrong data are wrong counts, exponents or bounds.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,7 @@ def test_measured_within_a_tenth_of_a_percent(evidence: Evidence, measured: Meas
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.9, "holds"), (1.01, "fails")])
 def test_the_l1_may_only_take_requests_away(evidence: Evidence, measured: Measured, factor: float, verdict: str):
-    """O, l and m of 1024 rows are 139 KB at d = 64: they fit in the L1 that the kernel leaves."""
+    """O, l and m of 1024 rows, 139 KB at d = 64, fit in the L1 the kernel leaves."""
     records = [*campaign(measured), scale_bytes(measured("flash1", seq_len=1024, head_dim=64), reads=factor)]
     assert theorem2.judge(Evidence(evidence.answers, records)).verdict == verdict
 
@@ -115,7 +118,10 @@ def test_the_l1_may_only_take_requests_away(evidence: Evidence, measured: Measur
 def test_the_l1_shares_tiles_between_programs_but_holds_only_so_much(
     evidence: Evidence, measured: Measured, factor: float, verdict: str
 ):
-    """A fifth of standard attention's reads at N = 4096, d = 64 are repeated reads of Q and K."""
+    """A fifth of standard attention's reads are repeated reads of Q and K.
+
+    This is at N = 4096, d = 64.
+    """
     records = [*campaign(measured), scale_bytes(measured("standard", seq_len=4096, head_dim=64), reads=factor)]
     assert theorem2.judge(Evidence(evidence.answers, records)).verdict == verdict
 
@@ -147,7 +153,10 @@ def test_points_served_by_the_l1_alone_decide_nothing(evidence: Evidence, measur
 
 
 def test_measurements_that_grow_otherwise_fail(evidence: Evidence, measured: Measured):
-    """The deviation stays below the tolerance at every point but grows with N. Only the exponents show a cubic term."""
+    """The deviation stays below the tolerance at every point but grows with N.
+
+    Only the exponents show a cubic term.
+    """
     records = [scale_bytes(seen, reads=(seen.values["N"] / 4096) ** 0.1) for seen in campaign(measured)]
     claim = theorem2.judge(Evidence(evidence.answers, records))
     failed = {(row["quantity"], row["variable"]) for row in claim.evidence["exponents"] if row["verdict"] == "fails"}

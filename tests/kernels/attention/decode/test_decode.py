@@ -1,4 +1,7 @@
-"""Decode in the interpreter against float64: splits, groups, masks, layouts, gradients, plans."""
+"""Decode in the interpreter against float64.
+
+The tests cover splits, groups, masks, layouts, gradients and plans.
+"""
 
 # torch's functions have partial types.
 # pyright: reportUnknownMemberType=false

@@ -12,7 +12,10 @@ from ioaware.tracing.trace import trace
 
 
 def by_hand(batch: int, heads: int, kv_heads: int, seq_len: int, kv_len: int, head_dim: int) -> tuple[int, int, int, int]:
-    """Return bytes read and written by decode and by the combine kernel, in fp16 without a mask."""
+    """Return bytes read and written by decode and by the combine kernel.
+
+    They are those in fp16 without a mask.
+    """
     rows = heads // kv_heads * seq_len
     plan = plan_splits(batch * kv_heads, rows, head_dim, 2, processors=HOPPER_PROCESSORS, shared_bytes=HOPPER_SHARED_BYTES)
     splits = plan.splits_of(kv_len)

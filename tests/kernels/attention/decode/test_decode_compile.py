@@ -1,4 +1,7 @@
-"""Decode compiled for sm_90 without a GPU: no spills, one resident wave, no load before the wait."""
+"""Decode compiled for sm_90 without a GPU: no spills, one resident wave.
+
+No load comes before the wait.
+"""
 
 # Triton's functions have no Python types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

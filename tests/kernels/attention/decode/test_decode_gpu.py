@@ -1,4 +1,7 @@
-"""Decode on a GPU against float64: dtypes, groups, ragged caches stored by token, CUDA graphs."""
+"""Decode on a GPU against float64: dtypes, groups, ragged caches, CUDA graphs.
+
+The caches are stored by token.
+"""
 
 # torch's functions have partial types.
 # pyright: reportUnknownMemberType=false

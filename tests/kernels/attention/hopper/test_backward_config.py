@@ -1,4 +1,7 @@
-"""Plans of the fused Hopper backward kernel: work by heads or blocks, pairing, last round, masks."""
+"""Plans of the fused Hopper backward kernel.
+
+The tests cover work by heads or blocks, pairing, the last round, and masks.
+"""
 
 from __future__ import annotations
 

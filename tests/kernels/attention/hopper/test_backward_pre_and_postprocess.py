@@ -1,4 +1,7 @@
-"""Kernels before and after the Hopper backward kernels, and the choice of the backward kernel."""
+"""Kernels before and after the Hopper backward kernels.
+
+The choice of the backward kernel is tested too.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def test_preprocess_computes_delta_and_scaled_lse_and_zeroes_sums() -> None:
 
 
 def in_register_order(x: torch.Tensor) -> torch.Tensor:
-    """Reorder x [any, rows, columns] into [any, row blocks of 64, column blocks of 64, 4096]."""
+    """Reorder x [any, rows, columns] into blocks of 64.
+
+    The result is [any, row blocks of 64, column blocks of 64, 4096].
+    """
     pieces = torch.empty(x.shape[0], x.shape[1] // 64, x.shape[2] // 64, 4096)
     for row in range(64):  # of a piece: a thread holds two adjacent columns of a row and of the row 8 below
         for col in range(64):

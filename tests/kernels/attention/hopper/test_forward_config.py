@@ -1,4 +1,6 @@
-"""Plans of the Hopper forward kernel fit the GPU, and each tile belongs to one CTA.
+"""Plans of the Hopper forward kernel fit the GPU.
+
+Each tile belongs to one CTA.
 
 Integer division by multiplication is exact.
 """
@@ -62,7 +64,10 @@ def test_the_plan_for_a_call(head_dim: int, seq_len: int, batch_heads: int, caus
     ],
 )
 def test_number_of_masked_column_blocks(seq_len: int, kv_len: int, causal: bool, masked: int, halved: bool) -> None:
-    """Counted, too: column blocks of 64 rows with keys that a row does not see, or beyond the last key."""
+    """Column blocks of 64 rows with keys that a row does not see are counted, too.
+
+    So are those with keys beyond the last key.
+    """
     constants = MEDIUM.constants(seq_len, kv_len, causal=causal)
     assert (constants["MASKED"], constants["HALVED"]) == (masked, halved)
     most, first_half = 0, True
@@ -101,7 +106,9 @@ def test_every_tile_belongs_to_one_program(paired: int | None, seq_len: int, pro
 @pytest.mark.parametrize("head_dim", [128, 256])
 @pytest.mark.parametrize("seq_len", [2048, 4096, 8192, 16384])
 def test_programs_have_balanced_work(head_dim: int, seq_len: int) -> None:
-    """16,384 tokens: the largest program has at most 1 % more column blocks than the mean.
+    """The largest program has at most 1 % more column blocks than the mean.
+
+    This is at 16,384 tokens.
 
     Start and end of a tile count as one more block.
     """
@@ -112,7 +119,10 @@ def test_programs_have_balanced_work(head_dim: int, seq_len: int) -> None:
 
 
 def schedule(tiling: Tiling, heads: int, programs: int) -> list[list[tuple[int, int, int]]]:
-    """Return batch, head and row block of each program's tiles: the kernel's tile scheduler in Python."""
+    """Return batch, head and row block of each program's tiles.
+
+    This is the kernel's tile scheduler in Python.
+    """
     blocks, pairs = tiling.blocks, tiling.items_per_head * tiling.paired
     programs = min(programs, tiling.work_items)
 

@@ -1,4 +1,6 @@
-"""The Hopper forward kernel has at most twice the float64 error of cuDNN's attention.
+"""The Hopper forward kernel has at most twice the float64 error of cuDNN's.
+
+The latter is cuDNN's attention.
 
 Sizes: those of the benchmark, and ragged, strided, grouped, one row, large logits, head_dim 40, 72 and 96.
 """
@@ -27,7 +29,10 @@ pytestmark = [
 
 
 def cudnn_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """Return the output of SDPA's cuDNN back end, or skip the test where it refuses the inputs."""
+    """Return the output of SDPA's cuDNN back end.
+
+    Skip the test where it refuses the inputs.
+    """
     try:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])

@@ -1,4 +1,7 @@
-"""Bytes and FLOPs of the Hopper backward kernels: derived, by hand, and measured on an H200."""
+"""Bytes and FLOPs of the Hopper backward kernels: derived, by hand, measured.
+
+They are measured on an H200.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,19 @@ Bytes = tuple[int, int, int]  # read, written, added to
 
 
 def visible_block_pairs(seq_len: int, block_m: int, block_n: int, causal: bool) -> int:
-    """Return the number of pairs of a row block and a column block in which a row sees a key."""
+    """Return the number of pairs of a row and a column block with a visible key.
+
+    In such a pair, a row sees a key.
+    """
     rows, cols = seq_len // block_m, seq_len // block_n
     return sum((i + 1) * block_m > j * block_n for i in range(rows) for j in range(cols)) if causal else rows * cols
 
 
 def in_one_kernel(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
-    """Return the bytes of preprocess (D and zeros), the fused kernel, and postprocess (dQ)."""
+    """Return the bytes of preprocess, the fused kernel, and postprocess.
+
+    Preprocess gives D and zeros, and postprocess dQ.
+    """
     block_m = FUSED_ROWS[head_dim]
     numbers = seq_len * head_dim
     visible = visible_block_pairs(seq_len, block_m, 128, causal)
@@ -62,7 +71,9 @@ def with_a_last_round_by_rows(heads: int, seq_len: int, head_dim: int, causal: b
 
 
 def by_whole_heads(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
-    """Return the bytes of preprocess (D) and of the kernel where a program has whole heads.
+    """Return the bytes of preprocess (D) and of the kernel for whole heads.
+
+    A program has whole heads.
 
     The kernel writes the first part of dQ's sums, adds the other parts, and reads the sums for dQ.
     """
@@ -74,7 +85,7 @@ def by_whole_heads(heads: int, seq_len: int, head_dim: int, causal: bool) -> lis
 
 
 def in_two_kernels(heads: int, seq_len: int, head_dim: int, causal: bool) -> list[Bytes]:
-    """Return the bytes of the preprocess kernel (D), the dK and dV kernel, and the dQ kernel."""
+    """Return the bytes of three kernels: preprocess (D), dK and dV, and dQ."""
     block_n = 128 if head_dim == 64 else 64
     numbers = seq_len * head_dim
     prepare = (2 * numbers * SIZE + 4 * seq_len, ROW * seq_len, 0)
@@ -86,7 +97,9 @@ def in_two_kernels(heads: int, seq_len: int, head_dim: int, causal: bool) -> lis
 
 
 def flops(heads: int, seq_len: int, head_dim: int, *, causal: bool, fused: bool) -> int:
-    """Return the FLOPs: five matmuls for each pair of blocks if fused, else four and three.
+    """Return the FLOPs: five matmuls for each pair of blocks if fused.
+
+    Otherwise, these are four and three.
 
     With rows of 128, each column block has one more matmul for dQ, whose result is not added. With rows of 64 under a causal
     mask, half of four matmuls is skipped for each.
@@ -144,7 +157,10 @@ def test_sizes_stay_symbolic_where_no_round_is_split() -> None:
 
 
 READS_MORE = [(256, 512, 128), (64, 4096, 128)]
-"""Heads, seq_len and head_dim where the measured preprocess kernel reads more bytes than its inputs have."""
+"""Heads, seq_len and head_dim where the preprocess kernel reads extra bytes.
+
+The measured preprocess kernel reads more bytes than its inputs have.
+"""
 RECORDED = [record for record in recorded_measurements() if record.target == TARGET]
 
 

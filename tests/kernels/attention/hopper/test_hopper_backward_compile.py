@@ -1,4 +1,6 @@
-"""Machine code of the Hopper backward kernels for sm_90a: no spills, wgmma not serialised.
+"""Machine code of the Hopper backward kernels for sm_90a.
+
+There are no spills, and wgmma is not serialised.
 
 Additions to dQ are of four numbers each, and no uniform register is read on a path that never wrote it.
 """
@@ -27,7 +29,10 @@ from tests.support.machine_code import Code, compile_for_hopper, ptxas_report, s
 def compile_kernel(
     kernel: Any, boxes: Mapping[str, int | tuple[int, int]], width: int, dtype: str, constants: Mapping[str, Any]
 ) -> Any:
-    """Compile the kernel as `hopper_backward` launches it, with boxes of these rows, or rows and columns."""
+    """Compile the kernel as `hopper_backward` launches it.
+
+    It has boxes of these rows, or of rows and columns.
+    """
     element = {"fp16": gl.float16, "bf16": gl.bfloat16}[dtype]
 
     def descriptor(rows: int, columns: int) -> str:

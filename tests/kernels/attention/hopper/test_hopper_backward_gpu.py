@@ -1,4 +1,7 @@
-"""Gradients of `attention` on a GPU against float64: backends, layouts, shapes, races, graphs."""
+"""Gradients of `attention` on a GPU against float64.
+
+The tests cover backends, layouts, shapes, races and graphs.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,10 @@ def gradients(
 
 
 def errors(found: Tensors, expected: Tensors) -> list[float]:
-    """Return relative errors, or absolute ones where the gradient is zero up to rounding."""
+    """Return relative errors, or absolute ones where the gradient is zero.
+
+    It is zero up to rounding.
+    """
     small = 1e-3
     return [
         relative_error(one, other) if other.norm() > small * math.sqrt(other.numel()) else float((one - other).abs().max())

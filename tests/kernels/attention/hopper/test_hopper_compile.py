@@ -1,4 +1,6 @@
-"""Machine code of the Hopper forward kernel for sm_90a: no spills, both matmuls overlap.
+"""Machine code of the Hopper forward kernel for sm_90a: no spills.
+
+Both matmuls overlap.
 
 wgmma is not serialised, the common path has no maxima, and no uniform register is read on a path that never wrote it.
 """
@@ -37,7 +39,10 @@ def compile_kernel(plan: Plan, width: int, dtype: str, *, causal: bool, kv_len: 
 
 
 REGISTERS = {2: 168, 3: 128, 4: 96}
-"""Registers of a thread before setmaxnreg, by number of consumers: an equal share of 64 K with the producer."""
+"""Registers of a thread before setmaxnreg, by number of consumers.
+
+They are an equal share of 64 K with the producer.
+"""
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,10 @@ def common_path_of(code: Code, begin: int, end: int) -> list[str]:
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_warp_scheduler_barriers(tmp_path: Path, causal: bool) -> None:
-    """Consumer C waits at its own barrier before its matmuls, then arrives at the next consumer's."""
+    """Consumer C waits at its own barrier before its matmuls.
+
+    It then arrives at the next consumer's.
+    """
     code = Code.of(compile_kernel(LONG, 64, "bf16", causal=causal), tmp_path)
     barrier = re.compile(r"\bBAR\.(SYNC|ARV)\S* (0x\w+)(, 0x100)?")
     found = [(one[1], int(one[2], 0), bool(one[3])) for x in code.instructions if (one := barrier.search(x))]

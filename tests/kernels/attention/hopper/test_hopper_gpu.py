@@ -1,4 +1,7 @@
-"""`attention` on a GPU against float64: backends, layouts, shapes, gradients, races, CUDA graphs."""
+"""`attention` on a GPU against float64.
+
+The tests cover backends, layouts, shapes, gradients, races and CUDA graphs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`Launch` without a GPU: the first launch goes through Triton, later ones are cached.
+"""`Launch` without a GPU: the first launch goes through Triton.
+
+Later ones are cached.
 
 A hook that observes launches turns the cache off.
 """
@@ -130,7 +132,10 @@ def test_launchers_of_other_triton_versions_are_unknown(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(("returned", "known"), [(None, True), (Compiled(), False)])
 def test_other_results_of_a_launch_are_not_cached(monkeypatch: pytest.MonkeyPatch, returned: Any, known: bool) -> None:
-    """An interceptor returns no compiled kernel, and an unknown launcher must not be called directly."""
+    """An interceptor returns no compiled kernel.
+
+    An unknown launcher must not be called directly.
+    """
     monkeypatch.setattr(launch_cache, "LAUNCHER_IS_KNOWN", known)
     calls: list[dict[str, Any]] = []
 

@@ -1,4 +1,7 @@
-"""The portable kernels interpreted against float64: pointers and TMA, any blocks, both passes."""
+"""The portable kernels interpreted against float64.
+
+The tests cover pointers and TMA, any blocks, and both passes.
+"""
 
 # torch's functions have partial types.
 # pyright: reportUnknownMemberType=false

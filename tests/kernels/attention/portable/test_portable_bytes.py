@@ -1,4 +1,7 @@
-"""The portable kernels' bytes: derived from their IR, traced and counted by hand, all equal."""
+"""The portable kernels' bytes: derived from their IR, traced and by hand.
+
+All are equal.
+"""
 
 from __future__ import annotations
 

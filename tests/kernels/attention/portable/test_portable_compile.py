@@ -1,4 +1,7 @@
-"""The portable kernels compiled for sm_90: few spills, TMA and wgmma in use, 64-bit offsets."""
+"""The portable kernels compiled for sm_90: few spills, 64-bit offsets.
+
+TMA and wgmma are in use.
+"""
 
 # Triton's functions have no Python types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -55,7 +58,10 @@ def source(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, *, tma: bool,
 
 
 def compile_kernel(kernel: Any, dtype: str, head_dim: int, blocks: Blocks, **constants: Any) -> Any:
-    """Compile the kernel as it is launched with tensor descriptors, down to machine code."""
+    """Compile the kernel as it is launched with tensor descriptors.
+
+    Compilation goes down to machine code.
+    """
     options = {"num_warps": blocks.num_warps, "num_stages": blocks.num_stages, "enable_fp_fusion": True}
     given = source(kernel, dtype, head_dim, blocks, tma=True, **constants)
     return triton.compile(given, target=GPUTarget("cuda", 90, 32), options=options)

@@ -1,4 +1,7 @@
-"""`attention` in PyTorch's transforms: captured without a break, differentiated, batched, converted by autocast."""
+"""`attention` in PyTorch's transforms.
+
+It is captured without a break, differentiated, batched, and converted by autocast.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,10 @@ def test_second_derivatives_are_refused() -> None:
 
 @pytest.mark.slow
 def test_the_graph_is_captured_whole_and_for_every_length() -> None:
-    """The fake kernel stands in for the launch: nothing of the wrapper breaks the graph."""
+    """The fake kernel stands in for the launch.
+
+    Nothing of the wrapper breaks the graph.
+    """
     torch.compiler.reset()
     graphs: list[Any] = []
 
@@ -120,7 +126,10 @@ def test_the_fake_kernel_refuses_what_the_kernels_do() -> None:
 
 @pytest.mark.slow
 def test_the_operator_keeps_pytorchs_contract() -> None:
-    """Schema, fake kernel, autograd and tracing, by torch.library's own checks, with strides of each kind."""
+    """torch.library's own checks of schema, fake kernel, autograd and tracing.
+
+    There are strides of each kind.
+    """
     q, k, v = (tensor.requires_grad_() for tensor in draw())
     transposed = torch.randn(2, 20, 2, 16).transpose(1, 2).detach().requires_grad_()
     with interpret_kernels():

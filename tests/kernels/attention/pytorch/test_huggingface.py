@@ -1,4 +1,7 @@
-"""`attn_implementation="ioaware"`: logits, gradients and tokens are the eager ones; masks are refused, never ignored."""
+"""`attn_implementation="ioaware"`: logits, gradients and tokens equal eager ones.
+
+Masks are refused, never ignored.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from ioaware.tracing.interpreter import interpret_kernels
 
 
 def model(implementation: str) -> Any:
-    """Return a tiny Llama with grouped heads, of the same weights for every implementation."""
+    """Return a tiny Llama with grouped heads.
+
+    It has the same weights for every implementation.
+    """
     transformers = pytest.importorskip("transformers")
     register_with_transformers()
     sizes = {"hidden_size": 64, "intermediate_size": 64, "vocab_size": 64, "num_hidden_layers": 2}

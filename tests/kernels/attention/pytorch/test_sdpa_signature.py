@@ -1,4 +1,7 @@
-"""`scaled_dot_product_attention`: torch's signature and alignment, results and refusals."""
+"""`scaled_dot_product_attention`: torch's signature, alignment and results.
+
+Refusals are tested too.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ def draw(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
 
 
 def test_the_signature_is_torchs() -> None:
-    """Names and defaults as torch documents them: its builtin has no signature to compare with."""
+    """Names and defaults as torch documents them.
+
+    Its builtin has no signature to compare with.
+    """
     documented = functional.scaled_dot_product_attention.__doc__ or ""
     for parameter in inspect.signature(scaled_dot_product_attention).parameters.values():
         default = "" if parameter.default is parameter.empty else f"={parameter.default}"
