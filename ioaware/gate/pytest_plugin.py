@@ -17,6 +17,7 @@ import pytest
 from ioaware.errors import IoawareError
 from ioaware.gate.budgets import NAMES
 from ioaware.gate.ci.session_report import ATTACHED, SessionReport, TestCalls, properties
+from ioaware.gate.repository.gate_config import read_config
 from ioaware.gate.repository.ledger import LEDGER, Ledger, read_ledger, write_ledger
 from ioaware.gate.source_edit import Edit, write_edits
 from ioaware.gate.traffic_fixture import Traffic
@@ -37,8 +38,8 @@ class _Session:
     A separate plugin, registered for one configuration.
     """
 
-    def __init__(self, config: pytest.Config, mode: Any, ledger: Ledger | None) -> None:
-        self.config, self.mode, self.ledger = config, mode, ledger
+    def __init__(self, config: pytest.Config, mode: Any, ledger: Ledger | None, gpu: str) -> None:
+        self.config, self.mode, self.ledger, self.gpu = config, mode, ledger, gpu
         named = (config.getoption(name) for name in ("--traffic-summary", "--traffic-results"))
         self._shown = SessionReport(config.rootpath, *(config.invocation_params.dir / path if path else None for path in named))
         self.edits: list[Edit] = []
@@ -134,9 +135,10 @@ def pytest_configure(config: pytest.Config) -> None:
         _check_mode(config, mode)
     try:
         ledger = read_ledger(config.rootpath)
+        gpu = read_config(config.rootpath).gpu
     except IoawareError as error:
         raise pytest.UsageError(str(error)) from error
-    config.stash[_state] = _Session(config, mode, ledger)
+    config.stash[_state] = _Session(config, mode, ledger, gpu)
     config.pluginmanager.register(config.stash[_state], "ioaware traffic session")
     if config.getoption("--traffic-complete") and ledger is None:
         raise pytest.UsageError(f"--traffic-complete needs {config.rootpath / LEDGER}: run `ioaware coverage --write`")
@@ -177,7 +179,7 @@ def traffic(request: pytest.FixtureRequest) -> Generator[Traffic]:
     path, line, _ = node.location
     calls = node.stash[_calls] = TestCalls(node.nodeid, str(request.config.rootpath / path), (line or 0) + 1)
     session = request.config.stash[_state]
-    budgets: dict[str, Any] = {}
+    budgets: dict[str, Any] = {"gpu": session.gpu}
     for marker in reversed(list(node.iter_markers("traffic"))):
         if marker.args:
             raise pytest.UsageError(f"{node.nodeid}: the limits of the marker traffic have names, as in max_bytes=...")

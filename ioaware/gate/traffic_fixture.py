@@ -20,6 +20,7 @@ from ioaware.errors import UsageError
 from ioaware.gate.budgets import NAMES, check_budgets
 from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
 from ioaware.gate.kernel_facts import FACTS
+from ioaware.gate.repository.gate_config import DEFAULT_GPU
 from ioaware.gate.snapshot import Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
 from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, derive_call
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ioaware.gate.derived_snapshot import Recorded
 
 Mode = Literal["create", "accept"] | None
-DEFAULT_GPU = "cuda:90"
 
 
 class TrafficChangedError(AssertionError):

@@ -26,7 +26,7 @@ def find_kernels(root: Path) -> set[str]:
     """
     found: dict[str, str] = {}
     called, launched = set[str](), set[str]()
-    for path in _files(root):
+    for path in python_files(root):
         try:
             source = path.read_bytes()
             if not any(language.encode() in source for language in LANGUAGES):
@@ -34,14 +34,14 @@ def find_kernels(root: Path) -> set[str]:
             tree = ast.parse(source)
         except (OSError, SyntaxError, ValueError, RecursionError) as error:
             raise DataError(f"{path}: cannot be read as Python ({error})", "Exclude it, or repair it.") from error
-        launched |= set(_launches(tree))
+        launched |= set(launched_names(tree))
         for function in _jitted(tree):
             found[f"{path.relative_to(root).as_posix()}:{function.name}"] = function.name
             called |= _calls(function) - {function.name}
     return {kernel for kernel, name in found.items() if name in launched or name not in called}
 
 
-def _files(root: Path) -> Iterator[Path]:
+def python_files(root: Path) -> Iterator[Path]:
     count = 0
     pending = [root]
     while pending:
@@ -89,7 +89,7 @@ def _calls(function: ast.FunctionDef) -> set[str]:
     return {_name(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
 
 
-def _launches(tree: ast.Module) -> Iterator[str]:
+def launched_names(tree: ast.AST) -> Iterator[str]:
     """Yield the names of launched kernels.
 
     Launches are `name[grid](...)`, `name.run(...)` and `name.warmup(...)`.

@@ -62,7 +62,7 @@ class Ledger:
 
         Exempt kernels stay exempt.
         """
-        before = _text(self)
+        before = ledger_text(self)
         for test, launched in gated.items():
             for kernel, entry in self.kernels.items():
                 if test in entry.tests and kernel not in launched:
@@ -71,7 +71,7 @@ class Ledger:
                 entry = self.kernels.setdefault(kernel, Entry())
                 if test not in entry.tests and not entry.exempt:
                     entry.tests = sorted([*entry.tests, test])
-        return _text(self) != before
+        return ledger_text(self) != before
 
 
 def read_ledger(root: Path) -> Ledger | None:
@@ -130,10 +130,11 @@ def _entry(kernel: str, value: Any) -> Entry:
 def write_ledger(root: Path, ledger: Ledger) -> None:
     """Write the ledger atomically. Raises `WriteError`."""
     with atomic_write(root / LEDGER) as path:
-        path.write_text(_text(ledger), encoding="utf-8")
+        path.write_text(ledger_text(ledger), encoding="utf-8")
 
 
-def _text(ledger: Ledger) -> str:
+def ledger_text(ledger: Ledger) -> str:
+    """Return the ledger as TOML."""
     lines = [
         "# Kernels and the tests that gate their memory traffic. Written by ioaware coverage and pytest --traffic=create;",
         '# replace `tests = []` by `exempt = "reason"` where a kernel cannot be gated.',

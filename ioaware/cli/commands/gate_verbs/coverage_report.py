@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 @verb
 @click.argument("root", metavar="[DIRECTORY]", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--require", type=click.FloatRange(0, 100), metavar="PERCENT", help="Exit with 1 where fewer are gated.")
+@click.option(
+    "--require",
+    type=click.FloatRange(0, 100),
+    metavar="PERCENT",
+    help="Exit with 1 where fewer are gated.  [default: coverage of [tool.ioaware] in pyproject.toml]",
+)
 @click.option("--write", "write", is_flag=True, help="Write the ledger: new kernels pending, those that are gone removed.")
 @json_option
 @output_option("Write here instead of to stdout.")
@@ -38,10 +43,13 @@ def coverage(root: Path, require: float | None, write: bool, as_json: bool, outp
     """
     from ioaware.gate.repository.coverage import completed
     from ioaware.gate.repository.coverage import coverage as cover
+    from ioaware.gate.repository.gate_config import read_config
     from ioaware.gate.repository.kernel_finder import find_kernels
     from ioaware.gate.repository.ledger import LEDGER, read_ledger, write_ledger
 
     root = root.resolve()
+    if require is None:
+        require = read_config(root).coverage
     ledger = read_ledger(root)
     if write:
         ledger = completed(ledger, find_kernels(root))

@@ -1,0 +1,135 @@
+"""Guess calls of a host function from its source.
+
+Tensors with named sizes, numbers and flags.
+
+A guess is tried before it is used: the kernels are traced at small sizes, where every address is checked, and then derived.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ioaware.gate.formulas.formula_reader import WORDS
+from ioaware.gate.setup.host_functions import HostFunction, HostParam
+
+DTYPE = "float16"
+MOST_GUESSES = 48
+NAMES = {1: ("n",), 2: ("rows", "cols"), 3: ("batch", "rows", "cols"), 4: ("batch", "heads", "seq_len", "head_dim")}
+SIZES = {1: (4096,), 2: (4096, 2048), 3: (8, 1024, 512), 4: (2, 8, 1024, 64)}
+SMALL = {1: (256,), 2: (32, 64), 3: (2, 32, 64), 4: (2, 4, 32, 64)}
+FURTHER, FURTHER_SMALL = (1536, 768, 384, 192, 96), (16, 128, 8, 512, 1024)
+"""Sizes of the tensor of the most dimensions by their number, then of further names. No two are equal, since equal sizes would
+let a tensor of the wrong shape pass."""
+FLOAT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Arguments by name.
+
+    A tuple of size names is a tensor, anything else the value itself. `sizes` are those of the names.
+    """
+
+    arguments: dict[str, tuple[str, ...] | float | bool]
+    sizes: dict[str, int]
+    small: dict[str, int]
+
+    def params(self) -> dict[str, str | float | bool]:
+        """Return the arguments as parameters of a target, sizes left out."""
+        return {
+            name: f"{DTYPE}[{', '.join(value)}]" if isinstance(value, tuple) else value
+            for name, value in self.arguments.items()
+        }
+
+
+def guesses(function: HostFunction) -> Iterator[Guess]:
+    """Yield calls to try, the likeliest first; none where a parameter needs a person."""
+    for chosen, shape in _primaries(function.params):
+        forms = [[shape] if param is chosen else list(_forms(param, shape)) for param in function.params]
+        for values in itertools.product(*forms):
+            yield _sized({param.name: value for param, value in zip(function.params, values, strict=True)}, shape)
+
+
+def first_guesses(function: HostFunction) -> list[Guess]:
+    """Return at most as many guesses as are tried."""
+    return list(itertools.islice(guesses(function), MOST_GUESSES))
+
+
+def needs_person(function: HostFunction) -> str:
+    """Return why no call of a function can be guessed; empty where some can."""
+    for param in function.params:
+        if param.kind in ("int", "text"):
+            return f"`{param.name}` is a value that a person must choose"
+    if not any(param.kind in ("tensor", "unknown") for param in function.params):
+        return "it takes no tensor"
+    return ""
+
+
+def _primaries(params: Sequence[HostParam]) -> Iterator[tuple[HostParam, tuple[str, ...]]]:
+    """Yield the tensor that the others are guessed from, in each of its shapes.
+
+    It is the one of which the source has most sizes.
+    """
+    tensors = [param for param in params if param.kind == "tensor"] or [param for param in params if param.kind == "unknown"]
+    if tensors:
+        chosen = max(tensors, key=lambda param: (len(param.sizes), param.least_rank))
+        yield from ((chosen, shape) for shape in _named(chosen))
+
+
+def _named(param: HostParam) -> Iterator[tuple[str, ...]]:
+    """Yield the size names that a tensor may have.
+
+    As its source names them, general names elsewhere.
+    """
+    if param.rank or param.sizes:
+        ranks: tuple[int, ...] = (param.rank,) if param.rank else (param.least_rank, param.least_rank + 1)
+    else:
+        ranks = (2, 1, 3, 4)
+    for rank in ranks:
+        if rank >= param.least_rank and rank in NAMES:
+            names = tuple(param.sizes.get(at, general) for at, general in enumerate(NAMES[rank]))
+            if len(set(names)) == rank and not any(name in WORDS or not name.isascii() for name in names):
+                yield names
+
+
+def _forms(param: HostParam, primary: tuple[str, ...]) -> Iterator[tuple[str, ...] | float | bool]:
+    """Yield the values that a parameter may have beside the primary tensor.
+
+    Small tensors first, since larger ones pass too.
+    """
+    if param.kind == "bool":
+        yield False
+    if param.kind in ("float", "unknown"):
+        yield FLOAT
+    if param.kind not in ("tensor", "unknown"):
+        return
+    shapes = [*_filled(param, primary), primary[-1:], primary[:1], primary[-2:], primary]
+    yield from (
+        shape
+        for shape in dict.fromkeys(shapes)
+        if len(shape) >= param.least_rank and (param.rank is None or len(shape) == param.rank)
+    )
+
+
+def _filled(param: HostParam, primary: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield shapes with the names that the source has.
+
+    Other sizes have names of the primary tensor.
+    """
+    rank = param.rank or param.least_rank
+    if param.sizes and rank in NAMES:
+        choices = [(param.sizes[at],) if at in param.sizes else (*reversed(primary), NAMES[rank][at]) for at in range(rank)]
+        yield from (shape for shape in itertools.product(*choices) if len(set(shape)) == rank)
+
+
+def _sized(arguments: dict[str, tuple[str, ...] | float | bool], primary: tuple[str, ...]) -> Guess:
+    others = [name for value in arguments.values() if isinstance(value, tuple) for name in value if name not in primary]
+    names = [*primary, *dict.fromkeys(others)]
+    rank = len(primary)
+    return Guess(
+        arguments,
+        dict(zip(names, (*SIZES[rank], *FURTHER), strict=False)),
+        dict(zip(names, (*SMALL[rank], *FURTHER_SMALL), strict=False)),
+    )

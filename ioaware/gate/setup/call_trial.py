@@ -1,0 +1,79 @@
+"""Try calls of a host function in this process, and print the first that works.
+
+Its JSON is the last line.
+
+    python -P -m ioaware.gate.setup.call_trial '{"target": "scale.py:scale", "root": ..., "gpu": ..., "guesses": [...]}'
+
+A call works if its kernels stay within their tensors at small sizes and their bytes are exact.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ioaware.errors import IoawareError, UsageError
+
+if TYPE_CHECKING:
+    from ioaware.result import ParamValue
+    from ioaware.targets.target import Target
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answer one question."""
+    question: dict[str, Any] = json.loads(arguments[0])
+    answer = try_calls(question["target"], Path(question["root"]), question["gpu"], question["guesses"])
+    sys.stdout.flush()
+    os.write(1, b"\n" + json.dumps(answer).encode() + b"\n")
+    return 0
+
+
+def try_calls(target: str, root: Path, gpu: str, guesses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the number of the first guess that works, its formulas and its kernels.
+
+    Else why the last one does not.
+    """
+    from ioaware.targets.target import load_target
+
+    why = "no call could be guessed"
+    try:
+        loaded = load_target(target)
+    except IoawareError as error:
+        return {"why": error.what}
+    for number, guess in enumerate(guesses):
+        try:
+            return {"guess": number, **_tried(loaded, root, gpu, guess)}
+        except IoawareError as error:
+            why = error.what
+    return {"why": why}
+
+
+def _tried(loaded: Target, root: Path, gpu: str, guess: Mapping[str, Any]) -> dict[str, Any]:
+    from ioaware._deferred_gc import deferred_full_gc
+    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.derivation.derive import derive
+    from ioaware.gate.traffic_fixture import kernels_of
+    from ioaware.tracing.trace import trace
+
+    with deferred_full_gc():
+        trace(loaded, _params(loaded, guess["params"], guess["small"]))
+        derived = derive(loaded, _params(loaded, guess["params"], guess["sizes"]), gpu=find_gpu(gpu))
+    if not derived.exact or derived.requested is None:
+        raise UsageError("its bytes are not exact")
+    return {
+        "reads": derived.requested.read_formula or "",
+        "writes": derived.requested.write_formula or "",
+        "kernels": sorted(kernels_of(derived, root)),
+    }
+
+
+def _params(loaded: Target, given: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, ParamValue]:
+    return loaded.resolve({name: str(value) for name, value in (*given.items(), *sizes.items())}, typed=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,128 @@
+"""Find a call of each host function that the gate can derive.
+
+Each is tried in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import ioaware
+from ioaware import strict_json
+from ioaware.errors import UsageError
+from ioaware.gate.setup.call_guesses import Guess, first_guesses, needs_person
+from ioaware.gate.setup.host_functions import HostFunction, find_host_functions
+
+TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class GatedCall:
+    """A host function with the call that works, or why none was found.
+
+    `kernels` are those that the call launches.
+    """
+
+    function: HostFunction
+    base: str
+    """The directory, below the root, from which the module is imported."""
+    module: str
+    guess: Guess | None = None
+    why: str = ""
+    reads: str = ""
+    writes: str = ""
+    kernels: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """Return the function as a TARGET in the root of the repository."""
+        packaged = "." in self.module and self.base == "."
+        return f"{self.module}:{self.function.name}" if packaged else self.function.place
+
+
+def find_gated_calls(root: Path, gpu: str, report: Callable[[str], None]) -> list[GatedCall]:
+    """Return a call of every host function below a directory.
+
+    `report` receives a sentence for each.
+    """
+    return list(_calls(root, gpu, report))
+
+
+def _calls(root: Path, gpu: str, report: Callable[[str], None]) -> Iterator[GatedCall]:
+    for function in find_host_functions(root):
+        base, module = import_place(root, function.path)
+        call = GatedCall(function, base, module)
+        why = needs_person(function) or ("" if module else "its path is no name of a module")
+        found = GatedCall(function, base, module, why=why) if why else _tried(call, root, gpu)
+        report(f"{function.place}: {found.why or f'reads {found.reads}, writes {found.writes}'}")
+        yield found
+
+
+def import_place(root: Path, path: str) -> tuple[str, str]:
+    """Return the directory to import a file from, and its module's name there.
+
+    The directory is below the root. A file without a module's name has an empty one.
+    A file in a package is imported from the directory above the package, one in `src` from there, any other from the root.
+    """
+    file = root / path
+    package = file.parent
+    while (package / "__init__.py").exists() and package != root:
+        package = package.parent
+    parts = Path(path).with_suffix("").parts
+    if package == file.parent and package.name != "src":
+        package = root
+    base = package.relative_to(root).as_posix()
+    words = parts[len(package.relative_to(root).parts) :]
+    return base, ".".join(words) if all(word.isidentifier() for word in words) else ""
+
+
+def _tried(call: GatedCall, root: Path, gpu: str) -> GatedCall:
+    """Return a call with what a process found out about its guesses."""
+    guesses = first_guesses(call.function)
+    question = {
+        "target": call.target,
+        "root": str(root),
+        "gpu": gpu,
+        "guesses": [{"params": guess.params(), "sizes": guess.sizes, "small": guess.small} for guess in guesses],
+    }
+    answer = _answer(question, root, root / call.base)
+    number = answer.get("guess")
+    if type(number) is not int:
+        return GatedCall(call.function, call.base, call.module, why=str(answer.get("why", "no answer")))
+    return GatedCall(
+        call.function,
+        call.base,
+        call.module,
+        guesses[number],
+        reads=str(answer["reads"]),
+        writes=str(answer["writes"]),
+        kernels=tuple(map(str, answer["kernels"])),
+    )
+
+
+def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
+    paths = [str(Path(ioaware.__file__).resolve().parents[1]), str(base), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    command = [sys.executable, "-P", "-m", "ioaware.gate.setup.call_trial", json.dumps(question)]
+    try:
+        done = subprocess.run(  # noqa: S603 - this Python and this package
+            command,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        lines = done.stdout.splitlines()
+        answer: Any = strict_json.loads(lines[-1] if lines else b"")
+    except subprocess.TimeoutExpired:
+        return {"why": f"it took longer than {TIMEOUT_S:.0f} s"}
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{question['target']} ended without an answer", "Exclude the file, or repair it.") from error
+    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}

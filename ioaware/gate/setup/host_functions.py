@@ -1,0 +1,172 @@
+"""Find the host functions of a repository's kernels without importing it.
+
+The source of a function also says which of its parameters are tensors, and the names of their sizes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ioaware.gate.repository.kernel_finder import find_kernels, launched_names, python_files
+
+Kind = Literal["tensor", "float", "int", "bool", "text", "unknown"]
+ANNOTATIONS: dict[str, Kind] = {"Tensor": "tensor", "float": "float", "int": "int", "bool": "bool", "str": "text"}
+SIZES_OF = ("shape", "size")
+
+
+@dataclass(slots=True)
+class HostParam:
+    """A parameter without a default.
+
+    `sizes` are the names of its sizes by dimension, as far as the source has them.
+    """
+
+    name: str
+    kind: Kind = "unknown"
+    keyword_only: bool = False
+    rank: int | None = None
+    sizes: dict[int, str] = field(default_factory=dict[int, str])
+    least_rank: int = 0
+
+    def has_size(self, dimension: int, name: str = "") -> None:
+        """Record that the source uses a size of this tensor, and its name there."""
+        self.kind = "tensor"
+        self.least_rank = max(self.least_rank, dimension + 1)
+        if name and not name.startswith("_"):
+            self.sizes.setdefault(dimension, name)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFunction:
+    """A module-level function that launches kernels.
+
+    Its file below the root, its name and its parameters.
+    """
+
+    path: str
+    name: str
+    line: int
+    params: tuple[HostParam, ...]
+    kernels: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Return `path.py:function`."""
+        return f"{self.path}:{self.name}"
+
+
+def find_host_functions(root: Path) -> list[HostFunction]:
+    """Return the functions below a directory that launch its kernels, by path.
+
+    Raises `DataError` as `find_kernels` does.
+    """
+    kernels = {kernel.rpartition(":")[2] for kernel in find_kernels(root)}
+    found: list[HostFunction] = []
+    for path in python_files(root):
+        source = path.read_bytes()
+        if not any(name.encode() in source for name in kernels):
+            continue
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef) and not _is_test(path, node.name):
+                launched = sorted(kernels & set(launched_names(node)))
+                if launched:
+                    place = path.relative_to(root).as_posix()
+                    found.append(HostFunction(place, node.name, node.lineno, tuple(_params(node)), tuple(launched)))
+    return sorted(found, key=lambda one: (one.path, one.line))
+
+
+def _is_test(path: Path, name: str) -> bool:
+    return name.startswith(("test_", "bench")) or path.name.startswith("test_") or path.stem in ("conftest", "setup")
+
+
+def _params(function: ast.FunctionDef) -> Iterator[HostParam]:
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = positional[: len(positional) - len(arguments.defaults)]
+    only = [one for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
+    for argument in (*required, *only):
+        param = HostParam(argument.arg, _annotated(argument.annotation), argument in only)
+        _read_uses(param, function)
+        yield param
+
+
+def _annotated(annotation: ast.expr | None) -> Kind:
+    match annotation:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+            return ANNOTATIONS.get(name.rpartition(".")[2], "unknown")
+        case _:
+            return "unknown"
+
+
+def _read_uses(param: HostParam, function: ast.FunctionDef) -> None:
+    """Record what a function does with a parameter."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[target], value=value):
+                _read_assignment(param, target, value)
+            case ast.Call(func=ast.Attribute(attr=name), args=[ast.Name(id=used), *_]) if used == param.name:
+                if name.endswith("_like"):
+                    param.kind = "tensor"
+            case ast.Attribute(value=ast.Name(id=used)) if used == param.name:
+                param.kind = "tensor"
+            case _:
+                pass
+        if isinstance(node, ast.expr) and (dimension := _dimension(param.name, node)) is not None:
+            param.has_size(max(dimension, 0))
+
+
+def _read_assignment(param: HostParam, target: ast.expr, value: ast.expr) -> None:
+    """Read the names of sizes in `M, N = x.shape`, `n = x.shape[0]`, `n = x.numel()`.
+
+    Tuples are read element by element.
+    """
+    match target, value:
+        case ast.Tuple(elts=names), _ if _all_sizes(param.name, value) and all(isinstance(one, ast.Name) for one in names):
+            param.rank = len(names)
+            for dimension, one in enumerate(names):
+                param.has_size(dimension, one.id if isinstance(one, ast.Name) else "")
+        case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+            for one, each in zip(names, values, strict=True):
+                _read_assignment(param, one, each)
+        case ast.Name(id=name), ast.Call(func=ast.Attribute(value=ast.Name(id=used), attr="numel")) if used == param.name:
+            param.has_size(0, name)
+        case ast.Name(id=name), _ if (dimension := _dimension(param.name, value)) is not None and dimension >= 0:
+            param.has_size(dimension, name)
+        case _:
+            pass
+
+
+def _all_sizes(name: str, value: ast.expr) -> bool:
+    """Return whether an expression is `name.shape` or `name.size()`."""
+    match value:
+        case ast.Attribute(value=ast.Name(id=used), attr="shape"):
+            return used == name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=used), attr="size"), args=[]):
+            return used == name
+        case _:
+            return False
+
+
+def _dimension(name: str, value: ast.expr) -> int | None:
+    """Return d of `name.shape[d]`, `name.size(d)` and `name.stride(d)`.
+
+    None for another expression.
+    """
+    match value:
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=used), attr="shape"), slice=index) if used == name:
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=used), attr="size" | "stride"), args=[index]) if used == name:
+            pass
+        case _:
+            return None
+    match index:
+        case ast.Constant(value=int(dimension)):
+            return dimension
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(dimension))):
+            return -dimension
+        case _:
+            return None

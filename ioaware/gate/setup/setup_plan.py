@@ -1,0 +1,205 @@
+"""Plan what sets the gate up in a repository.
+
+Files that it lacks, and a table of its pyproject.toml.
+
+No file that exists is replaced. A table is added to the end of pyproject.toml, whose other content stays as it is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ioaware._atomic_file import atomic_write, make_directory
+from ioaware.environment import installed_version
+from ioaware.errors import MachineError, UsageError
+from ioaware.gate.repository.coverage import completed
+from ioaware.gate.repository.gate_config import DEFAULT_GPU, PROJECT, config_table, project_table, read_config
+from ioaware.gate.repository.kernel_finder import find_kernels, python_files
+from ioaware.gate.repository.ledger import LEDGER, ledger_text, read_ledger
+from ioaware.gate.setup.first_tests import tests_text
+from ioaware.gate.setup.gated_calls import GatedCall, find_gated_calls
+from ioaware.gate.setup.workflow_files import STUDY, Job, cpu_workflow, gpu_workflow, study_text
+
+TESTS = "test_traffic.py"
+FOLDERS = ("tests", "test")
+WORKFLOWS = Path(".github") / "workflows"
+CPU, GPU = WORKFLOWS / "traffic.yml", WORKFLOWS / "traffic-gpu.yml"
+RUNNER = ("self-hosted", "gpu")
+PYTEST_FILES = (("pytest.ini", ""), (".pytest.ini", ""), ("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
+
+BENCHMARK = re.compile(rb"def test_\w+\([^)]*\bbenchmark\b")
+"""A test that uses the fixture of pytest-benchmark."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewText:
+    """A file to write.
+
+    Its path below the root, its text before (empty where it does not exist) and after.
+    """
+
+    path: Path
+    before: str
+    after: str
+
+    def diff(self) -> str:
+        """Return a unified diff."""
+        name = self.path.as_posix()
+        old = f"a/{name}" if self.before else "/dev/null"
+        lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), old, f"b/{name}", lineterm="")
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to write into a repository, and what stays as it is.
+
+    `tests` is the file whose snapshots pytest fills in.
+    """
+
+    root: Path
+    files: list[NewText] = field(default_factory=list[NewText])
+    kept: list[str] = field(default_factory=list[str])
+    calls: list[GatedCall] = field(default_factory=list[GatedCall])
+    tests: Path | None = None
+
+    def create(self, path: Path, text: Callable[[], str]) -> bool:
+        """Plan a file; return whether it does not exist yet."""
+        if (self.root / path).exists():
+            self.kept.append(f"{path.as_posix()} exists and stays as it is")
+            return False
+        self.files.append(NewText(path, "", text()))
+        return True
+
+    def write(self) -> None:
+        """Write every file.
+
+        Raises `UsageError` for one that has appeared or changed meanwhile, `WriteError`.
+        """
+        for file in self.files:
+            place = self.root / file.path
+            now = place.read_text(encoding="utf-8") if place.exists() else ""
+            if now != file.before or (place.exists() and not file.before):
+                raise UsageError(f"{place} has changed meanwhile", "Run ioaware init again.")
+        for file in self.files:
+            place = self.root / file.path
+            make_directory(place.parent)
+            with atomic_write(place) as partial:
+                partial.write_bytes(file.after.encode())
+
+
+def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> Plan:
+    """Return what a repository lacks.
+
+    Calls of its host functions are tried only where it has no test of them yet.
+
+    Raises `UsageError` for a repository without kernels, `DataError` for a file that cannot be read.
+    """
+    kernels = find_kernels(root)
+    if not kernels:
+        raise UsageError(f"there is no Triton or Gluon kernel below {root}", "Name the root of a repository with kernels.")
+    gpu = read_config(root).gpu
+    plan = Plan(root)
+    tests = Path(next((name for name in FOLDERS if (root / name).is_dir()), ".")) / TESTS
+    if not (root / tests).exists():
+        plan.calls = find_gated_calls(root, gpu, report)
+    working = [call for call in plan.calls if call.guess is not None]
+    if working and plan.create(tests, lambda: tests_text(working)):
+        plan.tests = tests
+    elif (root / tests).exists():
+        plan.kept.append(f"{tests.as_posix()} exists and stays as it is")
+    ledger = read_ledger(root)
+    plan.create(Path(LEDGER), lambda: ledger_text(completed(ledger, kernels)))
+    gated = {kernel for call in working for kernel in call.kernels} & kernels
+    _add_tables(plan, working, math.floor(100 * len(gated) / len(kernels)) if plan.tests else None)
+    job = _job(root, runner)
+    plan.create(CPU, lambda: cpu_workflow(job))
+    if working or (root / STUDY).exists():
+        plan.create(Path(STUDY), lambda: study_text([_point(call) for call in working]))
+        plan.create(GPU, lambda: gpu_workflow(job))
+    return plan
+
+
+def _add_tables(plan: Plan, calls: Sequence[GatedCall], coverage: int | None) -> None:
+    """Plan the tables that pyproject.toml lacks, at its end."""
+    root = plan.root
+    path = root / PROJECT
+    parts: list[str] = []
+    if config_table(root) is None:
+        share = f"coverage = {coverage}  # percent of the kernels that tests must gate\n" if coverage is not None else ""
+        parts.append(f'[tool.ioaware]\ngpu = "{DEFAULT_GPU}"  # the GPU that the kernels are compiled for\n{share}')
+    else:
+        plan.kept.append(f"[tool.ioaware] of {PROJECT} stays as it is")
+    if calls and not _has_pytest_table(root):
+        bases = ", ".join(f'"{base}"' for base in sorted({call.base for call in calls}))
+        parts.append(f"[tool.pytest.ini_options]\npythonpath = [{bases}]\n")
+    if not parts:
+        return
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    gap = "\n" if before and not before.endswith("\n") else ""
+    after = f"{before}{gap}{chr(10) if before else ''}{chr(10).join(parts)}"
+    try:
+        tomllib.loads(after)
+    except ValueError:
+        plan.kept.append(f"{PROJECT} cannot take a table at its end; add [tool.ioaware] by hand")
+    else:
+        plan.files.append(NewText(Path(PROJECT), before, after))
+
+
+def _has_pytest_table(root: Path) -> bool:
+    tool = project_table(root).get("tool", {})
+    if isinstance(tool, dict) and "pytest" in tool:
+        return True
+    return any((root / name).exists() and mark in (root / name).read_text(errors="replace") for name, mark in PYTEST_FILES)
+
+
+def _point(call: GatedCall) -> tuple[str, dict[str, str | float | bool]]:
+    assert call.guess is not None  # noqa: S101 - only calls that work
+    return call.target, {**call.guess.params(), **call.guess.sizes}
+
+
+def _job(root: Path, runner: str | None) -> Job:
+    versions = {name: installed_version(name) for name in ("ioaware", "torch", "triton")}
+    if missing := [name for name, version in versions.items() if version is None]:
+        raise MachineError(f"{missing[0]} is not installed, and the workflows pin its version", "pip install ioaware")
+    project = project_table(root)
+    installs = [f"-r {name}" for name in ("requirements.txt",) if (root / name).is_file()]
+    installs += ["-e ."] if "project" in project or (root / "setup.py").exists() else []
+    return Job(
+        branch=_branch(root),
+        versions={name: str(version).partition("+")[0] for name, version in versions.items()},
+        installs=tuple(installs),
+        runner=(runner,) if runner else RUNNER,
+        benchmarks=any(BENCHMARK.search(text) for text in _test_sources(root)),
+    )
+
+
+def _test_sources(root: Path) -> Iterator[bytes]:
+    for path in python_files(root):
+        if path.name.startswith("test_") or path.name == "conftest.py":
+            yield path.read_bytes()
+
+
+def _branch(root: Path) -> str:
+    """Return the default branch of the remote, else the current one, else main."""
+    for arguments in (("rev-parse", "--abbrev-ref", "origin/HEAD"), ("symbolic-ref", "--short", "HEAD")):
+        try:
+            done = subprocess.run(  # noqa: S603 - the repository that was named
+                ["git", "-C", str(root), *arguments],  # noqa: S607
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            break
+        if done.returncode == 0 and (name := done.stdout.strip().removeprefix("origin/")):
+            return name
+    return "main"
