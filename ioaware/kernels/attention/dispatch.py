@@ -248,6 +248,25 @@ def forward_by(
     return FORWARD[backend](q, k, v, causal=causal, scale=scale)
 
 
+def backward_by(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    do: torch.Tensor,
+    causal: bool,
+    scale: float,
+    backend: BackendName,
+    *,
+    deterministic: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return dQ, dK and dV after a forward pass by `backend`; lse is contiguous."""
+    if backend == "hopper":
+        return hopper_backward(q, k, v, o, lse, do, causal=causal, scale=scale, deterministic=deterministic)
+    return attention_backward(q, k, v, o, lse, do, causal=causal, scale=scale)
+
+
 class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q, k, v, causal: bool, scale: float, backend: BackendName, deterministic: bool) -> torch.Tensor:
@@ -264,10 +283,7 @@ class _Differentiable(torch.autograd.Function):
 
 def _gradients(ctx: Any, do: torch.Tensor) -> Any:
     q, k, v, o, lse = ctx.saved_tensors
-    if ctx.backend == "hopper":
-        grads = hopper_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale, deterministic=ctx.deterministic)
-    else:
-        grads = attention_backward(q, k, v, o, lse, do, causal=ctx.causal, scale=ctx.scale)
+    grads = backward_by(q, k, v, o, lse, do, ctx.causal, ctx.scale, ctx.backend, deterministic=ctx.deterministic)
     return (*grads, None, None, None, None)
 
 

@@ -13,9 +13,7 @@ from typing import Any
 import torch
 
 from ioaware.errors import UsageError
-from ioaware.kernels.attention.dispatch import BackendName, cached_choice, check_tensors, forward_by
-from ioaware.kernels.attention.hopper.backward import hopper_backward
-from ioaware.kernels.attention.portable.backward import attention_backward
+from ioaware.kernels.attention.dispatch import BackendName, backward_by, cached_choice, check_tensors, forward_by
 
 AUTOMATIC = ""
 """The backend argument that lets the tensors decide.
@@ -76,9 +74,7 @@ def backward_operator(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return dQ, dK and dV, like q, k and v."""
     chosen, factor, _ = cached_choice(q, k, v, scale, backend or None)  # pyright: ignore[reportArgumentType]
-    if chosen.name == "hopper":
-        return hopper_backward(q, k, v, o, lse, do, causal=causal, scale=factor, deterministic=deterministic)
-    return attention_backward(q, k, v, o, lse.contiguous(), do, causal=causal, scale=factor)
+    return backward_by(q, k, v, o, lse.contiguous(), do, causal, factor, chosen.name, deterministic=deterministic)
 
 
 @forward_operator.register_fake

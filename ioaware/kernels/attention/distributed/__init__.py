@@ -1,0 +1,1 @@
+"""Attention over several GPUs on torch.distributed, one file a method."""

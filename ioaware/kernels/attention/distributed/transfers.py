@@ -1,0 +1,93 @@
+"""Transfers between the ranks of a group that overlap with computation, with a time limit and one clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from ioaware.errors import MachineError
+
+Message = tuple[int, torch.Tensor]
+"""A rank of the group, and a contiguous tensor to send to it or to fill from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """Sends and receives of this rank in a group of `ranks`."""
+
+    group: dist.ProcessGroup
+    rank: int
+    ranks: int
+    timeout_s: float | None
+    what: str
+    """The call, for errors."""
+
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> Pending:
+        """Start sends and receives at once; their tensors may be used after `wait`.
+
+        Empty tensors are left out on both sides. All ranks must start matching exchanges in one order: NCCL pairs them so.
+        """
+        ops = [
+            dist.P2POp(op, tensor, group=self.group, group_peer=peer)
+            for op, messages in ((dist.isend, sends), (dist.irecv, receives))
+            for peer, tensor in messages
+            if tensor.numel()
+        ]
+        peers = tuple(sorted({peer for peer, _ in (*sends, *receives)}))
+        if not ops:
+            return Pending(self, (), peers)
+        try:
+            return Pending(self, tuple(dist.batch_isend_irecv(ops)), peers)
+        except (RuntimeError, ValueError) as error:
+            raise self.failure(peers, error) from error
+
+    def gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Return the integers of every rank, in the ranks' order; blocks until they are there."""
+        device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend(self.group) == "nccl" else "cpu"
+        mine = torch.tensor(list(numbers), dtype=torch.int64, device=device)
+        everyone = [torch.empty_like(mine) for _ in range(self.ranks)]
+        peers = tuple(peer for peer in range(self.ranks) if peer != self.rank)
+        try:
+            work = dist.all_gather(everyone, mine, group=self.group, async_op=True)
+            Pending(self, (work,) if work else (), peers).wait()
+            return [received.tolist() for received in everyone]
+        except (RuntimeError, ValueError) as error:
+            raise self.failure(peers, error) from error
+
+    def failure(self, peers: Sequence[int], error: Exception) -> MachineError:
+        """Return the error of a transfer with these ranks that did not complete."""
+        others = f"rank {peers[0]}" if len(peers) == 1 else f"ranks {', '.join(map(str, peers))}"
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        limit = "the group's" if self.timeout_s is None else f"{self.timeout_s:g} s"
+        return MachineError(
+            f"{self.what}, rank {self.rank} of {self.ranks}: a transfer with {others} did not complete ({reason})",
+            f"See whether every rank still runs and makes the same call; the time limit was {limit}. Start the group anew.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Transfers under way."""
+
+    transfers: Transfers
+    works: tuple[dist.Work, ...]
+    peers: tuple[int, ...]
+
+    def wait(self) -> None:
+        """Wait until all have completed; on a GPU, without a time limit, only this stream waits.
+
+        Raises MachineError for a peer that died, or the time limit.
+        """
+        limit = self.transfers.timeout_s
+        try:
+            for work in self.works:
+                if limit is None:
+                    work.wait()
+                else:
+                    work.wait(timedelta(seconds=limit))
+        except RuntimeError as error:
+            raise self.transfers.failure(self.peers, error) from error
