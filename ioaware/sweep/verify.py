@@ -29,6 +29,7 @@ CLAIMS: Mapping[str, str] = {
     "flash2_blocks": f"{_PACKAGE}.io.flash2_blocks",
     "softmax": f"{_PACKAGE}.io.softmax_accesses",
     "gqa": f"{_PACKAGE}.io.grouped_heads",
+    "gpu_exchange": f"{_PACKAGE}.io.gpu_exchange",
     "combiners": f"{_PACKAGE}.numerics.combiner_identities",
     "output_error": f"{_PACKAGE}.numerics.output_error",
     "gradient_error": f"{_PACKAGE}.numerics.gradient_error",

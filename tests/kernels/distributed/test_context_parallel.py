@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import itertools
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from ioaware.analysis.theory.counts.gpu_transfers import PASSES, Problem, moved
 from ioaware.errors import UsageError
 from ioaware.kernels.attention import context_parallel
+from ioaware.kernels.attention.distributed.agreement import AGREEMENT_BYTES
 from ioaware.kernels.attention.distributed.context_parallel import METHODS, squarest_grid
+from ioaware.params import ELEMENT_BYTES
 from tests.support.ranks import HUNG_S, on_ranks
 
 PROGRAMS = "tests.kernels.distributed.rank_programs"
@@ -21,10 +25,20 @@ FEWER_ROWS_THAN_RANKS = {"seq_len": 3, "kv_len": 2, "batch": 2}
 
 
 def check(ranks: int, calls: list[dict[str, Any]], folder: Path) -> None:
+    """Compare each call with one process, and each rank's bytes, as torch.distributed was given them, with the closed form."""
     found = on_ranks(f"{PROGRAMS}:errors", ranks, folder, calls=calls)
     for index, call in enumerate(calls):
+        dtype = call.get("dtype", "float32")
         worst = max(rank[index]["error"] for rank in found)
-        assert worst < TOLERANCE[call.get("dtype", "float32")], (ranks, call, worst)
+        assert worst < TOLERANCE[dtype], (ranks, call, worst)
+        problem = Problem(**{"batch": 1, **call["sizes"]}, ranks=ranks, grid=tuple(call.get("grid", squarest_grid(ranks))))
+        for rank, seen in enumerate(found):
+            for direction in PASSES:
+                counted = moved(call["method"], direction, problem, rank)
+                expected = counted.received_bytes(ELEMENT_BYTES[dtype]), counted.sent_bytes(ELEMENT_BYTES[dtype])
+                assert (seen[index][direction]["received"], seen[index][direction]["sent"]) == expected, (call, rank, direction)
+            assert seen[index]["forward"]["agreement"] == AGREEMENT_BYTES * (ranks - 1)
+            assert seen[index]["backward"]["agreement"] == 0
 
 
 def test_four_ranks_equal_one_process_with_gradients(tmp_path: Path) -> None:
@@ -48,6 +62,26 @@ def test_any_number_of_ranks_equals_one_process(ranks: int, tmp_path: Path) -> N
         {"sizes": SIZES, "method": "ring", "causal": True, "dtype": "bfloat16", "scale": 8**-0.5, "timeout_s": 100.0},
     ]
     check(ranks, calls, tmp_path)
+
+
+@pytest.mark.slow
+def test_bytes_of_random_calls_are_the_closed_forms(tmp_path: Path) -> None:
+    random.seed(18)
+    calls: list[dict[str, Any]] = []
+    for _ in range(40):
+        kv_heads = random.choice((1, 2, 4))
+        sizes = {
+            "batch": random.randrange(1, 3),
+            "heads": kv_heads * random.choice((1, 4)),
+            "kv_heads": kv_heads,
+            "seq_len": random.randrange(1, 70),
+            "kv_len": random.randrange(1, 70),
+            "head_dim": random.randrange(1, 9),
+        }
+        method = random.choice([m for m in METHODS if m != "all_to_all" or sizes["heads"] % 4 == 0])
+        call = {"sizes": sizes, "method": method, "causal": random.random() < 0.5}
+        calls.append({**call, "grid": random.choice(((4, 1), (2, 2), (1, 4)))} if method == "square" else call)
+    check(4, calls, tmp_path)
 
 
 @pytest.mark.slow

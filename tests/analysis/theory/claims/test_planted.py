@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ioaware.analysis.theory import counting, crossovers, lower_bounds
+from ioaware.analysis.theory import counting, crossovers, fewest_transfers, lower_bounds
 from ioaware.analysis.theory.claims.claim import Claim
 from ioaware.analysis.theory.claims.errata import all_errata
 from ioaware.analysis.theory.claims.errata.erratum import Erratum, Trial, judge_erratum
@@ -26,6 +26,7 @@ from ioaware.analysis.theory.claims.io import (
     block_capacity,
     fewer_elements,
     flash2_blocks,
+    gpu_exchange,
     grouped_heads,
     proposition3,
     proposition4,
@@ -34,7 +35,7 @@ from ioaware.analysis.theory.claims.io import (
     theorem5,
 )
 from ioaware.analysis.theory.claims.numerics import combiner_identities, gradient_error, output_error, rounded_kernels
-from ioaware.analysis.theory.counts import block_sparse, flash1
+from ioaware.analysis.theory.counts import block_sparse, flash1, gpu_transfers
 from ioaware.result import Check, Launch, Traffic
 from ioaware.sweep.verify import CLAIMS
 from tests.analysis.theory.claims.conftest import perfect
@@ -173,6 +174,19 @@ def without_rescaling(one: Any, two: Any, *, guarded: bool = True) -> Any:
     return max(one[0], two[0]), one[1] + two[1], (one[1] * one[2] + two[1] * two[2]) / (one[1] + two[1] or 1)
 
 
+def own_block_too(direction: Any, problem: Any, rank: int) -> Any:
+    """A ring in which the keys come home, too: P transfers."""
+    keys = 2 * problem.batch * problem.kv_heads * problem.head_dim * problem.kv_len
+    return gpu_transfers.Moved(keys, keys, *(keys, keys) * (direction == "backward"))
+
+
+def whole_row_sent(direction: Any, problem: Any, rank: int, grid: Any) -> Any:
+    """A grid that gathers nothing by column."""
+    return replace(gpu_transfers._all_to_all(direction, problem, rank), received_fp32=1)
+
+
+TWICE = replace(fewest_transfers.LEAST_RECEIVED, elements=2 * fewest_transfers.LEAST_RECEIVED.elements)
+FORWARD_ONLY = {key: gpu_transfers.MEAN[key[0], "forward"] for key in gpu_transfers.MEAN}
 HUNDREDFOLD = replace(lower_bounds.SEGMENTS, elements=100 * lower_bounds.SEGMENTS.elements)
 LOOSE = replace(lower_bounds.SEGMENTS, elements=lower_bounds.SEGMENTS.elements / counting.d)
 TOUCHED = replace(lower_bounds.compulsory(), writes=counting.Elements(inputs=counting.N * counting.d + 1))
@@ -206,6 +220,12 @@ ONLINE = softmax_accesses.TABLES["4.2 and 4.4 online"][0]
         (block_capacity, counting, "LIVE_SET", NO_SCORES, "a"),
         (flash2_blocks, flash1, "PAPER_BLOCKS", SWAPPED, "b"),
         (softmax_accesses, softmax_accesses, "TABLES", {"4.1": (ONLINE, (4, 2, 2, 2))}, "d"),
+        (gpu_exchange, gpu_transfers, "_ring", own_block_too, "a"),
+        (gpu_exchange, gpu_transfers, "_grid", whole_row_sent, "a"),
+        (gpu_exchange, gpu_transfers, "MEAN", FORWARD_ONLY, "b"),
+        (gpu_exchange, fewest_transfers, "square_beats_ring", lambda p, heads, kv_heads: p > 1, "e"),
+        (gpu_exchange, fewest_transfers, "all_to_all_beats_ring", lambda p, heads, kv_heads: heads > p, "e"),
+        (gpu_exchange, fewest_transfers, "LEAST_RECEIVED", TWICE, "f"),
         (combiner_identities, combiner_identities, "combine14", swapped_deltas, "a"),
         (combiner_identities, combiner_identities, "combine_lse", lse_weights_swapped, "a"),
         (combiner_identities, combiner_identities, "float_combine", without_rescaling, "c"),
