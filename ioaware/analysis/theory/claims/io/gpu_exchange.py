@@ -20,8 +20,8 @@ from ioaware.analysis.theory.lower_bounds import leading_term
 NAME = "gpu_exchange"
 STATEMENT = (
     "Of P GPUs with equal parts of a sequence, a GPU receives in a ring 2 H_kv N_k d (P-1)/P elements forward and twice as "
-    "many backward, half of them float32; in an all-to-all over heads 2 (H N + max(H_kv, P) N_k) d (P-1)/P^2 in each; on a square "
-    "grid O(N d / sqrt P)."
+    "many backward, half of them float32; in an all-to-all over heads 2 (H N + max(H_kv, P) N_k) d (P-1)/P^2 in each; on a "
+    "square grid O(N d / sqrt P)."
 )
 SOURCE = (
     "Liu, Zaharia, Abbeel 2023, arXiv 2310.01889 (ring); Jacobs et al. 2023, arXiv 2309.14509 (all-to-all); "
