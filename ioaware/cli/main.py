@@ -76,6 +76,7 @@ VERBS: Mapping[str, Verb] = {
         "ioaware.cli.commands.gate_verbs.coverage_report", "The share of a repository's kernels that a test gates."
     ),
     "init": Verb("ioaware.cli.commands.gate_verbs.init", "Tests, configuration and workflows of the gate in a repository."),
+    "history": Verb("ioaware.cli.commands.gate_verbs.history", "The bytes of every kernel over stored runs, as a page."),
     "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
     "export": Verb("ioaware.cli.commands.export", "A store as CSV, JSONL or Parquet."),
 }
