@@ -15,7 +15,7 @@ from triton.backends.compiler import GPUTarget
 from ioaware.capture.host_runner import HostRun, HostRunner, at_values
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
-from ioaware.compilation.ir_execution import Moved
+from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launches import CapturedLaunch, Event, agree
 from ioaware.errors import UsageError
 from ioaware.result import ParamValue

@@ -25,7 +25,7 @@ from ioaware.capture.interceptor import Interceptor
 from ioaware.capture.symbolic_minmax import symbolic_minmax
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.case import Work
-from ioaware.compilation.ir_execution import Moved
+from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import (
     CapturedLaunch,

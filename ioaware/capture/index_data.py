@@ -18,7 +18,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 from triton.backends.compiler import GPUTarget
 
-from ioaware.compilation.ir_execution import Moved, Pointer, UndeterminedError, execute
+from ioaware.compilation.execution.ir_execution import execute
+from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError
 from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value
 from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.errors import IoawareError

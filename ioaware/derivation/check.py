@@ -19,7 +19,7 @@ from ioaware.analysis.ir.concrete.interpreter_state import Value as Plain
 from ioaware.analysis.ir.concrete.tally import Memory, Tally, TooLongError, UndecidedError, UnsupportedOperationError
 from ioaware.analysis.ir.mlir.parser import parse
 from ioaware.analysis.ir.mlir.types import Type
-from ioaware.compilation.ir_execution import Moved
+from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value
 from ioaware.compilation.triton_ir import first_ir, integer_at
 

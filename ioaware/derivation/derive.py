@@ -20,7 +20,7 @@ from ioaware.analysis.formulas.functions import free_symbols
 from ioaware.analysis.ir import Count, KernelTraffic, Limit
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.capture.validity import Validity
-from ioaware.compilation.ir_execution import Moved
+from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launch_hash import launch_hash, tma_instructions
 from ioaware.compilation.launch_limits import launch_failure
 from ioaware.compilation.launch_traffic import kernel_traffic

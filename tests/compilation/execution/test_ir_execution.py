@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioaware.compilation.ir_execution import Moved, Pointer, UndeterminedError, execute
+from ioaware.compilation.execution.ir_execution import execute
+from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError
 from tests.support.ir_zoo.compiled import Launched, Tensor, number
 from tests.support.ir_zoo.zoo import ZOO
 

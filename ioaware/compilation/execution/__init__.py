@@ -1,0 +1,1 @@
+"""Execute the part of a kernel's IR that determines its accesses."""

@@ -1,0 +1,92 @@
+"""Loads, stores and atomics of an executed kernel: bytes, distinct sectors, and contents that are known."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+import numpy as np
+
+from ioaware.analysis.ir.mlir.locations import frames
+from ioaware.analysis.ir.mlir.parser import Operation, split_top
+from ioaware.analysis.ir.mlir.types import Type, parse_type
+from ioaware.compilation.execution.integer_arithmetic import Array, wrap
+from ioaware.compilation.execution.program_values import Pointer, UndeterminedError, Value, is_array
+from ioaware.compilation.execution.run_state import RunState
+from ioaware.sectors import SECTOR_BYTES
+
+MAX_SECTOR_LANES = 2**28
+"""Most lanes of all memory instructions together for which sectors are counted."""
+MEMORY = {"tt.load": "read", "tt.store": "write", "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic"}
+
+
+def access(run: RunState, operation: Operation) -> None:
+    """Count a load, store or atomic.
+
+    The result of a load with known contents is bound.
+    """
+    kind = MEMORY[operation.name]
+    operands = operation.operands
+    pointer = run.value(operands[0])
+    place = frames(operation.location, run.module.aliases)
+    where = f"{operation.name} at {place[0].rpartition('/')[2] if place else 'an unknown line'}"
+    if not isinstance(pointer, Pointer):
+        raise UndeterminedError(f"the address of {where} depends on a value that only the GPU computes")
+    mask_at = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2, "tt.atomic_cas": 9}[operation.name]
+    mask = run.value(operands[mask_at]) if len(operands) > mask_at else np.ones(1, bool)
+    if not is_array(mask):
+        raise UndeterminedError(f"the mask of {where} depends on a value that only the GPU computes")
+    shape, element_bytes = accessed(operation)
+    lanes = run.active.reshape(-1, *[1] * len(shape)) & mask.astype(bool).reshape(mask.shape or (1,))
+    elements = int(np.count_nonzero(lanes)) * (prod(shape) // max(1, prod(lanes.shape[1:])))
+    setattr(run.moved, f"{kind}_bytes", getattr(run.moved, f"{kind}_bytes") + elements * element_bytes)
+    if kind != "read":
+        run.moved.written_names.add(pointer.name)
+        run.data.pop(pointer.name, None)  # what a later load finds there depends on the order of programs
+    if kind != "atomic":
+        _sectors(run, kind, pointer, lanes, shape, element_bytes)
+    if operation.results:
+        run.names[operation.results[0]] = _loaded(run, operation, pointer, lanes, element_bytes) if kind == "read" else None
+
+
+def _sectors(run: RunState, kind: str, pointer: Pointer, lanes: Array, shape: tuple[int, ...], element_bytes: int) -> None:
+    """Add the distinct sectors of each program's access."""
+    full = (run.count, *shape)
+    run.moved.lanes += prod(full)
+    run.moved.has_sectors &= run.moved.lanes <= MAX_SECTOR_LANES and not (pointer.offsets % element_bytes).any()
+    if not run.moved.has_sectors:
+        return
+    addresses = np.broadcast_to(pointer.offsets, full).reshape(run.count, -1)
+    rows = np.where(np.broadcast_to(lanes, full).reshape(run.count, -1), addresses // SECTOR_BYTES, -1)
+    if (rows[:, 1:] < rows[:, :-1]).any():
+        rows = np.sort(rows, axis=1)
+    new = rows >= 0
+    new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    name = f"{kind}_sector_bytes"
+    setattr(run.moved, name, getattr(run.moved, name) + SECTOR_BYTES * int(np.count_nonzero(new)))
+
+
+def _loaded(run: RunState, operation: Operation, pointer: Pointer, lanes: Array, element_bytes: int) -> Value:
+    """Return the contents of a known tensor at these addresses, None of any other."""
+    contents = run.data.get(pointer.name)
+    element = pointer_type(operation).pointee
+    if contents is None or not re.fullmatch(r"i\d+", element):
+        return None
+    index, lanes = np.broadcast_arrays(pointer.offsets // element_bytes, lanes)
+    if (lanes & ((index < 0) | (index >= contents.size))).any():
+        raise UndeterminedError(f"{pointer.name} is read beyond its storage")
+    run.moved.read_names.add(pointer.name)
+    found = contents[np.where(lanes, index, 0)].astype(np.int64)
+    other = run.value(operation.operands[2]) if len(operation.operands) > 2 else np.zeros(1, np.int64)
+    return None if other is None else wrap(np.where(lanes, found, other), element)
+
+
+def pointer_type(operation: Operation) -> Type:
+    """Return the type of the first operand, a pointer or a tile of pointers."""
+    return parse_type(split_top(operation.types.split("->")[0].strip().removeprefix("(").removesuffix(")").strip())[0])
+
+
+def accessed(operation: Operation) -> tuple[tuple[int, ...], int]:
+    """Return the tile of a memory operation and the bytes of its elements."""
+    kind = pointer_type(operation)
+    return kind.shape, kind.element_bytes

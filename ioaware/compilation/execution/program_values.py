@@ -1,0 +1,72 @@
+"""Values of an executed kernel, and the bytes that it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from ioaware.compilation.execution.integer_arithmetic import Array
+
+
+def is_array(value: Any) -> TypeGuard[Array]:
+    """Return whether a value is an array of integers or booleans."""
+    return isinstance(value, np.ndarray)
+
+
+class UndeterminedError(Exception):
+    """An access depends on an unknown value; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Pointers into the tensor of an argument.
+
+    `offsets` are in bytes from the start of its storage.
+    """
+
+    name: str
+    offsets: Array
+
+
+Value = Any
+"""An integer or boolean array, a `Pointer`, or None where it is unknown.
+
+The array is [programs, *tile] (dimensions of 1 broadcast).
+"""
+
+
+@dataclass
+class Moved:
+    """Bytes of a launch."""
+
+    read_bytes: int = 0
+    write_bytes: int = 0
+    atomic_bytes: int = 0
+    read_sector_bytes: int = 0
+    write_sector_bytes: int = 0
+    flops: int = 0
+    is_random: bool = False
+    """Whether contents that were read are random."""
+    lanes: int = 0
+    operations: int = 0
+    has_sectors: bool = True
+    read_names: set[str] = field(default_factory=set[str])
+    """Tensors with contents that were read."""
+    written_names: set[str] = field(default_factory=set[str])
+    """Tensors that the launch wrote."""
+    contents: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Elements of the storages whose contents were read, by tensor."""
+
+
+def merge(mask: Array, new: Value, old: Value) -> Value:
+    """Return `new` for the programs of the mask and `old` for the others."""
+    if new is old:
+        return new
+    if isinstance(new, Pointer) and isinstance(old, Pointer) and new.name == old.name:
+        return Pointer(new.name, merge(mask, new.offsets, old.offsets))
+    if is_array(new) and is_array(old):
+        return np.where(mask.reshape(-1, *[1] * (max(new.ndim, old.ndim) - 1)), new, old)
+    return None

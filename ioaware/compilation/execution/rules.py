@@ -1,0 +1,159 @@
+"""Rules of operations without effects: constants, program ids, shapes, pointers, integers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ioaware.analysis.ir.mlir.parser import Operation
+from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
+from ioaware.compilation.execution.integer_arithmetic import Array, compare, wrap
+from ioaware.compilation.execution.memory_access import accessed
+from ioaware.compilation.execution.program_values import Pointer, Value, is_array
+from ioaware.compilation.execution.run_state import RunState, attribute
+
+Rule = Callable[[RunState, Operation], Value]
+"""A function that returns the result of an operation, None where it is unknown."""
+
+
+def _constant(_: RunState, operation: Operation) -> Value:
+    text = operation.head.strip()
+    text = text[text.index("dense<") + 6 : text.rindex(">")] if "dense<" in text else text
+    if text in ("true", "false"):
+        return np.asarray([text == "true"])
+    kind = result_types(operation.types)[0] if operation.types else Type((), "i1")
+    if not re.fullmatch(r"-?\d+", text) or not kind.is_integer:
+        return None
+    return np.asarray([int(text)], np.int64).reshape(1, *[1] * len(kind.shape))
+
+
+def _program_id(run: RunState, operation: Operation) -> Value:
+    return run.ids[operation.head.strip()[0]]
+
+
+def _num_programs(run: RunState, operation: Operation) -> Value:
+    return np.asarray([run.grid[operation.head.strip()[0]]], np.int64)
+
+
+def _range(_: RunState, operation: Operation) -> Value:
+    start, end = (int(attribute(operation, rf"{name} = (-?\d+)")) for name in ("start", "end"))
+    return np.arange(start, end, dtype=np.int64).reshape(1, -1)
+
+
+def _reshaped(value: Value, change: Callable[[Array], Array]) -> Value:
+    if isinstance(value, Pointer):
+        return Pointer(value.name, change(value.offsets))
+    return change(value) if is_array(value) else None
+
+
+def _splat(run: RunState, operation: Operation) -> Value:
+    rank = len(result_types(operation.types)[0].shape)
+    return _reshaped(run.value(operation.operands[0]), lambda array: array.reshape(-1, *[1] * rank))
+
+
+def _unsplat(run: RunState, operation: Operation) -> Value:
+    return _reshaped(run.value(operation.operands[0]), lambda array: array.reshape(-1))
+
+
+def _same(run: RunState, operation: Operation) -> Value:
+    return run.value(operation.operands[0])
+
+
+def _expand(run: RunState, operation: Operation) -> Value:
+    axis = int(attribute(operation, r"axis = (\d+)")) + 1
+    return _reshaped(run.value(operation.operands[0]), lambda array: np.expand_dims(array, axis))
+
+
+def _full(array: Array, shape: Sequence[int]) -> Array:
+    return np.broadcast_to(array, (array.shape[0], *shape))
+
+
+def _reshape(run: RunState, operation: Operation) -> Value:
+    before, after = parse_type(operation.types.split("->")[0]), result_types(operation.types)[0]
+    if "allow_reorder" in operation.text:
+        return None
+
+    def change(array: Array) -> Array:
+        return _full(array, before.shape).reshape(array.shape[0], *after.shape)
+
+    return _reshaped(run.value(operation.operands[0]), change)
+
+
+def _transpose(run: RunState, operation: Operation) -> Value:
+    before = parse_type(operation.types.split("->")[0])
+    order = [int(number) for number in attribute(operation, r"order = array<i32: ([^>]*)>").split(",")]
+
+    def change(array: Array) -> Array:
+        return _full(array, before.shape).transpose(0, *(axis + 1 for axis in order))
+
+    return _reshaped(run.value(operation.operands[0]), change)
+
+
+def _addptr(run: RunState, operation: Operation) -> Value:
+    pointer, offset = (run.value(name) for name in operation.operands)
+    if not isinstance(pointer, Pointer) or not is_array(offset):
+        return None
+    return Pointer(pointer.name, pointer.offsets + offset.astype(np.int64) * accessed(operation)[1])
+
+
+def _compare(run: RunState, operation: Operation) -> Value:
+    a, b = (run.value(name) for name in operation.operands)
+    if not is_array(a) or not is_array(b):
+        return None
+    return compare(operation.text.split(",")[0].strip(), a, b, parse_type(operation.types).element)
+
+
+def _select(run: RunState, operation: Operation) -> Value:
+    condition, a, b = (run.value(name) for name in operation.operands)
+    if not is_array(condition):
+        return None
+    if isinstance(a, Pointer) and isinstance(b, Pointer) and a.name == b.name:
+        return Pointer(a.name, np.where(condition, a.offsets, b.offsets))
+    return np.where(condition, a, b) if is_array(a) and is_array(b) else None
+
+
+def _converted(run: RunState, operation: Operation) -> Value:
+    value = run.value(operation.operands[0])
+    if not is_array(value):
+        return None
+    before, after = (parse_type(text).element for text in operation.types.split(" to "))
+    if operation.name == "arith.extui" and before != "i1":
+        value = value.astype(np.int64) & ((1 << int(before[1:])) - 1)
+    if operation.name == "arith.extsi" and before == "i1":
+        return -value.astype(np.int64)
+    return wrap(value.astype(np.int64), after)
+
+
+def _reduced(run: RunState, operation: Operation) -> Value:
+    """Return a reduction of one integer tile by one operation; None for any other."""
+    axis = re.search(r"axis = (\d+)", operation.tail + operation.text)
+    value = run.value(operation.operands[0]) if len(operation.operands) == 1 else None
+    inner = [op.name for op in operation.regions[0][0].operations]
+    function: Any = {"arith.addi": np.sum, "arith.maxsi": np.max, "arith.minsi": np.min}.get(inner[0])
+    if axis is None or not is_array(value) or value.dtype == bool or function is None or len(inner) != 2:
+        return None
+    shape = parse_type(operation.types.strip().removeprefix("(").split("->")[0].strip().removesuffix(")")).shape
+    return function(_full(value, shape), axis=int(axis[1]) + 1)
+
+
+RULES: Mapping[str, Rule] = {
+    "arith.constant": _constant,
+    "tt.get_program_id": _program_id,
+    "tt.get_num_programs": _num_programs,
+    "tt.make_range": _range,
+    "tt.splat": _splat,
+    "tt.broadcast": _same,
+    "tt.bitcast": _same,
+    "tt.expand_dims": _expand,
+    "tt.unsplat": _unsplat,
+    "tt.reshape": _reshape,
+    "tt.trans": _transpose,
+    "tt.addptr": _addptr,
+    "arith.cmpi": _compare,
+    "arith.select": _select,
+    **dict.fromkeys(("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"), _converted),
+    "tt.reduce": _reduced,
+}
