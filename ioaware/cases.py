@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ioaware.case import Case, Work
 from ioaware.errors import UsageError
-from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP
+from ioaware.kernels.attention.launching.on_chip_limits import ORDERS, ROW_ON_CHIP
 from ioaware.params import ELEMENT_BYTES, STANDARD_PARAMS, Param
 from ioaware.result import ParamValue
 
@@ -23,6 +23,10 @@ ATTENTION_PARAMS = tuple(
     for name in ("batch", "heads", "seq_len", "kv_len", "head_dim", "dtype", "causal", "block_m", "block_n", "sram_elements")
 )
 
+ORDER_PARAMS = (
+    Param("order", "choice", None, "order of K and V's blocks; plain unless given", choices=ORDERS),
+    Param("programs_at_once", "int", None, "programs of a wave for order=wave_sawtooth; by the compiled kernel unless given"),
+)
 SPARSE_PARAMS = (
     Param("window", "int", 1, "blocks on each side of the diagonal block", maximum=2**16),
     Param("global_blocks", "int", 1, "first column blocks, which every row sees", maximum=2**16),
@@ -189,7 +193,13 @@ CASES: Mapping[str, Case] = {
     for case in (
         _attention("standard", "Standard attention: S and P in HBM", f"{FA1}, Algorithm 0", outer="q"),
         _attention("flash1", "FlashAttention: K/V outer loop, O, l, m in HBM", f"{FA1}, Algorithm 1", outer="kv"),
-        _attention("flash2", "FlashAttention-2: Q outer loop, O, l, m on chip", f"{FA2}, Algorithm 1", outer="q"),
+        _attention(
+            "flash2",
+            "FlashAttention-2: Q outer loop, O, l, m on chip",
+            f"{FA2}, Algorithm 1",
+            outer="q",
+            params=(*ATTENTION_PARAMS, *ORDER_PARAMS),
+        ),
         _attention(
             "standard_bwd",
             "Standard attention, backward: P, dP and dS in HBM",

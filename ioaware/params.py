@@ -26,11 +26,13 @@ class Param:
     """A named parameter of a case: its kind, default and valid range."""
 
     name: str
-    kind: Literal["int", "bool", "dtype"]
+    kind: Literal["int", "bool", "dtype", "choice"]
     default: ParamValue
     help: str
     minimum: int = 1
     maximum: int = 2**24
+    choices: tuple[str, ...] = ()
+    """Values of a parameter of kind "choice"."""
 
     def parse(self, text: str) -> ParamValue:
         """Return the value of a user's text.
@@ -42,6 +44,8 @@ class Param:
             return word in TRUE_WORDS
         if self.kind == "dtype":
             return self.check(DTYPE_ALIASES.get(word, word))
+        if self.kind == "choice":
+            return self.check(word)
         if self.kind == "int":
             try:
                 return self.check(int(word.replace("_", "")))
@@ -59,6 +63,8 @@ class Param:
             name = DTYPE_ALIASES.get(value, value)
             if name in ELEMENT_BYTES:
                 return name
+        if self.kind == "choice" and value in self.choices:
+            return value
         if self.kind == "int" and type(value) is int and self.minimum <= value <= self.maximum:
             return value
         raise self._refusal(value)
@@ -68,6 +74,7 @@ class Param:
             "int": f"an integer from {self.minimum} to {self.maximum}",
             "bool": "true or false",
             "dtype": " or ".join(ELEMENT_BYTES),
+            "choice": " or ".join(self.choices),
         }[self.kind]
         return UsageError(f"{self.name}={value!r} cannot work: {self.name} takes {choices}")
 

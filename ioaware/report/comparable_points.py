@@ -145,7 +145,7 @@ def point_of(result: Result) -> Point | None:
     None for another target or unusable parameters.
     """
     case = CASES.get(result.target)
-    if case is None or case.family != "theorem 2":
+    if case is None or case.family != "theorem 2" or result.params.get("order") not in (None, "plain"):
         return None
     try:
         params = resolve(case.params, result.params, case.name)

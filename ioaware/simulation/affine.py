@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
-from ioaware.analysis.ir.algebra.poly import Poly, Test
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Choice, Poly, Symbol, Test, poly
 from ioaware.analysis.ir.sectors.lanes import numeric
 
 Numbers = NDArray[np.int64]
@@ -22,27 +22,61 @@ class Address:
 
     `fixed` depends on programs and outer loops, `moving` on the innermost loop, `lanes` on the tile.
 
-    `mixed` are terms with both lanes and other indices, or with both the loop and programs.
+    `slope` is the factor of the innermost loop's index that depends on programs and outer loops, as in a sweep whose direction
+    alternates. `mixed` are other terms with two or more of lanes, the innermost loop, and other indices.
     """
 
     fixed: Poly
     moving: Poly
     lanes: Poly
     mixed: Poly
+    slope: Poly = ZERO
 
 
 def address(touch: Touch, loop: str | None) -> Address:
     """Split the address of an access; `loop` is the key of the innermost loop's index."""
     lanes = lane_keys(touch)
-    parts: list[dict[object, object]] = [{}, {}, {}, {}]
-    for monomial, coefficient in touch.target.offset.terms.items():
+    parts: list[dict[object, object]] = [{}, {}, {}, {}, {}]
+    for monomial, coefficient in _by_branch(touch.target.offset, lanes | {loop}).terms.items():
         free = frozenset[str]().union(*(atom.free for atom in monomial))
         of_lanes, of_loop = bool(free & lanes), loop is not None and loop in free
+        factor = None if of_lanes or not of_loop else _without_index(monomial, loop)
+        if factor:
+            parts[4][factor] = coefficient
+            continue
         outer = bool(free - lanes - {loop})
         at = 3 if of_lanes + of_loop + outer > 1 else 2 if of_lanes else 1 if of_loop else 0
         parts[at][monomial] = coefficient
-    fixed, moving, of_tile, mixed = (Poly(part) for part in parts)  # pyright: ignore[reportArgumentType]
-    return Address(fixed, moving, of_tile, mixed)
+    fixed, moving, of_tile, mixed, slope = (Poly(part) for part in parts)  # pyright: ignore[reportArgumentType]
+    return Address(fixed, moving, of_tile, mixed, slope)
+
+
+def _by_branch(value: Poly, indices: frozenset[str | None]) -> Poly:
+    """Write `a if c else b` as c a + (1 - c) b.
+
+    Only where the condition has none of these indices, and a or b has.
+    """
+    out = ZERO
+    for monomial, coefficient in value.terms.items():
+        product = poly(coefficient)
+        for atom in monomial:
+            split = isinstance(atom, Choice) and not atom.condition.free & indices and atom.free & indices
+            product = product * (_sum_of_branches(atom) if isinstance(atom, Choice) and split else poly(atom))
+        out = out + product
+    return out
+
+
+def _sum_of_branches(atom: Choice) -> Poly:
+    return atom.condition * atom.then + (ONE - atom.condition) * atom.other
+
+
+def _without_index(monomial: tuple[Atom, ...], loop: str | None) -> tuple[Atom, ...] | None:
+    """Return the other factors of a monomial with the loop's index as one factor.
+
+    None where the index is within others too.
+    """
+    rest = tuple(atom for atom in monomial if not (isinstance(atom, Symbol) and atom.key == loop))
+    return None if len(rest) != len(monomial) - 1 or any(loop in atom.free for atom in rest) else rest
 
 
 def lane_keys(touch: Touch) -> frozenset[str]:

@@ -19,9 +19,9 @@ from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.derivation.derive import Derived, derive
 from ioaware.errors import UsageError
 from ioaware.machine import Machine
+from ioaware.machine.occupancy import Occupancy, occupancy
 from ioaware.result import Launch, ParamValue, Result, Traffic
 from ioaware.simulation.launch_replay import DataDependentAccess, Replay, replay
-from ioaware.simulation.occupancy import Occupancy, occupancy
 from ioaware.simulation.sequence import LaunchPlan, LaunchTraffic, run
 from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
 from ioaware.targets.target import Target

@@ -61,8 +61,7 @@ def reference_streams(touch: Touch, found: Executions, programs: Schedule) -> li
     Programs that access the same addresses at the same time are merged.
     """
     rows = _Rows(touch, found, programs)
-    dense = rows.dense()
-    return [dense] if dense else list(rows.expanded())
+    return rows.dense() or list(rows.expanded())
 
 
 class _Rows:
@@ -81,11 +80,13 @@ class _Rows:
         high = np.ones(count, dtype=np.int64) if found.high is None else found.high
         time = found.time + programs.start[found.program]
         base = evaluate_rows(self.parts.fixed, columns, count)
+        slope = evaluate_rows(self.parts.slope, columns, count)
         partitions = (1 << (programs.slot[found.program] & 1)).astype(np.int64)
-        keys = [base, low, np.round(time).astype(np.int64), *self._distinguishing_columns(columns, count)]
+        keys = [base, slope, low, np.round(time).astype(np.int64), *self._distinguishing_columns(columns, count)]
         keep, group = _group_rows(keys, high > low)
         self.columns = {key: column[keep] for key, column in columns.items()}
         self.base, self.low, self.time, self.program = base[keep], low[keep], time[keep], found.program[keep]
+        self.slope = slope[keep]
         alive = high > low
         self.high = np.zeros(keep.size, dtype=np.int64)
         np.maximum.at(self.high, group, high[alive])
@@ -123,24 +124,32 @@ class _Rows:
         ends = [{**columns, self.loop or "": end} for end in (low, high - 1)]
         return all(bool((evaluate_rows(fixed, end, low.size) >= least).all()) for end in ends)
 
-    def dense(self) -> ReferenceStream | None:
-        """Return the rows as runs of adjacent tiles; None where tiles are not adjacent."""
+    def dense(self) -> list[ReferenceStream]:
+        """Return the rows as runs of adjacent tiles, one stream for each stride.
+
+        Empty where tiles are not adjacent.
+        """
         if self.loop is None or not self.base.size or self.parts.mixed.terms or self.conditions:
-            return None
-        stride = _stride(self.parts.moving, self.loop)
-        mask_free = self.touch.mask.free
+            return []
+        common = _stride(self.parts.moving, self.loop)
         tests = _atoms(self.touch.mask)
-        outer = mask_free - lane_keys(self.touch) - {self.loop}
-        if stride is None or outer & self.columns.keys():
-            return None
+        outer = self.touch.mask.free - lane_keys(self.touch) - {self.loop}
+        if common is None or outer & self.columns.keys():
+            return []
         if any(self.loop in atom.free and not self._always_true(atom, self.columns, self.low, self.high) for atom in tests):
-            return None
+            return []
         first = {**{key: column[:1] for key, column in self.columns.items()}, self.loop: self.low[:1]}
         parts = self._template(first)
-        if len(parts) != 1 or (parts[0].rows > 1 and parts[0].run < parts[0].pitch) or parts[0].bytes != abs(stride):
-            return None
-        base = self.base + stride * self.low
-        return ReferenceStream(base, self.time, self.program, self.partitions, parts, self.high - self.low, stride, self.step)
+        strides, which = np.unique(common + self.slope, return_inverse=True)
+        one_run = len(parts) == 1 and not (parts[0].rows > 1 and parts[0].run < parts[0].pitch)
+        if not one_run or any(abs(int(stride)) != parts[0].bytes for stride in strides):
+            return []
+        return [self._runs(int(stride), which == number, parts) for number, stride in enumerate(strides)]
+
+    def _runs(self, stride: int, chosen: NDArray[np.bool_], parts: tuple[Rectangle, ...]) -> ReferenceStream:
+        base, count = (self.base + stride * self.low)[chosen], (self.high - self.low)[chosen]
+        rows = self.time[chosen], self.program[chosen], self.partitions[chosen]
+        return ReferenceStream(base, *rows, parts, count, stride, self.step)
 
     def expanded(self) -> Iterator[ReferenceStream]:
         """Yield the rows with their loop enumerated.
@@ -159,7 +168,7 @@ class _Rows:
             needed = self.parts.mixed.free | self.touch.mask.free | frozenset[str]().union(*(c.free for c in self.conditions))
             columns = {key: column[row] for key, column in columns.items() if key in needed}
             columns[self.loop] = index
-            base = base[row] + evaluate_rows(self.parts.moving, {self.loop: index}, total)
+            base = base[row] + evaluate_rows(self.parts.moving, {self.loop: index}, total) + self.slope[row] * index
             time, program, partitions = time[row] + iteration * self.step, program[row], partitions[row]
         lanes = lane_keys(self.touch)
         loose, mixed = split_lanes(self.parts.mixed, lanes)
@@ -230,8 +239,10 @@ def _linear(value: Poly, loop: str | None) -> bool:
 def _stride(moving: Poly, loop: str) -> int | None:
     """Return the bytes between the starts of two iterations.
 
-    None unless it is a nonzero number.
+    None unless the address is linear in the loop's index.
     """
+    if not moving.terms:
+        return 0
     if len(moving.terms) != 1:
         return None
     ((monomial, coefficient),) = moving.terms.items()

@@ -9,34 +9,44 @@ Dao 2023, arXiv 2307.08691, Algorithm 1, per (batch, head):
             l_i = e^(m_i - m_new) l_i + rowsum P;  O_i = e^(m_i - m_new) O_i + P V_j;  m_i = m_new
         write O_i / l_i and the log-sum-exp m_i + log l_i
 Reads N d + 2 N_k d ceil(N / B_r) elements and writes N d + N. Causal stops at the last block that a row of Q_i sees.
+
+Order of the column blocks (`order`): a sawtooth reverses j for every second group of programs, which then begins with the
+blocks that the group before it read last. A group is one program (row_sawtooth) or the programs that run at once
+(wave_sawtooth). Requested bytes do not depend on the order; HBM bytes do where K and V exceed the L2.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 import triton
 import triton.language as tl
 
+from ioaware.errors import UsageError
 from ioaware.kernels.attention.blocks.tiles import load_block, store_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.constants import LOG2_E
-from ioaware.kernels.attention.launching.launch import launching, shared_memory_bytes
-from ioaware.kernels.attention.launching.on_chip_limits import flash2_options
+from ioaware.kernels.attention.launching.launch import launching, resident_programs, shared_memory_bytes
+from ioaware.kernels.attention.launching.on_chip_limits import ORDERS, flash2_options
 
 
 @triton.jit
 def mainloop(
     o, l, m, q, K, V, first_block, end_block, row, stride_kn, stride_kd, stride_vn, stride_vd, seq_len, kv_len, scale_log2,
-    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr,
+    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, FULL: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """Return O, l, m after the column blocks [first_block, end_block).
 
-    FULL: every row sees every key of them.
+    FULL: every row sees every key of them, and every second GROUP of programs takes the last first. Other blocks, at most
+    ceil(B_r / B_c) + 1, keep their order.
     """
     lanes = tl.arange(0, tile_side(BLOCK_N))
     rows = row + tl.arange(0, q.shape[0])
     for j in range(first_block, end_block):
         col = j * BLOCK_N
+        if GROUP and FULL:
+            col = tl.where(in_reversed_group(GROUP), first_block + end_block - 1 - j, j) * BLOCK_N
         k = load_block(K, col, 0, kv_len, HEAD_DIM, stride_kn, stride_kd, BLOCK_N, HEAD_DIM, FULL)  # [B_c, d]
         s = tl.dot(q, k.T, input_precision="ieee") * scale_log2  # [B_r, B_c], in units of log 2
         if not FULL or tile_side(BLOCK_N) != BLOCK_N:
@@ -56,14 +66,25 @@ def mainloop(
 
 
 @triton.jit
+def in_reversed_group(GROUP: tl.constexpr):
+    """Return whether this program is in a group of odd number.
+
+    Groups are of GROUP programs in launch order.
+    """
+    rows, heads = tl.num_programs(0), tl.num_programs(1)
+    program = tl.program_id(0) + rows * (tl.program_id(1) + heads * tl.program_id(2))
+    return program // GROUP % 2 == 1
+
+
+@triton.jit
 def flash2_kernel(
     Q, K, V, O, Lse,
     stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
     seq_len, kv_len, scale_log2,
-    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr = 0,
 ):  # fmt: skip
-    """Compute one row block of one head. Grid (row blocks, heads, batch)."""
+    """Compute one row block of one head. Grid (row blocks, heads, batch). GROUP: programs of one direction, 0 for all."""
     i, head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh
@@ -84,11 +105,11 @@ def flash2_kernel(
     full, end = tl.minimum(visible_to_first, kv_len) // BLOCK_N, tl.cdiv(visible_to_last, BLOCK_N)
     o, l, m = mainloop(
         o, l, m, q, K, V, 0, full, row, stride_kn, stride_kd, stride_vn, stride_vd, seq_len, kv_len, scale_log2,
-        CAUSAL, HEAD_DIM, BLOCK_N, True,
+        CAUSAL, HEAD_DIM, BLOCK_N, True, GROUP,
     )  # fmt: skip
     o, l, m = mainloop(
         o, l, m, q, K, V, full, end, row, stride_kn, stride_kd, stride_vn, stride_vd, seq_len, kv_len, scale_log2,
-        CAUSAL, HEAD_DIM, BLOCK_N, False,
+        CAUSAL, HEAD_DIM, BLOCK_N, False, GROUP,
     )  # fmt: skip
 
     l = tl.where(l == 0.0, 1.0, l)  # no visible key: O = 0 and log-sum-exp = -inf
@@ -106,22 +127,50 @@ def flash2(
     scale: float | None = None,
     block_m: int = 64,
     block_n: int = 64,
+    order: str | None = None,
+    programs_at_once: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute softmax(scale Q K^T) V and its log-sum-exp by FlashAttention-2.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
     causal aligns the last query with the last key; scale is 1/sqrt(head_dim) unless given; B_r = block_m, B_c = block_n.
+    order is plain unless given; wave_sawtooth takes the programs that this GPU runs at once unless `programs_at_once` is given.
     Returns o like q and lse [batch, heads, seq_len] in float32; a row without a visible key gives zeros and -inf.
     Raises UsageError for unsupported shapes, dtypes, devices or blocks.
     """
     shape = check_attention("flash2", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    arguments = (
+        q, k, v, o, lse, *q.stride(), *k.stride(), *v.stride(), *o.stride(),
+        shape.seq_len, shape.kv_len, shape.scale * LOG2_E.value,
+    )  # fmt: skip
+    options = {
+        "CAUSAL": causal, "HEAD_DIM": shape.head_dim, "BLOCK_M": block_m, "BLOCK_N": block_n,
+        **flash2_options(block_m, block_n, shape.head_dim, q.element_size(), shared_memory_bytes(q.device)),
+    }  # fmt: skip
     with launching("flash2", q.device):
-        flash2_kernel[(triton.cdiv(shape.seq_len, block_m), shape.heads, shape.batch)](
-            q, k, v, o, lse, *q.stride(), *k.stride(), *v.stride(), *o.stride(),
-            shape.seq_len, shape.kv_len, shape.scale * LOG2_E.value,
-            CAUSAL=causal, HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n,
-            **flash2_options(block_m, block_n, shape.head_dim, q.element_size(), shared_memory_bytes(q.device)),
-        )  # fmt: skip
+        group = programs_of_one_direction(
+            order, programs_at_once, lambda: resident_programs(flash2_kernel, arguments, {**options, "GROUP": 1}, q.device)
+        )
+        grid = (triton.cdiv(shape.seq_len, block_m), shape.heads, shape.batch)
+        flash2_kernel[grid](*arguments, GROUP=group, **options)
     return o, lse
+
+
+def programs_of_one_direction(order: str | None, programs_at_once: int | None, resident: Callable[[], int]) -> int:
+    """Return how many programs stream K and V in one direction; 0 for all.
+
+    `resident` returns the programs that run at once, by the compiled kernel. Raises UsageError for an unknown order.
+    """
+    if order not in (None, *ORDERS):
+        raise UsageError(f"flash2: there is no order {order!r}", f"Choose one of {', '.join(ORDERS)}.")
+    if order == "row_sawtooth":
+        return 1
+    if order != "wave_sawtooth":
+        return 0
+    if programs_at_once is None:
+        return resident()
+    if programs_at_once < 1:
+        raise UsageError(f"flash2: programs_at_once={programs_at_once} cannot work", "Give a positive number, or leave it out.")
+    return programs_at_once

@@ -146,3 +146,13 @@ def test_decode_spills_little_and_prefetches(tmp_path: Path, head_dim: int, rows
     assert spilled_bytes(kernel, tmp_path) <= 16  # spilled once, outside the loop
     assert kernel.metadata.shared <= HOPPER_SHARED_BYTES
     assert "cp.async.cg.shared.global" in kernel.asm["ptx"]
+
+
+def test_the_default_order_computes_no_direction() -> None:
+    shape = {"CAUSAL": True, "HEAD_DIM": 64, "BLOCK_M": 64, "BLOCK_N": 64}
+    plain, default, sawtooth = (
+        ttir(source(flash2_kernel, "fp16", **shape, **group)) for group in ({"GROUP": 0}, {}, {"GROUP": 1})
+    )
+    assert plain == default
+    assert "tt.get_num_programs x" not in plain
+    assert "tt.get_num_programs x" in sawtooth

@@ -12,6 +12,8 @@ One program keeps it in registers.
 """
 
 MAX_STAGES = 3
+ORDERS = ("plain", "wave_sawtooth", "row_sawtooth")
+"""Orders in which `flash2` streams the blocks of K and V."""
 
 
 def padded(block: int) -> int:

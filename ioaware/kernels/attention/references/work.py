@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -62,7 +63,7 @@ def attention_work(
     dtype: str,
     sram_elements: int | None = None,
     scale: float | None = None,
-    **options: int,
+    **options: Any,
 ) -> Work:
     """Return the work of the kernel of that name on random inputs.
 
@@ -87,7 +88,7 @@ def attention_work(
 
 
 def _reference(
-    name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, options: Mapping[str, int]
+    name: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, options: Mapping[str, Any]
 ) -> torch.Tensor:
     """Return what the kernel of that name computes, in float64."""
     if scale is not None:  # the references scale by 1/sqrt(head_dim)

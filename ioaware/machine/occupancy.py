@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ioaware.machine import Machine
+from ioaware.machine.model import Machine
 
 WARPS_PER_SM, PROGRAMS_PER_SM, LANES = 64, 32, 32
 """Limits of an SM by compute capability.
@@ -35,19 +35,33 @@ class Occupancy:
     limit: str
 
 
-def occupancy(machine: Machine, *, warps: int, registers: int | None, shared_bytes: int) -> Occupancy:
-    """Return how many programs run at once.
+def programs_per_sm(
+    *, warps: int, registers: int | None, shared_bytes: int, sm_registers: int, sm_shared_bytes: int
+) -> tuple[int, str]:
+    """Return how many programs one SM runs at once, and the limiting resource.
 
-    `registers` are per thread; None ignores them.
+    `registers` are per thread, None ignores them; `sm_registers` of 32 bits and
+    `sm_shared_bytes` are those of one SM.
     """
     limits = {
         "programs": PROGRAMS_PER_SM,
         "warps": WARPS_PER_SM // max(warps, 1),
-        "shared memory": machine.level("shared").capacity_bytes // (shared_bytes + RESERVED_SHARED_BYTES),
+        "shared memory": sm_shared_bytes // (shared_bytes + RESERVED_SHARED_BYTES),
     }
     if registers:
         each = -(-registers * LANES // REGISTER_UNIT) * REGISTER_UNIT * warps
-        limits["registers"] = machine.level("registers").capacity_bytes // 4 // each
+        limits["registers"] = sm_registers // each
     limit = min(limits, key=limits.__getitem__)
-    per_sm = max(1, limits[limit])
+    return max(1, limits[limit]), limit
+
+
+def occupancy(machine: Machine, *, warps: int, registers: int | None, shared_bytes: int) -> Occupancy:
+    """Return how many programs run at once. `registers` are per thread; None ignores them."""
+    per_sm, limit = programs_per_sm(
+        warps=warps,
+        registers=registers,
+        shared_bytes=shared_bytes,
+        sm_registers=machine.level("registers").capacity_bytes // 4,
+        sm_shared_bytes=machine.level("shared").capacity_bytes,
+    )
     return Occupancy(per_sm, per_sm * machine.sms, limit)
