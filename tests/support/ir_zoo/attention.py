@@ -114,7 +114,7 @@ class Kernels:
         pointers = dict.fromkeys("QKVO", self.element) | {"Lse": "*fp32"}
         scalars = {"seq_len": N, "kv_len": self.kv_len, "scale_log2": 1.0}
         given = pointers | self._strides("qkvo") | scalars
-        return [self._one(flash2_kernel, (self.rows, H, B), given, CAUSAL=self.causal, **self.blocks)]
+        return [self._one(flash2_kernel, (self.rows, H, B), given, CAUSAL=self.causal, **self.blocks, GROUP=0)]
 
     def flash1(self) -> list[KernelTraffic]:
         statistics = {"L": "*fp32", "M": "*fp32"}
