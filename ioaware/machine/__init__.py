@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ioaware.machine.detect import detect_machine
 from ioaware.machine.machine_file import find_machine_or_file
-from ioaware.machine.model import L2Model, Level, Machine, Peak
+from ioaware.machine.model import L2Model, Level, Link, Machine, Peak
 from ioaware.machine.presets import DEFAULT_MACHINE, PRESETS, find_machine
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "PRESETS",
     "L2Model",
     "Level",
+    "Link",
     "Machine",
     "Peak",
     "detect_machine",

@@ -57,6 +57,7 @@ def describe(reported: Reported) -> Machine:
         sms_source=TORCH,
         levels=tuple(level for level in levels if level is not None),
         peaks=preset.peaks if preset else {},
+        link=preset.link if preset else None,
         notes=tuple(notes),
     )
 

@@ -72,6 +72,15 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """What connects GPUs of one host: bytes a second that one GPU receives while it sends as many, by its vendor."""
+
+    name: str
+    bandwidth_bytes_per_s: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """GPU model.
 
@@ -86,6 +95,8 @@ class Machine:
     peaks: Mapping[str, Peak]
     notes: tuple[str, ...] = ()
     l2_model: L2Model = UNKNOWN_L2
+    link: Link | None = None
+    """None: no number is known, or the GPU has no NVLink."""
 
     def level(self, name: LevelName) -> Level:
         """Return the level of that name. Raises `UsageError` where it is unknown."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ioaware.errors import UsageError
-from ioaware.machine.model import L2Model, Level, Machine, Peak
+from ioaware.machine.model import L2Model, Level, Link, Machine, Peak
 
 KIB, MIB = 2**10, 2**20
 GUIDE = "CUDA C++ Programming Guide, compute capabilities: technical specifications"
@@ -57,6 +57,11 @@ def _hbm(capacity_bytes: int, capacity_source: str, bandwidth: float, bandwidth_
     return Level("hbm", "gpu", capacity_bytes, capacity_source, bandwidth, bandwidth_source)
 
 
+def _nvlink(both_ways: float, source: str) -> Link:
+    """Return NVLink of which the vendor gives the bandwidth of both directions together."""
+    return Link("NVLink", both_ways / 2, f"{source}, half of the {both_ways / 1e9:g} GB/s of both directions")
+
+
 def _peaks(source: str, **teraflops: float) -> Mapping[str, Peak]:
     return {dtype: Peak(rate * 1e12, source) for dtype, rate in teraflops.items()}
 
@@ -73,6 +78,7 @@ A100 = Machine(
     ),
     peaks=_peaks(A100_SHEET, float16=312, bfloat16=312, tfloat32=156, float32=19.5),
     l2_model=HALVES_AS_H200,
+    link=_nvlink(600e9, A100_SHEET),
 )
 
 H100 = Machine(
@@ -87,6 +93,7 @@ H100 = Machine(
     ),
     peaks=_peaks(f"{H100_PAPER}, SXM5, dense", float16=989.4, bfloat16=989.4, tfloat32=494.7, float32=66.9),
     l2_model=HALVES_AS_H200,
+    link=_nvlink(900e9, "NVIDIA H100 datasheet, H100 SXM"),
 )
 
 H200 = Machine(
@@ -106,6 +113,7 @@ H200 = Machine(
     ),
     peaks=_peaks(H200_SHEET, float16=989, bfloat16=989, tfloat32=494, float32=67),
     l2_model=H200_L2,
+    link=_nvlink(900e9, "NVIDIA H200 datasheet, H200 SXM"),
 )
 
 B200 = Machine(
@@ -120,6 +128,7 @@ B200 = Machine(
     ),
     peaks=_peaks(B200_BRIEF, float16=2250, bfloat16=2250, tfloat32=1100, float32=80),
     l2_model=HALVES_AS_H200,
+    link=_nvlink(1800e9, "NVIDIA Blackwell Architecture Technical Brief (2024): fifth-generation NVLink, per GPU"),
 )
 
 L40S = Machine(
