@@ -77,6 +77,11 @@ class CapturedLaunch:
         """The kernel's function name."""
         return str(self.kernel.fn.__name__)
 
+    @property
+    def file(self) -> str:
+        """The file of the kernel's source."""
+        return str(self.kernel.fn.__code__.co_filename)
+
 
 @dataclass(frozen=True, slots=True)
 class CapturedOperator:

@@ -92,6 +92,8 @@ class Derived(Result):
 
     formulas: Formulas | None = None
     kernels: tuple[KernelTraffic | None, ...] = ()
+    files: tuple[str | None, ...] = ()
+    """The source file of each launch's kernel; lines of accesses may name another copy, from which a cache was filled."""
     symbols: Mapping[str, int] | None = None
     """The symbolic parameters with their given values."""
     holds: tuple[tuple[Condition, ...], ...] = ()
@@ -172,7 +174,7 @@ class Derived(Result):
                 launch["conditions"] = [*launch.get("conditions", ()), *added]
         if together := dict.fromkeys(limit for added in limits for limit in added):
             data["conditions"] = list(dict.fromkeys([*data.get("conditions", ()), *together]))
-        for name in ("formulas", "kernels", "symbols", "holds", "validity", "data"):
+        for name in ("formulas", "kernels", "files", "symbols", "holds", "validity", "data"):
             data.pop(name, None)
         return data
 
@@ -304,6 +306,7 @@ def _assemble(
         environment=software_environment() | {"compiled_for": f"{gpu.backend}:{gpu.arch}"},
         formulas=formulas,
         kernels=tuple(part.traffic for part in parts),
+        files=tuple(event.file if isinstance(event, CapturedLaunch) else None for event in captured.events),
         symbols=captured.values,
         holds=tuple(part.holds for part in parts),
         validity=captured.validity,

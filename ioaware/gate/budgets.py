@@ -7,7 +7,7 @@ A limit with names of sizes, `12*n`, holds at every size from the given ones on;
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +66,7 @@ def check_budgets(budgets: Mapping[str, object]) -> None:
         if name not in NAMES:
             raise UsageError(f"there is no budget {name!r}", f"Budgets: {', '.join(NAMES)}. {EXAMPLE}")
         if name == "vs_compulsory":
-            if type(limit) not in (int, float) or not (math.isfinite(limit) and limit > 0):  # pyright: ignore[reportArgumentType, reportOperatorIssue]
+            if type(limit) not in (int, float) or not 0 < limit <= sys.float_info.max:  # pyright: ignore[reportArgumentType, reportOperatorIssue]
                 raise UsageError(f"vs_compulsory is a positive number, not {limit!r}", EXAMPLE)
         elif not (type(limit) is int and limit >= 0) and (name in COUNTS or type(limit) is not str):
             raise UsageError(f"{name} is {'' if name in COUNTS else 'a formula or '}a whole number, not {limit!r}", EXAMPLE)

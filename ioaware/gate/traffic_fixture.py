@@ -271,9 +271,8 @@ def kernels_of(derived: Derived, root: Path) -> set[str]:
     Each is `path.py:function` below the root of the repository.
     """
     found: set[str] = set()
-    for kernel in derived.kernels:
-        paths = [access.frames[-1].rpartition(":")[0] for access in kernel.accesses if access.frames] if kernel else []
-        for path in map(Path, paths[:1]):
-            if kernel and path.is_relative_to(root):
-                found.add(f"{path.relative_to(root).as_posix()}:{kernel.kernel}")
+    for kernel, file in zip(derived.kernels, derived.files, strict=True):
+        path = Path(file).absolute() if file else None
+        if kernel and path and path.is_relative_to(root):
+            found.add(f"{path.relative_to(root).as_posix()}:{kernel.kernel}")
     return found

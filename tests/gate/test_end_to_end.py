@@ -57,6 +57,12 @@ def test_no_switch_makes_a_regression_green(repository: Repository) -> None:
     assert {name: ran.code for name, ran in runs.items() if ran.code == 0} == {}
 
 
+@pytest.mark.skipif(not importlib.util.find_spec("xdist"), reason="pytest-xdist is not installed")
+def test_a_gate_that_holds_is_green_in_several_processes(repository: Repository) -> None:
+    ran = repository.process_pytest("-p", "xdist.plugin", "-n", "2")
+    assert (ran.code, "1 passed" in ran.output) == (0, True)
+
+
 def test_a_removed_or_skipped_test_is_an_error_of_the_ledger(repository: Repository) -> None:
     def coverage(*arguments: str) -> Ran:
         return repository.process("-m", "ioaware", "coverage", *arguments)

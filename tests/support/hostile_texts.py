@@ -1,4 +1,4 @@
-"""Fifty payloads that do harm if unescaped.
+"""Fifty payloads that do harm in HTML, Markdown, a terminal, CSV or annotations.
 
 A page's structure is there for comparison.
 """
@@ -17,15 +17,15 @@ PAYLOADS = (
     '"><img src=x onerror=alert(1)>',
     "'><img src=x onerror=alert(1)>",
     "<svg onload=alert(1)>",
-    "<svg/onload=alert(1)//",
+    "::error file=x,line=1::owned",
     "<iframe src=javascript:alert(1)>",
-    "<body onload=alert(1)>",
+    "+1+cmd|' /C calc'!A0",
     "<a href='javascript:alert(1)'>x</a>",
     "<a href='https://evil.example'>x</a>",
     "javascript:alert(1)",
     "data:text/html,<script>alert(1)</script>",
     "<img src='https://evil.example/x.png'>",
-    "<link rel=stylesheet href=//evil.example>",
+    "\t-1+cmd|' /C calc'!A0",
     "<style>*{background:url(//evil.example)}</style>",
     "</style><script>alert(1)</script>",
     "</title><script>alert(1)</script>",
@@ -36,10 +36,10 @@ PAYLOADS = (
     "<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
     '<noscript><p title="</noscript><img src=x onerror=alert(1)>">',
     "{{7*7}}",
-    "{{ config }}",
+    "x\r\n::warning::owned",
     "{% for x in ().__class__.__base__.__subclasses__() %}{% endfor %}",
     "${7*7}",
-    "#{7*7}",
+    "%0A::error::owned",
     "<%= 7*7 %>",
     "%{text}<script>",
     "%{customdata[0]}",
@@ -47,7 +47,7 @@ PAYLOADS = (
     "&lt;script&gt;alert(1)&lt;/script&gt;",
     "&#x3C;script&#x3E;",
     "\\u003cscript\\u003e",
-    "@ink",
+    "@SUM(1+1)*cmd|' /C calc'!A0",
     "$x^2$ \\frac{1}{0}",
     "=cmd|'/C calc'!A0",
     "| pipe ` backtick | [x](javascript:alert(1))",

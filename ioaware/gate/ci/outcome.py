@@ -69,7 +69,8 @@ class Outcome:
     def judge(self, verdict: str, reason: str, message: str = "") -> None:
         """Take a verdict, unless the call already has a more severe one."""
         if self.verdict == OPEN or SEVERITY.index(verdict) < SEVERITY.index(self.verdict):
-            self.verdict, self.reason, self.message = verdict, reason, message or self.message
+            self.verdict = str(verdict)  # of no enumeration: pytest-xdist passes on plain texts only
+            self.reason, self.message = reason, message or self.message
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form, long texts cut."""

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import DataError
+from ioaware.gate.ci import session_report
 from ioaware.gate.ci.outcome import Outcome, outcome_of
 from ioaware.gate.ci.results_file import read_results
+from ioaware.gate.verdict import Verdict
 from tests.gate.test_pytest_plugin import GROWS, MORE, gated, repository  # noqa: F401 (fixtures)
 from tests.support.gate_runs import Ran, Repository
 
@@ -102,3 +104,11 @@ def test_no_damaged_results_are_read(tmp_path: Path) -> None:
         path.write_text(whole[:end])
         with pytest.raises(DataError):
             read_results(path)
+
+
+def test_what_a_report_carries_is_plain_text() -> None:
+    """pytest-xdist passes on exact types only: no text of an enumeration."""
+    outcome = Outcome("t")
+    outcome.judge(Verdict.WORSE, "more")
+    assert {type(value) for pair in session_report.properties([outcome]) for value in pair} == {str}
+    assert type(outcome.to_dict()["verdict"]) is str
