@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ioaware.analysis.fusion.answer import Fusion
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.derivation.annotated_source import AnnotatedSource
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
     from ioaware.simulation.simulation_result import Simulated
     from ioaware.walkthrough.walk import Walk
 

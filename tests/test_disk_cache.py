@@ -15,7 +15,8 @@ import pytest
 
 from ioaware import disk_cache
 from ioaware.compilation import launch_traffic, resource_usage, traffic_cache
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.targets.target import load_target
 from tests.support import SUPPORT
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from sympy import Expr
 
     from ioaware.analysis.ir import Count, Limit
-    from ioaware.derivation.derive import Derived, Formulas
+    from ioaware.derivation.derived import Derived
+    from ioaware.derivation.launch_formulas import Formulas
     from ioaware.symints.guards import Condition
 
 MAX_NOTES = 6
@@ -128,7 +129,7 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
 
     Each launch has its formulas, and the totals are of several launches.
     """
-    from ioaware.derivation.derive import formulas_of
+    from ioaware.derivation.launch_formulas import formulas_of
 
     typeset: Show = latex if as_latex else show
 

@@ -12,7 +12,8 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.capture import DEFAULT_GPU
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.result import ParamValue, Result, Traffic, total
 from ioaware.targets.target import Target

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ioaware.derivation.derive import Derived
+from ioaware.derivation.derived import Derived
 from ioaware.derivation.line_costs import LineCost, hot_lines, line_cost
 from ioaware.derivation.line_report import Explanation, Line, Section, explain, share, value
 from ioaware.display.units import bytes_text, times_text

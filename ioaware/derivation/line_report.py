@@ -15,7 +15,7 @@ import sympy
 from sympy import Expr
 
 from ioaware.analysis.ir import Access, Count, KernelTraffic
-from ioaware.derivation.derive import Derived
+from ioaware.derivation.derived import Derived
 from ioaware.symints.guards import Condition
 
 KINDS = {"read": "reads", "write": "writes", "atomic": "atomics"}

@@ -15,7 +15,7 @@ from ioaware.gate.kernel_facts import facts_of
 from ioaware.gate.row import Header, joined_hash
 
 if TYPE_CHECKING:
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
 
 
 @dataclass(frozen=True, slots=True)

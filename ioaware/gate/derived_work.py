@@ -12,7 +12,7 @@ from ioaware.gate.budgets import Work
 from ioaware.gate.formulas.formula_order import Point
 
 if TYPE_CHECKING:
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
 
 
 def work_of(derived: Derived) -> Work:

@@ -15,7 +15,7 @@ from ioaware.gate.snapshot import Judgement, Snapshot
 from ioaware.gate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
 
 MAX_LINES = 3
 HEADLINES = {

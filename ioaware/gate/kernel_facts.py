@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ioaware.gate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
 
 
 @dataclass(frozen=True, slots=True)

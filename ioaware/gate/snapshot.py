@@ -29,7 +29,7 @@ from ioaware.gate.row import Header
 from ioaware.gate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
 
 KINDS = ("reads", "writes", "atomics")
 HEADER = re.compile(r"triton ([^,\s]{1,40}), ((?:cuda|hip):[A-Za-z0-9]{1,20}), ir ([0-9a-z]{4,64})")

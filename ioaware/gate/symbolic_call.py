@@ -14,7 +14,7 @@ from ioaware.errors import UsageError
 from ioaware.gate.formulas.formula_reader import WORDS
 
 if TYPE_CHECKING:
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
 
 DEFAULT_SIZES = (4096, 2048, 1024, 512, 256, 128, 64, 32)
 """Sizes of the names in order of appearance.

@@ -27,7 +27,7 @@ from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, deri
 from ioaware.gate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
     from ioaware.gate.derived_snapshot import Recorded
 
 Mode = Literal["create", "accept"] | None

@@ -16,7 +16,8 @@ from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
 from ioaware.compilation.triton_ir import first_ir, integer_at
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.machine import Machine
 from ioaware.machine.occupancy import Occupancy, occupancy

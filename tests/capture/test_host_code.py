@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.targets.loading import load_file
 from ioaware.targets.target import load_target

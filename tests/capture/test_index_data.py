@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.targets.loading import load_file
 from ioaware.targets.target import load_target
 from ioaware.tracing.trace import trace

@@ -11,7 +11,8 @@ import sympy
 from torch.utils._sympy.functions import CeilDiv, FloorDiv
 
 from ioaware.compilation.launch_traffic import _in_parameters  # pyright: ignore[reportPrivateUsage]
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.symints.guards import Condition, without_redundant
 from ioaware.targets.target import load_target

@@ -16,7 +16,7 @@ import triton.language as tl
 
 from ioaware.analysis.ir import Count
 from ioaware.capture.capture import DEFAULT_GPU, capture
-from ioaware.derivation import derive as module
+from ioaware.derivation import derived_launch, launch_additions
 from ioaware.derivation.check import interpret_launch
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
@@ -126,12 +126,12 @@ def test_the_data_of_the_target_are_used(host: object) -> None:
 
 
 def test_bytes_at_the_data_of_the_target_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = module._at_index_data
+    right = launch_additions._at_index_data
 
     def wrong(part: Any, moved: Any) -> Any:
         return right(part, replace(moved, read_bytes=moved.read_bytes + 4))
 
-    monkeypatch.setattr(module, "_at_index_data", wrong)
+    monkeypatch.setattr(launch_additions, "_at_index_data", wrong)
     exact, (note,) = notes(pages)
     assert not exact
     assert note.startswith("check: WRONG: read_bytes is ")
@@ -155,13 +155,13 @@ def test_gluon_kernels_are_counted_again() -> None:
 
 
 def test_a_wrong_formula_is_found_and_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = module.kernel_traffic
+    right = derived_launch.kernel_traffic
 
     def wrong(*args: Any) -> Any:
         kernel = right(*args)
         return replace(kernel, read_bytes=Count(kernel.read_bytes.expr + 4))
 
-    monkeypatch.setattr(module, "kernel_traffic", wrong)
+    monkeypatch.setattr(derived_launch, "kernel_traffic", wrong)
     exact, (note,) = notes(double, n=77)
     assert not exact
     assert note == "check: WRONG: read_bytes is 312, and 308 by plain interpretation"

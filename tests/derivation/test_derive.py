@@ -14,7 +14,8 @@ import ioaware
 from ioaware.analysis.theory.counting import B, B_c, B_r, H, N, N_k, d, e
 from ioaware.analysis.theory.counts import flash1, flash2, standard
 from ioaware.compilation.triton_ir import find_gpu
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.prediction import predict
 from ioaware.targets.target import load_target

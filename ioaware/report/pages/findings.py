@@ -12,7 +12,8 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.cases import CASES
 from ioaware.derivation.annotated_source import AnnotatedSource
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.machine import Machine
 from ioaware.prediction import predict

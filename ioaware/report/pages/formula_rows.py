@@ -17,7 +17,8 @@ from ioaware.analysis.formulas.iverson import with_brackets
 from ioaware.analysis.formulas.leading_term import leading
 from ioaware.analysis.formulas.printing import show
 from ioaware.analysis.ir import Count
-from ioaware.derivation.derive import Derived, Formulas, formulas_of
+from ioaware.derivation.derived import Derived
+from ioaware.derivation.launch_formulas import Formulas, formulas_of
 from ioaware.display.mathml import mathml
 from ioaware.display.text import clean
 from ioaware.display.time_limit import within

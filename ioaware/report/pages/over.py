@@ -10,7 +10,7 @@ from itertools import pairwise
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError
 from ioaware.analysis.formulas.leading_term import leading
 from ioaware.analysis.ir import Count
-from ioaware.derivation.derive import Derived
+from ioaware.derivation.derived import Derived
 from ioaware.display.time_limit import within
 from ioaware.errors import UsageError
 from ioaware.targets.target import compulsory_bytes

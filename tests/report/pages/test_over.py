@@ -10,7 +10,8 @@ import sympy
 from sympy import Integer, Symbol
 
 from ioaware.analysis.ir import Count
-from ioaware.derivation.derive import Derived, Formulas
+from ioaware.derivation.derived import Derived
+from ioaware.derivation.launch_formulas import Formulas
 from ioaware.errors import UsageError
 from ioaware.report.pages.over import Span, curve, parse_span, spans_of
 

@@ -16,7 +16,8 @@ from sympy import Integer, Symbol
 
 from ioaware.analysis.ir import Access, Count, KernelTraffic
 from ioaware.derivation.annotated_source import AnnotatedSource
-from ioaware.derivation.derive import Derived, Formulas
+from ioaware.derivation.derived import Derived
+from ioaware.derivation.launch_formulas import Formulas
 from ioaware.derivation.line_report import Explanation, Line, Section
 from ioaware.machine import PRESETS
 from ioaware.report.page import digest

@@ -20,7 +20,8 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
-from ioaware.derivation.derive import Derived, derive
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.targets.target import load_target
 from tests.support.fuzz.reference_interpreter import Tally, TooLongError, count

@@ -15,7 +15,7 @@ from ioaware.cli.output import emit
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ioaware.derivation.derive import Derived
+    from ioaware.derivation.derived import Derived
     from ioaware.gate.budgets import Judgement
     from ioaware.gate.verdict import Verdict
 

@@ -1,0 +1,117 @@
+"""Define `Derived`, a `Result` that keeps its formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ioaware.analysis.formulas.exact_ratio import Number
+from ioaware.analysis.ir import KernelTraffic
+from ioaware.capture.validity import Validity
+from ioaware.derivation.data_dependent import missing_values_error, unknowns
+from ioaware.derivation.launch_formulas import Formulas
+from ioaware.errors import UsageError
+from ioaware.result import Result
+from ioaware.symints.guards import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Derived(Result):
+    """`Result` with its formulas: `formulas` in total, `kernels` per launch.
+
+    `kernels` has None for a torch operator.
+
+    They are not part of the JSON, which has them as text.
+    """
+
+    formulas: Formulas | None = None
+    kernels: tuple[KernelTraffic | None, ...] = ()
+    files: tuple[str | None, ...] = ()
+    """The source file of each launch's kernel.
+
+    Lines of accesses may name another copy, from which a cache was filled.
+    """
+    symbols: Mapping[str, int] | None = None
+    """The symbolic parameters with their given values."""
+    holds: tuple[tuple[Condition, ...], ...] = ()
+    """The conditions of the formulas, per launch."""
+    validity: Validity | None = None
+    data: Mapping[str, int] | None = None
+    """Given values of unknowns, by their names in the formulas."""
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """Names in the formulas of values that are loaded from memory."""
+        return unknowns(self.kernels, self.symbols or ())
+
+    @property
+    def values(self) -> dict[str, int]:
+        """Values of the symbolic parameters, and of the unknowns that have one."""
+        return {**(self.symbols or {}), **(self.data or {})}
+
+    def evaluate(self, **values: Number) -> dict[str, Number]:
+        """Evaluate bytes and FLOPs at other values of the symbolic parameters.
+
+        The values are ints, or int64 arrays of many points.
+
+        Omitted parameters keep their value. Unknowns are set by name, as in `evaluate(rows=512, **{"Lock@layer_norm.py:179":
+        0})`. Raises `UsageError` for an undefined name and for an unknown without a value. It also does where a condition of
+        the formulas fails: another constexpr, or another branch of the host code.
+        """
+        symbols, formulas = dict(self.symbols or {}), cast(Formulas, self.formulas)
+        if unknown := values.keys() - symbols.keys() - frozenset(self.unknowns):
+            raise UsageError(
+                f"{self.target} has no symbolic parameter {', '.join(sorted(unknown))}",
+                f"Symbolic here: {', '.join((*symbols, *self.unknowns)) or 'none'}. The notes say why others were specialised.",
+            )
+        point: dict[str, Number] = {**self.values, **values}
+        if self.validity:
+            self.validity.check({name: point[name] for name in symbols})
+        for kernel in self.kernels:
+            for limit in kernel.limits if kernel else ():
+                if limit.value.symbols <= point.keys() and limit.broken(point):
+                    raise UsageError(
+                        f"the formulas of {self.target} hold for {limit}: {limit.reason} would wrap around",
+                        "Give sizes within this range.",
+                    )
+        counts = {"read_bytes": formulas.read_bytes, "write_bytes": formulas.write_bytes}
+        counts |= {"atomic_bytes": formulas.atomic_bytes, "flops": formulas.flops}
+        if unset := frozenset[str]().union(*(count.symbols for count in counts.values())) - point.keys():
+            raise missing_values_error(self.target, unset)
+        return {name: count.evaluate(point) for name, count in counts.items()}
+
+    def _repr_html_(self) -> str:
+        """Return the result's table for a notebook, and its formulas in MathML."""
+        from ioaware.analysis.formulas.iverson import with_brackets
+        from ioaware.display.mathml import formulas_html
+
+        rows = [(kernel.kernel, kernel.read_bytes, kernel.write_bytes) for kernel in self.kernels if kernel]
+        if len(rows) > 1 and self.formulas:
+            rows.append(("total", self.formulas.read_bytes, self.formulas.write_bytes))
+        typeset = [(name, with_brackets(reads.expr), with_brackets(writes.expr)) for name, reads, writes in rows]
+        conditions = [str(condition) for condition in self.validity.conditions] if self.validity else []
+        return Result._repr_html_(self) + formulas_html(typeset, conditions)  # pyright: ignore[reportPrivateUsage]
+
+    def _limits_of(self, kernel: KernelTraffic | None) -> list[str]:
+        """Return the largest sizes of a launch.
+
+        32-bit integers do not wrap around at them, and CUDA can launch its grid.
+        """
+        if kernel is None:
+            return []
+        grids = [limit for limit in self.validity.limits if limit.reason.endswith(f" {kernel.kernel}")] if self.validity else []
+        return list(dict.fromkeys([*map(str, kernel.limits), *map(str, grids)]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form; `conditions` include the largest sizes of each launch."""
+        data = Result.to_dict(self)
+        limits = [self._limits_of(kernel) for kernel in self.kernels]
+        for launch, added in zip(data["launches"], limits, strict=True):
+            if added:
+                launch["conditions"] = [*launch.get("conditions", ()), *added]
+        if together := dict.fromkeys(limit for added in limits for limit in added):
+            data["conditions"] = list(dict.fromkeys([*data.get("conditions", ()), *together]))
+        for name in ("formulas", "kernels", "files", "symbols", "holds", "validity", "data"):
+            data.pop(name, None)
+        return data

@@ -1,0 +1,96 @@
+"""Add to derived launches what their formulas do not give: bytes at given data, resources, counters, a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from triton.backends.compiler import GPUTarget
+
+from ioaware.capture.capture import Capture
+from ioaware.compilation.execution.program_values import Moved
+from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event
+from ioaware.compilation.resource_usage import MachineCode
+from ioaware.compilation.triton_ir import first_ir
+from ioaware.derivation.derived_launch import DerivedLaunch
+from ioaware.derivation.machine_code_notes import machine_code_notes
+
+
+def with_index_data(parts: Sequence[DerivedLaunch], captured: Capture) -> list[DerivedLaunch]:
+    """Return the launches, data-dependent ones with their bytes.
+
+    The bytes are for the index tensors that host code built.
+    """
+    numbers = iter(range(len(parts)))
+    return [
+        _at_index_data(part, captured.moved.get(next(numbers))) if isinstance(event, CapturedLaunch) else part
+        for part, event in zip(parts, captured.events, strict=True)
+    ]
+
+
+def _at_index_data(part: DerivedLaunch, moved: Moved | str | None) -> DerivedLaunch:
+    launch = part.launch
+    if moved is None or launch.exact or launch.requested is None:
+        return part
+    if isinstance(moved, str):
+        return replace(part, launch=replace(launch, notes=(*launch.notes, f"no bytes for the actual index tensors: {moved}")))
+    requested = replace(
+        launch.requested,
+        read_bytes=moved.read_bytes,
+        write_bytes=moved.write_bytes,
+        atomic_bytes=moved.atomic_bytes,
+        read_sector_bytes=moved.read_sector_bytes if moved.has_sectors else None,
+        write_sector_bytes=moved.write_sector_bytes if moved.has_sectors else None,
+    )
+    note = f"bytes for the contents of {', '.join(sorted(moved.read_names)) or 'the tensors'} that the function built"
+    note += ", which are random and differ from run to run" if moved.is_random else ""
+    notes, exact = (*launch.notes, note), not moved.is_random
+    at_data = replace(launch, requested=requested, flops=moved.flops, exact=exact, notes=notes)
+    return replace(part, launch=at_data, moved=moved)
+
+
+def with_resources(parts: Sequence[DerivedLaunch], captured: Capture, code: MachineCode, gpu: GPUTarget) -> list[DerivedLaunch]:
+    """Return the launches with registers and shared memory."""
+    launches = enumerate(captured.launches)
+    with_them: list[DerivedLaunch] = []
+    for part, event in zip(parts, captured.events, strict=True):
+        if isinstance(event, CapturedLaunch):
+            used = code.of(next(launches)[0], first_ir(event, captured.values, gpu).text)
+            taken = {"shared_bytes": used.shared_bytes, "registers": used.registers, "local_bytes": used.local_bytes}
+            noted = machine_code_notes(used, part.traffic, captured.values)
+            launch = replace(part.launch, **taken, notes=(*part.launch.notes, *noted))
+            with_them.append(replace(part, launch=launch))
+        else:
+            with_them.append(part)
+    return with_them
+
+
+def cross_check(
+    part: DerivedLaunch, event: Event, moved: Moved | str | None, values: Mapping[str, int], gpu: GPUTarget
+) -> DerivedLaunch:
+    """Return the launch with the outcome of a plain interpretation as a note.
+
+    A launch that differs is not exact.
+    """
+    from ioaware.derivation.check import check_launch
+
+    if isinstance(event, CapturedOperator) or part.traffic is None or not part.launch.exact:
+        return part
+    contents = moved.contents if isinstance(moved, Moved) else None
+    confirmed, why = check_launch(event, part.moved or part.traffic, values, gpu, contents)
+    said = {True: "counted again by plain interpretation", False: "WRONG", None: "not checked"}[confirmed]
+    note = f"check: {said}{': ' + why if why else ''}"
+    return replace(part, launch=replace(part.launch, exact=confirmed is not False, notes=(note, *part.launch.notes)))
+
+
+def with_counters(part: DerivedLaunch, event: Event, captured: Capture, gpu: GPUTarget) -> DerivedLaunch:
+    """Return the launch with its L1 requests, or a note why they are unknown."""
+    from ioaware.derivation.l1_requests import l1_requests_of_launch
+
+    if isinstance(event, CapturedOperator):
+        return part
+    try:
+        launch = replace(part.launch, counters=l1_requests_of_launch(event, captured.values, gpu).counters())
+    except ValueError as error:
+        launch = replace(part.launch, notes=(*part.launch.notes, f"counters cannot be predicted: {error}"))
+    return replace(part, launch=launch)
