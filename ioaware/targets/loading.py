@@ -60,8 +60,9 @@ def load_file(path: Path) -> ModuleType:
         raise UsageError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     linecache.checkcache(str(path))
-    sys.modules[name] = module  # dataclasses and Triton look a module up by name
+    sys.modules.pop(name, None)
     with import_path(path.parent), _import_errors(path.name, path), operator_libraries(path), _generated(path):
+        sys.modules[name] = module  # dataclasses and Triton look a module up by name
         spec.loader.exec_module(module)
     return module
 
@@ -128,9 +129,9 @@ def own_arguments(script: str) -> Generator[None]:
 
 @contextmanager
 def _fake_gpu() -> Generator[None]:
-    """Let a module query the GPU while it is imported.
+    """Let a module query the GPU and launch kernels while it is imported.
 
-    On a machine without a GPU it sees the fake one.
+    On a machine without a GPU it sees the fake one, and launches are skipped.
     """
     import torch
 
@@ -138,8 +139,9 @@ def _fake_gpu() -> Generator[None]:
         yield
         return
     from ioaware.fakegpu.fake_cuda import cuda_on_cpu
+    from ioaware.targets.import_launches import launches_skipped
 
-    with cuda_on_cpu():
+    with cuda_on_cpu(), launches_skipped():
         yield
 
 

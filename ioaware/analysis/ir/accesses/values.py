@@ -18,6 +18,8 @@ from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Unknown, p
 from ioaware.analysis.ir.algebra.predicates import choice
 from ioaware.analysis.ir.mlir.types import Type
 
+UNDEFINED = "it is undefined in the compiled kernel, as a loop's index is after its loop"
+"""Reason of an unknown that nothing defines."""
 CARRIED = ":carried"
 """Suffix of the name of a loop-carried value while its loop is solved."""
 
@@ -134,8 +136,17 @@ def reshape(value: Value, kind: Type) -> Value:
     return relabel(value, kind, indices)
 
 
+def is_undefined(value: Value) -> bool:
+    """Return whether a value is undefined in the compiled kernel: any other may take its place."""
+    expressions = [value.number] if value.number is not None else [target.offset for target in value.targets]
+    atoms = [expression.atom for expression in expressions]
+    return bool(atoms) and all(isinstance(atom, Unknown) and atom.why == UNDEFINED for atom in atoms)
+
+
 def select(condition: Poly, then: Value, other: Value) -> Value:
-    """Return `then` where the condition is 1, else `other`."""
+    """Return `then` where the condition is 1, else `other`; an undefined value gives way to the other."""
+    if is_undefined(then) or is_undefined(other):
+        return other if is_undefined(then) else then
     number = None
     if then.number is not None and other.number is not None:
         number = choice(condition, then.number, other.number)

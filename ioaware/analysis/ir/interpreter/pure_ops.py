@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import prod
 
 from ioaware.analysis.ir.accesses.access_log import Loop
-from ioaware.analysis.ir.accesses.values import Target, Value, lane, lane_symbol, lanes, relabel, reshape, select
+from ioaware.analysis.ir.accesses.values import UNDEFINED, Target, Value, lane, lane_symbol, lanes, relabel, reshape, select
 from ioaware.analysis.ir.algebra.constructors import greatest, mod, substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negation
@@ -309,9 +309,9 @@ def _nothing(walk: Interpreter, operation: Operation) -> None:
 
 
 def _poison(walk: Interpreter, operation: Operation) -> None:
+    """Bind values that nothing defines, such as a loop's index after its loop."""
     for name, kind in zip(operation.results, result_types(operation.types), strict=True):
-        targets = (walk.unknown(operation, kind, "it is undefined").targets) if kind.is_pointer else ()
-        walk.values[name] = Value(kind, ZERO if kind.is_integer else None, targets)
+        walk.values[name] = walk.unknown(replace(operation, results=["%undefined"]), kind, UNDEFINED)
 
 
 COMPUTED = (

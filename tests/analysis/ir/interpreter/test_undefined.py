@@ -1,0 +1,50 @@
+"""A value that the compiled kernel leaves undefined is never taken as a number."""
+
+from __future__ import annotations
+
+import pytest
+import triton
+import triton.language as tl
+
+from tests.support.ir_zoo.compiled import Launched, Tensor, symbols
+
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+N, TILES = symbols("n tiles")
+
+
+@triton.jit
+def index_after_its_loop(x, out, n, tiles, B: tl.constexpr):
+    at = tl.arange(0, B)
+    total = tl.zeros([B], dtype=tl.float32)
+    for tile in range(tiles):
+        total += tl.load(x + tile * B + at)
+    tl.store(out + at, total, mask=tile * B + at < n)
+
+
+@triton.jit
+def pick(row, n):
+    if row < n:
+        return row
+    return n
+
+
+@triton.jit
+def early_return(x, out, n, tiles, B: tl.constexpr):
+    at = tl.arange(0, B)
+    row = pick(tl.program_id(0), n)
+    tl.store(out + row * B + at, tl.load(x + row * B + at), mask=at < n)
+
+
+def test_the_index_after_its_loop_is_undefined() -> None:
+    """Python leaves the last index in it; Triton's IR has ub.poison there, for which a GPU may take anything."""
+    derived = Launched(index_after_its_loop, [Tensor(N), Tensor(N), N, TILES], [1], [], {"B": 16}).derive()
+    assert not derived.exact
+    assert any("undefined in the compiled kernel" in note for note in derived.notes)
+    assert derived.read_bytes.evaluate({"n": 64, "tiles": 4}) == 4 * 64  # the loop itself is known
+
+
+def test_a_branch_without_a_value_gives_way_to_the_other() -> None:
+    """A function that returns in a branch yields ub.poison where it did not return, which no program uses."""
+    derived = Launched(early_return, [Tensor(16 * N), Tensor(16 * N), N, TILES], [N], [], {"B": 16}).derive()
+    assert derived.exact, derived.notes
+    assert derived.write_bytes.evaluate({"n": 40, "tiles": 1}) == 4 * 40 * 16
