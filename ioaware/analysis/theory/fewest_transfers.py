@@ -11,9 +11,9 @@ from ioaware.analysis.theory.counts.gpu_transfers import METHODS, PASSES, Method
 from ioaware.analysis.theory.lower_bounds import Bound
 
 CROSSOVERS = {
-    ("all_to_all", "ring"): "P divides H and H_kv, P > 1 + H/H_kv; or H_kv divides P, P > H / (H_kv - 1)",
+    ("all_to_all", "ring"): "P divides H and H_kv, P > 1 + H/H_kv; or H_kv divides P and P divides H, P > H / (H_kv - 1)",
     ("square", "ring"): "sqrt(P) > H/H_kv, on a square grid",
-    ("all_to_all", "square"): "P divides H and H_kv, P >= 4",
+    ("all_to_all", "square"): "P divides H and H_kv, P >= 4, on a square grid",
 }
 """When the first method receives fewer elements than the second in a forward pass with N_k = N, the log-sum-exp left out."""
 

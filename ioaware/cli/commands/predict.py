@@ -17,13 +17,19 @@ from ioaware.cli.output import emit
 @click.argument("case", metavar="CASE")
 @param_option
 @click.option("--machine", metavar="NAME", help="GPU whose on-chip memory the lower bound assumes.  [default: H200]")
+@click.option(
+    "--gpus", type=click.IntRange(2, 1024), metavar="P", help="Add what each of P GPUs moves, by method (flash2, gqa)."
+)
 @json_option
 @output_option("Write here instead of to stdout.")
-def predict(case: str, given: dict[str, str], machine: str | None, as_json: bool, output: Path | None) -> None:
+def predict(
+    case: str, given: dict[str, str], machine: str | None, gpus: int | None, as_json: bool, output: Path | None
+) -> None:
     """Predict the bytes that CASE requests, by the closed form of its algorithm.
 
     Prints the formula and its value, the compulsory bytes, the lower bound, FLOPs and extra memory; -v adds the formula of
     every launch.
+    --gpus adds a table of the methods of attention over several GPUs.
     Example: ioaware predict flash2 -p seq_len=4096 -p causal=true
     """
     from ioaware.cases import find_case
@@ -33,9 +39,21 @@ def predict(case: str, given: dict[str, str], machine: str | None, as_json: bool
     from ioaware.prediction import predict as closed_form
 
     params = resolve(find_case(case).params, given, case, typed=True)
-    result = closed_form(case, machine=find_machine_or_file(machine) if machine else DEFAULT_MACHINE, **params)
+    gpu = find_machine_or_file(machine) if machine else DEFAULT_MACHINE
+    result = closed_form(case, machine=gpu, **params)
     verbose = settings().verbose
-    emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
+    if gpus is None:
+        emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
+        return
+    from ioaware.cli.gpu_tables import GpuPlans
+
+    several = GpuPlans(case, params, gpus, gpu)
+    emit(
+        lambda: {**result.to_dict(), "over_gpus": several.to_dict()},
+        lambda: (*result_text(result, verbose=verbose), *several.text()),
+        as_json=as_json,
+        output=output,
+    )
 
 
 command = predict

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from ioaware.analysis.formulas.functions import largest, positive_symbols
@@ -79,6 +80,7 @@ class Moved:
         return element_bytes * self.sent + 4 * self.sent_fp32
 
 
+@lru_cache(maxsize=2**16)
 def shard_rows(length: int, ranks: int, rank: int) -> int:
     """Return the rows of chunks rank and 2 ranks - 1 - rank."""
     edges = [chunk * length // (2 * ranks) for chunk in (rank, rank + 1, 2 * ranks - 1 - rank, 2 * ranks - rank)]

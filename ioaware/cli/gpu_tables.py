@@ -1,0 +1,81 @@
+"""Print what each of several GPUs moves with each method of attention, for `predict --gpus`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ioaware.analysis.theory.counts.gpu_transfers import Problem
+from ioaware.analysis.theory.fewest_transfers import CROSSOVERS
+from ioaware.analysis.theory.gpu_plan import Plan, plans
+from ioaware.cli.render import Row, table
+from ioaware.cli.terminal_text import printable
+from ioaware.display.units import UNKNOWN, bytes_text, time_text
+from ioaware.errors import UsageError
+
+if TYPE_CHECKING:
+    from ioaware.machine import Machine
+    from ioaware.result import ParamValue
+
+CASES = ("flash2", "gqa")
+"""Cases whose algorithm each GPU runs on its part of the work."""
+
+
+class GpuPlans:
+    """The plans of a case at its parameters over so many GPUs, as text and as JSON."""
+
+    def __init__(self, case: str, params: Mapping[str, ParamValue], gpus: int, machine: Machine) -> None:
+        """Raise UsageError for another case, or for fewer rows or keys than GPUs."""
+        from ioaware.cases import find_case
+
+        if case not in CASES:
+            raise UsageError(f"predict --gpus does not know {case!r}", f"It takes: {', '.join(CASES)}.")
+        given = dict(params)
+        values = find_case(case).values(params)
+        if gpus > min(values["N"], values["N_k"]):
+            what = f"predict --gpus {gpus}: there are {values['N']} queries and {values['N_k']} keys"
+            raise UsageError(what, "Each GPU needs at least one of both.")
+        heads = values["H"]
+        kv_heads = int(given.get("kv_heads") or heads)
+        problem = Problem(values["B"], heads, kv_heads, values["N"], values["N_k"], values["d"], gpus, (gpus, 1))
+        self.gpus, self.machine, self.causal = gpus, machine, bool(given.get("causal"))
+        self.rows, self.impossible = plans(
+            problem, machine, str(given["dtype"]), causal=self.causal, block_m=values["B_r"]
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plans, the least received bytes first, and the methods that cannot run."""
+        link = self.machine.link
+        return {
+            "gpus": self.gpus,
+            "machine": self.machine.name,
+            "link_bytes_per_s": link and link.bandwidth_bytes_per_s,
+            "plans": [row.to_dict() for row in self.rows],
+            "impossible": {choice.method: choice.why_not for choice in self.impossible},
+        }
+
+    def text(self) -> Iterator[RenderableType]:
+        """Yield the table, least received bytes first, and what it leaves out."""
+        yield Text(f"\nover {self.gpus} GPUs ({self.machine.name}), the one that receives most\n")
+        columns = ("method", "pass", "received", "sent", "requested", "hbm", "NVLink time", "HBM time", "matmul time", "binds")
+        yield table(columns, map(_row, self.rows), left=2)
+        yield Text("")
+        for choice in self.impossible:
+            yield Text(printable(f"note: {choice.method} cannot run: {choice.why_not}"))
+        link = self.machine.link
+        known = f"{link.bandwidth_bytes_per_s / 1e9:g} GB/s a direction ({link.source})" if link else "no bandwidth is known"
+        yield Text(printable(f"note: {self.machine.name}, NVLink: {known}"))
+        unmasked = "; the causal mask decides both, so they are left out" if self.causal else ""
+        yield Text(f"note: requested and hbm are those of the attention kernels alone, hbm at its least{unmasked}")
+        for (better, worse), condition in CROSSOVERS.items():
+            yield Text(printable(f"note: forward, {better} receives less than {worse} where {condition}"))
+
+
+def _row(plan: Plan) -> Row:
+    name = plan.method if plan.grid is None else f"{plan.method} {plan.grid[0]} x {plan.grid[1]}"
+    moved = (plan.received_bytes, plan.sent_bytes, plan.requested_bytes, plan.hbm_bytes)
+    times = (plan.link_ns, plan.hbm_ns, plan.matmul_ns)
+    return (name, plan.direction, *map(bytes_text, moved), *map(time_text, times), plan.binds or UNKNOWN)

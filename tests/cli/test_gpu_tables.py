@@ -1,0 +1,54 @@
+"""`predict --gpus`: text and JSON have the same numbers, methods that cannot run say why, bad requests are usage errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
+from ioaware.display.units import bytes_text
+
+LONG = ("gqa", "-p", "heads=32", "-p", "kv_heads=8", "-p", "seq_len=131072", "-p", "head_dim=128")
+
+
+def predict(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(["predict", *arguments], Settings()) == code
+    captured = capsys.readouterr()
+    return captured.err if code else captured.out
+
+
+def test_the_table_has_the_numbers_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    several = json.loads(predict(capsys, *LONG, "--gpus", "8", "--json"))["over_gpus"]
+    text = predict(capsys, *LONG, "--gpus", "8")
+    assert several["machine"] == "H200"
+    assert several["link_bytes_per_s"] == 450e9
+    assert {plan["method"] for plan in several["plans"]} == {"ring", "all_gather", "all_to_all", "square"}
+    for plan in several["plans"]:
+        assert bytes_text(plan["received_bytes"]) in text
+        assert plan["binds"] in text
+    assert several["impossible"] == {}
+
+
+def test_what_is_unknown_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("flash2", "-p", "heads=3", "-p", "seq_len=1001", "-p", "causal=true", "--gpus", "2", "--machine", "L40S")
+    several = json.loads(predict(capsys, *arguments, "--json"))["over_gpus"]
+    assert several["link_bytes_per_s"] is None
+    assert several["impossible"] == {"all_to_all": "3 heads and 3 key heads cannot be divided among 2 GPUs"}
+    assert all({"link_ns", "hbm_bytes", "requested_bytes", "binds"}.isdisjoint(plan) for plan in several["plans"])
+    text = predict(capsys, *arguments)
+    assert "all_to_all cannot run" in text
+    assert "L40S, NVLink: no bandwidth is known" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("standard", "--gpus", "2"), "predict --gpus does not know 'standard'"),
+        (("flash2", "-p", "seq_len=7", "--gpus", "8"), "predict --gpus 8: there are 7 queries and 7 keys"),
+        (("flash2", "--gpus", "1"), "--gpus"),
+    ],
+)
+def test_a_bad_request_is_a_usage_error(arguments: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert error in predict(capsys, *arguments, code=2)
