@@ -78,6 +78,27 @@ def _operations(blocks: Sequence[Block]) -> Iterator[Operation]:
                 yield from _operations(region)
 
 
+def _sorted(blocks: Sequence[Block]) -> list[Block]:
+    """Return the reachable blocks, each after those that branch to it unless a branch closes a cycle (reverse postorder).
+
+    The text has them in another order: several early returns share one block, which follows the first of them.
+    """
+    by_label = {block.label: block for block in blocks}
+    done: list[Block] = []
+    seen: set[str] = set()
+
+    def visit(block: Block) -> None:
+        seen.add(block.label)
+        last = block.operations[-1] if block.operations else None
+        for label, _ in _TARGET.findall(last.text) if last is not None and last.name.startswith("cf.") else ():
+            if label in by_label and label not in seen:
+                visit(by_label[label])
+        done.append(block)
+
+    visit(blocks[0])
+    return done[::-1]
+
+
 class _Run(RunState):
     """One execution of some programs: calls, branches and loops."""
 
@@ -92,7 +113,8 @@ class _Run(RunState):
         return results
 
     def _blocks(self, blocks: Sequence[Block], active: Array) -> list[Value]:
-        """Run the blocks of a function in order, each for the programs that branch to it."""
+        """Run the blocks of a function, each once, after all that branch to it, for the programs that do."""
+        blocks = _sorted(blocks)
         entry = {blocks[0].label: active}
         results: list[Value] | None = None
         for block in blocks:
