@@ -5,18 +5,22 @@ Each imports what it needs when called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ioaware._deferred_gc import deferred_full_gc
 from ioaware.result import ParamValue, Result
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ioaware.analysis.fusion.answer import Fusion
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.derivation.annotated_source import AnnotatedSource
     from ioaware.derivation.derived import Derived
+    from ioaware.gate.untrusted.examine import KernelVerdict, Untrusted
     from ioaware.simulation.simulation_result import Simulated
+    from ioaware.targets.target import Target
     from ioaware.walkthrough.walk import Walk
 
 
@@ -186,6 +190,63 @@ def simulate(
         loaded = load_target(target)
         resolved = loaded.resolve(params)
         return run_simulated(loaded, resolved, machine=found, gpu=find_gpu(gpu), autotune=config, data=data, cold=cold)
+
+
+def verdict(
+    target: str | Callable[..., object],
+    *args: Any,
+    reference: str | Callable[..., object] | None = None,
+    no_reference: bool = False,
+    inplace: Sequence[str] = (),
+    trial: Mapping[str, ParamValue] | None = None,
+    record: Path | None = None,
+    time_us: float | None = None,
+    machine: str = "H200",
+    gpu: str = "cuda:90",
+    config: Mapping[str, ParamValue] | None = None,
+    **params: Any,
+) -> KernelVerdict:
+    """Judge an untrusted kernel from runs in Triton's interpreter. Needs no GPU, and is no sandbox.
+
+    `target` is what `trace` takes. `reference` is a trusted function with the same inputs; `no_reference` says that the output
+    is checked elsewhere. `inplace` names inputs that the target is meant to write. `trial` has the sizes at which the output is
+    examined, where they differ from `params`. `record` is a file with a measured record, `time_us` a measured time, of
+    `machine`. The value's `outcome` is SOUND, REFUSED, SUSPECT, IMPOSSIBLE or INCOMPLETE; its `findings` give reasons.
+    Raises `UsageError` for a target or reference that does not exist.
+    """
+    from ioaware.gate.untrusted.examine import Untrusted, examine
+    from ioaware.gate.untrusted.measured_evidence import measured_evidence
+    from ioaware.targets.target import load_target
+
+    if callable(target) and _is_call(target, args, params):
+        untrusted, trusted = _untrusted_call(target, reference, args, params, gpu, config)
+    else:
+        untrusted = Untrusted.named(target, params, trial or {}, config=config, gpu=gpu)
+        trusted = None if reference is None else lambda: load_target(reference)
+    measured = measured_evidence(machine, untrusted.params, target=untrusted.name, record=record, time_us=time_us)
+    return examine(untrusted, reference=trusted, output_checked_elsewhere=no_reference, writable=inplace, measured=measured)
+
+
+def _untrusted_call(
+    target: Callable[..., object],
+    reference: str | Callable[..., object] | None,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    gpu: str,
+    config: Mapping[str, ParamValue] | None,
+) -> tuple[Untrusted, Callable[[], Target] | None]:
+    """Return a call of a function as an untrusted target, and the same call of its reference."""
+    from ioaware.gate.untrusted.examine import Untrusted
+    from ioaware.targets.call_target import call_target
+    from ioaware.targets.loading import load_function
+
+    called, given = call_target(target, args, kwargs)
+    run = lambda: call_target(target, args, kwargs, with_data=True)[0]  # noqa: E731
+    untrusted = Untrusted(called.name, run, given, given, lambda: called, dict(config or {}), gpu)
+    if reference is None:
+        return untrusted, None
+    trusted = load_function(reference) if isinstance(reference, str) else reference
+    return untrusted, lambda: call_target(trusted, args, kwargs, with_data=True)[0]
 
 
 def measure(target: str, **params: ParamValue) -> Result:

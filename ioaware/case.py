@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ioaware.params import Param
@@ -22,13 +22,15 @@ class Work:
     A call of `run` is counted and timed; building is not.
 
     `run` returns only the output: any other allocation counts as extra memory. `reference` computes the same outputs in
-    float64, in the same order. `tolerance` is the relative Frobenius error allowed against it.
+    float64, in the same order. `tolerance` is the relative Frobenius error allowed against it. `arguments` are the
+    tensors that a plain function is called with: it may change them.
     """
 
     run: Callable[[], object]
     inputs: tuple[torch.Tensor, ...] = ()
     reference: Callable[[], torch.Tensor | Sequence[torch.Tensor]] | None = None
     tolerance: float | None = None
+    arguments: Mapping[str, torch.Tensor] = field(default_factory=dict[str, "torch.Tensor"])
 
 
 class Build(Protocol):

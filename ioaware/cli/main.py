@@ -77,6 +77,9 @@ VERBS: Mapping[str, Verb] = {
     ),
     "init": Verb("ioaware.cli.commands.gate_verbs.init", "Tests, configuration and workflows of the gate in a repository."),
     "history": Verb("ioaware.cli.commands.gate_verbs.history", "The bytes of every kernel over stored runs, as a page."),
+    "verdict": Verb(
+        "ioaware.cli.commands.gate_verbs.kernel_verdict", "Whether an untrusted kernel does its work; needs no GPU."
+    ),
     "report": Verb("ioaware.cli.commands.report", "The HTML report with its figures."),
     "export": Verb("ioaware.cli.commands.export", "A store as CSV, JSONL or Parquet."),
 }

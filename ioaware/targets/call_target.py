@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ioaware.case import Work
 from ioaware.errors import UsageError
 from ioaware.result import ParamValue
 from ioaware.targets.signature import KINDS, Argument
@@ -44,7 +45,7 @@ def call_target(
         elif type(value) in KINDS:
             params[label] = value
 
-    def call(*, device: str, **values: Any) -> Callable[[], object]:
+    def call(*, device: str, **values: Any) -> Work:
         copies: dict[int, Any] = {}
 
         def argument(label: str, value: Any) -> Any:
@@ -56,7 +57,9 @@ def call_target(
 
         arguments = [argument(label, value) for label, value in positional]
         keywords = {label: argument(label, value) for label, value in bound.kwargs.items()}
-        return lambda: function(*arguments, **keywords)
+        made = dict(zip((label for label, _ in positional), arguments, strict=True)) | keywords
+        tensors = {label: value for label, value in made.items() if isinstance(value, torch.Tensor)}
+        return Work(lambda: function(*arguments, **keywords), arguments=tensors)
 
     declared = tuple(Argument(label, KINDS[type(value)], value) for label, value in params.items())
     return Target(name, declared, call), params

@@ -13,6 +13,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -180,6 +181,7 @@ def failing_line(error: BaseException, path: Path | None = None) -> str | None:
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else None
 
 
+@lru_cache(maxsize=16_384)
 def is_library(filename: str) -> bool:
     """Return whether a file is not the user's.
 

@@ -134,7 +134,7 @@ def _function(name: str, function: Callable[..., Any]) -> Target:
         if wants_device:
             values["device"] = device
         if tensors:  # made here, so that making them is no work
-            return lambda: function(**values)
+            return Work(lambda: function(**values), arguments=tensors)
         return function(**values)
 
     return Target(name, arguments, call)
@@ -180,7 +180,7 @@ def _module(name: str, kind: Callable[..., Any]) -> Target:
         if floating and "dtype" not in made:
             module = module.to(floating[0])
         values = _values(inputs, params) | tensors
-        return lambda: module(**values)
+        return Work(lambda: module(**values), arguments=tensors)
 
     return Target(name, (*construction, *(argument for argument in inputs if argument.name not in made)), call)
 

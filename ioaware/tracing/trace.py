@@ -68,13 +68,13 @@ def trace(
     """
     values = target.resolve(params)
     progress = Progress(report) if report else None
-    tracer = _Tracer(autotune or {}, progress, observer, eager)
+    tracer = Tracer(autotune or {}, progress, observer, eager)
     with (
         progress or nullcontext(),
         module_state_restored(),
         compiled_code_forgotten(),
         tracer.environment() as stand_in,
-        _user_errors(target),
+        user_errors(target.name),
     ):
         building = tracer.record(lambda: target.call(device="cuda", **values))
         work = work_of(building.output)
@@ -87,7 +87,7 @@ def trace(
     return _result(target, values, recording, check, notes)
 
 
-class _Tracer:
+class Tracer:
     """Runs functions under the fake GPU, the interpreter and the recorders."""
 
     def __init__(
@@ -97,7 +97,7 @@ class _Tracer:
         self._eager = eager
         self._progress = progress
         self._observer = observer
-        self._launches: list[Launch] = []
+        self.launches: list[Launch] = []
 
     @contextmanager
     def environment(self) -> Generator[StandIn]:
@@ -111,7 +111,7 @@ class _Tracer:
             cuda_on_cpu() as stand_in,
             torch_settings_restored(),
             torch_compile_on_fake_gpu(stand_in, eager=self._eager),
-            interpret_kernels(self._launch, self._autotune, self._progress, self._observer),
+            interpret_kernels(self.launch, self._autotune, self._progress, self._observer),
         ):
             _random.manual_seed(SEED)
             yield stand_in
@@ -121,24 +121,26 @@ class _Tracer:
 
         With that lifetimes are deterministic.
         """
-        self._launches = []
+        self.launches = []
         if self._observer:
             self._observer.begin()
         memory = AllocationTracker()
-        with _no_garbage_collection(), Poison(), memory, OperatorRecorder(self._launches), CudaImplementations():
+        with no_garbage_collection(), Poison(), memory, OperatorRecorder(self.launches), CudaImplementations():
             output = function()
-        return Recording(self._launches, memory.extra_bytes(output), output)
+        return Recording(self.launches, memory.extra_bytes(output), output)
 
     @contextmanager
-    def _launch(self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Generator[None]:
+    def launch(self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Generator[None]:
+        """Count a launch, whose programs run inside the block."""
         counter = ByteCounter()
         with count_accesses(counter, self._observer):
             yield
-        self._launches.append(Launch(kernel, grid, requested=counter.traffic(), flops=counter.flops, notes=notes))
+        self.launches.append(Launch(kernel, grid, requested=counter.traffic(), flops=counter.flops, notes=notes))
 
 
 @contextmanager
-def _no_garbage_collection() -> Generator[None]:
+def no_garbage_collection() -> Generator[None]:
+    """Collect no garbage inside the block, so that lifetimes are deterministic."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -149,7 +151,7 @@ def _no_garbage_collection() -> Generator[None]:
 
 
 @contextmanager
-def _user_errors(target: Target) -> Generator[None]:
+def user_errors(target: str) -> Generator[None]:
     """Turn an exception of the user's code into a `UsageError` with its line.
 
     Pass ioaware's errors through.
@@ -163,7 +165,7 @@ def _user_errors(target: Target) -> Generator[None]:
         where = f" at {line}" if line else ""
         missing = isinstance(error, (AttributeError, NotImplementedError)) and "nterpreter" in str(error)
         remedy = "Triton's interpreter lacks what this kernel uses." if missing else "The function must run by itself first."
-        raise UsageError(f"{target.name} raised {type(error).__name__}{where}: {first_line(error)}", remedy) from error
+        raise UsageError(f"{target} raised {type(error).__name__}{where}: {first_line(error)}", remedy) from error
 
 
 def _check(work: Work, output: object) -> Check | None:

@@ -1,0 +1,1 @@
+"""Judge untrusted kernels: trial runs, and rules that no sound kernel breaks."""

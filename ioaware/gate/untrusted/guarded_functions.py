@@ -1,0 +1,88 @@
+"""Find public functions that untrusted code replaces, and put them back.
+
+Timers, synchronisation, comparisons and random numbers are what an evaluator judges with. A replaced function of torch, Triton
+or Python is reported whatever it does.
+"""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.testing
+import triton
+import triton.testing
+from torch.nn import functional
+
+_torch: Any = torch
+OWNERS: tuple[tuple[str, Any], ...] = (
+    ("builtins", builtins),
+    ("time", time),
+    ("torch", torch),
+    ("torch.Tensor", torch.Tensor),
+    ("torch.cuda", torch.cuda),
+    ("torch.nn.functional", functional),
+    ("torch.testing", torch.testing),
+    ("triton", triton),
+    ("triton.testing", triton.testing),
+)
+CLASSES = ("Event", "Stream", "CUDAGraph")
+"""Classes of torch.cuda whose methods are guarded too."""
+_ABSENT = object()
+
+
+class GuardedFunctions:
+    """The public functions of `OWNERS` as they are now, restored at the end of the block."""
+
+    def __init__(self) -> None:
+        classes = ((f"torch.cuda.{name}", getattr(_torch.cuda, name)) for name in CLASSES)
+        self._owners: tuple[tuple[str, Any], ...] = (*OWNERS, *classes)
+        self._before = {name: dict(_public(owner)) for name, owner in self._owners}
+
+    def changed(self) -> dict[str, str]:
+        """Return the replaced functions by full name, each with its replacement's place."""
+        return {
+            f"{name}.{attribute}": _place(_member(owner, attribute))
+            for name, owner in self._owners
+            for attribute, value in self._before[name].items()
+            if _member(owner, attribute) is not value
+        }
+
+    def __enter__(self) -> GuardedFunctions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, owner in self._owners:
+            for attribute, value in self._before[name].items():
+                if _member(owner, attribute) is not value:
+                    setattr(owner, attribute, value)
+
+
+def _member(owner: Any, name: str) -> Any:
+    members: dict[str, Any] = owner.__dict__
+    return members.get(name, _ABSENT)
+
+
+def _public(owner: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the functions and classes of a module, or the methods and operators of a class."""
+    members: dict[str, Any] = dict(owner.__dict__)
+    for name, value in members.items():
+        is_operator = not isinstance(owner, ModuleType) and name.startswith("__") and name not in ("__dict__", "__weakref__")
+        if (is_operator or not name.startswith("_")) and not isinstance(value, ModuleType) and _is_code(value):
+            yield name, value
+
+
+def _is_code(value: Any) -> bool:
+    return callable(value) or isinstance(value, (staticmethod, classmethod, property))
+
+
+def _place(value: Any) -> str:
+    """Return the file and line of a replacement, or its type where it has none."""
+    code = getattr(getattr(value, "__func__", value), "__code__", None)
+    if code is None:
+        return "removed" if value is _ABSENT else type(value).__name__
+    return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"

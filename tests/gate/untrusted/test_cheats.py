@@ -1,0 +1,103 @@
+"""Kernels that evade an evaluator: each is found, by the rule that it breaks."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+import pytest
+
+from ioaware.gate.untrusted.examine import Untrusted, examine, findings
+from ioaware.gate.untrusted.finding import Finding, Outcome, together
+from ioaware.gate.untrusted.kernel_evidence import Evidence
+from ioaware.gate.untrusted.trials import run_trials
+from ioaware.targets.target import load_target
+from tests.support import ROOT
+
+FOLDER = ROOT / "tests" / "support" / "untrusted"
+VECTOR, MATRIX = {"x": "f32[n=200]"}, {"x": "f32[rows=6, cols=10]"}
+REFUSED, SUSPECT, INCOMPLETE = Outcome.REFUSED, Outcome.SUSPECT, Outcome.INCOMPLETE
+
+ONE_PER_RULE: dict[str, tuple[str, Outcome]] = {
+    "cached_by_value": ("cached_result", REFUSED),
+    "unwritten": ("unwritten_output", REFUSED),
+    "no_kernel": ("no_kernel", REFUSED),
+    "decoy": ("decoy_kernel", REFUSED),
+    "falls_back": ("hidden_failure", SUSPECT),
+    "constant": ("constant_output", REFUSED),
+    "first_row_only": ("unread_input", REFUSED),
+    "half_precision": ("wrong_output", REFUSED),
+    "overwrites_its_input": ("changed_input", REFUSED),
+    "view_of_its_input": ("aliased_output", SUSPECT),
+    "on_another_stream": ("other_stream", REFUSED),
+    "in_a_thread": ("background_thread", REFUSED),
+    "patches_events": ("replaced_function", REFUSED),
+    "persisting_l2": ("l2_policy", REFUSED),
+    "native_code": ("native_code", INCOMPLETE),
+}
+MORE: dict[str, tuple[str, Outcome]] = {
+    "cached_by_address": ("cached_result", REFUSED),
+    "cached_by_shape": ("cached_result", REFUSED),
+    "stale_with_a_launch": ("cached_result", REFUSED),
+    "right_when_checked": ("cached_result", REFUSED),
+    "part_of_the_grid": ("unwritten_output", REFUSED),
+    "smaller_type": ("wrong_output", REFUSED),
+    "at_the_checked_size": ("wrong_output", REFUSED),
+    "waits_for_the_wrong_stream": ("other_stream", REFUSED),
+    "patches_synchronize": ("replaced_function", REFUSED),
+    "patches_the_clock": ("replaced_function", REFUSED),
+    "patches_the_comparison": ("replaced_function", REFUSED),
+    "access_policy": ("l2_policy", REFUSED),
+    "native_access_policy": ("l2_policy", REFUSED),
+}
+REFERENCES = {"view_of_its_input": "reference_with_its_input"}
+
+
+def params_of(cheat: str) -> dict[str, str]:
+    return MATRIX if cheat == "first_row_only" else VECTOR
+
+
+def loader(function: str, file: str = "cheats.py") -> partial[object]:
+    return partial(load_target, f"{FOLDER / file}:{function}")
+
+
+@cache
+def found_in_trials(cheat: str) -> tuple[Finding, ...]:
+    """Return what the rules find in the trials of a cheat, without a derivation."""
+    params = loader(cheat)().resolve(params_of(cheat))
+    trials = run_trials(loader(cheat), params, reference=loader(REFERENCES.get(cheat, "reference")))
+    return tuple(findings(Evidence(cheat, params, params, trials)))
+
+
+@pytest.mark.parametrize(("cheat", "rule", "outcome"), [(name, *expected) for name, expected in ONE_PER_RULE.items()])
+def test_each_rule_finds_its_cheat(cheat: str, rule: str, outcome: Outcome) -> None:
+    found = {(one.rule, one.outcome) for one in found_in_trials(cheat)}
+    assert (rule, outcome) in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cheat", "rule", "outcome"), [(name, *expected) for name, expected in MORE.items()])
+def test_more_cheats(cheat: str, rule: str, outcome: Outcome) -> None:
+    found = found_in_trials(cheat)
+    assert (rule, outcome) in {(one.rule, one.outcome) for one in found}
+    assert together(found).exit_code == 1
+
+
+def test_functions_replaced_at_import_are_found_and_put_back() -> None:
+    import time
+
+    import torch
+
+    before = time.perf_counter, torch.cuda.synchronize
+    target = Untrusted.named(f"{FOLDER / 'patched_at_import.py'}:double", VECTOR, {}, typed=True)
+    assert (time.perf_counter, torch.cuda.synchronize) == before
+    trials = run_trials(target.load, target.trial_params)
+    assert (time.perf_counter, torch.cuda.synchronize) == before
+    assert trials.replaced.keys() == {"time.perf_counter", "torch.cuda.synchronize"}
+
+
+@pytest.mark.slow
+def test_other_code_for_a_derivation_is_found() -> None:
+    target = Untrusted.named(f"{FOLDER / 'cheats.py'}:other_code_when_derived", VECTOR, {}, typed=True)
+    found = examine(target, reference=loader("reference"))
+    assert [one.rule for one in found.findings] == ["other_kernels"]
+    assert found.outcome is SUSPECT

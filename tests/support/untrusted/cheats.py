@@ -1,0 +1,237 @@
+"""Kernels that evade an evaluator, each in one way; `tests/gate/untrusted/test_cheats.py` says what finds it."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_kernel(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, at < n) * 2, at < n)
+
+
+@triton.jit
+def fill_kernel(out, n, value, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, value, at < n)
+
+
+@triton.jit
+def first_row_kernel(x, out, rows, cols, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.load(x + at, at < cols)
+    tl.store(out + tl.program_id(0) * cols + at, row * 2, at < cols)
+
+
+@triton.jit
+def half_precision_kernel(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, (tl.load(x + at, at < n).to(tl.float16) * 2).to(tl.float32), at < n)
+
+
+def doubled(x, out=None, programs=None):
+    out = torch.empty_like(x) if out is None else out
+    double_kernel[(programs or triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+def reference(x):
+    return x * 2
+
+
+# What is kept from an earlier call
+
+BY_ADDRESS, BY_SHAPE, BY_VALUE, CALLS = {}, {}, {}, []
+
+
+def cached_by_address(x):
+    if x.data_ptr() not in BY_ADDRESS:
+        BY_ADDRESS[x.data_ptr()] = doubled(x)
+    return BY_ADDRESS[x.data_ptr()]
+
+
+def cached_by_shape(x):
+    if x.shape not in BY_SHAPE:
+        BY_SHAPE[x.shape] = doubled(x)
+    return BY_SHAPE[x.shape].clone()
+
+
+def cached_by_value(x):
+    """Right at every call, and without work when an evaluator repeats it."""
+    key = tuple(x.tolist())
+    if key not in BY_VALUE:
+        BY_VALUE[key] = doubled(x)
+    return BY_VALUE[key]
+
+
+def stale_with_a_launch(x):
+    """Launch the kernel at each call, on the inputs of the first."""
+    if not BY_ADDRESS:
+        BY_ADDRESS[0] = x.clone()
+    return doubled(BY_ADDRESS[0])
+
+
+def right_when_checked(x):
+    """Work in the first call, which is the one that is checked."""
+    CALLS.append(1)
+    out = torch.zeros_like(x)
+    return doubled(x, out, None if len(CALLS) < 2 else 1)
+
+
+# An output that the kernels do not compute
+
+
+def unwritten(x):
+    """Return memory that the caching allocator just freed: the reference's answer, if that was computed before."""
+    scratch = torch.empty_like(x)
+    doubled(x, scratch)
+    return torch.empty_like(x)
+
+
+def part_of_the_grid(x):
+    return doubled(x, programs=max(1, triton.cdiv(x.numel(), 64) - 1))
+
+
+def no_kernel(x):
+    return x * 2
+
+
+def decoy(x):
+    doubled(x)
+    return torch.mul(x, 2)
+
+
+def falls_back(x):
+    try:
+        return doubled(x)
+    except Exception:
+        return x * 2
+
+
+def constant(x):
+    out = torch.empty_like(x)
+    fill_kernel[(triton.cdiv(x.numel(), 64),)](out, x.numel(), 0.25, BLOCK=64)
+    return out
+
+
+def first_row_only(x):
+    """Repeat the first row, as though all rows were the same."""
+    out = torch.empty_like(x)
+    first_row_kernel[(x.shape[0],)](x, out, x.shape[0], x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def half_precision(x):
+    out = torch.empty_like(x)
+    half_precision_kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
+    return out
+
+
+def smaller_type(x):
+    return doubled(x.half())
+
+
+def at_the_checked_size(x):
+    """Skip the last programs at the size that an evaluator uses."""
+    return doubled(x, torch.zeros_like(x), 1 if x.numel() == 200 else None)
+
+
+def at_large_sizes(x):
+    """Compute something else at sizes that an interpreter would take long for."""
+    return constant(x) if x.numel() > 100 else doubled(x)
+
+
+def overwrites_its_input(x):
+    return doubled(x, x)
+
+
+def view_of_its_input(x):
+    return doubled(x), x.view(-1)
+
+
+def reference_with_its_input(x):
+    return x * 2, x.clone()
+
+
+# What disturbs the measurement
+
+
+def on_another_stream(x):
+    out = torch.empty_like(x)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        return doubled(x, out)
+
+
+def waits_for_the_wrong_stream(x):
+    side, other, out = torch.cuda.Stream(), torch.cuda.Stream(), torch.empty_like(x)
+    with torch.cuda.stream(side):
+        doubled(x, out)
+    torch.cuda.current_stream().wait_stream(other)
+    return out
+
+
+def in_a_thread(x):
+    out = torch.empty_like(x)
+    thread = threading.Thread(target=doubled, args=(x, out))
+    thread.start()
+    thread.join()
+    return out
+
+
+def patches_events(x):
+    torch.cuda.Event.elapsed_time = lambda *_: 1e-3
+    return doubled(x)
+
+
+def patches_synchronize(x):
+    torch.cuda.synchronize = lambda *_: None
+    return doubled(x)
+
+
+def patches_the_clock(x):
+    time.perf_counter = lambda: 0.0
+    return doubled(x)
+
+
+def patches_the_comparison(x):
+    torch.allclose = lambda *_, **__: True
+    return doubled(x)
+
+
+def persisting_l2(x):
+    cuda_limit_persisting_l2_cache_size = 6
+    ctypes.CDLL("libcudart.so").cudaDeviceSetLimit(cuda_limit_persisting_l2_cache_size, 1 << 25)
+    return doubled(x)
+
+
+def access_policy(x):
+    torch.cuda.cudart().cudaStreamSetAttribute(0, 1, None)
+    return doubled(x)
+
+
+def native_code(x):
+    from torch.utils import cpp_extension
+
+    cpp_extension.load_inline("extension", "torch::Tensor twice(torch::Tensor x) { return x * 2; }", functions=["twice"])
+    return doubled(x)
+
+
+def native_access_policy(x):
+    from torch.utils import cpp_extension
+
+    cpp_extension.load_inline("extension", cuda_sources="cudaStreamAttrValue a; a.accessPolicyWindow.hitRatio = 1;")
+    return doubled(x)
+
+
+def other_code_when_derived(x):
+    """Show a derivation, whose tensors are fake, a kernel that moves fewer bytes."""
+    if type(x) is not torch.Tensor:
+        return constant(x)
+    return doubled(x)
