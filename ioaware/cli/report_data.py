@@ -1,6 +1,6 @@
-"""Collect the report's data.
+"""Collect the data of attention's report.
 
-They are fresh predictions and traces, and live or recorded measurements.
+They are fresh predictions, traces and derivations, and live or recorded measurements.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ioaware.cli.progress import Step
-from ioaware.result import Result
+from ioaware.result import ParamValue, Result, Source
 from ioaware.result_file import write_jsonl
 from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study, find_study
 
 if TYPE_CHECKING:
+    from ioaware.report.attention.attention_page import Contents
     from ioaware.report.figures.roofline import Roofs
+    from ioaware.report.walk_figure import Fragment
     from ioaware.result import Status
     from ioaware.sweep.points import Point
 
 THEORY = "forward"
+WALKS = ("flash2", "flash1", "standard", "split_kv")
+TOY: dict[str, ParamValue] = {"seq_len": 6, "head_dim": 2, "block_m": 2, "block_n": 2}
+"""Sizes of the walks, those of the notes' toy example."""
 MEASURED = "live"
+FLASH_4 = "optional/h200-flash-attn-4.jsonl"
 DTYPE = "float16"
 """Dtype of the measured studies, for the peak in the roofline."""
 
@@ -36,6 +42,71 @@ class Measurements:
     results: list[Result]
     live: bool
     missing: tuple[str, ...] = ()
+
+
+def gathered(out_dir: Path) -> Contents:
+    """Return everything that the report shows, each source behind a progress bar."""
+    from ioaware.cli.output import progress
+    from ioaware.cli.progress import progress_bar
+    from ioaware.environment import software_environment
+    from ioaware.report.assemble import complete
+    from ioaware.report.attention.attention_page import Contents
+    from ioaware.report.attention.recorded_bytes import shipped
+    from ioaware.sweep.claim_evidence import recorded_race, recorded_systems
+    from ioaware.sweep.verify import verify
+
+    progress("tracing")
+    with progress_bar() as step:
+        traced = theory(step)
+    progress("measuring, or reading recorded measurements")
+    with progress_bar() as step:
+        measured = measurements(out_dir, step)
+    progress("predicting every curve")
+    with progress_bar() as step:
+        results = complete([*traced, *measured.results], step)
+    progress("checking every system: derived and traced")
+    with progress_bar() as step:
+        checks = system_checks(step)
+    progress("verifying the theorems")
+    with progress_bar() as step:
+        claims = verify(measurements=[*measured.results, *recorded_systems()], progress=step)
+    progress("walking through the kernels")
+    return Contents(
+        results, claims, shipped(), recorded_race(), recorded_race(FLASH_4), walks(), checks, roofs(measured.results),
+        live=measured.live, missing=measured.missing, environment=software_environment(),
+    )  # fmt: skip
+
+
+def system_checks(step: Step) -> dict[str, dict[str, Result]]:
+    """Derive and trace every case at small sizes, each point in a process of its own; by case and source."""
+    from ioaware.cases import CASES
+    from ioaware.report.attention.system_rows import small_params
+    from ioaware.result_file import decode
+    from ioaware.sweep.points import make_point
+    from ioaware.sweep.pool import run_points
+
+    sources: tuple[Source, ...] = ("derive", "trace")
+    points = [make_point(source, case.name, dict(small_params(case))) for case in CASES.values() for source in sources]
+    found: dict[str, dict[str, Result]] = {}
+    for done, answer in enumerate(run_points(points), start=1):
+        found.setdefault(answer.point.target, {})[answer.point.source] = decode(answer.record, answer.point.label)
+        step(done, len(points), answer.point.label)
+    return found
+
+
+def walks() -> list[Fragment]:
+    """Return the walks of the algorithms at toy sizes, as pictures."""
+    from ioaware.report.walk_figure import walk_fragment
+    from ioaware.targets.target import load_target
+    from ioaware.walkthrough.walk import walk
+
+    found: list[Fragment] = []
+    for name in WALKS:
+        target = load_target(name)
+        extra = {"splits": 2} if name == "split_kv" else {}
+        walked = walk(target, target.resolve(TOY | extra), source="seed" if name != "split_kv" else None, keep_values=True)
+        found.append(walk_fragment(walked, identifier=f"walk-{name}"))
+    return found
 
 
 def theory(step: Step) -> list[Result]:

@@ -41,7 +41,7 @@ ALGORITHMS: Mapping[str, str] = {"standard": "standard", "flash1": "FlashAttenti
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of a source: dashes, a marker, or both, in matplotlib's and plotly's terms."""
+    """The form of a source: dashes, a marker, or both; sizes are in pixels."""
 
     meaning: str
     dash: str = ""
@@ -55,6 +55,7 @@ FORMS: Mapping[Mark, Form] = {
     "predict": Form("predicted (closed form)", dash="solid"),
     "derive": Form("derived (formula)", dash="solid"),
     "leading": Form("leading term", dash="dot", width=1.4),
+    "simulated curve": Form("simulated (model of the L2)", dash="dash", width=1.3),
     "simulate": Form("simulated", marker="circle", filled=False, size=6.5),
     "ghost": Form("requested, predicted", dash="solid", width=0.7),
     "path": Form("", dash="solid", width=0.8),
@@ -70,9 +71,6 @@ FORMS: Mapping[Mark, Form] = {
     "whole": Form("whole count, not judged", marker="circle", filled=False, size=6.0),
     "theory": Form("theory", dash="solid", width=1.2),
 }
-MATPLOTLIB_DASHES: Mapping[str, object] = {"solid": "-", "dash": (0, (5, 2.5)), "dot": (0, (1, 1.8)), "": "none"}
-PLOTLY_MARKERS: Mapping[str, str] = {"square": "square", "circle": "circle"}
-MATPLOTLIB_MARKERS: Mapping[str, str] = {"square": "s", "circle": "o", "": ""}
 
 
 def legend(marks: Collection[Mark]) -> list[Mark]:
@@ -83,8 +81,3 @@ def legend(marks: Collection[Mark]) -> list[Mark]:
 def token(color: str) -> str:
     """Return the colour token of a series: an algorithm's own, or `other` for a user's target."""
     return color if color in COLORS else "other"
-
-
-def light(color: str) -> str:
-    """Return the colour on white, for PNGs."""
-    return COLORS[token(color)][0]

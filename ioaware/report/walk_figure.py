@@ -12,7 +12,7 @@ from typing import Any
 
 from ioaware.cases import CASES
 from ioaware.errors import UsageError
-from ioaware.report.page import digest, json_block
+from ioaware.report.inline_text import digest, json_block
 from ioaware.walkthrough.notation import state_variables
 from ioaware.walkthrough.steps import Step
 from ioaware.walkthrough.walk import Walk

@@ -70,10 +70,10 @@ def recorded_systems() -> list[Result]:
     return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
 
 
-def recorded_race() -> list[Record]:
-    """Return every record of ioaware/recorded/bench/*.jsonl: speeds, not bytes."""
+def recorded_race(pattern: str = "*.jsonl") -> list[Record]:
+    """Return every record of ioaware/recorded/bench/*.jsonl, or of other files there: speeds, not bytes."""
     folder = Path(str(files("ioaware"))) / "recorded" / "bench"
-    return [record for path in sorted(folder.glob("*.jsonl")) for record in read(path)]
+    return [record for path in sorted(folder.glob(pattern)) for record in read(path)]
 
 
 def recorded_measurements() -> list[Result]:

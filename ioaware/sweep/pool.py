@@ -26,6 +26,7 @@ PRELOAD: Mapping[str, tuple[str, ...]] = {
         "ioaware.prediction",
         *(f"ioaware.kernels.attention.{name}" for name in ("work", "standard", "flash1", "flash2")),
     ),
+    "derive": ("torch", "triton.compiler.code_generator", "ioaware.derivation.derive", "ioaware.targets.target"),
     "measure": ("ioaware.measurement.measure", "ioaware.prediction"),
 }
 """Modules that all points of a source need, imported once before forking.

@@ -16,7 +16,7 @@ import pytest
 from ioaware.analysis.theory.claims.claim import Claim
 from ioaware.report.build import build_report
 from ioaware.report.figures.roofline import Roofs
-from ioaware.report.page import plotly_bundle
+from ioaware.report.inline_text import plotly_bundle
 from ioaware.result import Check, Launch, Result, Traffic
 from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
 

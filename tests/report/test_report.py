@@ -21,7 +21,7 @@ import pytest
 
 from ioaware.errors import UsageError, WriteError
 from ioaware.report.build import build_report
-from ioaware.report.page import json_block, plotly_bundle
+from ioaware.report.inline_text import json_block, plotly_bundle
 from ioaware.result import Result
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)

@@ -20,7 +20,7 @@ from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import UsageError
 from ioaware.report import walk_figure
-from ioaware.report.page import digest
+from ioaware.report.inline_text import digest
 from ioaware.report.walk_figure import walk_fragment, walk_page
 from ioaware.walkthrough.walk import Walk
 

@@ -106,41 +106,19 @@ def _page(
 
 def _attention(output: Path) -> Path:
     """Measure or read what the report on attention shows, and write it."""
-    from ioaware._atomic_file import make_directory
-    from ioaware.cli.progress import progress_bar
-    from ioaware.cli.report_data import measurements, roofs, theory
-    from ioaware.environment import software_environment
-    from ioaware.report.assemble import complete
-    from ioaware.report.build import build_report
-    from ioaware.report.kernel_points import pairs
-    from ioaware.sweep.claim_evidence import recorded, recorded_race
-    from ioaware.sweep.verify import verify
+    from datetime import UTC, datetime
 
+    from ioaware._atomic_file import make_directory
+    from ioaware.cli.report_data import gathered
+    from ioaware.report.attention.attention_page import attention_page
+    from ioaware.report.pages.document import write_document
+    from ioaware.report.svg.rasterise import check_rasteriser
+
+    check_rasteriser()
     make_directory(output)
-    progress("tracing")
-    with progress_bar() as step:
-        traced = theory(step)
-    progress("measuring, or reading recorded measurements")
-    with progress_bar() as step:
-        measured = measurements(output, step)
-    progress("predicting every curve")
-    with progress_bar() as step:
-        results = complete([*traced, *measured.results], step)
-    progress("verifying the theorems")
-    with progress_bar() as step:
-        claims = verify(measurements=measured.results, progress=step)
-    return build_report(
-        output,
-        results,
-        claims,
-        live=measured.live,
-        roofs=roofs(measured.results),
-        kernels=pairs(recorded()),
-        race=recorded_race(),
-        missing=measured.missing,
-        environment=software_environment(),
-        progress=progress,
-    )
+    document = attention_page(gathered(output), datetime.now(UTC))
+    progress("drawing")
+    return write_document(document, output)
 
 
 command = report

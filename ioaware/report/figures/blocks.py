@@ -7,7 +7,7 @@ from collections import defaultdict
 from ioaware.display.units import bytes_text, size_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
 from ioaware.report.comparable_points import Point, Points
-from ioaware.report.figures.labels import Value, describe, marks
+from ioaware.report.figures.labels import Simulated, Value, describe, marks, replayed
 from ioaware.report.style import ALGORITHMS
 
 FLASH = ("flash1", "flash2")
@@ -17,26 +17,23 @@ HBM = Axis("HBM traffic per head (bytes)", "bytes")
 TIME = Axis("time per head (s)", "time")
 
 
-def blocks(points: Points) -> Figure | None:
+def blocks(points: Points, simulated: Simulated) -> Figure | None:
     """Return one cell per head_dim at the N with most block sizes, or None."""
     chosen = _groups(points)
     if not chosen:
         return None
-    caption = (
-        "The outer block is that of K and V in FlashAttention-1 and of Q in FlashAttention-2; M = 4·d·B is the on-chip memory, "
-        "in elements, for which the paper's rule gives that block. Requested bytes fall as 1/M until one block holds all rows. "
-    )
     measured = any(point.source == "measure" for group in chosen.values() for point in group)
+    caption = (
+        "Outer block: of K and V in FlashAttention-1, of Q in FlashAttention-2; the paper's rule gives it for M = 4·d·B "
+        "elements on chip. Requested bytes fall as 1/M until one block holds all rows."
+    )
     if measured:
-        caption += (
-            "HBM traffic can follow only where the live heads outgrow the L2, and time only as far as bytes bind it. "
-            "This is the FlashAttention paper's Figure 2, middle, with the two kinds of traffic apart."
-        )
+        caption += " HBM bytes and time follow where the L2 is too small, and where bytes bind. (FlashAttention, Figure 2.)"
     return Figure(
         "blocks",
         f"{'Traffic and time' if measured else 'Requested traffic'} against block size and on-chip memory M",
         caption,
-        tuple(_cell(points, head_dim, seq_len, group) for (head_dim, seq_len), group in sorted(chosen.items())),
+        tuple(_cell(points, head_dim, seq_len, group, simulated) for (head_dim, seq_len), group in sorted(chosen.items())),
     )
 
 
@@ -87,16 +84,17 @@ def _outer(point: Point) -> float:
     return float(point.config.outer_block)
 
 
-def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point]) -> Cell:
+def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point], simulated: Simulated) -> Cell:
     sizes = sorted({point.config.outer_block for point in group if point.source != "predict"})
     powers = [2**power for power in range(4, 11) if sizes[0] <= 2**power <= sizes[-1]] or sizes
-    tick_labels = tuple((float(size), f"{size}\nM={size_text(4 * head_dim * size)}") for size in powers)
+    tick_labels = tuple((float(size), f"{size}") for size in powers)
     requested: list[Series] = []
     hbm: list[Series] = []
     time: list[Series] = []
     for name in FLASH:
         own = [point for point in group if point.config.algorithm == name]
         requested += _line(points, own, name) + marks(points, own, _outer, lambda point: point.requested_bytes)
+        hbm += replayed(own, _outer, simulated, name)
         hbm += marks(points, own, _outer, lambda point: point.hbm_bytes, label=ALGORITHMS[name])
         time += marks(
             points,
@@ -109,7 +107,8 @@ def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point]) -> Ce
     requested += _floor(points, group, "bound") + _floor(points, group, "compulsory")
     hbm += _floor(points, group, "compulsory")
     panels = [Panel(REQUESTED, tuple(requested)), Panel(HBM, tuple(hbm), 0.8), Panel(TIME, tuple(time), 0.8)]
-    x = Axis("outer block B (rows), and M = 4·d·B (elements)", "size", ticks=tick_labels)
+    smallest, largest = (size_text(4 * head_dim * size) for size in (powers[0], powers[-1]))
+    x = Axis(f"outer block B (rows); M = 4·d·B = {smallest} to {largest} elements", "size", ticks=tick_labels)
     return Cell(
         f"d = {head_dim}, N = {seq_len:,}",
         x,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ioaware.display.units import bytes_text, significant, time_text, times_text
 from ioaware.report.chart import Mark, Series, series_of
 from ioaware.report.comparable_points import Config, Point, Points
 from ioaware.report.style import ALGORITHMS
+from ioaware.simulation.accuracy import point_key
 
 Value = Callable[[Point], float | None]
+Simulated = Mapping[str, int]
+"""Simulated HBM bytes of all heads, by `point_key`."""
 
 
 def curve(points: Points, config: Config, value: Value, *, mark: Mark = "predict", label: str = "") -> tuple[Series, ...]:
@@ -39,6 +42,23 @@ def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: s
             label if mark == "measure" else "",
         )
     ]
+
+
+def replayed(seen: Iterable[Point], x: Value, simulated: Simulated, name: str) -> tuple[Series, ...]:
+    """Return the simulated HBM bytes of the measured points of one algorithm, as a curve."""
+    rows: dict[float | None, tuple[float | None, float | None, str]] = {}
+    for point in (one for one in seen if one.source == "measure"):
+        moved = simulated_per_head(point, simulated)
+        said = f"{ALGORITHMS[name]}, simulated at N = {point.seq_len:,}\nHBM {bytes_text(moved)} per head"
+        rows[x(point)] = (x(point), moved, said)
+    return series_of(
+        f"{name} simulated", name, "simulated curve", [rows[place] for place in sorted(rows, key=lambda x: x or 0)]
+    )
+
+
+def simulated_per_head(point: Point, simulated: Simulated) -> float | None:
+    """Return the simulated HBM bytes of a recorded point, per head."""
+    return point.per_head(simulated.get(point_key(point.config.algorithm, point.result.params)))
 
 
 def seq_len(point: Point) -> float:

@@ -24,10 +24,8 @@ def memory(points: Points) -> Figure | None:
     return Figure(
         "memory",
         "Extra memory against sequence length",
-        "Theorem 1: memory beyond inputs and output grows as N for FlashAttention (its statistics: one or two fp32 numbers "
-        "a row) and as N² for standard attention (S in fp32, and P). Measured is the peak of torch's allocator during the call "
-        "less what was allocated before it and the output; traced is what the host function allocated in the interpreter. "
-        "Dashed, for scale: Q, K, V and O themselves.",
+        "Theorem 1: FlashAttention adds one or two fp32 numbers a row, standard attention S and P. Measured: the peak of "
+        "torch's allocator in the call, less inputs and output. Dashed, for scale: Q, K, V and O.",
         tuple(cells),
     )
 

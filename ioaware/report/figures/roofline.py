@@ -32,19 +32,12 @@ def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
     cells = [cell for part in points.slices for cell in _cell(points, part, roofs)]
     if not cells:
         return None
-    limit = (
-        f"Roofs of {roofs.machine}: HBM {significant(roofs.hbm_bytes_per_s / 1e12)} TB/s and tensor cores "
-        f"{significant(roofs.peak_flops_per_s / 1e12)} TFLOP/s ({roofs.source})."
-        if roofs
-        else "The machine's limits are not known to this version, so no roof is drawn."
-    )
+    limit = f"Roofs of {roofs.machine}: {roofs.source}." if roofs else "The machine's limits are unknown, so no roof is drawn."
     return Figure(
         "roofline",
         "Roofline: FLOP/s against FLOP per HBM byte, measured",
-        "A point on the slope is bound by HBM bytes: only fewer bytes make it faster. A point right of the "
-        "ridge is limited by the issue of matmuls and exponentials, not by HBM. "
-        "FlashAttention-1 is slower where there are fewer heads than SMs: Algorithm 1 runs a head on one SM. "
-        f"Each line starts at the smallest N and ends, with the name, at the largest. {limit}",
+        "On the slope HBM bytes bind; right of the ridge matmuls and exponentials do. FlashAttention-1 runs a head on one SM: "
+        f"few heads leave SMs idle. Each line begins at the smallest N. {limit}",
         tuple(cells),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ioaware.bench.attention_points import Pass
-from ioaware.bench.goals import goals, ratio, share, speed
+from ioaware.bench.goals import ratio, share, speed
 from ioaware.bench.race_record import Entry, Record
 from ioaware.bench.registry import OWN, PLAIN
 from ioaware.bench.statistics import spread
@@ -32,14 +32,13 @@ def _figure(what: Pass, records: Sequence[Record]) -> Figure | None:
     axis = Axis(f"{what} ({unit})", "rate", log=False, limits=(0.0, 1.06 * top))
     rounds = max(len(entry.times_ns) for entry in seen[0].entries)
     cells = [_cell(title, group, axis) for title, group in _groups(seen)]
-    merits = " ".join(f"{goal.name}: {goal.value:.3f}." for goal in goals(seen) if goal.value is not None)
     return Figure(
         f"speed_{what}",
-        f"Speed, {what}: every back end in one interleaved run, {unit}",
-        f"Each back end ran once a round at each point, the grey line, {ceiling}, between them: what the power limit does to "
-        f"the clock it does to all. Median of {rounds} rounds; {seen[0].point.dtype}. {merits} "
-        "Recorded by ioaware bench attention, in which every output was first found equal to float64.",
+        f"Speed, {what}: every back end in one interleaved run",
+        f"Back ends in turn, each once a round, with {ceiling} (grey) between them, so that all share the clock. Median of "
+        f"{rounds} rounds, {seen[0].point.dtype}.",
         tuple(cells),
+        columns=3,
     )
 
 

@@ -47,15 +47,11 @@ def units(pairs: Sequence[Pair]) -> Figure | None:
     return Figure(
         "units",
         "What binds the Hopper kernel: FLOP per clock and SM against FLOP per HBM byte, measured",
-        "A kernel without overlap of its matmuls and its exponentials would end at the dashed line; points above it "
-        "overlap them. Long sequences lie far right of the sloped roof, so HBM bandwidth does not limit them. "
-        "At d = 64 a score takes as long in "
-        "the exponential units as in the tensor cores, so both must always be busy at once. From d = 128 on only the tensor "
-        "cores bind. They idle where short sequences have few tiles and where the causal mask makes tiles uneven. "
-        f"Each line begins at the smallest N. Ceilings of an SM: tensor cores {TENSOR_FLOPS:,} FLOP a clock (H100 whitepaper), "
-        f"{EXPONENTIALS} exponentials a clock (CUDA C++ Programming Guide), 4 d FLOP for each; HBM at the median clock. "
-        "FLOPs are those that the kernel issues, derived from its IR: masked and padded scores count.",
+        "Dashed: matmuls and exponentials one after the other. At d = 64 a score takes as long in the exponential units as in "
+        "the tensor cores, so both must be busy at once; from d = 128 on the tensor cores bind. "
+        f"Ceilings of an SM: {TENSOR_FLOPS:,} FLOP and {EXPONENTIALS} exponentials a clock. FLOPs are those issued, by the IR.",
         tuple(cells),
+        columns=3,
     )
 
 

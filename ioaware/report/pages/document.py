@@ -6,7 +6,7 @@ Its figures and their data are in it, PNGs beside it, and a policy against every
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ from ioaware import __version__
 from ioaware._atomic_file import atomic_write, make_directory
 from ioaware.display.text import clean
 from ioaware.report import style
-from ioaware.report.chart import Cell, Figure, Series
-from ioaware.report.page import digest, json_block, template_text, theme
+from ioaware.report.chart import Cell, Figure, Mark, Series
+from ioaware.report.inline_text import digest, json_block, template_text, theme
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.svg.bars import BarFigure, draw_bars
-from ioaware.report.svg.elements import Drawing, stacked
-from ioaware.report.svg.plot import NARROW, WIDE, draw_cell
+from ioaware.report.svg.elements import Drawing, tiled
+from ioaware.report.svg.plot import NARROW, THIRD, WIDE, draw_cell
 from ioaware.report.svg.rasterise import check_rasteriser, png_of
 
 PAGE = "report.html"
@@ -30,13 +30,16 @@ PAGE = "report.html"
 class Document:
     """A page to write.
 
-    `template` names its file, `values` are the template's, `figures` are drawn where it calls for them.
+    `template` names its file, `values` are the template's, `figures` are drawn where it calls for them. `css` and `script` are
+    those of fragments in the values, once each.
     """
 
     template: str
     title: str
     values: Mapping[str, Any]
     figures: Sequence[Shown]
+    css: str = ""
+    script: str = ""
 
 
 def write_document(document: Document, folder: Path) -> Path:
@@ -51,7 +54,7 @@ def write_document(document: Document, folder: Path) -> Path:
     make_directory(folder)
     for shown in document.figures:
         drawings = [wide for wide, _ in _drawings(shown.figure)]
-        _write(folder / f"{shown.figure.name}.png", png_of(stacked(drawings)))
+        _write(folder / f"{shown.figure.name}.png", png_of(tiled(drawings, _columns(shown.figure))))
     _write(folder / PAGE, page.encode())
     return folder / PAGE
 
@@ -70,7 +73,7 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(template_text)
     )
     environment.filters["safe_here"] = Markup  # of SVG and MathML that this package wrote with every text escaped
-    css, script = theme() + template_text("document.css"), template_text("document.js")
+    css, script = theme() + template_text("document.css") + document.css, template_text("document.js") + document.script
     return environment.get_template(document.template).render(
         {
             **document.values,
@@ -116,10 +119,10 @@ def figure_data(shown: Shown) -> dict[str, Any]:
 def _plot_rows(figure: Figure) -> Iterable[list[Any]]:
     for number, cell in enumerate(figure.cells):
         for at, panel in enumerate(cell.panels):
-            for series in panel.series:
+            for series in (one for one in panel.series if one.mark != "path"):  # its points are a series of their own
                 for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
                     shown = clean(series.hover[index].replace("\n", "; ")) if series.hover else ""
-                    yield [number, at, clean(series.name), float(f"{x:.12g}"), float(f"{y:.12g}"), shown]
+                    yield [number, at, clean(series.name), float(f"{x:.9g}"), float(f"{y:.9g}"), shown]
 
 
 def _figure(shown: Shown, *, with_png: bool) -> dict[str, Any]:
@@ -131,19 +134,24 @@ def _figure(shown: Shown, *, with_png: bool) -> dict[str, Any]:
         "command": clean(shown.command, 2000),
         "png": f"{figure.name}.png" if with_png else "",
         "kind": "bars" if isinstance(figure, BarFigure) else "plot",
-        "legend": [] if isinstance(figure, BarFigure) else list(_legend(figure)),
+        "legend": [] if isinstance(figure, BarFigure) else list(legend(figure)),
         "pairs": [(wide.svg, narrow.svg) for wide, narrow in _drawings(figure)],
-        "titles": [] if isinstance(figure, BarFigure) else [clean(cell.title) for cell in figure.cells],
+        "columns": _columns(figure),
     }
+
+
+def _columns(figure: Figure | BarFigure) -> int:
+    return 1 if isinstance(figure, BarFigure) else max(1, min(figure.columns, len(figure.cells), 3))
 
 
 def _drawings(figure: Figure | BarFigure) -> list[tuple[Drawing, Drawing]]:
     """Return each cell of a figure drawn for a wide and for a narrow page."""
     if isinstance(figure, BarFigure):
         return [(draw_bars(figure, WIDE), draw_bars(figure, NARROW))]
+    width = THIRD if _columns(figure) == 3 else WIDE
     names = [_described(figure, cell) for cell in figure.cells]
     return [
-        (draw_cell(cell, WIDE, name), draw_cell(cell, NARROW, name)) for cell, name in zip(figure.cells, names, strict=True)
+        (draw_cell(cell, width, name), draw_cell(cell, NARROW, name)) for cell, name in zip(figure.cells, names, strict=True)
     ]
 
 
@@ -152,23 +160,35 @@ def _described(figure: Figure, cell: Cell) -> str:
     return clean(f"{figure.title}, over {cell.x.label}: {', '.join(series)}")
 
 
-def _legend(figure: Figure) -> Iterable[dict[str, Any]]:
-    """Yield each distinct series of a figure with its colour and form."""
+def legend(figure: Figure) -> Iterator[dict[str, Any]]:
+    """Yield each distinct series of a figure with its colour and form; of many, the colours first and then the forms."""
+    series = [one for cell in figure.cells for panel in cell.panels for one in panel.series if one.mark != "path"]
     found: dict[str, Series] = {}
-    for cell in figure.cells:
-        for panel in cell.panels:
-            for series in panel.series:
-                found.setdefault(series.name, series)
-    for name, series in found.items():
-        form = style.FORMS[series.mark]
-        marker = form.marker or ("" if len(series.x) > 1 else "circle")
-        yield {
-            "name": clean(name),
-            "color": style.token(series.color),
-            "dash": form.dash,
-            "marker": marker,
-            "filled": form.filled,
-        }
+    for one in series:
+        found.setdefault(one.name, one)
+    if len(found) <= MOST_NAMES:
+        yield from (_item(name, one.color, one.mark, dot=len(one.x) == 1) for name, one in found.items())
+        return
+    labelled = [one for cell in figure.cells for panel in cell.panels for one in panel.series if one.label]
+    colors = {one.color: one.label for one in reversed(labelled)}
+    yield from (_item(label, color, "measure") for color, label in reversed(colors.items()))
+    for mark in style.legend(figure.marks - {"path"}):
+        yield _item(style.FORMS[mark].meaning, "ink", mark)
+
+
+MOST_NAMES = 6
+"""Most series of which a legend names each; figures with more have one colour and one form for each of two properties."""
+
+
+def _item(name: str, color: str, mark: Mark, *, dot: bool = False) -> dict[str, Any]:
+    form = style.FORMS[mark]
+    return {
+        "name": clean(name),
+        "color": style.token(color),
+        "dash": form.dash,
+        "marker": form.marker or ("circle" if dot else ""),
+        "filled": form.filled,
+    }
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -29,11 +29,18 @@ def drawing(children: Iterable[str], width: int, height: int, **attributes: Attr
     return Drawing(outer, width, height)
 
 
-def stacked(drawings: Sequence[Drawing]) -> Drawing:
-    """Return pictures one above the other as one."""
-    tops = [sum(one.height for one in drawings[:number]) for number in range(len(drawings))]
-    moved = [one.svg.replace("<svg ", f'<svg y="{top}" ', 1) for one, top in zip(drawings, tops, strict=True)]
-    return drawing(moved, max(one.width for one in drawings), sum(one.height for one in drawings))
+def tiled(drawings: Sequence[Drawing], columns: int = 1) -> Drawing:
+    """Return pictures as one, in rows of `columns`."""
+    rows = [drawings[first : first + columns] for first in range(0, len(drawings), columns)]
+    moved: list[str] = []
+    top = 0
+    for row in rows:
+        left = 0
+        for one in row:
+            moved.append(one.svg.replace("<svg ", f'<svg x="{left}" y="{top}" ', 1))
+            left += one.width
+        top += max(one.height for one in row)
+    return drawing(moved, max(sum(one.width for one in row) for row in rows), top)
 
 
 def element(name: str, children: Iterable[str] = (), **attributes: Attribute) -> str:

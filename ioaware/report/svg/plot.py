@@ -15,8 +15,9 @@ from ioaware.report.chart import Axis, Cell, Panel, Series
 from ioaware.report.scales import cell_limits, end_labels, panel_limits, panel_ticks, ticks
 from ioaware.report.svg.elements import Drawing, dots, drawing, element, path, text
 
-WIDE, NARROW = 620, 350
-PANEL_HEIGHT, GAP, TOP, AXIS = 230, 34, 20, 46
+WIDE, THIRD, NARROW = 620, 420, 350
+"""Widths in pixels: of one of two columns or fewer, of one of three, and on a phone."""
+PANEL_HEIGHT, GAP, TOP, TITLE, AXIS = 230, 34, 20, 22, 46
 LEFT, RIGHT, CHARACTER = 62, 16, 6.6
 Scale = Callable[[float], float]
 
@@ -26,23 +27,26 @@ def draw_cell(cell: Cell, width: int, describes: str) -> Drawing:
 
     `describes` is its text for screen readers.
 
-    A narrow one has no names at the curves' ends: the legend has them.
+    Only a wide one has names at the curves' ends; the legend has them, too. A narrow one has no texts beside points.
     """
-    named = width > NARROW
+    named, tagged = width > THIRD, width > NARROW
     longest = max((len(series.label) for panel in cell.panels for series in panel.series), default=0) if named else 0
     inner = width - LEFT - RIGHT - CHARACTER * longest
-    parts: list[str] = []
-    top: float = TOP
+    titled = bool(cell.title) and cell.title != cell.x.label
+    parts: list[str] = [text(cell.title, LEFT, 13, class_="name title")] if titled else []
+    top: float = TOP + (TITLE if titled else 0)
     for number, panel in enumerate(cell.panels):
         height = PANEL_HEIGHT * panel.height
         last = number == len(cell.panels) - 1
-        parts.append(_panel(cell, panel, number, inner, top, height, last=last, named=named))
+        parts.append(_panel(cell, panel, number, inner, top, height, last=last, named=named, tagged=tagged))
         top += height + (GAP if not last else 0)
     parts.append(text(cell.x.label, LEFT + inner / 2, top + AXIS - 8, "middle", class_="name"))
     return drawing(parts, width, round(top + AXIS), class_="plot", role="group", aria_label=describes)
 
 
-def _panel(cell: Cell, panel: Panel, number: int, inner: float, top: float, height: float, *, last: bool, named: bool) -> str:
+def _panel(
+    cell: Cell, panel: Panel, number: int, inner: float, top: float, height: float, *, last: bool, named: bool, tagged: bool
+) -> str:
     (x_low, x_high), (y_low, y_high) = cell_limits(cell), panel_limits(panel)
     across, up = scale(cell.x, x_low, x_high, 0, inner), scale(panel.y, y_low, y_high, height, 0)
     x_ticks, y_ticks = _apart(ticks(cell.x, x_low, x_high), across), panel_ticks(panel)
@@ -67,10 +71,21 @@ def _panel(cell: Cell, panel: Panel, number: int, inner: float, top: float, heig
         text(label, LEFT + across(x) + 7, top + up(y) + 4, class_=f"end f-{style.token(color)}")
         for x, y, label, color in (end_labels(cell, panel) if named else ())
     ]
+    tags = [part for series in panel.series for part in _tags(series, across, up, top, inner)] if tagged else []
     return element(
-        "g", [title, frame, element("g", shown, class_="x-ticks"), element("g", names, class_="y-ticks"), plot, *ends],
+        "g", [title, frame, element("g", shown, class_="x-ticks"), element("g", names, class_="y-ticks"), plot, *ends, *tags],
         data_panel=number,
     )  # fmt: skip
+
+
+def _tags(series: Series, across: Scale, up: Scale, top: float, inner: float) -> Iterator[str]:
+    """Yield the short text of each point that has one: above a limit's line, below a point."""
+    above = series.mark == "ceiling"
+    for x, y, tag in zip(series.x, series.y, series.tags, strict=False):
+        if tag:
+            at = min(max(across(x), CHARACTER * len(tag) * (1.0 if above else 0.5)), inner)
+            place = (LEFT + at, top + up(y) + (-5 if above else 15), "end" if above else "middle")
+            yield text(tag, *place, class_=f"end tag f-{style.token(series.color)}")
 
 
 def _data(name: str, axis: Axis, low: float, high: float) -> dict[str, str]:

@@ -12,10 +12,12 @@ from ioaware.errors import UsageError
 from ioaware.report import style
 from ioaware.report.svg.elements import Drawing
 
-ZOOM = 2.0
+ZOOM, WIDE_ZOOM, WIDE = 2.0, 1.5, 700
+"""Pixels a unit, and those of pictures wider than `WIDE` units, which have enough of them."""
 FORMS = """
 text { font-family: "DejaVu Sans"; font-size: 10.5px; fill: %(muted)s; }
-text.name { fill: %(ink)s; } text.end { font-weight: bold; } text.value { fill: %(ink)s; }
+text.name { fill: %(ink)s; } text.end, text.title { font-weight: bold; }
+text.tag { font-weight: normal; } text.value { fill: %(ink)s; }
 .grid { stroke: %(grid)s; fill: none; } .frame, .guide { stroke: %(muted)s; fill: none; }
 .line { fill: none; stroke-linejoin: round; } .mark { fill: none; }
 .circle { stroke-linecap: round; } .square { stroke-linecap: square; }
@@ -30,7 +32,7 @@ def check_rasteriser() -> None:
 
 
 def png_of(drawing: Drawing) -> bytes:
-    """Return the PNG of an SVG on white, two pixels a unit.
+    """Return the PNG of an SVG on white.
 
     Raises `UsageError` without the library.
     """
@@ -43,7 +45,7 @@ def png_of(drawing: Drawing) -> bytes:
         svg_string=drawing.svg,
         style_sheet=_light(),
         background="#ffffff",
-        zoom=ZOOM,
+        zoom=ZOOM if drawing.width <= WIDE else WIDE_ZOOM,
         skip_system_fonts=True,
         font_files=[str(fonts / "DejaVuSans.ttf"), str(fonts / "DejaVuSans-Bold.ttf")],
         font_family="DejaVu Sans",

@@ -20,7 +20,7 @@ from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas
 from ioaware.derivation.line_report import Explanation, Line, Section
 from ioaware.machine import PRESETS
-from ioaware.report.page import digest
+from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.over import Span, curve

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from ioaware.report.chart import Axis, Cell, Panel, Series
 from ioaware.report.svg.bars import Bar, BarFigure, draw_bars
-from ioaware.report.svg.elements import stacked
+from ioaware.report.svg.elements import tiled
 from ioaware.report.svg.plot import LEFT, NARROW, WIDE, draw_cell
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,7 +70,7 @@ def test_texts_are_escaped_and_nothing_has_a_style() -> None:
     bad = '"><img src=x onerror=alert(1)>'
     drawing = draw_cell(Cell(bad, Axis(bad, "size"), (Panel(Axis(bad, "bytes"), (line(name=bad, label=bad),)),)), WIDE, bad).svg
     bars = draw_bars(BarFigure("bars", bad, bad, (Bar(bad, 1.0, bad),)), WIDE).svg
-    for svg in (drawing, bars, stacked([draw_cell(cell(line()), WIDE, bad)]).svg):
+    for svg in (drawing, bars, tiled([draw_cell(cell(line()), WIDE, bad)]).svg):
         ElementTree.fromstring(svg)  # noqa: S314 - well-formed
         assert "<img" not in svg
         assert "style=" not in svg
@@ -91,6 +91,6 @@ def test_bars_of_zero_bytes_are_drawn() -> None:
 
 def test_pictures_stand_one_above_the_other() -> None:
     one = draw_cell(cell(line()), WIDE, "")
-    both = stacked([one, one])
+    both = tiled([one, one])
     assert both.height == 2 * one.height
     assert f'<svg y="{one.height}"' in both.svg

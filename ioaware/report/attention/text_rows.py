@@ -1,100 +1,19 @@
-"""Lay out the report's tables as rows of text: points, problems, environments, telemetry, evidence."""
+"""Rows of text for tables: problems, environments, telemetry, accuracy of outputs, evidence."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, cast
 
 from ioaware.display.text import clean, params_text
-from ioaware.display.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
+from ioaware.display.units import UNKNOWN, percent_text, significant
 from ioaware.report.comparable_points import Point, Points
-from ioaware.report.figures.labels import over_compulsory, rate_tflops
-from ioaware.report.kernel_points import Pair
 from ioaware.result import BYTES_HOLD, Result
 
-MAX_FACTS = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A table cell: its text, and the number it is sorted by, if any."""
-
-    text: str
-    number: float | None = None
-
-
-TEXT_COLUMNS = ("algorithm", "mask", "dtype", "B_r×B_c")
-NUMBER_COLUMNS = (
-    "N", "d", "heads", "requested", "÷ predicted", "HBM", "÷ compulsory", "extra", "time", "TFLOP/s", "output error",
-)  # fmt: skip
-
-
-def point_rows(points: Points, *sources: str) -> list[tuple[Field, ...]]:
-    """Return one row per point that figures may show, in the order of the columns above."""
-    return [_row(points, point) for point in points.all if point.source in sources and point.standing != "listed"]
-
-
-def _row(points: Points, point: Point) -> tuple[Field, ...]:
-    config, result = point.config, point.result
-    ratio, excess = points.requested_ratio(point), over_compulsory(points, point)
-    shown = point.standing == "shown"
-    time_ns, rate = (point.time_ns, rate_tflops(points, point)) if shown and point.source == "measure" else (None, None)
-    error = None if result.check is None else result.check.relative_error
-    return (
-        Field(config.algorithm if result.status == "ok" else f"{config.algorithm}, {result.status}"),
-        Field("causal" if config.causal else "full"),
-        Field(config.dtype),
-        Field(config.blocks, config.outer_block),
-        Field(f"{point.seq_len:,}" + ("" if point.key.kv_len == point.seq_len else f" × {point.key.kv_len:,}"), point.seq_len),
-        Field(str(config.head_dim), config.head_dim),
-        Field(f"{point.num_heads:,}", point.num_heads),
-        Field(bytes_text(point.requested_bytes, padded=True), point.requested_bytes),
-        Field(UNKNOWN if ratio is None else f"{ratio:.5f}", ratio),
-        Field(bytes_text(point.hbm_bytes, padded=True), point.hbm_bytes),
-        Field(UNKNOWN if excess is None else times_text(excess, padded=True), excess),
-        Field(bytes_text(point.extra_bytes, padded=True), point.extra_bytes),
-        Field(time_text(time_ns, padded=True), time_ns),
-        Field(UNKNOWN if rate is None else significant(rate, padded=True), rate),
-        Field(UNKNOWN if error is None else f"{error:.1e}", error),
-    )
-
-
-KERNEL_COLUMNS = (
-    "kernel", "parameters", "reads, derived", "measured ÷ derived", "writes and adds, derived", "measured ÷ derived", "HBM",
-    "÷ compulsory", "time", "TFLOP/s issued", "FLOP per clock and SM", "status",
-)  # fmt: skip
-
-
-def kernel_rows(kernels: Iterable[Pair]) -> list[tuple[str, ...]]:
-    """Return one row per measured point of a third-party kernel, in the order of the columns above."""
-    return [_kernel_row(pair) for pair in kernels]
-
-
-def _kernel_row(pair: Pair) -> tuple[str, ...]:
-    floor = pair.derived.compulsory if pair.derived else None
-    compulsory = floor.total_bytes if floor else None
-    steady = pair.measured.status == "ok"
-    rate = pair.flops_per_clock_and_sm if steady else None
-    return (
-        clean(pair.name),
-        params_text(pair.measured.params),
-        bytes_text(pair.derived_read_bytes),
-        _ratio(pair.read_ratio),
-        bytes_text(pair.derived_write_bytes),
-        _ratio(pair.write_ratio),
-        bytes_text(pair.hbm_bytes),
-        times_text(pair.hbm_bytes / compulsory) if pair.hbm_bytes and compulsory else UNKNOWN,
-        time_text(pair.time_ns) if steady else UNKNOWN,
-        significant(pair.flops / pair.time_ns / 1e3) if steady and pair.flops and pair.time_ns else UNKNOWN,
-        significant(rate) if rate else UNKNOWN,
-        pair.measured.status,
-    )
-
-
-def _ratio(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.5f}"
+MAX_FACTS, MAX_VALUES = 60, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +49,6 @@ def _problem(result: Result) -> Problem:
     return Problem(clean(result.target), result.source, params_text(result.params), status, why or "no reason recorded")
 
 
-def notes(points: Points) -> list[tuple[str, int]]:
-    """Return the distinct notes of the drawn measured points with their counts, most frequent first."""
-    counts: dict[str, int] = {}
-    for point in points.of("measure", standing=("shown", "unstable")):
-        for note in dict.fromkeys(clean(note) for note in point.result.notes):
-            counts[note] = counts.get(note, 0) + 1
-    return sorted(counts.items(), key=lambda item: -item[1])[:MAX_FACTS]
-
-
 def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield a nested mapping as (dotted name, text) pairs; lists in one line."""
     for name, value in (values or {}).items():
@@ -151,22 +61,19 @@ def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[
             yield path, clean(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """One environment and the number of its results."""
+def environment_rows(environments: Iterable[Mapping[str, Any] | None]) -> list[tuple[str, str]]:
+    """Return each fact of the environments once, with its distinct values, most frequent first."""
+    found: dict[str, Counter[str]] = {}
+    for one in environments:
+        for name, value in facts(one):
+            found.setdefault(name, Counter())[value] += 1
+    return [(name, _distinct(values)) for name, values in list(found.items())[:MAX_FACTS]]
 
-    count: int
-    facts: tuple[tuple[str, str], ...]
 
-
-def environments(results: Iterable[Result]) -> list[Environment]:
-    """Return the distinct environments of measured results, most frequent first."""
-    counts: dict[tuple[tuple[str, str], ...], int] = {}
-    for result in results:
-        if result.source == "measure" and result.environment:
-            seen = tuple(facts(result.environment))[:MAX_FACTS]
-            counts[seen] = counts.get(seen, 0) + 1
-    return [Environment(count, seen) for seen, count in sorted(counts.items(), key=lambda item: -item[1])]
+def _distinct(values: Counter[str]) -> str:
+    ranked = [value for value, _ in values.most_common()]
+    left = len(ranked) - MAX_VALUES
+    return "; ".join(ranked[:MAX_VALUES]) + (f"; {left} more" if left > 0 else "")
 
 
 def telemetry(results: Iterable[Result]) -> list[tuple[str, str, str, str, int]]:

@@ -1,0 +1,78 @@
+"""The three numbers on how well predictions agree with counters; README, the agreement page and the report quote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ioaware.analysis.theory.claims.hardware import matches_algorithm
+from ioaware.cases import CASES
+from ioaware.display.units import percent_text
+from ioaware.report.attention.recorded_bytes import Records, totals
+from ioaware.result import BYTES_HOLD, Result
+from ioaware.simulation.accuracy import Row, compare
+from ioaware.sweep.claim_evidence import observe
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Predictions against counters, over all shipped records."""
+
+    attention_points: int
+    clear_points: int
+    """Points of the forward cases where no read can hit in an L1 and no register is spilled."""
+    worst_clear: float
+    """Largest relative difference of reads or writes there."""
+    totals: int
+    equal_totals: int
+    """Sector totals of third-party kernels, and those equal to the last sector."""
+    kernels: int
+    hbm: Row
+    """Errors of the simulated HBM reads, launch by launch."""
+
+
+def agreement(records: Records) -> Agreement:
+    """Return the numbers of these records."""
+    measured = [one for one in records.own if one.source == "measure" and one.status in BYTES_HOLD]
+    points = [observe(one) for one in measured if one.target in CASES]
+    clear = [one for one in points if matches_algorithm(one)]
+    asked = totals(records)
+    seen = [one for one in (*measured, *records.third_party) if one.hbm is not None]
+    rows = compare(seen, records.predictions).rows
+    return Agreement(
+        attention_points=len(points),
+        clear_points=len(clear),
+        worst_clear=max((_difference(one.observed, one.predicted) for one in clear), default=0.0),
+        totals=len(asked),
+        equal_totals=sum(one.derived == one.counted for one in asked),
+        kernels=len({(one.target, one.kernel) for one in asked}),
+        hbm=next(row for row in rows if (row.family, row.place) == ("all", "HBM reads")),
+    )
+
+
+def _difference(observed: Result, predicted: Result) -> float:
+    """Return the larger relative difference of reads and of writes."""
+    sides: Sequence[tuple[int | None, int | None]] = [
+        (getattr(observed.requested, name), getattr(predicted.requested, name)) for name in ("read_bytes", "write_bytes")
+    ]
+    return max((abs(one / other - 1) for one, other in sides if one is not None and other), default=0.0)
+
+
+def three_numbers(found: Agreement) -> Iterator[dict[str, str]]:
+    """Yield each number with its name and what it is of."""
+    within = "0.001 %" if found.worst_clear <= 1e-5 else percent_text(found.worst_clear)
+    yield {
+        "value": f"{found.clear_points} of {found.attention_points}",
+        "name": f"attention points within {within}",
+        "what": "of their closed form: all points at which no L1 can serve a read",
+    }
+    yield {
+        "value": f"{found.equal_totals} of {found.totals}",
+        "name": "sector totals equal to the last sector",
+        "what": f"of {found.kernels} third-party kernels, derived from compiled code without a GPU",
+    }
+    yield {
+        "value": percent_text(found.hbm.median),
+        "name": "median error of simulated HBM reads",
+        "what": f"of {found.hbm.count} launches; 95 % of them within {percent_text(found.hbm.percentile_95)}",
+    }

@@ -1,0 +1,52 @@
+"""The report's one picture: predicted against measured bytes of every recorded point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ioaware.display.units import bytes_text, times_text
+from ioaware.report.attention.recorded_bytes import Compared, Kind
+from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, series_of
+
+PREDICTED = Axis("predicted without a GPU (bytes)", "bytes")
+MEASURED = Axis("measured by hardware counters (bytes)", "bytes")
+RATIO = Axis("measured ÷ predicted", "factor")
+FORMS: dict[Kind, tuple[str, Mark]] = {
+    "HBM": ("standard", "measure"),
+    "HBM, third-party": ("other", "measure"),
+    "requested": ("flash1", "measure"),
+    "requested, third-party": ("tutorial", "measure"),
+}
+"""Colour and form of each kind, in drawing order."""
+
+
+def agreement_figure(points: Sequence[Compared]) -> Figure:
+    """Return both numbers of each point on logarithmic axes, and their ratio below."""
+    ends = [float(min(one.predicted for one in points)), float(max(one.predicted for one in points))] if points else [1.0, 1.0]
+    upper: list[Series] = [Series("measured = predicted", "neutral", "theory", tuple(ends), tuple(ends))]
+    lower: list[Series] = []
+    for kind, (color, mark) in FORMS.items():
+        own = [one for one in points if one.kind == kind and one.predicted > 0]
+        rows = [(float(one.predicted), float(one.measured), _describe(one)) for one in own]
+        ratios = [(float(one.predicted), one.measured / one.predicted, _described_ratio(one)) for one in own]
+        upper += series_of(f"{kind} ({len(own)})", color, mark, rows)
+        lower += series_of(f"{kind} ({len(own)})", color, mark, ratios)
+    cell = Cell("", PREDICTED, (Panel(MEASURED, tuple(upper), 1.2), Panel(RATIO, tuple(lower), 0.48, guide=1.0)))
+    return Figure(
+        "agreement",
+        "Predicted against measured bytes, every recorded point",
+        "One dot a point, on an NVIDIA H200. Requested: what programs ask of the L2; of third-party kernels what they ask of "
+        "their L1. HBM: what reached memory, predicted by a model of the L2. Below the line an L1 served reads, or writes were "
+        "still in the L2; above it registers spilled, or the L2 kept less than modelled.",
+        (cell,),
+        columns=1,
+    )
+
+
+def _describe(one: Compared) -> str:
+    """Return the hover text: the kernel, and both numbers."""
+    return f"{one.name}\n{one.kind}: predicted {bytes_text(one.predicted)}, measured {bytes_text(one.measured)}"
+
+
+def _described_ratio(one: Compared) -> str:
+    return f"{one.name.partition(chr(10))[0]}\n{one.kind}: {times_text(one.measured / one.predicted, 6)}"

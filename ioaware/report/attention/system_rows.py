@@ -1,0 +1,167 @@
+"""Sections of the systems, from one template: formula, check of the sources against each other, recorded points."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.theory.counting import Counts, Elements, N, N_k
+from ioaware.case import Case
+from ioaware.cases import CASES
+from ioaware.display.mathml import mathml
+from ioaware.display.text import clean, params_text
+from ioaware.display.units import bytes_text, time_text
+from ioaware.params import Param
+from ioaware.prediction import predict
+from ioaware.report.pages.target_page import cell, columns
+from ioaware.result import BYTES_HOLD, Params, ParamValue, Result
+
+MAX_TYPESET = 260
+"""Characters of a formula's text up to which it is typeset."""
+POINT_COLUMNS = columns(
+    "requested", "reads ÷ predicted", "writes ÷ predicted", "HBM", "time", words=("recorded point",)
+)  # fmt: skip
+SMALL: Mapping[str, ParamValue] = {
+    "heads": 2, "kv_heads": 1, "seq_len": 40, "head_dim": 16, "block_m": 16, "block_n": 16, "splits": 2, "rows": 4, "cols": 96,
+}  # fmt: skip
+"""Sizes at which the sources are compared: 40 rows end in a ragged tile of 8."""
+SYMBOLS: Mapping[str, str] = {
+    "B": "batch", "H": "heads", "N": "rows of Q, K and V", "d": "head_dim", "B_r": "rows of Q in a tile",
+    "B_c": "rows of K and V in a tile", "e": "bytes of an element", "S": "splits", "G": "query heads a key head",
+    "R": "rows", "C": "columns", "c": "1, or 2 where a row of S leaves the chip", "w": "window", "g": "global blocks",
+}  # fmt: skip
+FAMILIES: Mapping[str, str] = {
+    "theorem 2": "Forward attention of the papers",
+    "gradients": "Gradients",
+    "grouped heads": "Grouped heads and split-KV",
+    "variants": "Variants of the forward pass",
+    "rowwise": "Row by row",
+    "logsoftmax": "Log-softmax attention",
+    "square tiles": "Small on-chip memory, M < d²",
+    "block sparse": "Block-sparse attention",
+    "decoder": "A decoder's attention",
+    "softmax": "Softmax",
+}
+
+
+def small_params(case: Case) -> Params:
+    """Return the parameters at which the sources of a case are compared."""
+    sizes = {param.name: SMALL[param.name] for param in case.params if _takes(param)}
+    return sizes | ({"block_n": 32} if "cols" in sizes and "block_n" in sizes else {})
+
+
+def _takes(param: Param) -> bool:
+    return param.name in SMALL
+
+
+def system_sections(checks: Mapping[str, Mapping[str, Result]], measured: Sequence[Result]) -> list[dict[str, Any]]:
+    """Return the families of systems in order, each with its cases.
+
+    `checks` has, by case, the results of `derive` and `trace` at `small_params`.
+    """
+    own: defaultdict[str, list[Result]] = defaultdict(list)
+    for result in measured:
+        if result.source == "measure" and result.status in BYTES_HOLD:
+            own[result.target].append(result)
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for case in CASES.values():
+        found[case.family].append(_section(case, checks.get(case.name, {}), own[case.name]))
+    order = [*FAMILIES, *found]
+    families = sorted(found, key=order.index)
+    return [{"title": FAMILIES.get(family, family), "cases": found[family]} for family in families]
+
+
+def _section(case: Case, check: Mapping[str, Result], recorded: Sequence[Result]) -> dict[str, Any]:
+    rows = [_point(result) for result in recorded]
+    worst = max((value for row in rows for one in row[2:4] if (value := one["value"]) is not None), key=_off, default=None)
+    return {
+        "name": case.name,
+        "title": clean(case.title),
+        "paper": clean(case.paper),
+        "formulas": list(_formulas(case.counts(False))),
+        "check": _check(case, check),
+        "columns": POINT_COLUMNS,
+        "rows": rows,
+        "recorded": "not measured" if worst is None else f"{len(rows)} measured, worst {worst:.4f}×",
+        "command": f"ioaware predict {case.name}",
+    }
+
+
+def _off(ratio: float) -> float:
+    return abs(ratio - 1)
+
+
+def _formulas(counts: Counts) -> Iterator[dict[str, str]]:
+    """Yield reads, writes and atomics of all instances: typeset, or by length where a formula is long."""
+    for name, side in (("reads", counts.reads), ("writes", counts.writes), ("atomics", counts.atomics)):
+        if not side.count.is_zero:
+            yield {"name": name, **_formula(counts, side)}
+
+
+def _formula(counts: Counts, side: Elements) -> dict[str, str]:
+    total: Any = counts.instances * side.bytes
+    merged = total.subs(N_k, N)
+    text = show(merged)
+    symbols = ", ".join(f"{name}: {SYMBOLS[name]}" for name in sorted(map(str, merged.free_symbols)) if name in SYMBOLS)
+    return {"formula": mathml(merged) if len(text) <= MAX_TYPESET else "", "text": clean(text, 1200), "symbols": symbols}
+
+
+def _check(case: Case, check: Mapping[str, Result]) -> dict[str, Any]:
+    """Return whether the closed form, the compiled kernel and the interpreter give the same bytes."""
+    params = small_params(case)
+    expected = _bytes(predict(case.name, **params))  # pyright: ignore[reportArgumentType]
+    seen = {source: _bytes(result) for source, result in check.items()}
+    if set(seen) != {"derive", "trace"}:
+        verdict, tone = "not checked in this run", "inconclusive"
+    elif None in seen.values():
+        lacking = " and ".join(source for source, found in seen.items() if found is None)
+        verdict, tone = f"no number from {lacking}", "inconclusive"
+    elif all(found == expected for found in seen.values()):
+        verdict, tone = "predicted = derived = traced", "holds"
+    else:
+        verdict, tone = "the sources differ", "fails"
+    sides = zip(("reads", "writes", "atomics"), expected or (), strict=False)
+    shown = ", ".join(f"{name} {value:,} B" for name, value in sides if value)
+    return {"verdict": verdict, "tone": tone, "shown": shown, "params": params_text(params)}
+
+
+def _bytes(result: Result) -> tuple[int, int, int] | None:
+    """Return reads, writes and atomics in bytes; None where one of them is unknown, or the run failed."""
+    requested = result.requested
+    if requested is None or result.status != "ok" or requested.read_bytes is None or requested.write_bytes is None:
+        return None
+    return requested.read_bytes, requested.write_bytes, requested.atomic_bytes or 0
+
+
+def _point(result: Result) -> list[dict[str, Any]]:
+    closed = predict(result.target, **dict(result.params)).requested  # pyright: ignore[reportArgumentType]
+    seen = result.requested
+    ratios: list[float | None] = [None, None]
+    if closed is not None and seen is not None:
+        written = None if closed.write_bytes is None else closed.write_bytes + (closed.atomic_bytes or 0)
+        counted = None if seen.write_bytes is None else seen.write_bytes + (seen.atomic_bytes or 0)
+        ratios = [_ratio(seen.read_bytes, closed.read_bytes), _ratio(counted, written)]
+    hbm = result.hbm.total_bytes if result.hbm else None
+    time = result.time_ns if result.status == "ok" else None
+    total = seen.total_bytes if seen else None
+    return [
+        cell(params_text({name: value for name, value in result.params.items() if value not in (None, False)})),
+        cell(bytes_text(total), total),
+        *(cell("" if ratio is None else f"{ratio:.5f}", ratio) for ratio in ratios),
+        cell(bytes_text(hbm), hbm),
+        cell(time_text(time), time),
+    ]
+
+
+def _ratio(one: int | None, other: int | None) -> float | None:
+    return one / other if one is not None and other else None
+
+
+def measured_text(sections: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many systems have records, and how many sources agree."""
+    cases = [case for family in sections for case in family["cases"]]
+    equal, measured = sum(case["check"]["tone"] == "holds" for case in cases), sum(bool(case["rows"]) for case in cases)
+    agree = f"prediction, compiled kernel and interpreter agree at {equal}"
+    return f"{len(cases)} systems; {agree}; {measured} have recorded points"
