@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = ("torch", "triton", "sympy", "numpy", "matplotlib", "plotly", "rich", "msgspec", "jinja2")
+HEAVY = ("torch", "triton", "sympy", "numpy", "matplotlib", "resvg_py", "rich", "msgspec", "jinja2")
 HELP = "import contextlib\nfrom ioaware.cli.main import main\nwith contextlib.suppress(SystemExit):\n    main(['--help'])"
 
 
@@ -43,7 +43,7 @@ def test_the_test_above_can_fail(name: str) -> None:
 
 
 def test_a_verb_loads_only_its_own_libraries() -> None:
-    """`predict` must start without plotly and msgspec.
+    """`predict` must start without resvg_py and msgspec.
 
     `list` needs neither torch nor sympy.
     """

@@ -23,9 +23,7 @@ MAX_OBJECTS = 50_000
 """Most objects that a snapshot visits."""
 MAX_ELEMENTS = 2**16
 """Most elements of a tensor whose contents are saved."""
-OWN_DEPENDENCIES = frozenset(
-    {"ioaware", "sympy", "mpmath", "msgspec", "pytest", "_pytest", "hypothesis", "matplotlib", "plotly"}
-)
+OWN_DEPENDENCIES = frozenset({"ioaware", "sympy", "mpmath", "msgspec", "pytest", "_pytest", "hypothesis", "matplotlib"})
 """Packages whose state belongs to ioaware or to the test runner."""
 
 

@@ -31,7 +31,7 @@ from ioaware.measurement.nvml import Gpu, NvmlLibrary, load_nvml, open_gpu
 from ioaware.measurement.subprocesses import run_process
 
 OPTIONAL = {
-    "plotly": "interactive figures of the report",
+    "resvg_py": "pictures of reports as PNG",
     "msgspec": "reading records and stores",
     "pyarrow": "export to Parquet",
 }

@@ -1,4 +1,4 @@
-"""The verbs for a GPU machine run without plotly, msgspec and pyarrow."""
+"""The verbs for a GPU machine run without resvg_py, msgspec and pyarrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ABSENT = ("msgspec", "plotly", "pyarrow")
+ABSENT = ("msgspec", "resvg_py", "pyarrow")
 SMALL = ["flash2", "-p", "seq_len=32", "-p", "head_dim=16", "-p", "block_m=16", "-p", "block_n=16"]
 STUDY = '[[grid]]\nsources = ["predict"]\ntargets = ["flash2"]\nparams = { seq_len = [64, 128] }\n'
 

@@ -92,7 +92,7 @@ def test_causes_of_unstable_points_are_findings(params: Path) -> None:
 def test_doctor_on_this_machine_never_raises() -> None:
     names = [finding.name for finding in examine()]
     assert names[:3] == ["python", "torch", "triton"]
-    assert {"GPU", "ncu", "counters", "plotly", "msgspec", "pyarrow"} <= set(names)
+    assert {"GPU", "ncu", "counters", "resvg_py", "msgspec", "pyarrow"} <= set(names)
 
 
 @pytest.mark.parametrize(

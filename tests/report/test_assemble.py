@@ -32,7 +32,7 @@ def test_every_point_gets_a_prediction_and_every_curve_its_lengths(result_of: Ma
 
 def test_a_block_study_gets_a_curve_and_a_bound_over_m(result_of: Make) -> None:
     seen = [result_of("flash1", 1024, block=block, source="trace") for block in (16, 64, 256)]
-    figure = blocks(Points(complete(seen)))
+    figure = blocks(Points(complete(seen)), {})
     assert figure is not None
     forms = {one.mark: one for one in figure.cells[0].panels[0].series}
     assert forms["predict"].x == (16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0)

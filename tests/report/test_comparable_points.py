@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from ioaware.report.attention.text_rows import problems
 from ioaware.report.comparable_points import Points, point_of
-from ioaware.report.tables import problems
 from ioaware.result import Check, Result, Traffic
 
 Make = Callable[..., Result]

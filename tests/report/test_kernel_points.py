@@ -5,19 +5,13 @@ The figure of their ceilings is tested too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ioaware.report.build import build_report
-from ioaware.report.comparable_points import Points
 from ioaware.report.figures.what_binds import EXPONENTIALS, TENSOR_FLOPS, units
 from ioaware.report.kernel_points import Pair, pairs, worst_ratio
-from ioaware.report.summary import summarise
-from ioaware.report.tables import KERNEL_COLUMNS, kernel_rows
 from ioaware.result import Check, Launch, Result, Timing, Traffic
 
 TARGET = "ioaware.kernels.attention.targets:hopper"
@@ -122,46 +116,11 @@ def test_no_figure_without_points_or_for_a_gpu_whose_units_are_not_these() -> No
     assert units(pairs([derived, replace(measured, environment={**HERE, "gpu": "NVIDIA B200"})])) is None
 
 
-def test_rows_have_every_column_and_no_rate_where_the_clock_moved() -> None:
-    steady, moved = kernel_rows(pairs([*both(), *both(16384, status="throttled")]))
-    assert len(steady) == len(moved) == len(KERNEL_COLUMNS)
-    assert steady[3] == "1.00200"
-    assert steady[7].startswith("1.25")
-    assert steady[10] == "2,048"
-    assert moved[8] == moved[9] == moved[10]
-    assert moved[11] == "throttled"
-
-
-def test_the_summary_has_the_largest_difference() -> None:
-    summary = " ".join(summarise(Points([]), [], pairs(both())))
-    assert "Of the kernels without a closed form (hopper), measured" in summary
-    assert "are within 0.2 % of what derivation reads from their IR at all 1 points." in summary
-
-
-def test_spilled_points_are_reported_separately() -> None:
+def test_spilled_points_are_told_apart() -> None:
     derived, measured = both(512)
     kernel = replace(measured.launches[0], local_bytes=8, requested=Traffic(1_000_000, 230_000))
     spilling = sorted(pairs([*both(), derived, replace(measured, launches=(kernel,))]), key=lambda pair: pair.spills)
     assert [pair.spills for pair in spilling] == [False, True]
-    summary = " ".join(summarise(Points([]), [], spilling))
-    assert "are within 0.2 % of what derivation reads from their IR at 1 of 2 points" in summary
-    assert "at the others registers are spilled, which is in no IR, and up to 130 % more." in summary
-
-
-def test_the_report_shows_them(tmp_path: Path, result_of: Callable[..., Any]) -> None:
-    pytest.importorskip("plotly")
-    path = build_report(tmp_path, [result_of("flash2", 512)], [], live=False, kernels=pairs(both()))
-    page = path.read_text()
-    assert "Kernels without a closed form" in page
-    assert "What binds the Hopper kernel" in page
-    assert (tmp_path / "units.png").stat().st_size > 10_000
-
-
-def test_a_hostile_parameter_is_text() -> None:
-    derived, measured = both()
-    params = {**measured.params, "<script>": "<img onerror=x>\x1b[31m"}
-    (row,) = kernel_rows(pairs([replace(derived, params=params), replace(measured, params=params)]))
-    assert "\x1b" not in "".join(row)
 
 
 def test_a_pair_without_counters_has_no_ratio() -> None:

@@ -5,16 +5,10 @@ The tests cover back ends, the ceiling, and decode in bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from ioaware.bench.attention_points import Point, grid
 from ioaware.bench.race_record import Entry, Record
-from ioaware.report.build import build_report
-from ioaware.report.draw_png import draw_png
 from ioaware.report.figures.speed import speeds
 from ioaware.sweep.claim_evidence import recorded_race
 
@@ -68,22 +62,13 @@ def test_decode_is_in_bytes_over_the_length_of_the_cache() -> None:
     assert panel.series[1].x == (8192.0, 65536.0)
 
 
-def test_the_caption_has_the_goals_and_the_rounds() -> None:
-    caption = speeds(RECORDS)[0].caption
-    assert "forward, against the best other: geometric mean: 2.000" in caption
-    assert "Median of 3 rounds; bfloat16" in caption
+def test_the_caption_has_the_rounds() -> None:
+    assert "Median of 3 rounds, bfloat16." in speeds(RECORDS)[0].caption
 
 
 def test_no_records_give_no_figures() -> None:
     assert speeds([]) == []
     assert speeds([Record(RECORDS[0].point, (Entry("ioaware", "failed", reason="no"),))]) == []
-
-
-def test_the_report_shows_them(tmp_path: Path, result_of: Callable[..., Any]) -> None:
-    pytest.importorskip("plotly")
-    page = build_report(tmp_path, [result_of("flash2", 512)], [], live=False, race=RECORDS).read_text()
-    assert "Speed, forward: every back end in one interleaved run" in page
-    assert draw_png(speeds(RECORDS)[1]) == (tmp_path / "speed_decode.png").read_bytes()
 
 
 def test_the_recorded_race_is_one_clean_run_with_right_outputs() -> None:

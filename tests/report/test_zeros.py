@@ -5,8 +5,8 @@ The report is still written.
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 
 from ioaware.analysis.theory.claims.claim import Claim
-from ioaware.report.build import build_report, draw_figures
+from ioaware.report.attention.attention_page import Contents, attention_figures, attention_page
+from ioaware.report.attention.recorded_bytes import NONE
 from ioaware.report.chart import Figure
 from ioaware.report.comparable_points import Points
-from ioaware.report.draw_html import draw_html
 from ioaware.report.figures.roofline import Roofs
+from ioaware.report.pages.document import write_document
+from ioaware.report.svg.plot import WIDE, draw_cell
 from ioaware.result import Result, Timing, Traffic
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -57,6 +59,11 @@ def few(results: Sequence[Result]) -> list[Result]:
     return [r for r in results if r.params["head_dim"] == 64 and (r.source != "predict" or r.params["seq_len"] % 512 == 0)]
 
 
+def draw_figures(results: Sequence[Result], claims: Sequence[Claim], roofs: Roofs) -> list[Figure]:
+    figures = attention_figures(Contents(results, claims, NONE, roofs=roofs), Points(results))
+    return [shown.figure for shown in figures if isinstance(shown.figure, Figure)]
+
+
 def coordinates(figures: Sequence[Figure]) -> Iterator[tuple[bool, float]]:
     """Yield every coordinate of the figures, and whether its axis is logarithmic."""
     for figure in figures:
@@ -77,17 +84,17 @@ def test_impossible_numbers_do_not_break_the_figures(
     one = next(result for result in reversed(few) if result.source == source and result.target == "flash2")
     for wrong in ([one], [result for result in few if result.source == source]):
         changed = [change(result) if any(result is other for other in wrong) else result for result in few]
-        figures = draw_figures(Points(changed), full_claims, full_roofs)
+        figures = draw_figures(changed, full_claims, full_roofs)
         assert all(math.isfinite(value) and (value > 0 or not log) for log, value in coordinates(figures))
-        cells = [draw_html(cell) for figure in figures for cell in figure.cells]
-        json.dumps(cells, allow_nan=False)
+        drawn = "".join(draw_cell(cell, WIDE, "").svg for figure in figures for cell in figure.cells)
+        assert re.findall(r"[\"M,L](?:nan|-?inf)\b", drawn) == []
 
 
 def test_the_other_points_are_still_drawn(few: Sequence[Result], full_claims: Sequence[Claim], full_roofs: Roofs) -> None:
     one = next(result for result in few if result.source == "measure" and result.target == "flash2" and result.hbm)
     changed = [CHANGES["hbm"](result) if result is one else result for result in few]
     before, after = (
-        {figure.name: sum(1 for _ in coordinates([figure])) for figure in draw_figures(Points(each), full_claims, full_roofs)}
+        {figure.name: sum(1 for _ in coordinates([figure])) for figure in draw_figures(each, full_claims, full_roofs)}
         for each in (few, changed)
     )
     assert before.keys() == after.keys()
@@ -101,5 +108,5 @@ def test_pictures_of_zeros_are_drawn(
     changed = [
         replace(CHANGES["all of it"](result), timing=None) if index % 3 == 0 else result for index, result in enumerate(few)
     ]
-    build_report(tmp_path, changed, full_claims, live=True, roofs=full_roofs, now=NOW)
+    write_document(attention_page(Contents(changed, full_claims, NONE, roofs=full_roofs, live=True), NOW), tmp_path)
     assert len(list(tmp_path.glob("*.png"))) >= 4

@@ -13,6 +13,8 @@ from ioaware.result import BYTES_HOLD, Result
 from ioaware.simulation.accuracy import Row, compare
 from ioaware.sweep.claim_evidence import observe
 
+NO_ROW = Row("all", "HBM reads", 0, 0.0, 0.0, 0.0, 0, 0, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -46,7 +48,7 @@ def agreement(records: Records) -> Agreement:
         totals=len(asked),
         equal_totals=sum(one.derived == one.counted for one in asked),
         kernels=len({(one.target, one.kernel) for one in asked}),
-        hbm=next(row for row in rows if (row.family, row.place) == ("all", "HBM reads")),
+        hbm=next((row for row in rows if (row.family, row.place) == ("all", "HBM reads")), NO_ROW),
     )
 
 

@@ -67,14 +67,13 @@ class Contents:
 
 def attention_page(contents: Contents, now: datetime) -> Document:
     """Return the page."""
-    numbers = agreement(contents.records)
     points = Points(contents.results)
-    figures = _figures(contents, points)
+    figures = attention_figures(contents, points)
     systems = system_rows.system_sections(contents.checks, [*contents.records.systems, *contents.records.own])
     measured = [one for one in contents.results if one.source == "measure"]
     seen = [*measured, *contents.records.systems, *contents.records.third_party]
     values: dict[str, Any] = {
-        "numbers": list(three_numbers(numbers)),
+        "numbers": list(three_numbers(agreement(contents.records))) if contents.records.own else [],
         "saving": saving(points),
         "names": {shown.figure.name for shown in figures},
         "walks": [walk.html for walk in contents.walks],
@@ -129,14 +128,15 @@ def saving(points: Points) -> str:
     return f"{theirs} through HBM, measured."
 
 
-def _figures(contents: Contents, points: Points) -> list[Shown]:
+def attention_figures(contents: Contents, points: Points) -> list[Shown]:
+    """Return every figure that the data supports, in reading order, each with its command."""
     simulated = {
         point_key(one.target, one.params): moved
         for one in contents.records.predictions
         if (moved := simulated_bytes(one)) is not None
     }
     found: list[Figure | None] = [
-        agreement_figure(compared(contents.records)),
+        agreement_figure(compared(contents.records)) if contents.records.own else None,
         traffic(points, simulated, causal=False),
         traffic(points, simulated, causal=True),
         blocks(points, simulated),

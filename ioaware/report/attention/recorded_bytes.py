@@ -55,6 +55,9 @@ class Total:
     counted: int
 
 
+NONE = Records((), (), (), (), ())
+
+
 def shipped() -> Records:
     """Read every record that ships with the package."""
     from ioaware.result_file import read_jsonl

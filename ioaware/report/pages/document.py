@@ -82,7 +82,7 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
             "policy": policy(css, script),
             "css": Markup(css),  # noqa: S704 - this package's own files
             "script": Markup(script),  # noqa: S704
-            "data": Markup(json_block({shown.figure.name: figure_data(shown) for shown in document.figures})),  # noqa: S704
+            "data": Markup(json_block({shown.figure.name: _shared(figure_data(shown)) for shown in document.figures})),  # noqa: S704
             "figures": {shown.figure.name: _figure(shown, with_png=with_pngs) for shown in document.figures},
         }
     )
@@ -114,6 +114,22 @@ def figure_data(shown: Shown) -> dict[str, Any]:
         rows = [[clean(bar.name), bar.value, clean(bar.shown)] for bar in figure.bars]
         return about | {"kind": "bars", "columns": ["name", "value", "shown"], "rows": rows}
     return about | {"kind": "plot", "columns": ["cell", "panel", "series", "x", "y", "shown"], "rows": list(_plot_rows(figure))}
+
+
+def _shared(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a figure's data with each repeated text as the number of the first row that has it; the script puts it back."""
+    first: dict[str, int] = {}
+    rows: list[list[Any]] = [[*row[:-1], _once(first, number, row[-1])] for number, row in enumerate(data["rows"])]
+    return data | {"rows": rows}
+
+
+def _once(first: dict[str, int], number: int, text: str) -> str | int:
+    before = first.setdefault(text, number)
+    return text if before == number or len(text) < SHORT else before
+
+
+SHORT = 8
+"""Characters of a text below which its row's number is no shorter."""
 
 
 def _plot_rows(figure: Figure) -> Iterable[list[Any]]:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,16 @@ import click
 import pytest
 
 from ioaware.cli.options import Settings
+from ioaware.cli.report_data import walks
 from ioaware.cli.store_report import document_of
 from ioaware.cli.target_report import compared, findings_of
+from ioaware.report.attention.attention_page import Contents, attention_page
+from ioaware.report.attention.recorded_bytes import shipped
 from ioaware.report.pages.document import Document, write_document
 from ioaware.report.pages.target_page import target_page
+from ioaware.sweep.claim_evidence import recorded_race
 from tests.support import ROOT, SUPPORT
+from tests.support.invented_results import ROOFS, claim, everything
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 TARGETS = f"{SUPPORT}/targets/derived_targets.py"
@@ -41,7 +47,8 @@ page.onload = async () => {
   const shown = (element) => { const box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
   const area = [...words.querySelectorAll(".area")].find(shown), found = {};
   found.width = words.documentElement.scrollWidth;
-  const figures = [...words.querySelectorAll("figure")];
+  words.querySelectorAll("details").forEach((one) => { one.open = true; });
+  const figures = [...words.querySelectorAll("figure[data-figure]")];
   found.figures = figures.map((one) => [...one.querySelectorAll("svg.plot, svg.bars")].filter(shown).length);
   found.cells = figures.map((one) => one.querySelectorAll(".cell").length);
   found.buttons = [...words.querySelectorAll(".buttons")].every((one) => !one.hidden);
@@ -57,6 +64,15 @@ page.onload = async () => {
     found.zoomed = area.getAttribute("viewBox") !== before;
     key(area, "0");
     found.restored = area.viewBox.baseVal.width === area.width.baseVal.value;
+  }
+  const controls = [...words.querySelectorAll("button, a[href], select, input, summary, .area, [tabindex]")].filter(shown);
+  found.reached = controls.every((one) => one.disabled || one.tabIndex >= 0);
+  const play = words.querySelector(".walk-play");
+  if (play) {
+    const walk = play.closest(".walk");
+    walk.focus();
+    key(walk, "End");
+    found.total = walk.querySelector(".walk-count-text").textContent;
   }
   const saved = [];
   inside.URL.createObjectURL = (blob) => { saved.push(blob); return "#"; };
@@ -80,12 +96,15 @@ def document(name: str) -> Document:
         return target_page(findings_of("flash2", {"heads": "64", "head_dim": "128", "seq_len": "1024"}, config={}))
     if name == "launches":
         return target_page(findings_of(f"{TARGETS}:one_launch_each", {}, config={}))
+    if name == "attention":
+        contents = Contents(everything(), [claim()], shipped(), recorded_race(), walks=walks(), roofs=ROOFS)
+        return attention_page(contents, datetime(2026, 1, 2, tzinfo=UTC))
     if name == "versions":
         return compared(f"{TARGETS}:flat", f"{TARGETS}:strided", {}, config={}, with_text=True)
     return document_of(None, "h200-blocks")
 
 
-@pytest.fixture(scope="module", params=["target", "launches", "versions", "study"])
+@pytest.fixture(scope="module", params=["attention", "target", "launches", "versions", "study"])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_document(document(request.param), tmp_path_factory.mktemp(request.param))
 
@@ -134,6 +153,8 @@ def test_a_page_works(page: Path, width: int) -> None:
     assert min(found["figures"], default=1) > 0
     assert found["buttons"]
     assert found["named"]
+    assert found["reached"]
+    assert "216 B of 216 B" in found.get("total", "216 B of 216 B")
     if "tip" in found:
         assert (found["focused"], found["zoomed"], found["restored"]) == (True, True, True)
         assert "=" in found["tip"] or ":" in found["tip"]
@@ -151,8 +172,6 @@ def test_a_message_on_the_console_is_noticed(page: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("path", RENDERED, ids=str)
 def test_rendered_reports_fit_a_phone(path: Path, tmp_path: Path) -> None:
-    if path.stat().st_size > 1_500_000:
-        pytest.skip("the report on attention has another renderer")
     copy = tmp_path / "report.html"
     copy.write_text(path.read_text())
     assert probe(copy, 390)["width"] <= 390

@@ -93,4 +93,7 @@ def test_pictures_stand_one_above_the_other() -> None:
     one = draw_cell(cell(line()), WIDE, "")
     both = tiled([one, one])
     assert both.height == 2 * one.height
-    assert f'<svg y="{one.height}"' in both.svg
+    assert f'<svg x="0" y="{one.height}"' in both.svg
+    three = tiled([one, one, one], 2)
+    assert (three.width, three.height) == (2 * one.width, 2 * one.height)
+    assert f'<svg x="{one.width}" y="0"' in three.svg

@@ -1,0 +1,88 @@
+"""Sentences and rows of the report's sections, each from the data that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ioaware.cases import CASES
+from ioaware.prediction import predict
+from ioaware.report.attention.headline_rows import PRINTED, counted, heads_of_flops
+from ioaware.report.attention.race_answers import answers
+from ioaware.report.attention.race_rows import losses, race_rows
+from ioaware.report.attention.system_rows import small_params, system_sections
+from ioaware.report.attention.typography import typeset
+from ioaware.result import Result
+from ioaware.sweep.claim_evidence import recorded_race
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Theta(N^2 d^2 / M)", "Θ(N<sup>2</sup> d<sup>2</sup> / M)"),
+        ("e^(b1 - b) o1", "e<sup>b1 - b</sup> o1"),
+        ("T_c (3d + 4) <= 4N", "T<sub>c</sub> (3d + 4) ≤ 4N"),
+        ("N^2 d / sqrt(M)", "N<sup>2</sup> d / √M"),
+        ("M^-1 of seq_len", "M<sup>-1</sup> of seq_len"),
+        ("<b>^(<i>)", "&lt;b&gt;^(&lt;i&gt;)"),
+    ],
+)
+def test_formulas_in_sentences_are_typeset(text: str, shown: str) -> None:
+    assert typeset(text) == shown
+
+
+def checks_of(name: str, **wrong: int) -> dict[str, Result]:
+    result = predict(name, **small_params(CASES[name]))  # pyright: ignore[reportArgumentType]
+    assert result.requested is not None
+    seen = replace(result, requested=replace(result.requested, **wrong))
+    return {"derive": replace(result, source="derive"), "trace": replace(seen, source="trace")}
+
+
+def section(name: str, checks: dict[str, Result], measured: list[Result]) -> dict:
+    families = system_sections({name: checks}, measured)
+    return next(case for family in families for case in family["cases"] if case["name"] == name)
+
+
+def test_every_case_has_a_section_with_its_formula() -> None:
+    cases = [case for family in system_sections({}, []) for case in family["cases"]]
+    assert sorted(case["name"] for case in cases) == sorted(CASES)
+    for case in cases:
+        assert case["formulas"], case["name"]
+        assert all(row["formula"].startswith("<math>") or row["text"] for row in case["formulas"])
+        assert case["recorded"] == "not measured"
+        assert case["check"]["verdict"] == "not checked in this run"
+
+
+def test_a_check_says_whether_the_sources_agree() -> None:
+    assert section("gqa", checks_of("gqa"), [])["check"]["verdict"] == "predicted = derived = traced"
+    differs = section("gqa", checks_of("gqa", read_bytes=1), [])["check"]
+    assert (differs["verdict"], differs["tone"]) == ("the sources differ", "fails")
+    failed = checks_of("gqa") | {"derive": Result("derive", "gqa", {}, status="failed")}
+    assert section("gqa", failed, [])["check"]["verdict"] == "no number from derive"
+
+
+def test_recorded_points_stand_in_their_section() -> None:
+    result = replace(predict("gqa", heads=4, kv_heads=2), source="measure")
+    shown = section("gqa", {}, [result])
+    assert shown["recorded"] == "1 measured, worst 1.0000×"
+    assert [one["text"] for one in shown["rows"][0]][2:4] == ["1.00000", "1.00000"]
+
+
+def test_the_printed_flops_are_those_of_64_heads() -> None:
+    assert round(heads_of_flops()) == 64
+    (standard, _), (flash, flash_bytes) = map(counted, PRINTED)
+    heads = 64 * 16
+    assert standard == pytest.approx(12 * 1024**2 * 64 * heads / 1e9)
+    assert flash == pytest.approx(14 * 1024**2 * 64 * heads / 1e9)
+    assert flash_bytes == pytest.approx(4.4, rel=0.06)
+
+
+def test_rows_of_the_race_count_every_point_once_and_name_where_others_win() -> None:
+    race = recorded_race()
+    rows = race_rows(race)
+    assert sum(row[4]["value"] for row in rows) == len(race)
+    assert sum(row[7]["value"] for row in rows) == len(losses(race))
+    said = " ".join(one["answer"] for one in answers(race, []))
+    assert f"At {len(losses(race))} of {len(race)} points" in said
+    assert list(answers([], [])) == []
