@@ -1,7 +1,4 @@
-"""Figures as data: axes with units, and one mark for each source.
-
-Properties are those that plotly knows.
-"""
+"""Figures as data: axes with units, and one mark for each source."""
 
 from __future__ import annotations
 

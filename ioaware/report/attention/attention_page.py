@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ioaware.display.text import clean
 from ioaware.display.units import significant, times_text
 from ioaware.report.attention import headline_rows, library_rows, race_answers, race_rows, system_rows, text_rows
-from ioaware.report.attention.agreement import agreement, three_numbers
 from ioaware.report.attention.agreement_figure import agreement_figure
 from ioaware.report.attention.recorded_bytes import Records, compared, simulated_bytes
+from ioaware.report.attention.three_numbers import agreement, three_numbers
 from ioaware.report.attention.verdict_rows import verdict_rows
 from ioaware.report.chart import Figure, drawable
 from ioaware.report.comparable_points import Points

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ioaware.report.attention.agreement import agreement, three_numbers
 from ioaware.report.attention.agreement_figure import agreement_figure
 from ioaware.report.attention.recorded_bytes import Records, compared, shipped, totals
+from ioaware.report.attention.three_numbers import agreement, three_numbers
 from tests.support import ROOT
 
 
