@@ -13,6 +13,7 @@ import pytest
 from tests.tiers import is_slow, stale
 
 os.environ["IOAWARE_CACHE_DIR"] = ""
+os.environ.pop("GITHUB_STEP_SUMMARY", None)  # verbs append to it
 os.environ["OMP_NUM_THREADS"] = "1"  # pytest's workers share the cores, so more threads cost time
 
 gc.disable()

@@ -83,6 +83,10 @@ config_option = click.option(
 )
 eager_option = click.option("--eager", is_flag=True, help="Run functions of torch.compile uncompiled.")
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout instead of text.")
+summary_option = click.option(
+    "--summary", "summary", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Append a Markdown summary here.  [default: $GITHUB_STEP_SUMMARY, where it is set]",
+)  # fmt: skip
 
 
 def _writable(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:  # noqa: ARG001

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ioaware.cli.exit_codes import INCONCLUSIVE
-from ioaware.cli.options import json_option, output_option, settings, verb
+from ioaware.cli.options import json_option, output_option, settings, summary_option, verb
 from ioaware.cli.output import emit
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--cross-device", is_flag=True, help="Compare runs of another GPU, driver, Triton, torch or CUDA.")
 @click.option("--allow-missing", is_flag=True, help="Points that only NEW has are listed, and are no error.")
 @click.option("--strict", is_flag=True, help="Exit with 3 where a time decides nothing.")
+@summary_option
 @json_option
 @output_option("Write here instead of to stdout.")
 def compare(
@@ -38,6 +39,7 @@ def compare(
     cross_device: bool,
     allow_missing: bool,
     strict: bool,
+    summary: Path | None,
     as_json: bool,
     output: Path | None,
 ) -> int:
@@ -49,6 +51,7 @@ def compare(
     decides nothing is UNSURE and blocks nothing.
     Example: ioaware compare main.db branch.db --again main-again.db
     """
+    from ioaware.gate.ci.comparison_tables import summarise_runs
     from ioaware.gate.measured.comparison import compare_runs, measured_results
 
     third = measured_results(again) if again else None
@@ -57,6 +60,7 @@ def compare(
     )
     verbose = settings().verbose
     emit(found.to_dict, lambda: _text(found, verbose), as_json=as_json, output=output)
+    summarise_runs(found, summary)
     return found.verdict.exit_code or (INCONCLUSIVE if strict and found.unsure_times else 0)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, verb
+from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, summary_option, verb
 from ioaware.cli.output import emit
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--cross-toolchain", is_flag=True, help="Sides of two Tritons or GPUs may be SAME, where they are proven equal.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=3600.0, show_default=True,
               metavar="SECONDS", help="Stop a side after this time.")  # fmt: skip
+@summary_option
 @json_option
 @output_option("Write here instead of to stdout.")
 def diff(
@@ -36,6 +37,7 @@ def diff(
     config: dict[str, str],
     cross_toolchain: bool,
     timeout_s: float,
+    summary: Path | None,
     as_json: bool,
     output: Path | None,
 ) -> int:
@@ -47,12 +49,14 @@ def diff(
     Exits with 1 where NEW moves more bytes, spills, or lost a TMA load; with 3 where that cannot be decided.
     Example: ioaware diff HEAD~1:scale.py:scale scale.py:scale -p "x=f16[rows=4096, cols=2048]"
     """
+    from ioaware.gate.ci.comparison_tables import summarise_versions
     from ioaware.gate.differences import differences
     from ioaware.gate.sides import Request, rows_of_sides
 
     olds, news = rows_of_sides((old, new), Request(given, gpu, config, timeout_s))
     found = differences(olds, news, cross_toolchain=cross_toolchain)
     emit(found.to_dict, lambda: _text(found.parts), as_json=as_json, output=output)
+    summarise_versions(found, summary)
     return found.verdict.exit_code
 
 
