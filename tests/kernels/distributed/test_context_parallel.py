@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from ioaware.kernels.attention import context_parallel
 from ioaware.kernels.attention.distributed.agreement import AGREEMENT_BYTES
 from ioaware.kernels.attention.distributed.context_parallel import METHODS, squarest_grid
 from ioaware.params import ELEMENT_BYTES
+from tests.support import ROOT
 from tests.support.ranks import HUNG_S, on_ranks
 
 PROGRAMS = "tests.kernels.distributed.rank_programs"
@@ -161,3 +166,16 @@ def test_a_rank_that_never_calls_is_an_error_after_the_time_limit(tmp_path: Path
         assert "did not complete" in error
         assert "the time limit was 2 s" in error
         assert seconds < HUNG_S / 2
+
+
+@pytest.mark.slow
+def test_the_program_of_the_documents_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "context-parallel.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python several\.py\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "several.py").write_text(code)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "several.py", "2"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=HUNG_S, check=False
+    )  # fmt: skip
+    assert sorted(done.stdout.splitlines()) == ["rank 0: True", "rank 1: True"], done.stderr
