@@ -44,10 +44,6 @@ class Choice:
     def total_bytes(self) -> int:
         return self.forward_bytes + self.backward_bytes
 
-    def seconds(self, link_bytes_per_s: float) -> tuple[float, float]:
-        """Return the time of the transfers of each pass at that rate, without overlap and latency."""
-        return self.forward_bytes / link_bytes_per_s, self.backward_bytes / link_bytes_per_s
-
 
 def choices(problem: Problem, element_bytes: int, *, backward: bool = True) -> list[Choice]:
     """Return all methods, the fewest received bytes first and those that cannot run last; square has its best grid.

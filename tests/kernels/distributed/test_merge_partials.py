@@ -43,7 +43,7 @@ def merging(*, device: str, batch: int = 1, heads: int = 1, rows: int = 64, head
     return Work(run, inputs=(o, lse, o_part, lse_part), reference=lambda: wanted, tolerance=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("float32", marks=pytest.mark.slow)])
 def test_the_kernel_merges_and_moves_each_element_once(dtype: str) -> None:
     sizes = {"batch": 2, "heads": 3, "rows": 21, "head_dim": 10}
     result = trace(merging, dtype=dtype, **sizes)
@@ -55,6 +55,7 @@ def test_the_kernel_merges_and_moves_each_element_once(dtype: str) -> None:
     assert result.requested.write_bytes == rows * 4 * (10 + 1)
 
 
+@pytest.mark.slow
 def test_the_formula_is_exact() -> None:
     result = derive(merging, rows=100, heads=2)
     assert result.exact, result.notes
