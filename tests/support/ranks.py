@@ -85,7 +85,8 @@ def main() -> None:
     """Fork the ranks of the order on stdin, and wait until each has answered or died."""
     order = json.load(sys.stdin)
     folder = Path(order["folder"])
-    importlib.import_module(order["function"].split(":")[0])
+    for module in (order["function"].split(":")[0], "sympy"):  # torch imports sympy when first used: once here, not a rank
+        importlib.import_module(module)
     forking = multiprocessing.get_context("fork")
     processes = [forking.Process(target=run_rank, args=(order, rank), daemon=True) for rank in range(order["ranks"])]
     for process in processes:

@@ -53,7 +53,7 @@ def test_four_ranks_equal_one_process_with_gradients(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
 def test_any_number_of_ranks_equals_one_process(ranks: int, tmp_path: Path) -> None:
     shapes = ({}, {"kv_len": 37}, UNSEEN, FEWER_ROWS_THAN_RANKS, {"seq_len": 64, "kv_len": 64})
     heads = 3 if ranks == 3 else 8
@@ -149,7 +149,7 @@ def test_a_rank_outside_the_group_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "backward"), [("ring", False), ("ring", True), ("all_to_all", False), ("square", True)])
+@pytest.mark.parametrize(("method", "backward"), [("ring", True), ("all_to_all", False), ("square", True)])
 def test_a_rank_that_dies_is_one_error_on_every_other(method: str, backward: bool, tmp_path: Path) -> None:
     *survivors, dead = on_ranks(f"{PROGRAMS}:dies_in_the_middle", 3, tmp_path, method=method, backward=backward)
     assert dead is None
