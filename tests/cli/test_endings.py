@@ -33,6 +33,7 @@ WITH_OUTPUT = {
     "calibrate": [],
     "walk": ["missing.py:work"],
     "check": ["missing.py:work", "--max-bytes", "1"],
+    "verdict": ["missing.py:work"],
     "diff": ["missing.py:work", "missing.py:other"],
     "coverage": [],
     "compare": ["missing.db", "missing2.db"],
