@@ -119,7 +119,7 @@ class Traffic:
         self._sizes.add([name], {} if value is None else {name: value})
         return SymbolicSize(name)
 
-    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Gated:
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Gated:  # pragma: no mutate block
         """Derive `function(*args, **kwargs)`, and check the budgets of the test's marker.
 
         Needs no GPU.
@@ -138,7 +138,7 @@ class Traffic:
             self._open.append(gated)
         return gated
 
-    def snapshot(self, **given: Any) -> Expected:
+    def snapshot(self, **given: Any) -> Expected:  # pragma: no mutate block (its caller's frame is read)
         """Return what `traffic(...)` must equal.
 
         Without formulas it is missing: `pytest --traffic=create` writes it.

@@ -1,0 +1,245 @@
+"""The sides of a difference: what a worker is asked and answers, revisions of a repository, code of the wrong version."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import ioaware
+from ioaware.errors import DataError, IoawareError, MachineError, UsageError
+from ioaware.gate import side_worker, sides
+from ioaware.gate.sides import REMEDY, Request, rows_of_sides
+from ioaware.gate.verdict import BaselineError
+from tests.support.gate_rows import document
+
+REQUEST = Request({"n": "4"}, "cuda:80", {"BLOCK": "64"}, 7.0)
+
+
+class Worker:
+    """A process that prints what a test wants; `command` and `options` are those of its last start."""
+
+    def __init__(self, code: int = 0, output: bytes = b"", errors: bytes = b"") -> None:
+        self.done = SimpleNamespace(returncode=code, stdout=output, stderr=errors)
+        self.command: list[str] = []
+        self.options: dict[str, Any] = {}
+
+    def __call__(self, command: list[str], **options: Any) -> Any:
+        self.command, self.options = command, options
+        return self.done
+
+
+def answer(row: Any) -> bytes:
+    return b"noise\n" + json.dumps({"row": row}).encode() + b"\n"
+
+
+def test_a_target_is_derived_in_a_process_of_this_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(output=answer(document()))
+    monkeypatch.setattr(sides.subprocess, "run", worker)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/one", "/two"]))
+    ((row,),) = rows_of_sides(["add.py:add"], REQUEST)
+    assert row.target == "add.py:add"
+    assert worker.command[:4] == [sys.executable, "-P", "-m", "ioaware.gate.side_worker"]
+    question = {"target": "add.py:add", "params": {"n": "4"}, "gpu": "cuda:80", "config": {"BLOCK": "64"}, "moved": None}
+    assert [json.loads(text) for text in worker.command[4:]] == [question]
+    package = str(Path(ioaware.__file__).resolve().parents[1])
+    assert worker.options["env"]["PYTHONPATH"] == os.pathsep.join([package, "/one", "/two"])
+    assert worker.options["env"]["PATH"] == os.environ["PATH"]
+    assert {name: worker.options[name] for name in ("cwd", "timeout", "capture_output", "check")} == {
+        "cwd": Path.cwd(), "timeout": 7.0, "capture_output": True, "check": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("worker", "what", "remedy", "code"),
+    [
+        (Worker(2, b'{"error": ["there is no x", "Name y.", 2]}'), "there is no x", "Name y.", 2),
+        (Worker(5, b'{"error": ["no GPU", "Buy one.", 5]}'), "no GPU", "Buy one.", 5),
+        (Worker(3, answer(document())), "a.py:f ended with code 3: no output", "", 2),
+        (Worker(-9, b"", b"first\nKilled\n"), "a.py:f ended with code -9: Killed", "", 2),
+        (Worker(0, b""), "a.py:f ended with code 0: no output", "", 2),
+        (Worker(0, b"[1]"), "a.py:f ended with code 0: no output", "", 2),
+        (Worker(0, b'{"row": NaN}'), "a.py:f ended with code 0: no output", "", 2),
+    ],
+)  # fmt: skip
+def test_a_worker_that_fails(worker: Worker, what: str, remedy: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sides.subprocess, "run", worker)
+    with pytest.raises(IoawareError) as raised:
+        rows_of_sides(["a.py:f"], REQUEST)
+    assert (raised.value.what, raised.value.remedy, raised.value.exit_code) == (what, remedy, code)
+
+
+def test_a_worker_that_answers_no_row_or_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sides.subprocess, "run", Worker(0, answer({"schema": 9})))
+    with pytest.raises(DataError, match=r"a\.py:f: not what"):
+        rows_of_sides(["a.py:f"], REQUEST)
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        raise subprocess.TimeoutExpired("python", 7)
+
+    monkeypatch.setattr(sides.subprocess, "run", late)
+    with pytest.raises(UsageError) as raised:
+        rows_of_sides(["a.py:f"], REQUEST)
+    assert (raised.value.what, raised.value.remedy) == ("a.py:f took longer than 7.0 s", "Raise --timeout.")
+
+
+@pytest.mark.parametrize(
+    ("side", "found"),
+    [
+        ("HEAD:k.py:f", ("HEAD", "k.py:f")), ("v1.0:a/k.py:f", ("v1.0", "a/k.py:f")), ("k.py:f", (None, "k.py:f")),
+        ("flash2", (None, "flash2")), ("module:f", (None, "module:f")), ("a:b:c", (None, "a:b:c")),
+        ("a:b.py:c:d", (None, "a:b.py:c:d")),
+    ],
+)  # fmt: skip
+def test_revisions_in_names(side: str, found: tuple[str | None, str]) -> None:
+    assert sides._revision_of(side) == found
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working tree whose file `inner/k.py` is `new` and was `old` in its one commit."""
+    top = tmp_path / "tree"
+    (top / "inner").mkdir(parents=True)
+    (top / "inner" / "k.py").write_text("old")
+    author = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "one")):
+        subprocess.run(["git", *author, *arguments], cwd=top, check=True, capture_output=True)
+    (top / "inner" / "k.py").write_text("new")
+    monkeypatch.chdir(top / "inner")
+    return top
+
+
+def test_a_revision_is_unpacked_and_taken_away(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def derived(spec: str, request: Request, here: Path, moved: tuple[str, str] | None) -> Any:
+        assert moved
+        copy = Path(moved[1])
+        seen.append((spec, request, (here / "k.py").read_text(), here.relative_to(copy), Path(moved[0]), copy))
+        assert not list(copy.parent.glob(f"{copy.name}.tar"))
+        return "row"
+
+    monkeypatch.setattr(sides, "_derived", derived)
+    assert sides._rows("HEAD:k.py:f", REQUEST) == ["row"]
+    ((spec, request, text, below, top, copy),) = seen
+    assert (spec, request, text, below, top) == ("k.py:f", REQUEST, "old", Path("inner"), tree)
+    assert (copy.name.startswith("ioaware-"), copy.exists()) == (True, False)
+
+
+def test_a_revision_that_cannot_be_unpacked(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError) as raised:
+        sides._rows("nowhere:k.py:f", REQUEST)
+    assert (raised.value.what, raised.value.remedy) == ("git rev-parse: failed", REMEDY)
+    (tree / "new").mkdir()
+    monkeypatch.chdir(tree / "new")
+    with pytest.raises(UsageError) as raised:
+        sides._rows("HEAD:k.py:f", REQUEST)
+    assert (raised.value.what, raised.value.remedy) == ("HEAD has no directory new", REMEDY)
+    monkeypatch.chdir(tree.parent)
+    with pytest.raises(UsageError, match="git rev-parse"):
+        sides._rows("HEAD:k.py:f", REQUEST)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MachineError) as missing:
+        sides._git("status")
+    assert str(missing.value) == "git cannot be run, and a revision needs it\n  Install git, or name two files."
+
+
+def test_the_last_line_of_git_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sides.subprocess, "run", Worker(128, b"", b"hint: one\nfatal: two \n"))
+    with pytest.raises(UsageError, match=r"^git archive: fatal: two"):
+        sides._git("archive", "x")
+
+
+def test_files_that_are_no_side(tmp_path: Path) -> None:
+    with pytest.raises(BaselineError) as raised:
+        rows_of_sides([str(tmp_path / "a.json")], REQUEST)
+    assert str(raised.value) == f"there is no file {tmp_path / 'a.json'}\n  {REMEDY}"
+    (tmp_path / "b.json").mkdir()
+    with pytest.raises(DataError) as unreadable:
+        rows_of_sides([str(tmp_path / "b.json")], REQUEST)
+    found = (unreadable.value.what, unreadable.value.remedy)
+    assert found == (f"{tmp_path / 'b.json'}: cannot be read (Is a directory)", "Check the path and its permissions.")
+
+
+def test_a_document_that_is_too_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    whole = json.dumps(document()).encode()
+    monkeypatch.setattr(sides, "LARGEST_DOCUMENT", len(whole))
+    assert sides.row_of_text(whole, "here").target == "add.py:add"
+    (tmp_path / "row.json").write_bytes(whole + b" ")
+    with pytest.raises(DataError) as raised:
+        sides.read_row(tmp_path / "row.json")
+    what = f"{tmp_path / 'row.json'}: not what `ioaware derive --json` prints (more than {len(whole)} bytes)"
+    assert (raised.value.what, raised.value.remedy) == (what, "Derive it again.")
+
+
+QUESTION = {"target": "k.py:f", "params": {}, "gpu": "cuda:90", "config": {}, "moved": None}
+
+
+def worked(question: dict[str, Any], capfd: pytest.CaptureFixture[str]) -> tuple[int, Any]:
+    code = side_worker.main([json.dumps(question)])
+    output = capfd.readouterr().out
+    assert output.startswith("\n")
+    assert output.endswith("\n")
+    return code, json.loads(output.splitlines()[-1])
+
+
+def test_the_worker_answers(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(side_worker, "_derive", lambda question: {"of": question["target"]})
+    assert worked(QUESTION, capfd) == (0, {"row": {"of": "k.py:f"}})
+
+    def refuse(question: Any) -> Any:
+        raise MachineError("no such GPU", "Name another.")
+
+    monkeypatch.setattr(side_worker, "_derive", refuse)
+    assert worked(QUESTION, capfd) == (5, {"error": ["no such GPU", "Name another.", 5]})
+
+
+def test_the_worker_derives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "side_kernel.py").write_text(
+        "import torch, triton, triton.language as tl\n\n@triton.jit\ndef k(x, n, BLOCK: tl.constexpr):\n"
+        "    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    tl.store(x + at, 1.0, at < n)\n\n"
+        'def f(n: int = 64):\n    k[(triton.cdiv(n, 32),)](torch.empty(n, device="cuda"), n, BLOCK=32)\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    found = side_worker._derive({**QUESTION, "target": "side_kernel.py:f", "params": {"n": "48"}, "gpu": "cuda:80"})
+    assert (found["params"], found["requested"]["write_formula"]) == ({"n": 48}, "4*n")
+    assert found["environment"]["compiled_for"] == "cuda:80"
+
+
+def test_code_of_the_working_tree_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tree, copy = tmp_path / "tree", tmp_path / "copy"
+    monkeypatch.setattr(sys, "path", [str(tree), str(tree / "src"), "/elsewhere", *sys.path])
+    monkeypatch.setattr(side_worker, "_derive", lambda question: {})
+    moved = {**QUESTION, "moved": [str(tree), str(copy)]}
+    assert worked(moved, capfd)[0] == 0
+    assert sys.path[:3] == [str(copy), str(copy / "src"), "/elsewhere"]
+    stale = ModuleType("stale_module")
+    stale.__file__ = str(tree / "stale_module.py")
+    monkeypatch.setitem(sys.modules, "stale_module", stale)
+    code, answered = worked(moved, capfd)
+    what = "k.py:f imports stale_module from the working tree, not from the revision"
+    assert (code, answered["error"][:2]) == (2, [what, "Name the file that holds the kernels, or check both revisions out."])
+    stale.__file__ = str(copy / "stale_module.py")
+    assert worked(moved, capfd)[0] == 0
+
+
+def test_ioawares_own_code_is_no_code_of_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernels may be the target and are not exempt; nor are packages whose name begins like its own."""
+    found = {}
+    for name in ("ioaware.gate.invented", "ioaware.kernels.invented", "ioaware_invented", "other_invented"):
+        module = ModuleType(name)
+        module.__file__ = str(tmp_path / "tree" / f"{name}.py")
+        monkeypatch.setitem(sys.modules, name, module)
+        found[name] = module
+    loaded = list(side_worker._loaded_from(str(tmp_path / "tree"), str(tmp_path / "copy")))
+    assert loaded == ["ioaware.kernels.invented", "ioaware_invented", "other_invented"]
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert list(side_worker._loaded_from(str(tmp_path / "tree"), str(tmp_path / "copy"))) == []
