@@ -1,4 +1,4 @@
-# make report | test | test-all | lint | docs: each sets up .venv first, and again only when one of its inputs has changed.
+# make report | test | test-all | lint | docs | mutation: each sets up .venv first, and again only when one of its inputs has changed.
 # On a machine without a GPU, PIP_EXTRA_INDEX_URL may name PyTorch's CPU wheels to save the download of CUDA.
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ HASH := import hashlib, pathlib, sys; \
 INPUTS := $(shell $(PYTHON) -c '$(HASH)')
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: report test test-all lint docs venv clean
+.PHONY: report test test-all lint docs mutation venv clean
 .SILENT:
 
 report: venv
@@ -36,6 +36,11 @@ lint: venv
 
 docs: venv
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
+
+# An extra, run on demand: about 15 minutes of CPU.
+mutation: venv
+	$(PIP) -e '.[mutation]'
+	$(BIN)/python scripts/mutation.py
 
 venv:
 	test -n "$(INPUTS)" || { echo "make: $(PYTHON) does not run; choose a Python: make PYTHON=python3.12" >&2; exit 5; }

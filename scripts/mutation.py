@@ -5,8 +5,9 @@
     python scripts/mutation.py -o score.json         # and write the figures and the survivors
 
 Works on a copy of the tracked files. mutmut runs each mutant against the tests that reach the mutated function; where no test
-reaches a function, its mutants count as survivors. mutmut 3 does not mutate code outside functions, and functions with decorators (properties and fixtures). Left out of the count, and named, are mutants that change only the type given
-to `typing.cast`, which does nothing when the program runs.
+reaches a function, its mutants count as survivors. mutmut 3 does not mutate code outside functions, nor functions with
+decorators (properties and fixtures). Left out of the count, and named, are mutants that change only the type given to
+`typing.cast`, which does nothing when the program runs.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ def heavy_modules_after(code: str) -> set[str]:
         "import ioaware.api",
         "import ioaware.fusion",
         "import ioaware.gate.pytest_plugin",
+        "import ioaware.bench.benchmark_plugin",
         "import ioaware.kernels.attention",
         HELP,
     ],

@@ -1,0 +1,129 @@
+"""Register the fixture `gpu_benchmark`: GPU time by CUDA events, saved, compared and drawn by pytest-benchmark.
+
+    def test_scale(gpu_benchmark):
+        gpu_benchmark.describe(ioaware.derive(scale, x, w))
+        gpu_benchmark.against("torch", torch.mul, x, w)
+        gpu_benchmark(scale, x, w)
+
+Nothing heavy is imported at collection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ioaware.errors import MachineError, UsageError
+
+if TYPE_CHECKING:
+    from ioaware.bench.gpu_benchmark import BenchmarkDevice
+    from ioaware.result import Result
+
+OpenBenchmark = Callable[[Callable[[], float]], Any]
+"""Returns pytest-benchmark's fixture with a timer."""
+
+
+class GpuBenchmark:
+    """Time one call of a test on the GPU.
+
+    `rounds` may be set before the call.
+    """
+
+    rounds = 30
+
+    def __init__(
+        self, open_benchmark: OpenBenchmark, open_device: Callable[[], BenchmarkDevice], *, timed: bool = True
+    ) -> None:
+        self._open_benchmark, self._open_device, self._timed = open_benchmark, open_device, timed
+        self._results: list[Result] = []
+        self._others: dict[str, Callable[[], object]] = {}
+
+    def describe(self, *results: Result) -> None:
+        """Save bytes and FLOPs of results of any source beside the times.
+
+        The first that knows a number counts.
+        """
+        self._results += results
+
+    def against(self, name: str, function: Callable[..., object], *args: Any, **kwargs: Any) -> None:
+        """Run another call in the same rounds; its time and ratio are saved beside the test's."""
+        if name in self._others or name == "":
+            raise UsageError(f"two calls of one benchmark are named {name!r}", "Give each a name of its own.")
+        self._others[name] = partial(function, *args, **kwargs)
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Time the call in rounds with a cold L2; return its output.
+
+        Raises `InconclusiveError` for unstable rounds.
+        """
+        from ioaware.bench.gpu_benchmark import extra_info, measure_rounds
+
+        run = partial(function, *args, **kwargs)
+        if not self._timed:
+            return run()
+        device = self._open_device()
+        rounds = measure_rounds({"": run, **self._others}, device, self.rounds)
+        replay = Replay(rounds.times_ns[""])
+        benchmark = self._open_benchmark(replay.timer())  # of rounds that are refused, pytest-benchmark learns nothing
+        benchmark.pedantic(replay.step, rounds=len(rounds.times_ns[""]), iterations=1)
+        benchmark.extra_info.update(extra_info("", rounds, device.limits, self._results))
+        return run()
+
+
+class Replay:
+    """A clock that pytest-benchmark reads, and that goes on by one measured time a step."""
+
+    def __init__(self, times_ns: Sequence[float]) -> None:
+        self._seconds, self._times = 0.0, iter(times_ns)
+
+    def step(self) -> None:
+        """Go on by the next time."""
+        self._seconds += next(self._times) * 1e-9
+
+    def timer(self) -> Callable[[], float]:
+        """Return the function that reads the clock, in seconds.
+
+        Its name is that of the timer in what is saved.
+        """
+
+        def cuda_events() -> float:
+            return self._seconds
+
+        return cuda_events
+
+
+@pytest.fixture
+def gpu_benchmark(request: pytest.FixtureRequest) -> GpuBenchmark:
+    """Time a call on the GPU by CUDA events with a cold L2, through pytest-benchmark.
+
+    Skips where there is no GPU.
+    """
+    config = request.config
+    if not config.pluginmanager.has_plugin("pytest-benchmark"):
+        raise pytest.UsageError("gpu_benchmark needs pytest-benchmark: pip install 'ioaware[benchmark]'")
+    if config.getoption("benchmark_skip"):
+        pytest.skip("benchmarks are skipped (--benchmark-skip)")
+    shared = "PYTEST_XDIST_WORKER" in os.environ and not config.getoption("benchmark_enable")  # as pytest-benchmark decides
+
+    def open_benchmark(timer: Callable[[], float]) -> Any:
+        node: pytest.Item = request.node
+        marker = node.get_closest_marker("benchmark")
+        options: dict[str, Any] = {**(marker.kwargs if marker else {}), "timer": timer}
+        node.add_marker(pytest.mark.benchmark(**options), append=False)
+        return request.getfixturevalue("benchmark")
+
+    return GpuBenchmark(open_benchmark, open_device, timed=not (config.getoption("benchmark_disable") or shared))
+
+
+def open_device() -> BenchmarkDevice:
+    """Return the GPU of this process; skip the test, saying why, where there is none."""
+    try:
+        from ioaware.bench.benchmark_device import CudaBenchmarkDevice
+
+        return CudaBenchmarkDevice()
+    except MachineError as error:
+        pytest.skip(f"no GPU to time on: {error.what}")
