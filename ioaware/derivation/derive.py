@@ -98,7 +98,7 @@ def _derive_launches(
         facts = param_facts(captured.validity.conditions if captured.validity else ())
         given_values = {**captured.values, **data}
         parts = [derive_event(event, captured, gpu, facts, given_values) for event in captured.events]
-        parts = with_index_data(parts, captured)
+        parts = with_index_data(parts, captured, gpu)
         check_unknowns(target.name, data, unknowns([part.traffic for part in parts], captured.values))
         if machine_code:
             parts = with_resources(parts, captured, code, gpu)

@@ -9,6 +9,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.capture import Capture
 from ioaware.compilation.execution.program_values import Moved
+from ioaware.compilation.execution.without_data import execute_without_data
 from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event
 from ioaware.compilation.resource_usage import MachineCode
 from ioaware.compilation.triton_ir import first_ir
@@ -16,16 +17,28 @@ from ioaware.derivation.derived_launch import DerivedLaunch
 from ioaware.derivation.machine_code_notes import machine_code_notes
 
 
-def with_index_data(parts: Sequence[DerivedLaunch], captured: Capture) -> list[DerivedLaunch]:
-    """Return the launches, data-dependent ones with their bytes.
+def with_index_data(parts: Sequence[DerivedLaunch], captured: Capture, gpu: GPUTarget) -> list[DerivedLaunch]:
+    """Return the launches, those without an exact formula with their bytes at the given sizes.
 
     The bytes are for the index tensors that host code built.
     """
     numbers = iter(range(len(parts)))
-    return [
-        _at_index_data(part, captured.moved.get(next(numbers))) if isinstance(event, CapturedLaunch) else part
-        for part, event in zip(parts, captured.events, strict=True)
-    ]
+    added: list[DerivedLaunch] = []
+    for part, event in zip(parts, captured.events, strict=True):
+        if isinstance(event, CapturedLaunch):
+            moved = captured.moved.get(next(numbers))
+            if moved is None and _has_unknowns(part):
+                moved = execute_without_data(event, captured.values, gpu)
+            added.append(_at_index_data(part, moved))
+        else:
+            added.append(part)
+    return added
+
+
+def _has_unknowns(part: DerivedLaunch) -> bool:
+    """Return whether a formula has a name without a value; a formula that ignores something stays as it is."""
+    requested = part.launch.requested
+    return requested is not None and None in (requested.read_bytes, requested.write_bytes, requested.atomic_bytes)
 
 
 def _at_index_data(part: DerivedLaunch, moved: Moved | str | None) -> DerivedLaunch:
@@ -42,7 +55,9 @@ def _at_index_data(part: DerivedLaunch, moved: Moved | str | None) -> DerivedLau
         read_sector_bytes=moved.read_sector_bytes if moved.has_sectors else None,
         write_sector_bytes=moved.write_sector_bytes if moved.has_sectors else None,
     )
-    note = f"bytes for the contents of {', '.join(sorted(moved.read_names)) or 'the tensors'} that the function built"
+    note = "bytes at these sizes, by executing the kernel's integers: no data decide them, and no formula has a rule for them"
+    if moved.read_names:
+        note = f"bytes for the contents of {', '.join(sorted(moved.read_names))} that the function built"
     note += ", which are random and differ from run to run" if moved.is_random else ""
     notes, exact = (*launch.notes, note), not moved.is_random
     at_data = replace(launch, requested=requested, flops=moved.flops, exact=exact, notes=notes)

@@ -1,0 +1,33 @@
+"""Execute a captured launch whose bytes depend on no data, where no formula has a rule for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from sympy import Expr
+from triton.backends.compiler import GPUTarget
+
+from ioaware.compilation.execution.ir_execution import execute
+from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError
+from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value
+from ioaware.compilation.triton_ir import first_ir, integer_at
+
+
+def execute_without_data(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Moved | None:
+    """Return the bytes of a launch at these values; None where they depend on data or on an operation without a rule."""
+    ir = first_ir(launch, values, gpu)
+    parameters = [(name, _parameter(name, value, values)) for name, value in ir.parameters]
+    try:
+        return execute(ir.text, parameters, [integer_at(extent, values) for extent in launch.grid], {})
+    except (UndeterminedError, ValueError, KeyError, IndexError, TypeError, AttributeError, StopIteration):
+        return None
+
+
+def _parameter(name: str, value: Value, values: Mapping[str, int]) -> int | Pointer | None:
+    """Return a parameter of the IR as the execution takes it; None for a float or a descriptor."""
+    if isinstance(value, TensorValue):
+        return Pointer(name, np.asarray([integer_at(value.offset, values) * value.itemsize], np.int64))
+    if isinstance(value, Expr):
+        return integer_at(value, values)
+    return int(value) if isinstance(value, int) else None

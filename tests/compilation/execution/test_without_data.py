@@ -1,0 +1,59 @@
+"""Launches without an exact formula whose bytes no data decide: executed at the given sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import triton
+import triton.language as tl
+
+from ioaware.derivation.derive import derive
+from ioaware.targets.target import load_target
+
+
+@triton.jit
+def sum_rows_persistently(x, out, rows, tiles, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row, turn = tl.program_id(0) - PROGRAMS, -1
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for _ in range(tiles * tl.cdiv(rows - tl.program_id(0), PROGRAMS)):
+        turn = tl.where(turn == tiles - 1, 0, turn + 1)
+        if turn == 0:
+            row += PROGRAMS
+            total = tl.zeros([BLOCK], dtype=tl.float32)
+        total += tl.load(x + (row * tiles + turn) * BLOCK + at)
+        if turn == tiles - 1:
+            tl.store(out + row * BLOCK + at, total)
+
+
+@triton.jit
+def strided(x, out, step, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * step + tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.load(x + at, mask=at >= 0))
+
+
+def summed(rows: int = 10, tiles: int = 3, device: str = "cuda") -> Callable[[], object]:
+    x, out = torch.empty(rows, 16 * tiles, device=device), torch.empty(rows, 16, device=device)
+    return lambda: sum_rows_persistently[(4,)](x, out, rows, tiles, PROGRAMS=4, BLOCK=16)
+
+
+def wrapping(step: int = 2**30, device: str = "cuda") -> Callable[[], object]:
+    x, out = torch.empty(3 * step, device=device), torch.empty(4, 256, device=device)
+    return lambda: strided[(4,)](x, out, step, BLOCK=256)
+
+
+def test_a_counter_that_restarts_has_exact_bytes_at_the_given_sizes() -> None:
+    """Each of 10 rows is read once, in 3 tiles of 16 floats, and stored as 16 floats."""
+    target = load_target(summed)
+    derived = derive(target, target.resolve({}), machine_code=False, check=True)
+    assert derived.exact, derived.launches[0].notes
+    assert derived.requested is not None
+    assert (derived.requested.read_bytes, derived.requested.write_bytes) == (4 * 10 * 3 * 16, 4 * 10 * 16)
+    assert any(note.startswith("bytes at these sizes, by executing") for note in derived.launches[0].notes)
+
+
+def test_a_formula_that_ignores_a_wrap_stays_inexact() -> None:
+    """The numbers could be executed, but not the formula beside them, which budgets hold at every size."""
+    target = load_target(wrapping)
+    assert not derive(target, target.resolve({}), machine_code=False).exact
