@@ -94,8 +94,13 @@ UNSIGNED: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 
+DIVISIONS = ("divsi", "remsi", "floordivsi", "ceildivsi", "divui", "remui", "ceildivui")
+
+
 def binary(name: str, a: Array, b: Array, element: str) -> Array | None:
-    """Return the result of `arith.<name>`; None for an operation that has no rule."""
+    """Return the result of `arith.<name>`; None for an operation without a rule, or a division by nothing but 0."""
+    if name in DIVISIONS and not b.any():
+        return None
     if name in BINARY:
         if bits(element) == 1 and name in ("addi", "subi", "muli"):
             return (np.logical_and if name == "muli" else np.logical_xor)(a, b)

@@ -67,6 +67,9 @@ BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
     "shrui": _shift(_as_unsigned(np.right_shift)),
 }
 
+DIVISIONS = ("divsi", "remsi", "floordivsi", "ceildivsi", "divui", "remui")
+"""Operations that leave a division by 0 undefined."""
+
 COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
     "eq": np.equal, "ne": np.not_equal, "slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": np.greater_equal,
     "ult": _as_unsigned(np.less), "ule": _as_unsigned(np.less_equal), "ugt": _as_unsigned(np.greater),

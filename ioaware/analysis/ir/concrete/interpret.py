@@ -17,7 +17,7 @@ import numpy as np
 
 from ioaware.analysis.ir.concrete import gluon_ops
 from ioaware.analysis.ir.concrete.descriptor_ops import counting, descriptor_block, descriptor_rows, make_descriptor
-from ioaware.analysis.ir.concrete.integers import BINARY, COMPARISONS, cast
+from ioaware.analysis.ir.concrete.integers import BINARY, COMPARISONS, DIVISIONS, cast
 from ioaware.analysis.ir.concrete.interpreter_state import Handler, Opaque, Run, Value, integer_type
 from ioaware.analysis.ir.concrete.tally import Array, Memory, Tally, UndecidedError, UnsupportedOperationError
 from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, parse, split_top
@@ -70,6 +70,8 @@ def _arith(run: Run, operation: Operation) -> None:
         run.opaque(operation)
     elif operation.name == "math.absi":
         run.set(operation, np.abs(known[0]))
+    elif name in DIVISIONS and not known[1].any():
+        run.opaque(operation)
     elif name in BINARY:
         run.set(operation, BINARY[name](*known))
     elif len(known) == 1 and operation.name.startswith("arith."):

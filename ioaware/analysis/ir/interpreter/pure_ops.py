@@ -28,6 +28,8 @@ MODULAR = ("addi", "subi", "muli", "shli", "trunci")
 
 It is right even if an operand has wrapped around.
 """
+DIVISIONS = ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "ceildivui")
+BY_ZERO = "it is divided by zero"
 NO_RULE = "it is computed by an operation that has no formula"
 
 
@@ -88,6 +90,9 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
         return
     if name not in MODULAR and not (name == "andi" and (a.constant or 0) + (b.constant or 0) > 0):
         walk.requires_width(operation, *operands)
+    if b == ZERO and name in DIVISIONS:
+        define_unknown(walk, operation, BY_ZERO)
+        return
     rule = (LOGICAL if truth else BINARY).get(name)
     result = rule(a, b) if rule else _cast(name, a, operands[0].type, kind)
     if result is None:

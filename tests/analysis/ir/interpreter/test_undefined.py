@@ -48,3 +48,18 @@ def test_a_branch_without_a_value_gives_way_to_the_other() -> None:
     derived = Launched(early_return, [Tensor(16 * N), Tensor(16 * N), N, TILES], [N], [], {"B": 16}).derive()
     assert derived.exact, derived.notes
     assert derived.write_bytes.evaluate({"n": 40, "tiles": 1}) == 4 * 40 * 16
+
+
+@triton.jit
+def grouped(x, out, n, tiles, GROUP: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    head = tl.program_id(0) // GROUP
+    tl.store(out + tl.program_id(0) * B + at, tl.load(x + head * B + at), mask=head * B + at < n)
+
+
+def test_a_division_by_zero_is_undefined() -> None:
+    """A GPU gives any number; heads that are divided by 0 groups come of wrong sizes in host code."""
+    launched = Launched(grouped, [Tensor(16 * N), Tensor(16 * N), N, TILES], [N], [], {"GROUP": 0, "B": 16})
+    derived = launched.derive()
+    assert not derived.exact
+    assert any("divided by zero" in note for note in derived.notes)
