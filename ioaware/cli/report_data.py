@@ -5,8 +5,7 @@ They are fresh predictions, traces and derivations, and live or recorded measure
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from ioaware.cli.progress import Step
 from ioaware.result import ParamValue, Result, Source
 from ioaware.result_file import write_jsonl
-from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
+from ioaware.sweep.runner import Outcome, run_study
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study, find_study
 
@@ -81,17 +80,24 @@ def system_checks(step: Step) -> dict[str, dict[str, Result]]:
     """Derive and trace every case at small sizes, each point in a process of its own; by case and source."""
     from ioaware.cases import CASES
     from ioaware.report.attention.system_rows import small_params
-    from ioaware.result_file import decode
     from ioaware.sweep.points import make_point
-    from ioaware.sweep.pool import run_points
 
     sources: tuple[Source, ...] = ("derive", "trace")
     points = [make_point(source, case.name, dict(small_params(case))) for case in CASES.values() for source in sources]
     found: dict[str, dict[str, Result]] = {}
-    for done, answer in enumerate(run_points(points), start=1):
-        found.setdefault(answer.point.target, {})[answer.point.source] = decode(answer.record, answer.point.label)
-        step(done, len(points), answer.point.label)
+    for point, result in _results(points, step):
+        found.setdefault(point.target, {})[point.source] = result
     return found
+
+
+def _results(points: Sequence[Point], step: Step) -> Iterator[tuple[Point, Result]]:
+    """Yield each point with its result, fresh: a stored one could be of an older kernel."""
+    from ioaware.result_file import decode
+    from ioaware.sweep.pool import run_points
+
+    for done, answer in enumerate(run_points(points), start=1):
+        step(done, len(points), answer.point.label)
+        yield answer.point, decode(answer.record, answer.point.label)
 
 
 def walks() -> list[Fragment]:
@@ -110,14 +116,9 @@ def walks() -> list[Fragment]:
 
 
 def theory(step: Step) -> list[Result]:
-    """Return fresh predictions and traces: a stored one could be of an older kernel."""
-    with tempfile.TemporaryDirectory(prefix="ioaware-") as folder, Store(Path(folder) / "theory.db") as store:
-        study = find_study(THEORY)
-        try:
-            _run(study, store, step)
-        except SweepInterruptedError:
-            raise KeyboardInterrupt from None  # nothing of it is kept
-        return store.results(study.points)
+    """Return the traces of the study; the predictions beside them are added with those of the curves."""
+    traced = [point for point in find_study(THEORY).points if point.source == "trace"]
+    return [result for _, result in _results(traced, step)]
 
 
 def measurements(out_dir: Path, step: Step) -> Measurements:

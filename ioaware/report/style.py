@@ -55,7 +55,7 @@ FORMS: Mapping[Mark, Form] = {
     "predict": Form("predicted (closed form)", dash="solid"),
     "derive": Form("derived (formula)", dash="solid"),
     "leading": Form("leading term", dash="dot", width=1.4),
-    "simulated curve": Form("simulated (model of the L2)", dash="dash", width=1.3),
+    "simulated curve": Form("simulated (model of the L2)", dash="dashdot", width=1.3),
     "simulate": Form("simulated", marker="circle", filled=False, size=6.5),
     "ghost": Form("requested, predicted", dash="solid", width=0.7),
     "path": Form("", dash="solid", width=0.8),

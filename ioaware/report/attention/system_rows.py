@@ -24,9 +24,9 @@ POINT_COLUMNS = columns(
     "requested", "reads ÷ predicted", "writes ÷ predicted", "HBM", "time", words=("recorded point",)
 )  # fmt: skip
 SMALL: Mapping[str, ParamValue] = {
-    "heads": 2, "kv_heads": 1, "seq_len": 40, "head_dim": 16, "block_m": 16, "block_n": 16, "splits": 2, "rows": 4, "cols": 96,
+    "heads": 2, "kv_heads": 1, "seq_len": 24, "head_dim": 16, "block_m": 16, "block_n": 16, "splits": 2, "rows": 4, "cols": 72,
 }  # fmt: skip
-"""Sizes at which the sources are compared: 40 rows end in a ragged tile of 8."""
+"""Sizes at which the sources are compared: 24 rows end in a ragged tile of 8."""
 SYMBOLS: Mapping[str, str] = {
     "B": "batch", "H": "heads", "N": "rows of Q, K and V", "d": "head_dim", "B_r": "rows of Q in a tile",
     "B_c": "rows of K and V in a tile", "e": "bytes of an element", "S": "splits", "G": "query heads a key head",

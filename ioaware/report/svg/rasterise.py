@@ -21,7 +21,7 @@ text.tag { font-weight: normal; } text.value { fill: %(ink)s; }
 .grid { stroke: %(grid)s; fill: none; } .frame, .guide { stroke: %(muted)s; fill: none; }
 .line { fill: none; stroke-linejoin: round; } .mark { fill: none; }
 .circle { stroke-linecap: round; } .square { stroke-linecap: square; }
-.dash { stroke-dasharray: 6 3; } .dot { stroke-dasharray: 1.5 3; }
+.dash { stroke-dasharray: 6 3; } .dashdot { stroke-dasharray: 9 3 2 3; } .dot { stroke-dasharray: 1.5 3; }
 """
 
 
