@@ -85,7 +85,7 @@ class Plan:
         """
         for file in self.files:
             place = self.root / file.path
-            now = place.read_text(encoding="utf-8") if place.exists() else ""
+            now = _text(place)
             if now != file.before or (place.exists() and not file.before):
                 raise UsageError(f"{place} has changed meanwhile", "Run ioaware init again.")
         for file in self.files:
@@ -142,7 +142,7 @@ def _add_tables(plan: Plan, calls: Sequence[GatedCall], coverage: int | None) ->
         parts.append(f"[tool.pytest.ini_options]\npythonpath = [{bases}]\n")
     if not parts:
         return
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = _text(path)
     gap = "\n" if before and not before.endswith("\n") else ""
     after = f"{before}{gap}{chr(10) if before else ''}{chr(10).join(parts)}"
     try:
@@ -151,6 +151,11 @@ def _add_tables(plan: Plan, calls: Sequence[GatedCall], coverage: int | None) ->
         plan.kept.append(f"{PROJECT} cannot take a table at its end; add [tool.ioaware] by hand")
     else:
         plan.files.append(NewText(Path(PROJECT), before, after))
+
+
+def _text(path: Path) -> str:
+    """Return a file with its own line ends, empty where there is none."""
+    return path.read_bytes().decode("utf-8") if path.exists() else ""
 
 
 def _has_pytest_table(root: Path) -> bool:

@@ -114,11 +114,12 @@ def test_no_file_is_replaced(root: Path, name: str) -> None:
     assert (root / name).read_bytes() == before
 
 
-def test_tables_are_added_at_the_end_of_pyproject(root: Path) -> None:
-    before = '# mine\n[project]\nname = "x"\n[tool.pytest.ini_options]\naddopts = ""  # é'
-    (root / "pyproject.toml").write_text(before, encoding="utf-8")
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_tables_are_added_at_the_end_of_pyproject(root: Path, newline: str) -> None:
+    before = newline.join(("# mine", "[project]", 'name = "x"', "[tool.pytest.ini_options]", 'addopts = ""  # é'))
+    (root / "pyproject.toml").write_bytes(before.encode())
     assert init(root, "--yes") == 0
-    after = (root / "pyproject.toml").read_text(encoding="utf-8")
+    after = (root / "pyproject.toml").read_bytes().decode()
     assert after.startswith(before)
     table = tomllib.loads(after)
     assert table["tool"]["ioaware"] == {"gpu": "cuda:90", "coverage": 100}
