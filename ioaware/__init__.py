@@ -9,10 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ioaware.api import derive, explain, fuse, measure, predict, simulate, trace, verdict, verify, walk
+    from ioaware.api import advise, derive, explain, fuse, measure, predict, simulate, trace, verdict, verify, walk
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "derive", "explain", "fuse", "measure", "predict", "simulate", "trace", "verdict", "verify", "walk"]
+__all__ = [
+    "__version__",
+    "advise",
+    "derive",
+    "explain",
+    "fuse",
+    "measure",
+    "predict",
+    "simulate",
+    "trace",
+    "verdict",
+    "verify",
+    "walk",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from ioaware.result import ParamValue, Result
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ioaware.advice.advice_result import Advice
     from ioaware.analysis.fusion.answer import Fusion
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.derivation.annotated_source import AnnotatedSource
@@ -190,6 +191,27 @@ def simulate(
         loaded = load_target(target)
         resolved = loaded.resolve(params)
         return run_simulated(loaded, resolved, machine=found, gpu=find_gpu(gpu), autotune=config, data=data, cold=cold)
+
+
+def advise(target: str | Callable[..., object], *, machine: str = "H200", gpu: str | None = None, **params: Any) -> Advice:
+    """Rank the choices that `target` leaves open by predicted bytes and time.
+
+    Needs no GPU. The choices are orders, blocks and head groupings of a case, configurations and program orders of another
+    target. Kernels are compiled for `gpu`, the machine's unless given. The value's `ranked` begins with the best choice;
+    `rejected` has those that do not fit. Raises `UsageError` for a target that leaves nothing to choose or cannot be
+    simulated, `DataError` for a damaged machine file.
+    """
+    with deferred_full_gc():
+        from ioaware.advice.advise import advise as run_advised
+        from ioaware.advice.advise import gpu_of
+        from ioaware.compilation.triton_ir import find_gpu
+        from ioaware.machine import find_machine_or_file
+        from ioaware.targets.target import load_target
+
+        found = find_machine_or_file(machine)
+        loaded = load_target(target)
+        compiled_for = find_gpu(gpu) if gpu else gpu_of(found)
+        return run_advised(loaded, loaded.resolve(params), machine=found, gpu=compiled_for)
 
 
 def verdict(

@@ -29,6 +29,7 @@ SAME_MEANING = {
         "doctor",
         "export",
         "simulate",
+        "advise",
         "fuse",
         "walk",
     ),  # a verb and the command of that name

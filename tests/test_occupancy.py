@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.machine.occupancy import occupancy
+from ioaware.machine.occupancy import most_registers, occupancy
 from ioaware.machine.presets import A100, H200
 
 
@@ -27,3 +27,7 @@ def test_occupancy_of_an_h200(warps: int, registers: int, shared: int, per_sm: i
 
 def test_occupancy_depends_on_the_machine() -> None:
     assert occupancy(A100, warps=4, registers=64, shared_bytes=80_000).programs == 2 * 108
+
+
+def test_many_warps_leave_fewer_registers() -> None:
+    assert [most_registers(warps) for warps in (1, 4, 8, 16, 32)] == [255, 255, 255, 128, 64]

@@ -18,6 +18,7 @@ from ioaware.capture.validity import Validity, validity
 from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launches import CapturedLaunch, Event, agree
 from ioaware.errors import UsageError
+from ioaware.fakegpu.autotuning import Override
 from ioaware.result import ParamValue
 from ioaware.targets.target import Target
 
@@ -55,7 +56,7 @@ def capture(
     target: Target,
     params: Mapping[str, ParamValue],
     *,
-    autotune: Mapping[str, ParamValue] | None = None,
+    autotune: Mapping[str, ParamValue | Override] | None = None,
     gpu: GPUTarget = DEFAULT_GPU,
     refused: dict[str, str | None] | None = None,
     eager: bool = False,
@@ -65,10 +66,11 @@ def capture(
 
     They are those at resolved `params`, and the GPU need not exist.
 
-    `on_launches` receives the launches of the plain run, before the search with symbols begins. `autotune` selects the
-    configuration of autotuned kernels by value. `refused` maps configurations that cannot run to the reason; those that do not
-    compile are added to it. `eager` runs functions of torch.compile uncompiled; then there may be no
-    Triton kernel. Raises `UsageError` when the function raises, reads a tensor's data, or launches no Triton kernel.
+    `on_launches` receives the launches of the plain run, before the search with symbols begins.
+    `autotune` selects the configuration of autotuned kernels by value, or overrides a constexpr.
+    `refused` maps configurations that cannot run to the reason; those that do not compile are
+    added to it. `eager` runs functions of torch.compile uncompiled; then there may be no Triton
+    kernel. Raises `UsageError` when the function raises, reads a tensor's data, or launches no Triton kernel.
     """
     runner = HostRunner(target, dict(params), dict(autotune or {}), gpu, {} if refused is None else refused, eager=eager)
     plain = _plain_run(runner)

@@ -34,7 +34,13 @@ from ioaware.compilation.launches import (
 )
 from ioaware.compilation.triton_ir import first_ir
 from ioaware.errors import UsageError
-from ioaware.fakegpu.autotuning import ConfigurationError, configuration_values, patch_autotuners, run_one_configuration
+from ioaware.fakegpu.autotuning import (
+    ConfigurationError,
+    configuration_values,
+    overrides_of,
+    patch_autotuners,
+    run_one_configuration,
+)
 from ioaware.fakegpu.fake_cuda import CUDA
 from ioaware.fakegpu.storages import strided_tensors
 from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash
@@ -91,6 +97,7 @@ class Interceptor:
         self._refused = refused
         self._tuning = False
         self._configuration: dict[str, Any] | None = None
+        self._alternatives: tuple[dict[str, Any], ...] = ()
         self._on_launch = on_launch
         self._notes: tuple[str, ...] = ()
         self._storages: dict[int, tuple[int, Any]] = {}
@@ -136,10 +143,12 @@ class Interceptor:
             self._configuration = configuration_values(tuner.configs[0].all_kwargs())
 
         before, self._tuning = self._notes, True
+        if len(tuner.configs) > 1:  # a subclass calls its base with the one that it chose
+            self._alternatives = tuple(configuration_values(one.all_kwargs()) for one in tuner.configs)
         try:
             return run_one_configuration(plain, tuner, args, kwargs, required=self._autotune, verb="derived", add_note=note)
         finally:
-            self._tuning, self._configuration = False, None
+            self._tuning, self._configuration, self._alternatives = False, None, ()
 
     def _check_configuration(self, launch: CapturedLaunch) -> None:
         """Raise `ConfigurationError` where an autotuned launch does not compile.
@@ -169,7 +178,8 @@ class Interceptor:
         values = self._values(kernel, bound)
         conditions = tuple(self._symbols.constants[before:])
         grid_of = (extents[0], extents[1], extents[2])
-        captured = CapturedLaunch(kernel, values, grid_of, options, notes, conditions, self._configuration)
+        choice = self._configuration, self._alternatives
+        captured = CapturedLaunch(kernel, values, grid_of, options, notes, conditions, *choice)
         if self._tuning:
             self._check_configuration(captured)
         self._events.append(captured)
@@ -195,8 +205,13 @@ class Interceptor:
         names = kernel.signature.parameters
         bound = kernel.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
         bound.apply_defaults()
+        bound.arguments.update(self._overrides(kernel))
         options = {name: self._symbols.value(value) for name, value in kwargs.items() if name not in names}
         return dict(bound.arguments), options  # bytes do not depend on options: none of them pins a parameter
+
+    def _overrides(self, kernel: Any) -> dict[str, Any]:
+        constants = {param.name for param in kernel.params if param.is_constexpr}
+        return {name: value for name, value in overrides_of(kernel.fn.__name__, self._autotune).items() if name in constants}
 
     def _values(self, kernel: Any, bound: Mapping[str, Any]) -> dict[str, Value]:
         constants = {param.name for param in kernel.params if param.is_constexpr}

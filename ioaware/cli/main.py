@@ -58,6 +58,9 @@ VERBS: Mapping[str, Verb] = {
     "simulate": Verb(
         "ioaware.cli.commands.simulate", "Bytes at HBM by a model of the L2 and the order of programs; needs no GPU."
     ),
+    "advise": Verb(
+        "ioaware.cli.commands.advise", "The order, blocks or configuration that move the fewest bytes; needs no GPU."
+    ),
     "calibrate": Verb("ioaware.cli.commands.calibrate", "This GPU's ceilings and caches, measured, as a machine file."),
     "accuracy": Verb("ioaware.cli.commands.accuracy", "Predicted bytes against every recorded counter."),
     "measure": Verb("ioaware.cli.commands.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),

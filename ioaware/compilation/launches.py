@@ -71,6 +71,8 @@ class CapturedLaunch:
     """Conditions that its constexprs impose on the parameters."""
     configuration: Mapping[str, Any] | None = None
     """What an autotuner chose for it."""
+    alternatives: tuple[Mapping[str, Any], ...] = ()
+    """All configurations of that autotuner, before it prunes any."""
 
     @property
     def name(self) -> str:

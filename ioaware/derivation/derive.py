@@ -23,7 +23,7 @@ from ioaware.derivation.launch_additions import cross_check, with_counters, with
 from ioaware.derivation.launch_formulas import Formulas, add_up
 from ioaware.environment import software_environment
 from ioaware.errors import UsageError
-from ioaware.fakegpu.autotuning import TUNED
+from ioaware.fakegpu.autotuning import TUNED, Override
 from ioaware.result import ParamValue, Traffic, total
 from ioaware.symints.guards import param_facts
 from ioaware.targets.module_state import module_state_restored
@@ -36,7 +36,7 @@ def derive(
     params: Mapping[str, ParamValue],
     *,
     gpu: GPUTarget = DEFAULT_GPU,
-    autotune: Mapping[str, ParamValue] | None = None,
+    autotune: Mapping[str, ParamValue | Override] | None = None,
     machine_code: bool = True,
     counters: bool = False,
     data: Mapping[str, int] | None = None,
@@ -77,7 +77,7 @@ def _derive_launches(
     target: Target,
     values: dict[str, ParamValue],
     gpu: GPUTarget,
-    autotune: Mapping[str, ParamValue],
+    autotune: Mapping[str, ParamValue | Override],
     refused: dict[str, str | None],
     machine_code: bool,
     data: Mapping[str, int],
@@ -90,9 +90,10 @@ def _derive_launches(
     with MachineCode(gpu) as code, module_state_restored(), compiled_code_forgotten():
         start = code.start if machine_code else None
         captured = capture(target, values, autotune=autotune, gpu=gpu, refused=refused, eager=eager, on_launches=start)
-        if autotune and not any(TUNED in note for launch in captured.launches for note in launch.notes):
+        chosen = [name for name, value in autotune.items() if not isinstance(value, Override)]
+        if chosen and not any(TUNED in note for launch in captured.launches for note in launch.notes):
             raise UsageError(
-                f"{target.name} launches no autotuned kernel, so {', '.join(autotune)} cannot be chosen",
+                f"{target.name} launches no autotuned kernel, so {', '.join(chosen)} cannot be chosen",
                 "Leave --config out.",
             )
         facts = param_facts(captured.validity.conditions if captured.validity else ())

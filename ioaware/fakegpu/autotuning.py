@@ -6,6 +6,7 @@ It is the user's, or the first after pruning.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from triton.runtime import autotuner as _autotuner
@@ -18,6 +19,13 @@ autotuner: Any = _autotuner
 
 TUNED = "autotuned over"
 """Prefix of the note that names the chosen configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A value of a kernel's constexpr, in place of the one that is passed."""
+
+    value: ParamValue
 
 
 class ConfigurationError(Exception):
@@ -66,12 +74,21 @@ def configuration_values(values: Mapping[str, Any]) -> dict[str, ParamValue]:
 
 
 def _required_of(kernel: str, required: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are required of this kernel.
+    """Return the values that are required of this kernel's configuration.
 
     They are those of any kernel, and those of `kernel:NAME`.
     """
-    parts = [(name.rpartition(":"), value) for name, value in required.items()]
-    return {name: value for (owner, _, name), value in parts if owner in ("", kernel)}
+    return {name: value for name, value in _of_kernel(kernel, required) if not isinstance(value, Override)}
+
+
+def overrides_of(kernel: str, given: Mapping[str, Any]) -> dict[str, ParamValue]:
+    """Return the constexpr values that replace those of this kernel's launches."""
+    return {name: value.value for name, value in _of_kernel(kernel, given) if isinstance(value, Override)}
+
+
+def _of_kernel(kernel: str, given: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    parts = [(name.rpartition(":"), value) for name, value in given.items()]
+    return [(name, value) for (owner, _, name), value in parts if owner in ("", kernel)]
 
 
 def run_one_configuration(

@@ -55,6 +55,14 @@ def programs_per_sm(
     return max(1, limits[limit]), limit
 
 
+def most_registers(warps: int) -> int:
+    """Return the most registers of a thread: 255, or less where many warps share those of an SM.
+
+    Source: CUDA C++ Programming Guide, 64 K registers a program, compute capabilities 8.0 to 12.0.
+    """
+    return min(255, 64 * 1024 // (LANES * max(warps, 1)) // 8 * 8)
+
+
 def occupancy(machine: Machine, *, warps: int, registers: int | None, shared_bytes: int) -> Occupancy:
     """Return how many programs run at once. `registers` are per thread; None ignores them."""
     per_sm, limit = programs_per_sm(

@@ -19,6 +19,7 @@ from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
+from ioaware.fakegpu.autotuning import Override
 from ioaware.machine import Machine
 from ioaware.machine.occupancy import Occupancy, occupancy
 from ioaware.result import Launch, ParamValue, Result, Traffic
@@ -40,6 +41,7 @@ class _PlannedLaunch:
     launch: Launch
     traffic: KernelTraffic
     at_once: Occupancy
+    warps: int
     plan: LaunchPlan
 
 
@@ -49,7 +51,7 @@ def simulate(
     *,
     machine: Machine,
     gpu: GPUTarget = DEFAULT_GPU,
-    autotune: Mapping[str, ParamValue] | None = None,
+    autotune: Mapping[str, ParamValue | Override] | None = None,
     data: Mapping[str, int] | None = None,
     cold: bool = False,
     ranges: bool = True,
@@ -100,14 +102,10 @@ def _launches(
                 numbers[tensor.storage] = len(sizes)
                 sizes.append(integer_at(tensor.storage_bytes, captured.values))
             storage[name] = numbers[tensor.storage]
-        at_once = occupancy(
-            machine,
-            warps=int(event.options.get("num_warps", DEFAULT_WARPS)),
-            registers=launch.registers,
-            shared_bytes=launch.shared_bytes or 0,
-        )
+        warps = int(event.options.get("num_warps", DEFAULT_WARPS))
+        at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
         make = _replay(event, captured.values, gpu, at_once.programs, frozenset(storage))
-        found.append(_PlannedLaunch(launch, kernel, at_once, LaunchPlan(make, storage)))
+        found.append(_PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage)))
     return found
 
 
@@ -156,6 +154,7 @@ def _simulation(
         read_range,
         write_range,
         simulated.left_dirty_bytes,
+        one.warps,
     )
 
 

@@ -67,6 +67,8 @@ class LaunchSimulation:
     read_range: Range
     write_range: Range
     left_dirty_bytes: int
+    warps: int = 0
+    """Warps of a program."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -90,6 +92,7 @@ class LaunchSimulation:
             "programs_per_sm": self.programs_per_sm,
             "limited_by": self.limited_by,
             "waves": self.waves,
+            "warps": self.warps,
             "hbm_read_range_bytes": list(self.read_range),
             "hbm_write_range_bytes": list(self.write_range),
             "left_dirty_bytes": self.left_dirty_bytes,

@@ -25,7 +25,7 @@ def accuracy(missing: bool, predictions: Path | None, only: str, as_json: bool, 
     interruption the same command continues. Third-party targets need the checkouts that FOREIGN_... variables name.
     Example: ioaware accuracy --only flash2
     """
-    from ioaware.cli.simulation_tables import accuracy_text
+    from ioaware.cli.tables.simulation_tables import accuracy_text
     from ioaware.machine import find_machine_or_file
     from ioaware.simulation import predictions as files
     from ioaware.simulation.accuracy import compare

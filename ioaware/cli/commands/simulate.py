@@ -39,7 +39,7 @@ def simulate(
     Example: ioaware
     simulate flash2 --machine H200 -p seq_len=65536 -p heads=4 -p head_dim=128
     """
-    from ioaware.cli.simulation_tables import simulated_text
+    from ioaware.cli.tables.simulation_tables import simulated_text
     from ioaware.compilation.triton_ir import find_gpu
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.machine import find_machine_or_file

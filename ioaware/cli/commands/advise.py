@@ -1,0 +1,44 @@
+"""`ioaware advise TARGET`: which order, blocks or configuration move the fewest bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ioaware.cli.options import json_option, output_option, param_option, verb
+from ioaware.cli.output import emit, progress
+
+
+@verb
+@click.argument("target", metavar="TARGET")
+@param_option
+@click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU that is modelled.")
+@click.option("--gpu", metavar="NAME", help="Compile for this GPU, as in derive.  [default: the machine's]")
+@json_option
+@output_option("Write here instead of to stdout.")
+def advise(target: str, given: dict[str, str], machine: str, gpu: str | None, as_json: bool, output: Path | None) -> None:
+    """Rank the choices that TARGET leaves open by predicted bytes and time, before any GPU is asked.
+
+    Of a case: the order of K and V's blocks, block sizes, packed or separate query heads. Of another target: each
+    configuration of its autotuned kernels, and then values of GROUP_SIZE_M or SWIZZLE that change only the order of programs.
+    Each is compiled for the GPU and simulated. What does not fit or spills registers is listed with the reason. Needs no GPU.
+    Example: ioaware
+    advise flash2 -p seq_len=65536 -p heads=4 -p head_dim=128
+    """
+    from ioaware.advice.advise import advise as run_advised
+    from ioaware.advice.advise import gpu_of
+    from ioaware.cli.tables.advice_tables import advice_text
+    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.machine import find_machine_or_file
+    from ioaware.targets.target import load_target
+
+    found = find_machine_or_file(machine)
+    loaded = load_target(target)
+    params = loaded.resolve(given, typed=True)
+    compiled_for = find_gpu(gpu) if gpu else gpu_of(found)
+    result = run_advised(loaded, params, machine=found, gpu=compiled_for, on_start=progress)
+    emit(result.to_dict, lambda: advice_text(result), as_json=as_json, output=output)
+
+
+command = advise

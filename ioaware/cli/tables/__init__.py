@@ -1,0 +1,1 @@
+"""Tables of predicted bytes on the terminal."""

@@ -1,0 +1,157 @@
+"""Advice: planted choices keep their rank, what does not fit is named, and an order of programs is only that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ioaware
+from ioaware.advice import choices
+from ioaware.advice.advice_result import Choice, rank
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
+from ioaware.errors import UsageError
+from ioaware.machine.time_bound import TimeBound
+from ioaware.result import Traffic
+
+MATMUL = """
+import torch, triton, triton.language as tl
+
+CONFIGS = [
+    triton.Config({"BLOCK_M": 16, "GROUP_SIZE_M": 1}, num_warps=4, num_stages=1),
+    triton.Config({"BLOCK_M": 64, "GROUP_SIZE_M": 1}, num_warps=4, num_stages=1),
+    triton.Config({"BLOCK_M": 128, "GROUP_SIZE_M": 1}, num_warps=1, num_stages=1),
+]
+
+@triton.autotune(CONFIGS, key=["m"])
+@triton.jit
+def matmul_kernel(a, b, c, m, N: tl.constexpr, K: tl.constexpr, BLOCK_M: tl.constexpr, GROUP_SIZE_M: tl.constexpr):
+    pid = tl.program_id(0)
+    rows, cols = tl.cdiv(m, BLOCK_M), N // 64
+    group = pid // (GROUP_SIZE_M * cols)
+    first = group * GROUP_SIZE_M
+    size = min(rows - first, GROUP_SIZE_M)
+    i = first + pid % (GROUP_SIZE_M * cols) % size
+    j = pid % (GROUP_SIZE_M * cols) // size
+    at_m, at_n, at_k = i * BLOCK_M + tl.arange(0, BLOCK_M), j * 64 + tl.arange(0, 64), tl.arange(0, 32)
+    total = tl.zeros((BLOCK_M, 64), tl.float32)
+    for k in range(0, K, 32):
+        x = tl.load(a + at_m[:, None] * K + (k + at_k)[None, :])
+        y = tl.load(b + (k + at_k)[:, None] * N + at_n[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(c + at_m[:, None] * N + at_n[None, :], total.to(tl.float16))
+
+def matmul(device="cuda"):
+    m = 512
+    a, b = (torch.empty(s, dtype=torch.float16, device=device) for s in ((m, 512), (512, 1024)))
+    c = torch.empty(m, 1024, dtype=torch.float16, device=device)
+    matmul_kernel[lambda meta: (m // meta["BLOCK_M"] * 16,)](a, b, c, m, N=1024, K=512)
+    return c
+
+@triton.jit
+def scaled(x, y, GROUP_SIZE: tl.constexpr):
+    i = tl.program_id(0)
+    lane = tl.arange(0, 64)
+    tl.store(y + i * 64 + lane, tl.load(x + i * 64 + lane) * tl.load(x + i // GROUP_SIZE))
+
+def quantised(device="cuda"):
+    x = torch.empty(64 * 64, device=device)
+    y = torch.empty_like(x)
+    scaled[(64,)](x, y, GROUP_SIZE=8)
+    return y
+
+def plain(device="cuda"):
+    x = torch.empty(64, device=device)
+    scaled[(1,)](x, x, 8)
+    return x
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("advice") / "kernels.py"
+    path.write_text(MATMUL)
+    return path
+
+
+def small_l2(tmp_path: Path) -> str:
+    """Write an H200 of four SMs whose L2 holds less than one matrix."""
+    path = tmp_path / "small.toml"
+    model = 'partitions = 1\ndirty_share = 1.0\ncapacity_spread = 0.0\nskew_spread = 0.0\nsource = "test"'
+    path.write_text(f'preset = "H200"\nsms = 4\n[levels.l2]\ncapacity_bytes = 400000\n[l2_model]\n{model}\n')
+    return str(path)
+
+
+def test_a_planted_worse_configuration_ranks_lower(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of 16 rows read B more often than tiles of 64; 128 rows by one warp spill; groups share A and B."""
+    monkeypatch.setattr(choices, "GROUP_VALUES", (1, 8))
+    found = ioaware.advise(f"{file}:matmul", machine=small_l2(tmp_path))
+    assert found.current
+    assert found.current.change["matmul_kernel:BLOCK_M"] == 16  # Triton's first
+    rows = [one.change["matmul_kernel:BLOCK_M"] for one in found.ranked]
+    assert rows == sorted(rows, reverse=True)
+    assert found.best.requested_bytes < found.current.requested_bytes
+    (too_large,) = [one for one in found.rejected if one.change["matmul_kernel:BLOCK_M"] == 128]
+    assert "spills" in too_large.reason or "shared memory" in too_large.reason
+    groups = {
+        one.change["matmul_kernel:GROUP_SIZE_M"]: one for one in found.ranked if one.change["matmul_kernel:BLOCK_M"] == 64
+    }
+    assert found.best.change["matmul_kernel:GROUP_SIZE_M"] > 1
+    assert found.best.hbm_bytes < 0.8 * groups[1].hbm_bytes
+    assert {one.requested_bytes for one in groups.values()} == {found.best.requested_bytes}
+
+
+def test_a_group_that_is_no_order_is_rejected(file: Path) -> None:
+    """GROUP_SIZE of a quantised kernel chooses which scale a program reads."""
+    found = ioaware.advise(f"{file}:quantised")
+    assert [one.current for one in found.ranked] == [True]
+    assert {one.reason for one in found.rejected} == {"changes what programs access, and not only their order"}
+
+
+@pytest.mark.slow
+def test_orders_of_flash2_are_ranked_by_hbm_bytes(tmp_path: Path) -> None:
+    found = ioaware.advise("flash2", machine=small_l2(tmp_path), seq_len=4096, heads=1, head_dim=64)
+    orders = [one.change["order"] for one in found.ranked if (one.change["block_m"], one.change["block_n"]) == (64, 64)]
+    assert orders[0] == "wave_sawtooth"
+    assert found.current
+    assert found.best.hbm_bytes < found.current.hbm_bytes
+    again = ioaware.simulate("flash2", machine=small_l2(tmp_path), seq_len=4096, heads=1, head_dim=64)
+    assert again.hbm
+    assert found.current.hbm.read_bytes == again.hbm.read_bytes
+
+
+def choice(name: str, *, time_ns: float, hbm: int, requested: int) -> Choice:
+    traffic, at_hbm = Traffic(requested, 0), Traffic(hbm, 0)
+    return Choice("t", {"name": name}, traffic, at_hbm, 0, TimeBound(time_ns, None, None), 32, 0, 1)
+
+
+def test_ranks_go_by_time_then_hbm_then_requested_bytes() -> None:
+    planted = [
+        choice("slow", time_ns=200, hbm=10, requested=10),
+        choice("far", time_ns=100, hbm=1000, requested=10),
+        choice("noise", time_ns=100.2, hbm=502, requested=700),
+        choice("best", time_ns=100, hbm=504, requested=600),
+    ]
+    assert [one.change["name"] for one in rank(planted)] == ["best", "noise", "far", "slow"]
+
+
+def test_errors_are_one_sentence(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="softmax_one_read has no blocks, orders or head grouping"):
+        ioaware.advise("softmax_one_read")
+    assert run(["advise", "softmax_one_read"], Settings()) == 2
+    assert run(["advise", "flash2", "--machine", "H2000"], Settings()) == 2
+    assert run(["advise", f"{file}:absent"], Settings()) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_text_and_json_have_the_same_choices(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["advise", f"{file}:quantised", "--json"], Settings()) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["schema"], data["machine"], len(data["ranked"]), len(data["rejected"])) == (1, "H200", 1, 5)
+    assert data["ranked"][0]["bound"]["binds"] == "HBM"
+    assert run(["advise", f"{file}:quantised"], Settings()) == 0
+    text = capsys.readouterr().out
+    assert "Keep what it does now" in text
+    assert "5 that do not fit" in text

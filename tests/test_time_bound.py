@@ -1,0 +1,54 @@
+"""Time bounds: the level that binds, ceilings that are not known, and recorded times that no bound exceeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ioaware.machine.presets import A100, H100, H200
+from ioaware.machine.time_bound import TimeBound, time_bound
+from ioaware.simulation.predictions import measured_points
+
+
+def test_the_longest_level_binds() -> None:
+    bound = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=10_210, hbm_read_bytes=4814, hbm_write_bytes=0)
+    assert (bound.arithmetic_ns, bound.l2_ns) == (1.0, 1.0)
+    assert bound.binds == "arithmetic" or bound.hbm_ns > 1
+    slow = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=102_100, hbm_read_bytes=0, hbm_write_bytes=0)
+    assert (slow.binds, slow.time_ns) == ("L2", pytest.approx(10.0))
+    assert slow.to_dict()["binds"] == "L2"
+
+
+def test_unknown_ceilings_bind_nothing() -> None:
+    bound = time_bound(H100, requested_bytes=10**9, hbm_read_bytes=3_350, hbm_write_bytes=0)
+    assert (bound.arithmetic_ns, bound.l2_ns, bound.binds) == (None, None, "HBM")
+    assert time_bound(A100).binds is None
+    assert time_bound(A100).to_dict() == {}
+
+
+def test_writes_take_their_own_rate() -> None:
+    hbm = replace(H200.level("hbm"), rates={"read": 4e12, "write": 1e12})
+    machine = replace(H200, levels=tuple(hbm if one.name == "hbm" else one for one in H200.levels))
+    assert time_bound(machine, hbm_read_bytes=4000, hbm_write_bytes=0).hbm_ns == pytest.approx(1.0)
+    assert time_bound(machine, hbm_read_bytes=0, hbm_write_bytes=4000).hbm_ns == pytest.approx(4.0)
+
+
+def test_bounds_add_up_level_by_level() -> None:
+    assert TimeBound(1, 2, None) + TimeBound(3, 1, 5) == TimeBound(4, 3, None)
+
+
+def test_no_recorded_launch_is_faster_than_its_bound() -> None:
+    """The L2's ceiling is the fastest recorded rate, so that this holds for all levels only while records do."""
+    found = 0
+    for point in measured_points():
+        for launch in point.launches:
+            if launch.requested is None or launch.hbm is None or not launch.time_ns:
+                continue
+            requested = (launch.requested.read_bytes or 0) + (launch.requested.write_bytes or 0)
+            reads, writes = launch.hbm.read_bytes, launch.hbm.write_bytes
+            bound = time_bound(H200, requested_bytes=requested, hbm_read_bytes=reads, hbm_write_bytes=writes)
+            assert bound.time_ns is not None
+            assert bound.time_ns <= launch.time_ns, (point.target, launch.kernel, bound)
+            found += 1
+    assert found > 300
