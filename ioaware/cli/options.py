@@ -89,7 +89,8 @@ summary_option = click.option(
 )  # fmt: skip
 
 
-def _writable(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:  # noqa: ARG001
+def writable(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:  # noqa: ARG001
+    """Return the path of a file to write, checked before any work begins."""
     if value is not None and not context.resilient_parsing:
         check_writable(value)
     return value
@@ -97,5 +98,5 @@ def _writable(context: click.Context, parameter: click.Parameter, value: Path | 
 
 def output_option(text: str, **how: Any) -> Callable[[Function], Function]:
     """Return the option `-o` for a file, which is checked before any work begins."""
-    how = {"callback": _writable, **how}
+    how = {"callback": writable, **how}
     return click.option("-o", "--output", "output", type=click.Path(path_type=Path), help=text, **how)

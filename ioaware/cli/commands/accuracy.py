@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ioaware.cli.options import json_option, output_option, verb
+from ioaware.cli.options import json_option, output_option, verb, writable
 from ioaware.cli.output import emit, progress
 
 
@@ -14,9 +14,10 @@ from ioaware.cli.output import emit, progress
 @click.option("--predict", "missing", is_flag=True, help="Simulate the points that have no prediction, some seconds each.")
 @click.option("--predictions", type=click.Path(path_type=Path), help="Predictions to compare or write.  [default: recorded]")
 @click.option("--only", metavar="TEXT", default="", help="Points of targets with this in their name.")
+@click.option("--html", type=click.Path(path_type=Path), callback=writable, help="Write predicted against counted as a page.")
 @json_option
 @output_option("Write here instead of to stdout.")
-def accuracy(missing: bool, predictions: Path | None, only: str, as_json: bool, output: Path | None) -> None:
+def accuracy(missing: bool, predictions: Path | None, only: str, html: Path | None, as_json: bool, output: Path | None) -> None:
     """Compare predicted bytes with the counters of an H200.
 
     They are compared by kernel family and place, and every outlier is explained.
@@ -37,6 +38,11 @@ def accuracy(missing: bool, predictions: Path | None, only: str, as_json: bool, 
     else:
         found = files.read_predictions(path)
     result = compare(points, found)
+    if html is not None:
+        from ioaware.report.pages.accuracy_page import accuracy_page
+        from ioaware.report.pages.document import write_page
+
+        write_page(accuracy_page(result), html)
     emit(result.to_dict, lambda: accuracy_text(result), as_json=as_json, output=output)
 
 
