@@ -6,8 +6,8 @@ The numbers are relative errors by kernel family and place, with a cause for eac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ioaware.result import BYTES_HOLD, Launch, Result
@@ -74,6 +74,8 @@ class Comparison:
     counted: int
     inside: bool
     explanation: str = ""
+    held_out: bool = False
+    """Whether the point was measured after the model was fixed."""
 
     @property
     def error(self) -> float | None:
@@ -115,7 +117,10 @@ class Accuracy:
         for one in self.comparisons:
             groups[one.family, one.place].append(one)
             groups["all", one.place].append(one)
-        order = sorted(groups, key=lambda key: (key[0] == "all", key[0], PLACES.index(key[1])))
+            if one.held_out:
+                groups["held out", one.place].append(one)
+        together = ("all", "held out")
+        order = sorted(groups, key=lambda key: (key[0] in together, key[0], PLACES.index(key[1])))
         return [_row(family, place, groups[family, place]) for family, place in order]
 
     @property
@@ -151,6 +156,7 @@ class Accuracy:
                     "counted_bytes": one.counted,
                     "inside_range": one.inside,
                     "explanation": one.explanation,
+                    "held_out": one.held_out,
                 }
                 for one in self.outliers
             ],
@@ -175,7 +181,7 @@ def kernel_family(target: str) -> str:
     return name
 
 
-def compare(measured: Iterable[Result], predictions: Iterable[Prediction]) -> Accuracy:
+def compare(measured: Iterable[Result], predictions: Iterable[Prediction], held_out: Collection[str] = frozenset()) -> Accuracy:
     """Compare every recorded launch with its prediction."""
     by_key = {point_key(one.target, one.params): one for one in predictions}
     comparisons: list[Comparison] = []
@@ -192,7 +198,8 @@ def compare(measured: Iterable[Result], predictions: Iterable[Prediction]) -> Ac
             continue
         family = kernel_family(result.target)
         for launch, predicted in zip(launches, prediction.launches, strict=True):
-            comparisons += _compare_launch(family, point, launch, predicted)
+            found = _compare_launch(family, point, launch, predicted)
+            comparisons += [replace(one, held_out=point in held_out) for one in found]
     return Accuracy(tuple(comparisons), tuple(unpredicted))
 
 

@@ -18,15 +18,22 @@ from ioaware.simulation.simulation_result import LaunchSimulation
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 PREDICTIONS = RECORDED / "simulated" / "predictions.jsonl"
+HELD_OUT = RECORDED / "systems" / "h200-systems.jsonl"
+"""Points measured after the model and its numbers were fixed, and after the other points were predicted."""
 SCHEMA = 1
 
 
 def measured_points(folder: Path = RECORDED) -> list[Result]:
     """Return every measured point with HBM bytes under a folder, file by file."""
     found: list[Result] = []
-    for path in sorted([*folder.glob("*.jsonl"), *folder.glob("foreign/*.jsonl")]):
+    for path in sorted([*folder.glob("*.jsonl"), *folder.glob("foreign/*.jsonl"), *folder.glob("systems/*.jsonl")]):
         found += [one for one in read_jsonl(path) if one.source == "measure" and one.hbm is not None]
     return found
+
+
+def held_out_points(path: Path = HELD_OUT) -> frozenset[str]:
+    """Return the names of the points that no choice of the model could see."""
+    return frozenset(point_key(one.target, one.params) for one in read_jsonl(path) if one.source == "measure")
 
 
 def predict_point(measured: Result, machine: Machine) -> Prediction:

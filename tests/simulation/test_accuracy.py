@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import DataError
 from ioaware.result import Launch, Result, Traffic
-from ioaware.simulation.accuracy import PROFILER_DIRTY_BYTES, PredictedLaunch, Prediction, compare, kernel_family
-from ioaware.simulation.predictions import measured_points, read_predictions, write_predictions
+from ioaware.simulation.accuracy import PROFILER_DIRTY_BYTES, PredictedLaunch, Prediction, compare, kernel_family, point_key
+from ioaware.simulation.predictions import held_out_points, measured_points, read_predictions, write_predictions
 
 MB = 1_000_000
 
@@ -106,3 +107,20 @@ def test_the_record_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "HBM reads" in text
     assert "third-party" not in text
+
+
+def test_held_out_points_have_their_own_rows() -> None:
+    """They count in their family and in all, too."""
+    later = replace(measurement(100 * MB), params={"seq_len": 2})
+    predictions = [prediction(90 * MB), replace(prediction(80 * MB), params={"seq_len": 2})]
+    found = compare([measurement(100 * MB), later], predictions, held_out={"flash2 seq_len=2"})
+    rows = {row.family: row for row in found.rows if row.place == "HBM reads"}
+    assert list(rows) == ["flash2", "all", "held out"]
+    assert (rows["all"].count, rows["held out"].count) == (2, 1)
+    assert rows["held out"].worst == pytest.approx(0.2)
+
+
+def test_held_out_points_are_among_the_measured_ones() -> None:
+    held_out = held_out_points()
+    assert len(held_out) > 60
+    assert held_out <= {point_key(one.target, one.params) for one in measured_points()}

@@ -37,7 +37,7 @@ def accuracy(missing: bool, predictions: Path | None, only: str, html: Path | No
         found = files.predict_missing(points, find_machine_or_file("H200"), path, progress)
     else:
         found = files.read_predictions(path)
-    result = compare(points, found)
+    result = compare(points, found, files.held_out_points())
     if html is not None:
         from ioaware.report.pages.accuracy_page import accuracy_page
         from ioaware.report.pages.document import write_page
