@@ -184,3 +184,34 @@ def test_neither_torch_nor_sympy_is_loaded(tmp_path: Path) -> None:
     code += f"assert run(['compare', {path!r}, {path!r}], Settings()) == 0\n"
     code += "assert not {'torch', 'sympy', 'triton', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_reasons_of_bytes() -> None:
+    def moved(**counts: int) -> Result:
+        made = point()
+        assert made.requested
+        return replace(made, requested=replace(made.requested, **counts))
+
+    assert one(point(), moved(read_sector_bytes=9)).bytes_reason == "requested read sectors are known on one side only"
+    grown = one(moved(write_sector_bytes=8), moved(write_sector_bytes=10))
+    assert (str(grown.bytes_verdict), grown.bytes_reason) == ("WORSE", "requested write sectors: 8 -> 10 (+25.0 %)")
+    fewer = one(moved(read_sector_bytes=10), moved(read_sector_bytes=8))
+    assert (str(fewer.bytes_verdict), fewer.bytes_reason) == ("BETTER", "requested read sectors: 10 -> 8 (-20.0 %)")
+    assert one(moved(atomic_bytes=0), moved(atomic_bytes=8)).bytes_reason == "requested atomics: 0 -> 8 (from none)"
+    assert one(point(hbm_bytes=100), point(hbm_bytes=200)).bytes_reason == "hbm reads: 100 -> 200 (+100.0 %)"
+
+
+def test_reasons_of_times() -> None:
+    def reason(old: Result, new: Result) -> tuple[str, str]:
+        found = one(old, new)
+        return str(found.time_verdict), found.time_reason
+
+    assert reason(base(), point()) == ("UNSURE", "timed on one side only")
+    assert reason(base(), replace(slower(), status="throttled")) == ("UNSURE", "the clocks moved")
+    assert reason(point(times=[1.0, 2.0]), point(times=[1.0, 2.0])) == (
+        "UNSURE", "too few rounds on record to decide at this many points",
+    )  # fmt: skip
+    assert reason(slower(), replace(base(), telemetry=None)) == ("UNSURE", "no clocks on record to confirm it in cycles")
+    times = [100.0 + at for at in range(9)]
+    exact = one(point(times=times), point(times=[1.5 * time for time in times]))
+    assert (exact.ratio, exact.time_reason) == (pytest.approx(1.5), "+50.0 % (+44.4 to +55.8 %)")
