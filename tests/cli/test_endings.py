@@ -68,7 +68,7 @@ def test_every_verb_with_an_output_is_in_the_table() -> None:
     options = {
         name: {flag for option in cli.ioaware.get_command(context, name).params for flag in option.opts} for name in VERBS
     }
-    assert {name for name, flags in options.items() if "-o" in flags} == {*WITH_OUTPUT, "report"}
+    assert {name for name, flags in options.items() if "-o" in flags} == {*WITH_OUTPUT, "report", "history"}
 
 
 @pytest.mark.parametrize("verb", WITH_OUTPUT)
