@@ -25,7 +25,7 @@ def complete(results: Sequence[Result], progress: Progress = lambda _done, _tota
     """
     points = Points(results)
     wanted = [*_along_length(points), *_along_blocks(points), *_beside(points)]
-    distinct = list({tuple(sorted(params.items(), key=str)): (case, params) for case, params in wanted}.values())
+    distinct = list({(case, *sorted(params.items(), key=str)): (case, params) for case, params in wanted}.values())
     predictions: list[Result] = []
     for done, (case, params) in enumerate(distinct, start=1):
         predictions.append(predict(case, **params))  # pyright: ignore[reportArgumentType]  no parameter is a machine

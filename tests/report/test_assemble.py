@@ -30,6 +30,13 @@ def test_every_point_gets_a_prediction_and_every_curve_its_lengths(result_of: Ma
     assert {300, 512, 1024, 1536, 2048} <= set(lengths)
 
 
+def test_two_algorithms_at_the_same_parameters_have_a_curve_each(result_of: Make) -> None:
+    seen = [result_of(name, 512, source="measure") for name in ("standard", "flash1", "flash2")]
+    points = Points(complete(seen))
+    assert all(points.prediction(point) is not None for point in points.of("measure"))
+    assert {point.config.algorithm for point in points.predictions.values()} == {"standard", "flash1", "flash2"}
+
+
 def test_a_block_study_gets_a_curve_and_a_bound_over_m(result_of: Make) -> None:
     seen = [result_of("flash1", 1024, block=block, source="trace") for block in (16, 64, 256)]
     figure = blocks(Points(complete(seen)), {})
