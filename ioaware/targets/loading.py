@@ -153,7 +153,7 @@ def first_line(error: BaseException) -> str:
 
 GENERATED = "from torch._inductor.async_compile import AsyncCompile"
 """A line of each file that torch's compiler writes."""
-LIBRARIES = ("torch", "triton", "numpy", "importlib")
+LIBRARIES = ("torch", "triton", "numpy")
 OWN_PACKAGES = (
     "targets",
     "fakegpu",
@@ -181,6 +181,16 @@ def failing_line(error: BaseException, path: Path | None = None) -> str | None:
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else None
 
 
+@lru_cache(maxsize=1)
+def _library_folders() -> tuple[str, ...]:
+    """Return the folders of torch, Triton and NumPy, found without an import.
+
+    Why: a user's folder may have their names, as `ops/triton`.
+    """
+    specs = [importlib.util.find_spec(name) for name in LIBRARIES]
+    return tuple(place + os.sep for spec in specs if spec for place in spec.submodule_search_locations or ())
+
+
 @lru_cache(maxsize=16_384)
 def is_library(filename: str) -> bool:
     """Return whether a file is not the user's.
@@ -189,4 +199,4 @@ def is_library(filename: str) -> bool:
     """
     if filename.startswith(("<", *OWN_FOLDERS)) or (filename.startswith(STANDARD_LIBRARY) and "site-packages" not in filename):
         return True
-    return any(part in LIBRARIES for part in Path(filename).parts)
+    return filename.startswith(_library_folders())
