@@ -2,7 +2,7 @@
 
 That is GPU, driver, versions, clocks, commit.
 
-Never host names, users, paths or serial numbers.
+Never host names, users, paths or serial numbers; a sweep on a cluster alone adds its workers' host names.
 """
 
 from __future__ import annotations

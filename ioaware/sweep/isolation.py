@@ -108,6 +108,13 @@ class Isolation:
             self._running.clear()
         return self._lost.pop()
 
+    def abort(self) -> None:
+        """Kill the running jobs, from any thread; `next` then reports them as lost."""
+        server = self._server
+        if server is not None:
+            with contextlib.suppress(BrokenPipeError):
+                server.commands.close()
+
     def close(self) -> None:
         """Kill the running jobs and wait for their end."""
         if self._server is not None:

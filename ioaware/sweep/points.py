@@ -43,6 +43,11 @@ class Point:
 
     Not part of its key.
     """
+    machine: str = ""
+    """The driver's name of the only GPU on which to measure it; empty for any.
+
+    Not part of its key: a store keeps the records of each GPU apart.
+    """
 
     @property
     def key(self) -> str:
@@ -57,13 +62,18 @@ class Point:
         assignments = (f"{name}={_spell(value)}" for name, value in self.params.items() if value != defaults.get(name))
         return " ".join((self.source, self.target, *assignments))
 
+    @property
+    def need(self) -> str:
+        """What a machine must be able to do: the source, and the GPU where the point names one."""
+        return f"{self.source} on {self.machine}" if self.machine else self.source
+
     def to_job(self) -> dict[str, Any]:
         """Return what the worker process needs, as JSON."""
         return {"source": self.source, "target": self.target, "params": dict(self.params), "autotune": dict(self.autotune)}
 
     def of(self, source: Source) -> Point:
         """Return the point of another source at the same parameters."""
-        return replace(self, source=source, autotune={})
+        return replace(self, source=source, autotune={}, machine="")
 
 
 def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> Point:
@@ -80,10 +90,10 @@ def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> 
         return Point(source, target, resolve(find_case(target).params, given, target))
     if source == "predict":
         raise UsageError(f"predict needs a case, not {target!r}", f"Cases with a closed form: {', '.join(CASES)}.")
-    return Point(source, target, dict(given), _revision(target))
+    return Point(source, target, dict(given), target_digest(target))
 
 
-def _revision(target: str) -> str:
+def target_digest(target: str) -> str:
     """Return the first 16 hex digits of the SHA-256 of the target's file.
 
     Empty for `module:function`.

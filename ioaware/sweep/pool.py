@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ioaware.display.text import shorten
+from ioaware.errors import IoawareError
 from ioaware.result import Result
 from ioaware.result_file import encode
+from ioaware.sweep import execute
 from ioaware.sweep.isolation import Isolation, Outcome
 from ioaware.sweep.points import Point
 
@@ -45,12 +47,13 @@ LONGEST_NOTE = 4_000
 class Answer:
     """Record of a point as JSON, of status "failed" where it gave none.
 
-    `lacking` is what this machine lacks for it.
+    `lacking` is what this machine lacks for it, `machine` the GPU of the worker that ran it, in a cluster.
     """
 
     point: Point
     record: str
     lacking: str | None = None
+    machine: str = ""
 
 
 def run_points(
@@ -85,7 +88,7 @@ def run_points(
                 if not skip(point):
                     number = next(numbers)
                     running[number] = point
-                    isolation.submit(number, *_job(point, timeout_s, limit, memory_bytes))
+                    isolation.submit(number, *make_job(point, timeout_s, limit, memory_bytes))
             if not running:
                 continue
             outcome = isolation.next()
@@ -94,7 +97,15 @@ def run_points(
                 tried.add(point.key)
                 suspects.append(point)
             else:
-                yield _answer(point, outcome)
+                yield make_answer(point, outcome)
+
+
+def predict_record(point: Point) -> str:
+    """Return the record of a prediction, computed in this process: sympy does not crash."""
+    try:
+        return encode(execute.run_source(point.source, point.target, point.params))
+    except Exception as error:
+        return failed_record(point, str(error) if isinstance(error, IoawareError) else f"{type(error).__name__}: {error}")
 
 
 def failed_record(point: Point, problem: str, printed: str = "") -> str:
@@ -108,8 +119,10 @@ def failed_record(point: Point, problem: str, printed: str = "") -> str:
     return encode(Result(point.source, point.target, point.params, exact=False, status="failed", notes=notes))
 
 
-def _job(point: Point, timeout_s: float, workers: int, memory_bytes: int | None) -> tuple[dict[str, Any], float, int | None]:
-    """Return the worker's job with its limits.
+def make_job(
+    point: Point, timeout_s: float, workers: int, memory_bytes: int | None
+) -> tuple[dict[str, Any], float, int | None]:
+    """Return the job of a point's process, with its limits in seconds and bytes.
 
     A measurement limits itself, once with counters and once without; beyond that, points wait for the GPU. A limit on
     address space would stop CUDA.
@@ -120,7 +133,8 @@ def _job(point: Point, timeout_s: float, workers: int, memory_bytes: int | None)
     return job, timeout_s, memory_bytes
 
 
-def _answer(point: Point, outcome: Outcome) -> Answer:
+def make_answer(point: Point, outcome: Outcome) -> Answer:
+    """Return the answer of a point whose process has ended."""
     if outcome.answer is None:
         return Answer(point, failed_record(point, outcome.problem, outcome.tail))
     answer: Any = json.loads(outcome.answer)

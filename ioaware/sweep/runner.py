@@ -6,21 +6,20 @@ Store each record at once.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ioaware.cases import CASES
 from ioaware.errors import IoawareError, UsageError
 from ioaware.result import Source, Status
-from ioaware.result_file import encode
-from ioaware.sweep import execute
 from ioaware.sweep.claims import Claims, claim_key
 from ioaware.sweep.gpu_name import gpu_name
 from ioaware.sweep.points import Point
-from ioaware.sweep.pool import ENTRY, TIMEOUT_S, Answer, failed_record, run_points
+from ioaware.sweep.pool import ENTRY, TIMEOUT_S, Answer, predict_record, run_points
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study
 
@@ -33,6 +32,26 @@ Called when the record is durable.
 """
 
 
+class Cluster(Protocol):
+    """Workers of other processes or hosts that run points."""
+
+    def machines(self) -> tuple[str, ...]:
+        """Return the names of the workers' GPUs, each once."""
+        ...
+
+    def run_points(
+        self,
+        points: Sequence[Point],
+        *,
+        timeout_s: float,
+        memory_bytes: int | None,
+        skip: Callable[[Point], bool],
+        entry: str,
+    ) -> Generator[Answer]:
+        """Yield answers as points end, as `pool.run_points` does."""
+        ...
+
+
 class SweepInterruptedError(IoawareError):
     """The user pressed Ctrl-C. Finished points are stored."""
 
@@ -43,7 +62,7 @@ class SweepInterruptedError(IoawareError):
 class Outcome:
     """Summary of a run.
 
-    `unavailable` is why this machine cannot run a source; its points stay open.
+    `unavailable` is why this machine or cluster cannot run a source; its points stay open.
     """
 
     total: int
@@ -55,7 +74,9 @@ class Outcome:
     failed_before: int = 0
     statuses: dict[Status, int] = field(default_factory=dict[Status, int])
     failed: list[tuple[Point, str]] = field(default_factory=list[tuple[Point, str]])
-    unavailable: dict[Source, str] = field(default_factory=dict[Source, str])
+    unavailable: dict[str, str] = field(default_factory=dict[str, str])
+    machines: tuple[str, ...] = field(default=(), compare=False)
+    """GPUs whose measurements count: this machine's, or those of the cluster."""
 
     @property
     def done(self) -> int:
@@ -74,6 +95,7 @@ def run_study(
     retry_failed: bool = False,
     memory_bytes: int | None = None,
     entry: str = ENTRY,
+    cluster: Cluster | None = None,
 ) -> Outcome:
     """Run every point of the study that the store lacks.
 
@@ -81,31 +103,35 @@ def run_study(
 
     `sources` limits the study to some of its sources. `workers` points run at a time (default: one per core, at most four).
     A point that crashes, exceeds `timeout_s`, or (trace only) `memory_bytes`, becomes a record of status "failed".
-    `retry_failed` repeats points whose bytes do not hold. `entry` is the worker's function.
+    `retry_failed` repeats points whose bytes do not hold. `entry` is the worker's function. A `cluster` runs every point on
+    its workers, predictions included; this process alone writes the store.
 
     Raises `UsageError` for sources that the study lacks or no workers, `SweepInterruptedError` on Ctrl-C.
     """
     if (workers is not None and workers < 1) or not timeout_s > 0:
         raise UsageError(f"workers={workers}, timeout_s={timeout_s}: a sweep needs at least one worker and some time")
     chosen = _chosen(study, sources)
-    machine = gpu_name() if "measure" in chosen else ""
+    machines = () if "measure" not in chosen else (gpu_name(),) if cluster is None else cluster.machines()
     again: tuple[Status | None, ...] = (None, "failed", "unstable", "impossible") if retry_failed else (None,)
-    sweep = _Sweep(store, machine, progress, again)
+    sweep = _Sweep(store, machines, progress, again, on_cluster=cluster is not None)
     points = [point for source in chosen for point in study.points if point.source == source]
-    known = [store.status(point, machine=sweep.machine_of(point)) for point in points]
+    known = [sweep.status(point) for point in points]
     todo = [point for point, status in zip(points, known, strict=True) if status in again or sweep.is_stale(point)]
     failed_before = 0 if retry_failed else known.count("failed")
     sweep.outcome = Outcome(total=len(points), already=len(points) - len(todo), failed_before=failed_before)
-    here = [point for point in todo if point.source == "predict"]
+    sweep.outcome.machines = machines
+    if cluster is None:
+        sweep.refuse_other_machines(todo)
+    here = [point for point in todo if point.source == "predict" and cluster is None]
     measured_first = [point for point in todo if point.source == "measure" and point.target not in CASES]
-    others = [point for point in todo if point.source != "predict" and point not in measured_first]
+    others = [point for point in todo if point not in here and point not in measured_first]
     if not todo:
         return sweep.outcome
     try:
         with contextlib.closing(Claims(store.path)) as sweep.claims:
             for point in here:
                 if not sweep.skip(point):
-                    sweep.keep(point, _predict(point))
+                    sweep.keep(point, predict_record(point))
             for apart in (measured_first, others):  # what a measurement tuned is derived and traced
                 if apart is others:
                     stale = [point for point in points if point not in todo and sweep.is_stale(point)]
@@ -113,9 +139,8 @@ def run_study(
                     apart = [*others, *stale]
                 while apart:
                     tuned = [sweep.tuned(point) for point in apart]
-                    answers = run_points(
-                        tuned, workers=workers, timeout_s=timeout_s, memory_bytes=memory_bytes, skip=sweep.skip, entry=entry
-                    )
+                    run = functools.partial(run_points, workers=workers) if cluster is None else cluster.run_points
+                    answers = run(tuned, timeout_s=timeout_s, memory_bytes=memory_bytes, skip=sweep.skip, entry=entry)
                     with contextlib.closing(answers):
                         for answer in answers:
                             sweep.take(answer)
@@ -133,25 +158,26 @@ class _Sweep:
     """The state of a running study."""
 
     store: Store
-    machine: str
+    machines: tuple[str, ...]
     progress: Progress | None
     again: tuple[Status | None, ...]
     """Statuses of points to run; None is a point without a record."""
+    on_cluster: bool = False
+    """Whether an answer that names what is lacking means that no worker can run the point."""
     outcome: Outcome = field(default_factory=lambda: Outcome(0, 0))
-    available: set[Source] = field(default_factory=set[Source])
+    available: set[str] = field(default_factory=set[str])
     claims: Claims | None = None
     elsewhere: list[Point] = field(default_factory=list[Point])
     """Points that another sweep is running."""
 
     def skip(self, point: Point) -> bool:
         """Claim a point for this sweep; True where it is not to be run now."""
-        if point.source in self.outcome.unavailable:
+        if point.need in self.outcome.unavailable:
             return True
-        key = claim_key(point, self.machine_of(point))
-        if self.claims is not None and not self.claims.take(key):
+        if self.claims is not None and not self.claims.take(self._claim(point)):
             self.elsewhere.append(point)
             return True
-        status = self.store.status(point, machine=self.machine_of(point))
+        status = self.status(point)
         if status is None or status in self.again or self.is_stale(point):
             return False
         self.outcome.already += 1  # another sweep has run it meanwhile
@@ -182,23 +208,32 @@ class _Sweep:
         waiting, self.elsewhere = self.elsewhere, []
         if waiting:
             time.sleep(POLL_S)
-        return [point for point in waiting if point.source not in self.outcome.unavailable]
+        return [point for point in waiting if point.need not in self.outcome.unavailable]
 
     def take(self, answer: Answer) -> None:
         """Store an answer.
 
         Points of a source that this machine cannot run stay open and do not fail.
         """
-        source = answer.point.source
-        if answer.lacking is not None and source not in self.available:
-            self.outcome.unavailable[source] = answer.lacking
+        need = answer.point.need
+        if answer.lacking is not None and (self.on_cluster or need not in self.available):
+            self.outcome.unavailable[need] = answer.lacking
             self._release(answer.point)
         else:
-            self.keep(answer.point, answer.record)
+            self.keep(answer.point, answer.record, answer.machine)
+
+    def refuse_other_machines(self, points: Iterable[Point]) -> None:
+        """Leave points open that name a GPU which this machine does not have."""
+        for point in points:
+            if point.machine and point.machine not in self.machines:
+                self.outcome.unavailable[point.need] = f"the GPU of this machine: {', '.join(self.machines)}"
 
     def _release(self, point: Point) -> None:
         if self.claims is not None:
-            self.claims.release(claim_key(point, self.machine_of(point)))
+            self.claims.release(self._claim(point))
+
+    def _claim(self, point: Point) -> str:
+        return claim_key(point, "\n".join(self.machines_of(point)))
 
     def _end(self, point: Point, status: Status) -> None:
         """Give up the claim on a point with a record, and report progress."""
@@ -206,32 +241,48 @@ class _Sweep:
         if self.progress is not None:
             self.progress(self.outcome.done, self.outcome.total, point, status)
 
-    def keep(self, point: Point, record: str) -> None:
-        """Make a record durable, then report progress."""
+    def keep(self, point: Point, record: str, machine: str = "") -> None:
+        """Make a record durable under the GPU that measured it, then report progress."""
+        machine = machine if machine and point.source == "measure" else self.machines_of(point)[0]
+        if machine and machine not in self.outcome.machines:  # of a worker that joined later
+            self.outcome.machines += (machine,)
         if self.is_stale(point):
-            self.store.discard(point, machine=self.machine_of(point))
-        self.store.save(point, record, machine=self.machine_of(point))
+            self.store.discard(point, machine=machine)
+        self.store.save(point, record, machine=machine)
         fields: Any = json.loads(record)
         status: Status = fields["status"]
         if status == "failed":
             self.outcome.failed.append((point, fields["notes"][0]))
         else:
-            self.available.add(point.source)
+            self.available.add(point.need)
         counts = self.outcome.statuses
         counts[status] = counts.get(status, 0) + 1
         self._end(point, status)
 
-    def machine_of(self, point: Point) -> str:
-        """Return the machine part of a record's key: measurements belong to their GPU."""
-        return self.machine if point.source == "measure" else ""
+    def machines_of(self, point: Point) -> tuple[str, ...]:
+        """Return the GPUs under which this sweep looks for a point's record."""
+        return point_machines(point, self.machines)
+
+    def status(self, point: Point) -> Status | None:
+        """Return the status of a point's record of any of its GPUs, one that is not to be run again first."""
+        return point_status(self.store, point, self.machines, self.again)
 
 
-def _predict(point: Point) -> str:
-    """Return a prediction, computed in this process: sympy does not crash."""
-    try:
-        return encode(execute.run_source(point.source, point.target, point.params))
-    except Exception as error:
-        return failed_record(point, str(error) if isinstance(error, IoawareError) else f"{type(error).__name__}: {error}")
+def point_machines(point: Point, machines: Sequence[str]) -> tuple[str, ...]:
+    """Return the GPUs under which a point's record may be: measurements belong to their GPU."""
+    if point.source != "measure":
+        return ("",)
+    return (point.machine,) if point.machine else tuple(machines)
+
+
+def point_status(
+    store: Store, point: Point, machines: Sequence[str], again: Sequence[Status | None] = (None, "failed")
+) -> Status | None:
+    """Return the status of a point's record under any GPU that counts for it, one not in `again` first."""
+    found: list[Status | None] = [store.status(point, machine=machine) for machine in point_machines(point, machines)]
+    known: list[Status] = [status for status in found if status is not None]
+    final: list[Status] = [status for status in known if status not in again]
+    return (final or known or [None])[0]
 
 
 def _chosen(study: Study, sources: Iterable[str] | None) -> tuple[Source, ...]:

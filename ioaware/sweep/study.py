@@ -10,19 +10,20 @@ import itertools
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
 from ioaware.errors import UsageError
+from ioaware.machine.presets import find_machine
 from ioaware.result import Params, ParamValue, Source
 from ioaware.sweep.points import SOURCES, Point, make_point
 
 MAX_FILE_BYTES = 2**20
 MAX_POINTS = 100_000
 _STUDY_KEYS = ("title", "grid")
-_GRID_KEYS = ("sources", "targets", "params", "together")
+_GRID_KEYS = ("sources", "targets", "params", "together", "machines")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,10 @@ def parse_study(text: str, *, name: str, where: str) -> Study:
     grids = data.get("grid")
     if not isinstance(grids, list) or not grids:
         raise UsageError(f"{where}: no [[grid]]", "A study is a list of [[grid]] tables with sources, targets and params.")
-    points: dict[str, Point] = {}
+    points: dict[tuple[str, str], Point] = {}
     for number, grid in enumerate(cast("list[object]", grids), start=1):
         for point in _grid_points(grid, f"{where}, grid {number}"):
-            points.setdefault(point.key, point)
+            points.setdefault((point.key, point.machine), point)
         if len(points) > MAX_POINTS:
             raise UsageError(f"{where}: more than {MAX_POINTS} points")
     return Study(name, title, tuple(points.values()))
@@ -93,7 +94,8 @@ def parse_study(text: str, *, name: str, where: str) -> Study:
 def _grid_points(grid: object, where: str) -> list[Point]:
     """Yield the points of a study.
 
-    There is one for every source and target at every combination of `together` rows and `params` values.
+    There is one for every source and target at every combination of `together` rows and `params` values, and a measured one
+    for every machine.
     """
     if not isinstance(grid, dict):
         raise UsageError(f"{where}: not a table", "Write [[grid]], with double brackets.")
@@ -106,14 +108,18 @@ def _grid_points(grid: object, where: str) -> list[Point]:
     targets = _names(table, "targets", where)
     params = _params(table.get("params", {}), f"{where}, params")
     rows = _together(table.get("together", [{}]), f"{where}, together", params)
-    count = len(sources) * len(targets) * len(rows) * math.prod(len(values) for values in params.values())
+    machines = [find_machine(name).device for name in _names(table, "machines", where)] if "machines" in table else [""]
+    if "machines" in table and "measure" not in sources:
+        raise UsageError(f"{where}: machines without measure in sources", "machines says on which GPUs to measure.")
+    count = (len(sources) - 1 + len(machines)) * len(targets) * len(rows) * math.prod(len(values) for values in params.values())
     if count > MAX_POINTS:
         raise UsageError(f"{where}: {count} points, more than the {MAX_POINTS} a study may have")
     try:
         return [
-            make_point(source, target, {**row, **dict(zip(params, values, strict=True))})
+            replace(make_point(source, target, {**row, **dict(zip(params, values, strict=True))}), machine=machine)
             for source, target, row in itertools.product(sources, targets, rows)
             for values in itertools.product(*params.values())
+            for machine in (machines if source == "measure" else [""])
         ]
     except UsageError as error:
         raise UsageError(f"{where}: {error.what}", error.remedy) from error
@@ -168,7 +174,7 @@ def _names(table: Mapping[str, Any], key: str, where: str) -> list[str]:
     return cast("list[str]", value)
 
 
-_EXAMPLE = {"sources": "predict", "targets": "flash2"}
+_EXAMPLE = {"sources": "predict", "targets": "flash2", "machines": "H200"}
 
 
 def _known_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:

@@ -165,3 +165,18 @@ def test_corrupted_studies_raise_only_ioaware_errors() -> None:
         except IoawareError:
             refused += 1
     assert refused > 50
+
+
+def test_a_measured_point_may_name_its_machines() -> None:
+    grid = '[[grid]]\nsources = ["predict", "measure"]\ntargets = ["flash2"]\nmachines = ["h200", "A100"]\n'
+    points = parse_study(grid, name="s", where="s.toml").points
+    assert [(point.source, point.machine) for point in points] == [
+        ("predict", ""),
+        ("measure", "NVIDIA H200"),
+        ("measure", "NVIDIA A100-SXM4-80GB"),
+    ]
+    assert points[1].key == points[2].key
+    with pytest.raises(UsageError, match="there is no machine 'H9000'"):
+        parse_study(grid.replace("h200", "H9000"), name="s", where="s.toml")
+    with pytest.raises(UsageError, match="machines without measure"):
+        parse_study(grid.replace(', "measure"', ""), name="s", where="s.toml")

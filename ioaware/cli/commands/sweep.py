@@ -6,7 +6,8 @@ Each runs in its own process.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,14 @@ import click
 
 from ioaware.cli import exit_codes
 from ioaware.cli.options import json_option, verb
-from ioaware.cli.output import emit
+from ioaware.cli.output import emit, progress
 from ioaware.result import BYTES_HOLD
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ioaware.result import Status
+    from ioaware.sweep.cluster.connection import Cluster
     from ioaware.sweep.points import Point
     from ioaware.sweep.runner import Outcome
     from ioaware.sweep.store import Store
@@ -34,18 +36,28 @@ if TYPE_CHECKING:
 )
 @click.option("--source", "sources", multiple=True, metavar="SOURCE", help="Only this source of the study; repeatable.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Points at a time.  [default: one per core, at most 4]")
+@click.option(
+    "--cluster", "where", metavar="gpus|ADDRESS", help="Run on this machine's GPUs, or on the workers of a Dask scheduler."
+)
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds a point may take.")
 @click.option("--retry-failed", is_flag=True, help="Run points again that have a record that is not ok.")
 @json_option
 def sweep(
-    study: str, path: Path, sources: tuple[str, ...], workers: int | None, timeout: float, retry_failed: bool, as_json: bool
+    study: str,
+    path: Path,
+    sources: tuple[str, ...],
+    workers: int | None,
+    where: str | None,
+    timeout: float,
+    retry_failed: bool,
+    as_json: bool,
 ) -> int:
     """Run STUDY (a name of `ioaware list`, or a TOML file) into a store.
 
     A point that crashes, hangs or runs out of memory becomes one failed record; the other points run. After an interruption the
     same command continues. Exits with 3 when a point is not ok, with 5 when this machine cannot run a source.
-    Example: ioaware
-    sweep forward --store forward.db
+
+    Example: ioaware sweep forward --store forward.db
     """
     from ioaware.cli.progress import progress_bar
     from ioaware.sweep.runner import run_study
@@ -53,7 +65,7 @@ def sweep(
     from ioaware.sweep.study import find_study
 
     found = find_study(study)
-    with Store(path) as store, progress_bar() as step:
+    with Store(path) as store, _cluster(where, workers) as cluster, progress_bar() as step:
 
         def done(count: int, total: int, point: Point, status: Status) -> None:
             step(count, total, f"{point.label}: {status}" if status != "ok" else point.label)
@@ -66,8 +78,9 @@ def sweep(
             timeout_s=timeout,
             progress=done,
             retry_failed=retry_failed,
+            cluster=cluster,
         )
-        statuses = _count_statuses(found, store, sources)
+        statuses = _count_statuses(found, store, sources, outcome.machines)
     emit(
         lambda: _data(found.name, path, outcome, statuses),
         lambda: _text(found.name, path, outcome, statuses),
@@ -76,16 +89,29 @@ def sweep(
     return _exit_code(statuses)
 
 
-def _count_statuses(study: Study, store: Store, sources: tuple[str, ...]) -> Counter[str]:
+@contextmanager
+def _cluster(where: str | None, workers: int | None) -> Generator[Cluster | None]:
+    """Open the cluster of `--cluster`, and print its dashboard's address; None without the option."""
+    if where is None:
+        yield None
+        return
+    from ioaware.sweep.cluster.connection import open_cluster
+
+    with open_cluster(where, workers=workers, note=progress) as cluster:
+        if cluster.dashboard:
+            progress(f"dashboard: {cluster.dashboard}")
+        yield cluster
+
+
+def _count_statuses(study: Study, store: Store, sources: tuple[str, ...], machines: tuple[str, ...]) -> Counter[str]:
     """Count the study's points by status, earlier runs included.
 
     `open` means without a record.
     """
-    from ioaware.sweep.gpu_name import gpu_name
+    from ioaware.sweep.runner import point_status
 
-    machine = {"measure": gpu_name()} if "measure" in study.sources else {}
     points = (point for point in study.points if not sources or point.source in sources)
-    return Counter(store.status(point, machine=machine.get(point.source, "")) or "open" for point in points)
+    return Counter(point_status(store, point, machines) or "open" for point in points)
 
 
 def _data(study: str, path: Path, outcome: Outcome, statuses: Counter[str]) -> dict[str, Any]:

@@ -66,6 +66,10 @@ def ok() -> None:
     """A point that succeeds."""
 
 
+def long_nap() -> None:
+    time.sleep(0.3)
+
+
 def nap() -> None:
     time.sleep(0.02)
 
@@ -134,3 +138,35 @@ def kill_server() -> None:
     """Kill the fork server."""
     os.kill(os.getppid(), signal.SIGKILL)
     hang()
+
+
+def kill_worker() -> None:
+    """Kill the cluster's worker that runs this point: the parent of the fork server."""
+    os.kill(_cluster_worker(), signal.SIGKILL)
+    hang()
+
+
+def kill_worker_once() -> None:
+    """Kill the first worker that runs this point."""
+    if _first_time("killed"):
+        kill_worker()
+
+
+def stop_worker_once() -> None:
+    """Make the first worker that runs this point hang."""
+    if _first_time("stopped"):
+        os.kill(_cluster_worker(), signal.SIGSTOP)
+        hang()
+
+
+def _cluster_worker() -> int:
+    """Return the parent's parent."""
+    return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _first_time(name: str) -> bool:
+    try:
+        (Path(os.environ["IOAWARE_TEST_FAMILY"]) / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,108 @@
+"""Time sweeps on a cluster of this machine against sweeps without one, interleaved.
+
+    python scripts/bench_cluster.py [--points 10000] [--traces 60] [--rounds 3]
+
+Each run is a process of its own with a new store. `open` is the time until the workers have said who they are, `run` that of
+the points. `CPU` is the CPU time of all processes of the run, opening included, which other load lengthens least. The output
+is Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+PREDICT = """[[grid]]
+sources = ["predict"]
+targets = ["flash2"]
+params = {{ seq_len = {sizes} }}
+"""
+TRACE = """[[grid]]
+sources = ["trace"]
+targets = ["flash2"]
+params = {{ seq_len = {sizes}, heads = 4, head_dim = 64 }}
+"""
+MODES = ("no cluster, 1 worker", "cluster of 1", "cluster of 2")
+
+
+def run(study: str, mode: str, store: str) -> None:
+    """Run one sweep in this process and print its times in seconds as JSON."""
+    from ioaware.sweep.cluster.connection import open_cluster
+    from ioaware.sweep.runner import run_study
+    from ioaware.sweep.store import Store
+    from ioaware.sweep.study import find_study
+
+    found = find_study(study)
+    workers = int(mode.rpartition(" ")[2]) if mode in MODES[1:] else None
+    began = time.monotonic()
+    with Store(store) as kept, open_cluster("gpus", workers=workers) if workers else contextlib.nullcontext() as cluster:
+        opened = time.monotonic()
+        outcome = run_study(found, kept, workers=1, cluster=cluster)
+        ended = time.monotonic()
+    if outcome.statuses != {"ok": len(found.points)}:
+        raise SystemExit(f"{mode}: {outcome.statuses} of {len(found.points)} points")
+    print(json.dumps({"open": opened - began, "run": ended - opened}))
+
+
+def timed(study: Path, mode: str, folder: Path) -> dict[str, float]:
+    """Return the times of one sweep in a new process."""
+    store = folder / "store.db"
+    command = [sys.executable, __file__, "--one", str(study), mode, str(store)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    for path in folder.glob("store.db*"):
+        path.unlink()
+    return {**json.loads(done.stdout), "cpu": cpu_s}
+
+
+def report(title: str, text: str, modes: tuple[str, ...], rounds: int) -> None:
+    """Print a table of the modes' times, every mode once a round."""
+    times: dict[str, list[dict[str, float]]] = {mode: [] for mode in modes}
+    with tempfile.TemporaryDirectory() as name:
+        study = Path(name) / "study.toml"
+        study.write_text(text)
+        for _ in range(rounds):
+            for mode in modes:
+                times[mode].append(timed(study, mode, Path(name)))
+                print(f"{title}: {mode}: {times[mode][-1]}", file=sys.stderr)
+    print(f"| {title} | open, s | run, s | fastest | median | CPU, s |\n| --- | --- | --- | --- | --- | --- |")
+    for mode, found in times.items():
+        runs = [one["run"] for one in found]
+        opens = ", ".join(f"{one['open']:.1f}" for one in found)
+        cpus = ", ".join(f"{one['cpu']:.1f}" for one in found)
+        each = ", ".join(f"{one:.1f}" for one in runs)
+        print(f"| {mode} | {opens} | {each} | {min(runs):.1f} | {median(runs):.1f} | {cpus} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", nargs=3, metavar=("STUDY", "MODE", "STORE"))
+    parser.add_argument("--points", type=int, default=10_000)
+    parser.add_argument("--traces", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    if options.one:
+        run(*options.one)
+        return
+    print(f"load before: {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} cores", file=sys.stderr)
+    predict = PREDICT.format(sizes=list(range(16, 16 + options.points)))
+    trace = TRACE.format(sizes=list(range(256, 256 + options.traces)))
+    if options.points:
+        report(f"{options.points} predictions", predict, (MODES[0], MODES[2]), options.rounds)
+    if options.traces:
+        report(f"{options.traces} traces", trace, MODES[:2], options.rounds)
+
+
+if __name__ == "__main__":
+    main()
