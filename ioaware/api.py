@@ -228,7 +228,9 @@ def verdict(
     config: Mapping[str, ParamValue] | None = None,
     **params: Any,
 ) -> KernelVerdict:
-    """Judge an untrusted kernel from runs in Triton's interpreter. Needs no GPU, and is no sandbox.
+    """Judge an untrusted kernel from runs in Triton's interpreter.
+
+    Needs no GPU, and is no sandbox.
 
     `target` is what `trace` takes. `reference` is a trusted function with the same inputs; `no_reference` says that the output
     is checked elsewhere. `inplace` names inputs that the target is meant to write. `trial` has the sizes at which the output is
@@ -257,7 +259,10 @@ def _untrusted_call(
     gpu: str,
     config: Mapping[str, ParamValue] | None,
 ) -> tuple[Untrusted, Callable[[], Target] | None]:
-    """Return a call of a function as an untrusted target, and the same call of its reference."""
+    """Return a call of a function as an untrusted target, and of its reference.
+
+    Both calls are the same.
+    """
     from ioaware.gate.untrusted.examine import Untrusted
     from ioaware.targets.call_target import call_target
     from ioaware.targets.loading import load_function

@@ -1,4 +1,6 @@
-"""Write a repository of 50 gated kernels, and time its gate: from cold, and from the cache of a run before.
+"""Write a repository of 50 gated kernels, and time its gate.
+
+The gate is timed from cold, and from the cache of a run before.
 
     python scripts/gated_repository.py FOLDER                   # write it
     python scripts/gated_repository.py FOLDER --time -o FILE    # and time `pytest` in it on two cores
@@ -206,7 +208,10 @@ def _test(name: str, module: str, call: str, given: str) -> str:
 
 
 def timed(folder: Path, cache: Path, *arguments: str) -> dict[str, float]:
-    """Return the seconds of `pytest` in the repository, by the wall clock and of CPU. Exits where it fails."""
+    """Return the seconds of `pytest` in the repository, by the wall clock and of CPU.
+
+    Exits where it fails.
+    """
     environment = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
     paths = os.pathsep.join([str(HERE), *filter(None, [environment.get("PYTHONPATH", "")])])
     caches = {"IOAWARE_CACHE_DIR": str(cache / "ioaware"), "TRITON_CACHE_DIR": str(cache / "triton")}

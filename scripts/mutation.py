@@ -1,4 +1,6 @@
-"""Measure the mutation score of ioaware/gate with mutmut, on a random sample of mutants with a fixed seed.
+"""Measure the mutation score of ioaware/gate with mutmut.
+
+It uses a random sample of mutants with a fixed seed.
 
     python scripts/mutation.py                       # 600 mutants, about 15 minutes of CPU
     python scripts/mutation.py --sample 0            # every mutant
@@ -28,7 +30,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[1]
 SEED = 15
 KILLED = {1, 3, -24, 24, 36, 152, 255}
-"""Exit codes of mutmut for a mutant that tests found: a failure, or more time than three times the tests take."""
+"""Exit codes of mutmut for a mutant that tests found.
+
+They stand for a failure, or for more time than three times the tests take.
+"""
 CAST = re.compile(r"\bcast\((None|\"[^\"]*\"), ")
 
 

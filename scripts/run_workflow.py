@@ -29,7 +29,7 @@ from workflows.user_environment import make_environment
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 1800
 OF_THIS_JOB = ("GITHUB_", "RUNNER_", "PIP_", "PYTEST_", "PYTHON", "CI", "VIRTUAL_ENV")
-"""Variables of the process that runs this script, which a job of its own must not see."""
+"""Variables of this script's process that a job of its own must not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,10 @@ class JobResult:
 
 
 class Runner:
-    """Runs workflows in a repository, which it changes; `environment` are the variables of its Python."""
+    """Runs workflows in a repository, which it changes.
+
+    `environment` are the variables of its Python.
+    """
 
     def __init__(self, repository: Path, folder: Path, environment: Mapping[str, str], *, event: str, label: str = "") -> None:
         self._repository, self._folder, self._python = repository, folder, environment
@@ -94,7 +97,10 @@ class Runner:
         return result
 
     def _variables(self, own: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, str]:
-        """Return the variables of a job: those of its host without its own traces, GitHub's, and the workflow's."""
+        """Return the variables of a job.
+
+        They are those of its host without its own traces, GitHub's, and the workflow's.
+        """
         kept = {name: value for name, value in os.environ.items() if not name.startswith(OF_THIS_JOB)}
         github = {
             "CI": "true",
@@ -135,7 +141,10 @@ class Runner:
         return bool(json.loads(output)["measure"])
 
     def _action(self, name: str, step: Mapping[str, Any], job: JobResult) -> StepResult:
-        """Do what an action does, as far as it matters here. Raises `ValueError` for one without a counterpart."""
+        """Do what an action does, as far as it matters here.
+
+        Raises `ValueError` for one without a counterpart.
+        """
         action = str(step["uses"]).partition("@")[0]
         if action in ("actions/checkout", "actions/setup-python"):
             return StepResult(name, "ok")

@@ -1,4 +1,7 @@
-"""Time bounds: the level that binds, ceilings that are not known, and recorded times that no bound exceeds."""
+"""Time bounds: the level that binds, and ceilings that are not known.
+
+No bound exceeds the recorded times.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ def test_bounds_add_up_level_by_level() -> None:
 
 
 def test_no_recorded_launch_is_faster_than_its_bound() -> None:
-    """The L2's ceiling is the fastest recorded rate, so that this holds for all levels only while records do."""
+    """The L2's ceiling is the fastest recorded rate.
+
+    So this holds for all levels only while records do.
+    """
     found = 0
     for point in measured_points():
         for launch in point.launches:

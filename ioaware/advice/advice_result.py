@@ -1,4 +1,7 @@
-"""Hold what `advise` found: choices ranked by predicted bytes and time, and those that do not fit with the reason."""
+"""Hold what `advise` found.
+
+Choices are ranked by predicted bytes and time; those that do not fit are listed with the reason.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ Change = Mapping[str, ParamValue]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One way to launch the target: parameters, or values of a kernel's configuration, and its predicted bytes.
+    """One way to launch the target, and its predicted bytes.
+
+    A way is parameters, or values of a kernel's configuration.
 
     `current` is what the target does now. Registers are per thread, shared memory per program; both are the most of any launch.
     """
@@ -37,7 +42,10 @@ class Choice:
 
     @property
     def requested_bytes(self) -> int:
-        """Requested reads, writes and atomics; sectors where they are known, as the L2 sees them."""
+        """Requested reads, writes and atomics.
+
+        Sectors where they are known, as the L2 sees them.
+        """
         return requested_total(self.requested)
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,11 +119,17 @@ def requested_total(requested: Traffic) -> int:
 
 
 NEARLY = 1.01
-"""Bytes or times within this factor count as equal: less than the median error of predicted HBM reads."""
+"""Factor within which bytes or times count as equal.
+
+It is less than the median error of predicted HBM reads.
+"""
 
 
 def rank(choices: list[Choice]) -> list[Choice]:
-    """Sort by time bound, then HBM bytes, then requested bytes; nearly equal values count as equal."""
+    """Sort by time bound, then HBM bytes, then requested bytes.
+
+    Nearly equal values count as equal.
+    """
     times = _steps([one.bound.time_ns or 0.0 for one in choices])
     bytes_ = _steps([float(one.hbm_bytes) for one in choices])
     order = sorted(
@@ -125,7 +139,7 @@ def rank(choices: list[Choice]) -> list[Choice]:
 
 
 def _steps(values: list[float]) -> list[float]:
-    """Replace each value by the least one from which values rise by less than `NEARLY`."""
+    """Replace each value by the least from which values rise by less than `NEARLY`."""
     least: dict[float, float] = {}
     start = -1.0
     for value in sorted(set(values)):

@@ -1,4 +1,6 @@
-"""Rank the choices that a target leaves open by predicted bytes and time. Needs no GPU.
+"""Rank the choices that a target leaves open by predicted bytes and time.
+
+Needs no GPU.
 
 Every choice is compiled for the GPU and simulated. Choices that do not fit, that spill registers or that are other work are
 listed with the reason.
@@ -30,12 +32,17 @@ from ioaware.targets.target import Target, load_target
 
 Progress = Callable[[str], None]
 REGISTERS_LEFT = 8
-"""Registers that a kernel without room for one more may leave unused: they are allocated in eights."""
+"""Registers that a kernel without room for one more may leave unused.
+
+They are allocated in eights.
+"""
 NO_L2_RATE = "the bandwidth of this machine's L2 is not known: it bounds no time (`ioaware calibrate` measures it)"
 
 
 def advise(target: Target, params: Params, *, machine: Machine, gpu: GPUTarget, on_start: Progress = lambda _: None) -> Advice:
-    """Return the choices of `target` at resolved `params`, the one with the least time bound and bytes first.
+    """Return the choices of `target` at resolved `params`, ranked.
+
+    The one with the least time bound and bytes comes first.
 
     Of a case: orders, blocks and head grouping. Of another target: each configuration of each autotuned kernel, then the
     program order of the best one. `on_start` is called with the text of each choice. Raises `UsageError` for a target that
@@ -80,7 +87,10 @@ class _Search:
         self.rejected: list[Rejected] = []
 
     def try_case(self, one: Candidate) -> None:
-        """Predict a choice of a case. A wave of a sawtooth is as large as the kernel's own occupancy on this machine."""
+        """Predict a choice of a case.
+
+        A wave of a sawtooth is as large as the kernel's own occupancy on this machine.
+        """
         if one.params.get("order") != "wave_sawtooth" or self._machine.sms == HOPPER_PROCESSORS:
             self._try(one)
             return
@@ -91,7 +101,7 @@ class _Search:
         self._try(replace(one, params={**one.params, "programs_at_once": at_once}))
 
     def try_configurations(self, target: Target, params: Params) -> None:
-        """Predict the configurations of autotuned kernels, then the program orders of the best one."""
+        """Predict configurations of autotuned kernels, then program orders of the best."""
         captured = capture(target, params, gpu=self._gpu)
         candidates = configuration_candidates(target.name, params, captured.launches)
         current = Candidate(target.name, params, {}, {}, current=True)
@@ -131,7 +141,10 @@ class _Search:
         self.rejected.append(Rejected(one.target, one.change, reason))
 
     def _simulated(self, one: Candidate) -> Simulated | None:
-        """Return the simulation of a candidate; None, and its reason among the rejected, where it cannot run."""
+        """Return the simulation of a candidate.
+
+        None, and its reason among the rejected, where it cannot run.
+        """
         self._on_start(_text(one.change) or one.target)
         target = load_target(one.target)
         names = {param.name for param in target.params}
@@ -200,7 +213,10 @@ def _choice(one: Candidate, simulated: Simulated, machine: Machine) -> Choice:
 
 
 def _bound_of(launches: Sequence[Launch], machine: Machine, dtype: object) -> TimeBound:
-    """Return the bound of the work: its launches run one after another, so the time of each is bounded on its own."""
+    """Return the bound of the work.
+
+    Its launches run one after another, so the time of each is bounded on its own.
+    """
     parts = [
         time_bound(
             machine,

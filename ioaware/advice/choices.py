@@ -1,4 +1,7 @@
-"""List the choices that a target leaves open: parameters of a case, configurations and program order of other kernels."""
+"""List the choices that a target leaves open.
+
+They are parameters of a case, and configurations and program order of other kernels.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,24 @@ CASE_VALUES: Mapping[str, tuple[ParamValue, ...]] = {
 }
 """Values tried beside the given one."""
 REGROUPED = {one: f"{one}_packed" for one in ("gqa", "split_kv")}
-"""Cases with the same output whose programs pack the query heads that share K and V into one tile."""
+"""Cases whose programs pack the query heads that share K and V into one tile.
+
+Their output is the same.
+"""
 GROUP_NAME = re.compile(r"^(GROUP(_SIZE)?(_M)?|SWIZZLE(_SIZE)?)$", re.IGNORECASE)
-"""Constexprs that Triton's matmuls use for the order of programs: GROUP_SIZE_M, GROUP_M, GROUP_SIZE, SWIZZLE."""
+"""Constexprs that Triton's matmuls use for the order of programs.
+
+They are GROUP_SIZE_M, GROUP_M, GROUP_SIZE and SWIZZLE.
+"""
 GROUP_VALUES = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A choice before its prediction: what differs from the given parameters. `tuning` selects configurations of kernels."""
+    """A choice before its prediction: what differs from the given parameters.
+
+    `tuning` selects configurations of kernels.
+    """
 
     target: str
     params: Params
@@ -38,7 +50,10 @@ class Candidate:
 
 
 def case_candidates(target: str, params: Params) -> list[Candidate]:
-    """Return every combination of blocks, orders and head groupings of a case; the given one is the first."""
+    """Return every combination of blocks, orders and head groupings of a case.
+
+    The given one is the first.
+    """
     found = [Candidate(target, params, {}, _shown(target, params), current=True)]
     for name in _same_output(target):
         declared = {param.name: param for param in CASES[name].params}
@@ -79,7 +94,10 @@ def _once(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def configuration_candidates(target: str, params: Params, launches: Sequence[CapturedLaunch]) -> list[Candidate]:
-    """Return one candidate for each configuration of each autotuned kernel, the others as they are."""
+    """Return one candidate for each configuration of each autotuned kernel.
+
+    The other kernels stay as they are.
+    """
     found: list[Candidate] = []
     for launch in _by_kernel(launches):
         known = {tuple(sorted(one.items())): one for one in launch.alternatives}
@@ -90,7 +108,10 @@ def configuration_candidates(target: str, params: Params, launches: Sequence[Cap
 
 
 def order_candidates(base: Candidate, launches: Sequence[CapturedLaunch]) -> Iterator[Candidate]:
-    """Yield the other values of parameters that look like an order of programs, in a candidate's launches."""
+    """Yield other values of parameters that look like an order of programs.
+
+    The parameters are those in a candidate's launches.
+    """
     for launch in _by_kernel(launches):
         constants = {param.name for param in launch.kernel.params if param.is_constexpr}
         for name in sorted(constants):

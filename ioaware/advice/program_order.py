@@ -1,4 +1,7 @@
-"""Decide whether two launches run the same programs in another order, by what each program accesses."""
+"""Decide whether two launches run the same programs in another order.
+
+What each program accesses decides it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ Words = NDArray[np.uint64]
 
 
 def same_programs(one: CapturedLaunch, other: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> bool:
-    """Return whether the programs of two launches access the same, program by program, in any order.
+    """Return whether the programs of two launches access the same, in any order.
+
+    They are compared program by program.
 
     Raises `ValueError` where data decide an address, a mask or a loop.
     """
@@ -25,7 +30,10 @@ def same_programs(one: CapturedLaunch, other: CapturedLaunch, values: Mapping[st
 
 
 def program_digests(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Words:
-    """Return a digest of each program's accesses: addresses and shapes, in any order within an instruction."""
+    """Return a digest of each program's accesses.
+
+    It covers addresses and shapes, in any order within an instruction.
+    """
     touches, programs = launch_touches(launch, values, gpu)
     known = frozenset(touch.target.argument for touch in touches)
     found = replay(launch.name, touches, programs, 1, known=known)  # one after another: no two are merged
@@ -42,7 +50,10 @@ def program_digests(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUT
 
 
 def _mixed(words: Words) -> Words:
-    """Return splitmix64 of each word: sums of mixed words collide as rarely as random numbers."""
+    """Return splitmix64 of each word.
+
+    Sums of mixed words collide as rarely as random numbers.
+    """
     with np.errstate(over="ignore"):
         words = words + np.uint64(0x9E3779B97F4A7C15)
         words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

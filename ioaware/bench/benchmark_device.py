@@ -25,7 +25,10 @@ class CudaBenchmarkDevice:
         return self._gpu.snapshot()
 
     def timer(self, run: Callable[[], object]) -> Callable[[], float]:
-        """Return a function that resets and flushes the L2, runs the call once and returns its nanoseconds."""
+        """Return a function that times one call after resetting and flushing the L2.
+
+        It resets and flushes the L2, runs the call once and returns its nanoseconds.
+        """
         run()  # compiles, tunes and allocates
         once = self._cuda.timer(run, self._cuda.host_seconds(run), self.limits.max_sm_clock_mhz)
 

@@ -1,4 +1,6 @@
-"""Register the fixture `gpu_benchmark`: GPU time by CUDA events, saved, compared and drawn by pytest-benchmark.
+"""Register the fixture `gpu_benchmark`: GPU time by CUDA events.
+
+pytest-benchmark saves, compares and draws the times.
 
     def test_scale(gpu_benchmark):
         gpu_benchmark.describe(ioaware.derive(scale, x, w))
@@ -50,7 +52,10 @@ class GpuBenchmark:
         self._results += results
 
     def against(self, name: str, function: Callable[..., object], *args: Any, **kwargs: Any) -> None:
-        """Run another call in the same rounds; its time and ratio are saved beside the test's."""
+        """Run another call in the same rounds.
+
+        Its time and ratio are saved beside the test's.
+        """
         if name in self._others or name == "":
             raise UsageError(f"two calls of one benchmark are named {name!r}", "Give each a name of its own.")
         self._others[name] = partial(function, *args, **kwargs)
@@ -75,7 +80,10 @@ class GpuBenchmark:
 
 
 class Replay:
-    """A clock that pytest-benchmark reads, and that goes on by one measured time a step."""
+    """A clock that pytest-benchmark reads.
+
+    It goes on by one measured time a step.
+    """
 
     def __init__(self, times_ns: Sequence[float]) -> None:
         self._seconds, self._times = 0.0, iter(times_ns)

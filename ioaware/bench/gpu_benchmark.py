@@ -1,4 +1,6 @@
-"""Time calls on the GPU in interleaved rounds, refuse unstable ones, and collect what pytest-benchmark saves beside them.
+"""Time calls on the GPU in interleaved rounds, and refuse unstable ones.
+
+The module also collects what pytest-benchmark saves beside the times.
 
 Each round is one call by CUDA events after the L2 was flushed and its persisting lines were reset.
 """
@@ -27,7 +29,7 @@ Call = Callable[[], object]
 
 
 class BenchmarkDevice(Protocol):
-    """Interface of a GPU: its limits, this process on it, snapshots, and timers of calls."""
+    """Interface of a GPU: limits, this process on it, snapshots, timers of calls."""
 
     @property
     def limits(self) -> Limits: ...
@@ -41,7 +43,10 @@ class BenchmarkDevice(Protocol):
     def snapshot(self) -> Snapshot: ...
 
     def timer(self, run: Call) -> Callable[[], float]:
-        """Return a function that flushes the L2, runs the call once and returns its nanoseconds."""
+        """Return a function that times one call after flushing the L2.
+
+        It flushes the L2, runs the call once and returns its nanoseconds.
+        """
         ...
 
 
@@ -91,7 +96,10 @@ def measure_rounds(calls: Mapping[str, Call], device: BenchmarkDevice, rounds: i
 
 
 def refusals(rounds: Rounds, device: BenchmarkDevice) -> list[str]:
-    """List why rounds are refused: throttling, other processes, too few or too different times."""
+    """List why rounds are refused.
+
+    The reasons are throttling, other processes, and too few or too different times.
+    """
     reasons = throttled_reasons(device.limits, rounds.snapshots)
     reasons += unstable_reasons(device.limits, rounds.snapshots, device.own_processes, device.uuid)
     for name, times in rounds.times_ns.items():
@@ -105,7 +113,10 @@ def refusals(rounds: Rounds, device: BenchmarkDevice) -> list[str]:
 
 
 def extra_info(name: str, rounds: Rounds, limits: Limits, results: Sequence[Result]) -> dict[str, Any]:
-    """Return what is saved beside the times of the call `name`: GPU, clocks, throttle bits, bytes, FLOPs, other calls."""
+    """Return what is saved beside the times of the call `name`.
+
+    This is the GPU, clocks, throttle bits, bytes, FLOPs and other calls.
+    """
     times = rounds.times_ns[name]
     bits = 0
     for snapshot in rounds.snapshots:
@@ -131,7 +142,10 @@ def extra_info(name: str, rounds: Rounds, limits: Limits, results: Sequence[Resu
 
 
 def work_info(results: Sequence[Result], median_ns: float) -> dict[str, Any]:
-    """Return bytes and FLOPs of the call by the results that describe it, each with its source, and their rates."""
+    """Return bytes and FLOPs of the call, each with its source, and their rates.
+
+    They come from the results that describe the call.
+    """
     found: dict[str, Any] = {}
     for result in results:
         known = {

@@ -9,11 +9,16 @@ from ioaware.errors import MachineError
 
 DRIVER = "libcuda.so.1"
 SUCCESS, NOT_SUPPORTED = 0, 801
-"""CUDA_SUCCESS, and CUDA_ERROR_NOT_SUPPORTED of a GPU that has no persisting lines."""
+"""CUDA_SUCCESS, and CUDA_ERROR_NOT_SUPPORTED.
+
+The latter is from a GPU that has no persisting lines.
+"""
 
 
 def reset_persisting_l2(driver: Any = None) -> None:
-    """Make the current context's persisting lines normal ones, as cudaCtxResetPersistingL2Cache does.
+    """Make the current context's persisting lines normal ones.
+
+    cudaCtxResetPersistingL2Cache does the same.
 
     `driver` is CUDA's driver library. Raises `MachineError` where that fails, since a kernel could then find its inputs there.
     """

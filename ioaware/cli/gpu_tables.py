@@ -1,4 +1,7 @@
-"""Print what each of several GPUs moves with each method of attention, for `predict --gpus`."""
+"""Print what each of several GPUs moves with each method of attention.
+
+This is the output of `predict --gpus`.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class GpuPlans:
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plans, the least received bytes first, and the methods that cannot run."""
+        """Return the plans, least received bytes first, and methods that cannot run."""
         link = self.machine.link
         return {
             "gpus": self.gpus,

@@ -77,7 +77,10 @@ def gathered(out_dir: Path) -> Contents:
 
 
 def system_checks(step: Step) -> dict[str, dict[str, Result]]:
-    """Derive and trace every case at small sizes, each point in a process of its own; by case and source."""
+    """Derive and trace every case at small sizes, each point in a process of its own.
+
+    By case and source.
+    """
     from ioaware.cases import CASES
     from ioaware.report.attention.system_rows import small_params
     from ioaware.sweep.points import make_point
@@ -91,7 +94,10 @@ def system_checks(step: Step) -> dict[str, dict[str, Result]]:
 
 
 def _results(points: Sequence[Point], step: Step) -> Iterator[tuple[Point, Result]]:
-    """Yield each point with its result, fresh: a stored one could be of an older kernel."""
+    """Yield each point with its result, fresh.
+
+    A stored result could be of an older kernel.
+    """
     from ioaware.result_file import decode
     from ioaware.sweep.pool import run_points
 
@@ -116,7 +122,10 @@ def walks() -> list[Fragment]:
 
 
 def theory(step: Step) -> list[Result]:
-    """Return the traces of the study; the predictions beside them are added with those of the curves."""
+    """Return the traces of the study.
+
+    The predictions beside them are added with those of the curves.
+    """
     traced = [point for point in find_study(THEORY).points if point.source == "trace"]
     return [result for _, result in _results(traced, step)]
 

@@ -1,4 +1,6 @@
-"""Find stores whose instructions share sectors: an L2 then sees more of their sectors than the formulas count.
+"""Find stores whose instructions share sectors.
+
+An L2 then sees more of their sectors than the formulas count.
 
 The formulas count each sector of a store once. A thread that holds consecutive elements writes them by several instructions
 where the compiler cannot prove an alignment. A row that begins inside a sector makes neighbouring instructions share one. Each
@@ -19,7 +21,9 @@ from ioaware.machine.model import SECTOR_BYTES
 
 @dataclass(frozen=True, slots=True)
 class NarrowStore:
-    """Store at a line of the source, and how often its instructions request each sector of a whole tile.
+    """Store at a line of the source, and its requests of each sector.
+
+    The requests say how often its instructions request each sector of a whole tile.
 
     `aligned`: where the rows of the tile begin at a sector. `unaligned`: at the worst other place.
     """
@@ -43,12 +47,17 @@ def narrow_stores(ttgir: str, ptx: str) -> tuple[NarrowStore, ...]:
 
 
 def _place(store: Access) -> str:
-    """Return file name and line, without folders: Triton's cache may hold a kernel compiled from another path."""
+    """Return file name and line, without folders.
+
+    Triton's cache may hold a kernel compiled from another path.
+    """
     return store.frames[0].rpartition("/")[2] if store.frames else ""
 
 
 def _repetitions(store: Access) -> tuple[float, float]:
-    """Return the requests of a sector where rows begin at a sector, and the most at any place that the compiler allows.
+    """Return the requests of a sector for aligned rows, and the most at any place.
+
+    Aligned rows begin at a sector. The places are those that the compiler allows.
 
     Why 16 elements: that is the divisibility of strides for which Triton compiles wide instructions.
     """
@@ -59,7 +68,10 @@ def _repetitions(store: Access) -> tuple[float, float]:
 
 
 def requested_sectors(store: Access, start: int) -> int:
-    """Return the sectors that the instructions request for a whole tile with rows that begin `start` bytes into a sector."""
+    """Return the sectors that the instructions request for a whole tile.
+
+    Its rows begin `start` bytes into a sector.
+    """
     if store.layout is None:
         return 1
     chosen = requests(store.layout, store.shape, store.vector, store.once)
@@ -68,12 +80,18 @@ def requested_sectors(store: Access, start: int) -> int:
 
 
 def tile_sectors(store: Access, start: int) -> int:
-    """Return the distinct sectors of a whole tile with rows that begin `start` bytes into a sector."""
+    """Return the distinct sectors of a whole tile.
+
+    Its rows begin `start` bytes into a sector.
+    """
     return int(np.unique(_sector_of_elements(store, start)).size)
 
 
 def _sector_of_elements(store: Access, start: int) -> Indices:
-    """Return the sector of each element of a tile, no sector shared by rows; a row is the layout's fastest dimension."""
+    """Return the sector of each element of a tile, no sector shared by rows.
+
+    A row is the layout's fastest dimension.
+    """
     fastest = store.layout.order[0] if store.layout else 0
     columns = (start + np.arange(store.shape[fastest], dtype=np.int64) * store.element_bytes) // SECTOR_BYTES
     rows = np.arange(prod(store.shape) // store.shape[fastest], dtype=np.int64)[:, None] * (columns[-1] + 1)

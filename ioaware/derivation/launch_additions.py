@@ -1,4 +1,7 @@
-"""Add to derived launches what their formulas do not give: bytes at given data, resources, counters, a check."""
+"""Add to derived launches what their formulas do not give.
+
+This is bytes at given data, resources, counters and a check.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from ioaware.derivation.machine_code_notes import machine_code_notes
 
 
 def with_index_data(parts: Sequence[DerivedLaunch], captured: Capture, gpu: GPUTarget) -> list[DerivedLaunch]:
-    """Return the launches, those without an exact formula with their bytes at the given sizes.
+    """Return the launches, inexact ones with their bytes at the given sizes.
+
+    Inexact launches are those without an exact formula.
 
     The bytes are for the index tensors that host code built.
     """
@@ -36,7 +41,10 @@ def with_index_data(parts: Sequence[DerivedLaunch], captured: Capture, gpu: GPUT
 
 
 def _has_unknowns(part: DerivedLaunch) -> bool:
-    """Return whether a formula has a name without a value; a formula that ignores something stays as it is."""
+    """Return whether a formula has a name without a value.
+
+    A formula that ignores something stays as it is.
+    """
     requested = part.launch.requested
     return requested is not None and None in (requested.read_bytes, requested.write_bytes, requested.atomic_bytes)
 

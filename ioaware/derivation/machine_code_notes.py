@@ -1,4 +1,7 @@
-"""State where hardware counters differ from the formulas because of the machine code, which the formulas do not see."""
+"""State where hardware counters differ because of the machine code.
+
+They differ from the formulas, which do not see the machine code.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from ioaware.machine.model import SECTOR_BYTES
 
 
 def machine_code_notes(used: Resources, traffic: KernelTraffic | None, values: Mapping[str, int]) -> Iterator[str]:
-    """Yield a note for spilled registers, and for stores that write a sector by several instructions."""
+    """Yield notes for spilled registers and for stores split within a sector.
+
+    Such stores write a sector by several instructions.
+    """
     if used.local_bytes:
         yield f"{used.local_bytes} bytes of local memory a thread: registers that are spilled move bytes that no formula counts"
     stores = [access for access in (traffic.accesses if traffic else ()) if access.kind == "write"]
@@ -31,7 +37,10 @@ def _caveat(access: Access, times: float) -> Caveat:
 
 
 def _repetition(access: Access, store: NarrowStore, values: Mapping[str, int]) -> float:
-    """Return how often a counter may see a sector of the access; 1 where each element lies in a sector of its own."""
+    """Return how often a counter may see a sector of the access.
+
+    1 where each element lies in a sector of its own.
+    """
     try:
         sectors = cast(int, access.sectors.evaluate(values)) if access.sectors and access.sectors_exact else 0
         elements = cast(int, access.elements.evaluate(values))

@@ -1,4 +1,7 @@
-"""Facts of compiled kernels that a snapshot may hold beside bytes: TMA loads, spills, registers, shared memory."""
+"""Name facts of compiled kernels that a snapshot may hold beside bytes.
+
+They are TMA loads, spills, registers and shared memory.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact: the launches' field, how launches are put together, and whether more is worse."""
+    """One fact: the launches' field, how launches combine, and the worse direction.
+
+    It states how launches are put together, and whether more is worse.
+    """
 
     label: str
     field: str
@@ -29,11 +35,17 @@ FACTS: Mapping[str, Fact] = {
     "shared_bytes": Fact("bytes of shared memory", "shared_bytes"),
 }
 MACHINE_CODE = ("spill_bytes", "registers", "shared_bytes")
-"""Facts that need machine code, which takes longer than the formulas: derived for snapshots that hold one."""
+"""Facts that need machine code, which takes longer than the formulas.
+
+They are derived for snapshots that hold one.
+"""
 
 
 def facts_of(derived: Derived) -> dict[str, int | None]:
-    """Return each fact of the Triton launches: a sum or their largest; None where one launch's is unknown."""
+    """Return each fact of the Triton launches: a sum or their largest.
+
+    None where one launch's is unknown.
+    """
     launches = [launch for launch in derived.launches if launch.origin == "triton"]
     found: dict[str, int | None] = {}
     for name, fact in FACTS.items():
@@ -45,7 +57,10 @@ def facts_of(derived: Derived) -> dict[str, int | None]:
 
 
 def judge_fact(name: str, old: int, new: int | None) -> tuple[Verdict, str]:
-    """Return the verdict on a fact against a snapshot's, and the reason. An unknown one is never SAME."""
+    """Return the verdict on a fact against a snapshot's, and the reason.
+
+    An unknown one is never SAME.
+    """
     fact = FACTS[name]
     reason = f"{fact.label}: {old:,} -> {'unknown' if new is None else f'{new:,}'}"
     if new is None:

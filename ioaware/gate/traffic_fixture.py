@@ -242,7 +242,10 @@ class Traffic:
 
 
 def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str, str]]:
-    """Return the arguments of a snapshot as source code, with these facts, and TMA loads where there are any."""
+    """Return the arguments of a snapshot as source code, with these facts.
+
+    TMA loads are included where there are any.
+    """
     arguments = [(kind, _quoted(text)) for kind, text in now.texts.items()]
     points: list[str] = []
     for point, values in now.values:

@@ -73,7 +73,10 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects GPUs of one host: bytes a second that one GPU receives while it sends as many, by its vendor."""
+    """What connects GPUs of one host, with its bandwidth by its vendor.
+
+    The bandwidth is bytes a second that one GPU receives while it sends as many.
+    """
 
     name: str
     bandwidth_bytes_per_s: float

@@ -56,7 +56,9 @@ def programs_per_sm(
 
 
 def most_registers(warps: int) -> int:
-    """Return the most registers of a thread: 255, or less where many warps share those of an SM.
+    """Return the most registers of a thread: 255, or less.
+
+    It is less where many warps share those of an SM.
 
     Source: CUDA C++ Programming Guide, 64 K registers a program, compute capabilities 8.0 to 12.0.
     """
@@ -64,7 +66,10 @@ def most_registers(warps: int) -> int:
 
 
 def occupancy(machine: Machine, *, warps: int, registers: int | None, shared_bytes: int) -> Occupancy:
-    """Return how many programs run at once. `registers` are per thread; None ignores them."""
+    """Return how many programs run at once.
+
+    `registers` are per thread; None ignores them.
+    """
     per_sm, limit = programs_per_sm(
         warps=warps,
         registers=registers,

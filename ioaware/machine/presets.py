@@ -62,7 +62,10 @@ def _hbm(capacity_bytes: int, capacity_source: str, bandwidth: float, bandwidth_
 
 
 def _nvlink(both_ways: float, source: str) -> Link:
-    """Return NVLink of which the vendor gives the bandwidth of both directions together."""
+    """Return NVLink of which the vendor gives both directions together.
+
+    What the vendor gives is the bandwidth.
+    """
     return Link("NVLink", both_ways / 2, f"{source}, half of the {both_ways / 1e9:g} GB/s of both directions")
 
 

@@ -1,4 +1,6 @@
-"""Bound the time of a kernel from below: FLOPs, bytes through the L2, and bytes at HBM, each at its ceiling.
+"""Bound the time of a kernel from below.
+
+FLOPs, bytes through the L2, and bytes at HBM are each taken at their ceiling.
 
 Source: the roofline of Williams, Waterman, Patterson 2009, with one roof for each level.
 """
@@ -17,7 +19,10 @@ Bound = Literal["arithmetic", "L2", "HBM"]
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """Least time in nanoseconds by level; None where the work or the level's ceiling is not known."""
+    """Least time in nanoseconds by level.
+
+    None where the work or the level's ceiling is not known.
+    """
 
     arithmetic_ns: float | None
     l2_ns: float | None

@@ -1,4 +1,4 @@
-"""Add the predictions that the report's curves need to traced and measured results."""
+"""Add predictions that the report's curves need to traced and measured results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ BLOCKS_LONGEST = 8192  # block sizes are compared at moderate N only
 
 
 def complete(results: Sequence[Result], progress: Progress = lambda _done, _total, _what: None) -> list[Result]:
-    """Return `results` and the predictions that their figures still need, each for one head.
+    """Return `results` and the predictions that their figures still need.
+
+    Each prediction is for one head.
 
     Predictions run along N at the blocks of each curve, along M at the N of each block study, and at every point without
     one.
@@ -37,7 +39,10 @@ Wanted = tuple[str, dict[str, ParamValue]]
 
 
 def _along_length(points: Points) -> Iterable[Wanted]:
-    """Yield every configuration of a curve at powers of two, and half-way between, over the observed lengths."""
+    """Yield every configuration of a curve over the observed lengths.
+
+    The lengths are powers of two, and half-way between.
+    """
     lengths = [point.seq_len for point in points.all]
     if not lengths:
         return
@@ -49,7 +54,10 @@ def _along_length(points: Points) -> Iterable[Wanted]:
 
 
 def _along_blocks(points: Points) -> Iterable[Wanted]:
-    """Yield the flash algorithms with both blocks set by M, where several block sizes were traced or measured."""
+    """Yield the flash algorithms with both blocks set by M.
+
+    This is where several block sizes were traced or measured.
+    """
     groups: dict[tuple[str, str, int, int], set[int]] = {}
     for point in points.of("trace", "measure", standing=("shown", "unstable")):
         config = point.config

@@ -1,4 +1,6 @@
-"""Represent figures as data: cells of stacked panels with series, drawn as PNG and in HTML.
+"""Represent figures as data: cells of stacked panels with series.
+
+They are drawn as PNG and in HTML.
 
 Figure modules are pure functions from data to a `Figure`. `draw_png` and `draw_html` use only these types, so both pictures
 show the same.

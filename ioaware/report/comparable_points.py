@@ -1,4 +1,6 @@
-"""Convert results to points per head, matched with their prediction, and decide whether figures may show them.
+"""Convert results to points per head, matched with their prediction.
+
+The module also decides whether figures may show them.
 
 Traffic is per head, because a sweep may use fewer heads where N is large. Every quantity is proportional to batch * heads
 except HBM traffic. Labels of those points show their number of heads.
@@ -48,12 +50,18 @@ class Config(NamedTuple):
 
     @property
     def sram_elements(self) -> int:
-        """M = 4 d B, the on-chip memory for which the paper's rule gives this outer block (Algorithm 1, line 1)."""
+        """M = 4 d B, the on-chip memory of this outer block by the paper's rule.
+
+        For this M the rule gives this outer block (Algorithm 1, line 1).
+        """
         return 4 * self.head_dim * self.outer_block
 
 
 class Key(NamedTuple):
-    """Parameters of the requested bytes of one head: equal keys have equal predictions."""
+    """Parameters of the requested bytes of one head.
+
+    Equal keys have equal predictions.
+    """
 
     config: Config
     seq_len: int
@@ -158,7 +166,10 @@ def point_of(result: Result) -> Point | None:
 
 @dataclass(frozen=True)
 class Slice:
-    """One column of a figure over N: a dtype, head_dim and mask, and per algorithm one pair of blocks."""
+    """One column of a figure over N.
+
+    It has a dtype, head_dim and mask, and per algorithm one pair of blocks.
+    """
 
     dtype: str
     head_dim: int
@@ -222,7 +233,9 @@ class Points:
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
-        """Return the columns to draw: full before causal, small head_dim first, of the most frequent dtype.
+        """Return the columns to draw: full before causal, small head_dim first.
+
+        The columns are of the most frequent dtype.
 
         An algorithm may have run with several blocks. Its curve takes those with most values of N, measured before traced
         before predicted.

@@ -1,4 +1,7 @@
-"""Text that a page holds inside: templates, colours of both themes, JSON, and hashes for its policy."""
+"""Hold text that a page has inside.
+
+This is templates, colours of both themes, JSON, and hashes for its policy.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,18 @@ _TEMPLATES = resources.files("ioaware.report") / "templates"
 
 
 def template_text(name: str) -> str:
-    """Return a file of the templates with the line ends that browsers see, of which the policy has the hash."""
+    """Return a file of the templates with the line ends that browsers see.
+
+    The policy has the hash of this text.
+    """
     return (_TEMPLATES / name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
 def theme() -> str:
-    """Return the colours as CSS custom properties for both themes, with stroke and fill classes."""
+    """Return the colours as CSS custom properties for both themes.
+
+    Stroke and fill classes are included.
+    """
 
     def properties(which: int) -> str:
         return " ".join(f"--{name}: {pair[which]};" for name, pair in style.COLORS.items())
@@ -38,6 +47,9 @@ def digest(text: str) -> str:
 
 
 def json_block(value: object) -> str:
-    """Return JSON for a <script>: no character in it can end the element or start a comment."""
+    """Return JSON for a <script>, safe inside it.
+
+    No character in it can end the element or start a comment.
+    """
     text = json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,7 @@
-"""Pair measured counters of third-party kernels with the derivation of the same point. Pure."""
+"""Pair measured counters of third-party kernels with the derivation.
+
+The derivation is of the same point. Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from ioaware.result import BYTES_HOLD, ParamValue, Result, Traffic, total
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One measured point of a target and, where there is one, the derivation for the same parameters."""
+    """One measured point of a target and, where there is one, its derivation.
+
+    The derivation is for the same parameters.
+    """
 
     measured: Result
     derived: Result | None
@@ -27,7 +33,10 @@ class Pair:
 
     @property
     def measured_requested(self) -> Traffic | None:
-        """Requested bytes of the Triton kernels by the counters, which derivation predicts."""
+        """Requested bytes of the Triton kernels by the counters.
+
+        Derivation predicts these.
+        """
         return total(launch.requested for launch in self.measured.launches if launch.origin == "triton")
 
     @property
@@ -46,7 +55,10 @@ class Pair:
 
     @property
     def derived_read_bytes(self) -> int | None:
-        """Read bytes that counters should report: sectors, where derivation knows them, else elements."""
+        """Read bytes that counters should report.
+
+        They are sectors, where derivation knows them, else elements.
+        """
         requested = self.derived.requested if self.derived else None
         return requested and (requested.read_sector_bytes or requested.read_bytes)
 

@@ -1,4 +1,7 @@
-"""Compute limits, ticks and label places of an axis once, for the PNG and the HTML."""
+"""Compute limits, ticks and label places of an axis once.
+
+They serve both the PNG and the HTML.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from ioaware.report.chart import Axis, Cell, Panel
 Tick = tuple[float, str]
 MAX_TICKS = 7
 NARROWEST = (math.log(6), math.log(2))
-"""Smallest span of a log axis, in general and for sizes: a few percent must not fill a panel."""
+"""Smallest span of a log axis, in general and for sizes.
+
+A few percent must not fill a panel.
+"""
 WORD = 0.15
 """Approximate share of a panel's width that a curve's name takes."""
 
@@ -36,7 +42,10 @@ def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
 
 
 def _ratio_limits(values: Sequence[float]) -> tuple[float, float]:
-    """Return a range around 1, at least 0.1 % each way: noise below that must not look like structure."""
+    """Return a range around 1, at least 0.1 % each way.
+
+    Noise below that must not look like structure.
+    """
     below = max([1 - value for value in values], default=0.0)
     above = max([value - 1 for value in values], default=0.0)
     wide = max(below, above, 0.001)
@@ -60,7 +69,10 @@ def panel_ticks(panel: Panel) -> tuple[Tick, ...]:
 
 
 def ticks(axis: Axis, low: float, high: float) -> tuple[Tick, ...]:
-    """Return tick positions and labels: powers of two for sizes, decades for log axes, else round steps."""
+    """Return tick positions and labels.
+
+    They are powers of two for sizes, decades for log axes, else round steps.
+    """
     if axis.ticks:
         return tuple(tick for tick in axis.ticks if low <= tick[0] <= high)
     if axis.quantity == "size" and axis.log:
@@ -114,7 +126,9 @@ def _label(axis: Axis, value: float) -> str:
 
 
 def end_labels(cell: Cell, panel: Panel) -> list[tuple[float, float, str, str]]:
-    """Return (x, y, text, colour) of the curves' names, spread apart where they would overlap.
+    """Return (x, y, text, colour) of the curves' names.
+
+    They are spread apart where they would overlap.
 
     A name is at its curve's end, to the right of points that would lie under it.
     """
@@ -145,7 +159,10 @@ def _place(axis: Axis, value: float, low: float, high: float) -> float:
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Move ascending positions as little as needed for a distance of `gap`, within 0..1 where possible."""
+    """Move ascending positions as little as needed for a distance of `gap`.
+
+    They stay within 0..1 where possible.
+    """
     moved = list(places)
     for _ in range(50):
         for index in range(1, len(moved)):

@@ -1,4 +1,6 @@
-"""Define colours and forms of the figures: one colour per algorithm, one form per source, light and dark.
+"""Define colours and forms of the figures.
+
+There is one colour per algorithm and one form per source, in light and dark.
 
 The colours are Okabe and Ito's, distinct under common colour-vision deficiencies; the dark ones are lighter. Forms repeat the
 source that colours show, so that no figure needs colour.
@@ -79,5 +81,8 @@ def legend(marks: Collection[Mark]) -> list[Mark]:
 
 
 def token(color: str) -> str:
-    """Return the colour token of a series: an algorithm's own, or `other` for a user's target."""
+    """Return the colour token of a series.
+
+    It is an algorithm's own, or `other` for a user's target.
+    """
     return color if color in COLORS else "other"

@@ -19,7 +19,10 @@ from ioaware.simulation.simulation_result import LaunchSimulation
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 PREDICTIONS = RECORDED / "simulated" / "predictions.jsonl"
 HELD_OUT = RECORDED / "systems" / "h200-systems.jsonl"
-"""Points measured after the model and its numbers were fixed, and after the other points were predicted."""
+"""Points measured after the model and its numbers were fixed.
+
+They were also measured after the other points were predicted.
+"""
 SCHEMA = 1
 
 

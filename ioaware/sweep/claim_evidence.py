@@ -71,7 +71,10 @@ def recorded_systems() -> list[Result]:
 
 
 def recorded_race(pattern: str = "*.jsonl") -> list[Record]:
-    """Return every record of ioaware/recorded/bench/*.jsonl, or of other files there: speeds, not bytes."""
+    """Return every record of ioaware/recorded/bench/*.jsonl, or of other files there.
+
+    The records are speeds, not bytes.
+    """
     folder = Path(str(files("ioaware"))) / "recorded" / "bench"
     return [record for path in sorted(folder.glob(pattern)) for record in read(path)]
 

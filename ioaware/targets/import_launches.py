@@ -1,4 +1,6 @@
-"""Skip kernels that a module launches while it is imported, and refuse to use what they compute.
+"""Skip kernels that a module launches while it is imported.
+
+The module also refuses to use what they compute.
 
 Many files end with a call of their own test. Kernels cannot run then, so that the tensors that they were given hold no results.
 Such tensors, and all that operators compute from them, are known; reading their values raises, and module variables that hold
@@ -33,7 +35,10 @@ REMEDY = 'Move it below `if __name__ == "__main__":`, or into the target functio
 
 @contextmanager
 def launches_skipped() -> Generator[None]:
-    """Skip launches inside the block; at its end replace the variables of imported modules that hold their tensors."""
+    """Skip launches inside the block.
+
+    At its end replace the variables of imported modules that hold their tensors.
+    """
     before = set(sys.modules)
     with ExitStack() as stack:
         uncomputed = _Uncomputed()
@@ -56,7 +61,10 @@ def launches_skipped() -> Generator[None]:
 
 
 class _Uncomputed(OperatorMode):
-    """Tensors that a skipped kernel was given, and all that operators compute from them, by their storages."""
+    """Tensors of a skipped kernel, and all that operators compute from them.
+
+    They are the tensors that the kernel was given, and are kept by their storages.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -96,7 +104,10 @@ class _Uncomputed(OperatorMode):
         return read
 
     def replace_variables(self, module: ModuleType) -> None:
-        """Replace the module's variables that hold uncomputed tensors, also in containers and attributes."""
+        """Replace the module's variables that hold uncomputed tensors.
+
+        This includes tensors in containers and attributes.
+        """
         for name, value in list(vars(module).items()):
             attributes: Any = getattr(value, "__dict__", None)
             held: list[Any] = tree_leaves([value, attributes])

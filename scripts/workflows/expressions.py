@@ -1,4 +1,6 @@
-"""Evaluate the expressions of a workflow that decide what runs: a small part of GitHub's language, everything else refused.
+"""Evaluate the expressions of a workflow that decide what runs.
+
+This is a small part of GitHub's language; everything else is refused.
 
 Names, strings in single quotes, `==`, `!=`, `!`, `&&`, `||`, parentheses, and the status functions.
 """
@@ -18,7 +20,9 @@ class ExpressionError(ValueError):
 
 
 def evaluate(text: str, context: Mapping[str, str], *, failed: bool) -> str | bool:
-    """Return the value of an expression. A name that the context lacks is empty, as GitHub has it.
+    """Return the value of an expression.
+
+    A name that the context lacks is empty, as GitHub has it.
 
     Raises `ExpressionError`.
     """
@@ -30,7 +34,10 @@ def evaluate(text: str, context: Mapping[str, str], *, failed: bool) -> str | bo
 
 
 def condition(text: str | bool | None, context: Mapping[str, str], *, failed: bool) -> bool:
-    """Return whether a step or a job with this `if` runs. Without a status function it runs only while nothing failed."""
+    """Return whether a step or a job with this `if` runs.
+
+    Without a status function it runs only while nothing failed.
+    """
     if text is None or isinstance(text, bool):
         return text is not False and not failed
     inner = WHOLE.fullmatch(text.strip())

@@ -1,4 +1,6 @@
-"""Make a Python environment as a job of CI has it: without ioaware, which pip installs from a wheel of this tree.
+"""Make a Python environment as a job of CI has it.
+
+It is without ioaware, which pip installs from a wheel of this tree.
 
 The other packages are links to those of this environment, and pip has no index. So `pip install` in a workflow resolves and
 installs what it says, without a network.
@@ -16,7 +18,10 @@ HIDDEN = ("ioaware", "_editable_impl_ioaware", "__pycache__")
 
 
 def make_environment(folder: Path, tree: Path) -> dict[str, str]:
-    """Create the environment in an empty folder; return the variables with which a job uses it."""
+    """Create the environment in an empty folder.
+
+    Return the variables with which a job uses it.
+    """
     wheels, python = folder / "wheels", folder / "python"
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
     subprocess.run(build, cwd=tree, check=True, capture_output=True)  # noqa: S603

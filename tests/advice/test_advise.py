@@ -1,4 +1,7 @@
-"""Advice: planted choices keep their rank, what does not fit is named, and an order of programs is only that."""
+"""Advice: planted choices keep their rank, and what does not fit is named.
+
+An order of programs is only that.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,10 @@ def small_l2(tmp_path: Path) -> str:
 
 
 def test_a_planted_worse_configuration_ranks_lower(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of 16 rows read B more often than tiles of 64; 128 rows by one warp spill; groups share A and B."""
+    """Tiles of 16 rows read B more often than tiles of 64.
+
+    128 rows by one warp spill; groups share A and B.
+    """
     monkeypatch.setattr(choices, "GROUP_VALUES", (1, 8))
     found = ioaware.advise(f"{file}:matmul", machine=small_l2(tmp_path))
     assert found.current

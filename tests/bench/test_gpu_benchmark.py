@@ -1,4 +1,7 @@
-"""The fixture `gpu_benchmark` on an invented GPU: rounds, refusals, what is saved, and pytest-benchmark's files."""
+"""The fixture `gpu_benchmark` on an invented GPU.
+
+Tested are rounds, refusals, what is saved, and pytest-benchmark's files.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ IDLE = Snapshot(UUID, 1980, 3201, 310_000, 40, 0, (7,))
 
 
 class FakeDevice:
-    """Calls take the nanoseconds that `time_ns` gives; the machine is in the state `state`."""
+    """Calls take the nanoseconds that `time_ns` gives.
+
+    The machine is in the state `state`.
+    """
 
     def __init__(self, time_ns: Callable[[str, int], float] = lambda name, at: 1000.0 + at % 3, state: Snapshot = IDLE) -> None:
         self.limits, self.uuid, self.own_processes = LIMITS, UUID, frozenset({7})

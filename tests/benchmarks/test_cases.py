@@ -1,4 +1,6 @@
-"""GPU time of every case, with the bytes and FLOPs that are known of it: `python -m pytest tests/benchmarks -m gpu`.
+"""GPU time of every case, with the bytes and FLOPs that are known of it.
+
+Run it with `python -m pytest tests/benchmarks -m gpu`.
 
 Two runs of one commit are compared by `--benchmark-save` and `--benchmark-compare`.
 """

@@ -1,4 +1,7 @@
-"""`predict --gpus`: text and JSON have the same numbers, methods that cannot run say why, bad requests are usage errors."""
+"""`predict --gpus`: text and JSON have the same numbers.
+
+Methods that cannot run say why, and bad requests are usage errors.
+"""
 
 from __future__ import annotations
 

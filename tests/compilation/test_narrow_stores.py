@@ -1,4 +1,7 @@
-"""Stores whose instructions share sectors are found in the compiled kernel; sectors by hand."""
+"""Stores whose instructions share sectors are found in the compiled kernel.
+
+Sectors by hand.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Fifty payloads in every name of the gate come out escaped: terminal, JSON, CSV; Markdown and annotations are in `ci/`."""
+"""Fifty payloads in every name of the gate come out escaped: terminal, JSON, CSV.
+
+Markdown and annotations are in `ci/`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ from tests.support.hostile_texts import PAYLOADS
 from tests.support.measured_runs import point
 
 LONGEST = 1000
-"""What a terminal and CSV show of a text of a million characters is as long; the others are short."""
+"""What a terminal and CSV show of a text of a million characters is as long.
+
+The others are short.
+"""
 SHORT = [payload for payload in PAYLOADS if len(payload) < LONGEST]
 TEXTS = [payload for payload in SHORT if "\ud800" not in payload]
 """A file of UTF-8 holds no half of a character."""
@@ -57,7 +63,10 @@ def test_the_corpus_has_each_kind() -> None:
 
 
 def shown(text: str) -> list[str]:
-    """Return the characters of a terminal's output that move, hide or reorder text, line feeds apart."""
+    """Return the characters of a terminal's output that move, hide or reorder text.
+
+    Line feeds are not included.
+    """
     return [one for one in text if one != "\n" and unicodedata.category(one) in INVISIBLE]
 
 

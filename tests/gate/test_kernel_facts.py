@@ -1,4 +1,7 @@
-"""Facts of compiled kernels: their direction, and launches whose facts are unknown."""
+"""Facts of compiled kernels: their direction.
+
+Launches whose facts are unknown are tested too.
+"""
 
 from __future__ import annotations
 

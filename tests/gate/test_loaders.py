@@ -1,4 +1,6 @@
-"""Every file that ioaware reads, damaged at random: it is read, or refused by one error with a documented exit code.
+"""Every file that ioaware reads, damaged at random, is read or refused.
+
+It is refused by one error with a documented exit code.
 
 Bytes are removed, repeated, replaced and cut; in JSON also values, by others of every type, NaN and infinities among them.
 """
@@ -157,7 +159,10 @@ def test_much_random_damage(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["saved derivation", "records", "store", "ledger", "results of a run", "machine", "study"])
 def test_cut_at_every_byte(name: str, tmp_path: Path) -> None:
-    """A file of a gate is refused at each length but its own; the others are refused or read."""
+    """A file of a gate is refused at each length but its own.
+
+    The others are refused or read.
+    """
     file, content, load = LOADERS[name]
     whole = content()
     step = 1 if len(whole) < 5_000 else 61

@@ -1,4 +1,7 @@
-"""The sides of a difference: what a worker is asked and answers, revisions of a repository, code of the wrong version."""
+"""The sides of a difference: requests and answers, revisions, wrong versions.
+
+This is what a worker is asked and answers, revisions of a repository, and code of the wrong version.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ REQUEST = Request({"n": "4"}, "cuda:80", {"BLOCK": "64"}, 7.0)
 
 
 class Worker:
-    """A process that prints what a test wants; `command` and `options` are those of its last start."""
+    """A process that prints what a test wants.
+
+    `command` and `options` are those of its last start.
+    """
 
     def __init__(self, code: int = 0, output: bytes = b"", errors: bytes = b"") -> None:
         self.done = SimpleNamespace(returncode=code, stdout=output, stderr=errors)
@@ -232,7 +238,10 @@ def test_code_of_the_working_tree_is_refused(
 
 
 def test_ioawares_own_code_is_no_code_of_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its kernels may be the target and are not exempt; nor are packages whose name begins like its own."""
+    """Its kernels may be the target and are not exempt.
+
+    Nor are packages whose name begins like its own.
+    """
     found = {}
     names = (".".join(("ioaware", below, "invented")) for below in ("gate", "kernels"))
     for name in (*names, "ioaware_invented", "other_invented"):

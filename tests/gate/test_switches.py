@@ -1,4 +1,6 @@
-"""The nine ways in which gates of the field are switched off silently (trust.md, tests 8 to 11): each is tried, none is green.
+"""The nine ways in which gates are switched off silently.
+
+They are those of gates of the field (trust.md, tests 8 to 11). Each is tried, and none is green.
 
 Every test plants a regression, or removes what it would be found by, and then uses one switch.
 """
@@ -21,7 +23,10 @@ from tests.support.gate_runs import Repository
 
 @pytest.fixture
 def listed(gated: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Repository:  # noqa: F811
-    """The gated repository with its ledger, and a kernel that moves more bytes than its snapshot."""
+    """The gated repository with its ledger, and a regressed kernel.
+
+    The kernel moves more bytes than its snapshot.
+    """
     monkeypatch.setattr(traffic_fixture, "derive_call", derive_call)  # of this copy: its path is in the ledger
     place = "tl.program_id(0)"
     gated.change(gated.kernel, place, f"{place}  # {gated.root}")  # no cache has this source, for other tests neither
@@ -120,7 +125,10 @@ def test_9_options_from_the_environment(listed: Repository, monkeypatch: pytest.
 
 
 def test_the_gate_itself_is_red_and_green(listed: Repository, tmp_path: Path) -> None:
-    """Without a switch the regression is found, and without the regression all is green: the tests above can fail."""
+    """Without a switch the regression is found: the tests above can fail.
+
+    Without the regression all is green.
+    """
     assert listed.pytest("--traffic-complete").code == 1
     listed.change(listed.kernel, MORE[1], MORE[0])
     assert listed.pytest("--traffic-complete").code == 0

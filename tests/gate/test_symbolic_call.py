@@ -1,4 +1,7 @@
-"""Calls on symbolic tensors: arguments of every kind reach the function, sizes are checked, warnings stay inside."""
+"""Calls on symbolic tensors: arguments of every kind reach the function.
+
+Sizes are checked, and warnings stay inside.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The script that runs workflows: which steps run, with which variables, and what it collects. No ioaware runs here."""
+"""The script that runs workflows.
+
+Tested are which steps run, with which variables, and what it collects. No ioaware runs here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sweeps of alternating direction: HBM bytes by the closed form, and the cost of the replay."""
+"""Sweeps of alternating direction: HBM bytes by the closed form.
+
+The cost of the replay is tested too.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,17 @@ HEAD_BYTES = 2 * 4096 * 64 * 2
 CAPACITY = HEAD_BYTES // 2
 AT_ONCE = 4
 WAVE_BYTES = AT_ONCE * 64 * (2 * 64 * 2 + 4)
-"""Q, O and the log-sum-exp of the programs of a wave, which also take room in the L2, beside those of the wave before."""
+"""Q, O and the log-sum-exp of the programs of a wave.
+
+They also take room in the L2, beside those of the wave before.
+"""
 
 
 def small_gpu(tmp_path: Path) -> str:
-    """Write one SM, which runs four programs, and an L2 of one partition that holds half of a head."""
+    """Write one SM and an L2 of one partition that holds half of a head.
+
+    The SM runs four programs.
+    """
     path = tmp_path / "small.toml"
     model = 'partitions = 1\ndirty_share = 1.0\ncapacity_spread = 0.0\nskew_spread = 0.0\nsource = "test"'
     path.write_text(f'preset = "H200"\nsms = 1\n[levels.l2]\ncapacity_bytes = {CAPACITY}\n[l2_model]\n{model}\n')

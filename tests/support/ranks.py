@@ -1,4 +1,6 @@
-"""Run a function on several processes that form a gloo group, for tests of what happens between ranks.
+"""Run a function on several processes that form a gloo group.
+
+This is for tests of what happens between ranks.
 
 `on_ranks` starts one clean process, which imports torch once and forks the ranks: cheaper than a fresh process each, and safe
 whatever threads the test process has. A rank's return value comes back as JSON.
@@ -29,7 +31,10 @@ GROUP_S = 200
 
 
 def on_ranks(function: str, ranks: int, folder: Path, **arguments: Any) -> list[Any]:
-    """Return what `module:function`, called as f(rank, ranks, **arguments), returns on each rank; None for one that died."""
+    """Return what `module:function` returns on each rank.
+
+    It is called as f(rank, ranks, **arguments). The value is None for a rank that died.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     order = json.dumps({"function": function, "ranks": ranks, "folder": str(folder), "arguments": arguments})
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}

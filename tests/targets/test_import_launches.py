@@ -1,4 +1,7 @@
-"""Files that launch kernels while they are imported, as those that end with a call of their own test."""
+"""Files that launch kernels while they are imported.
+
+Such files are those that end with a call of their own test.
+"""
 
 from __future__ import annotations
 

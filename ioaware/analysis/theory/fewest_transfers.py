@@ -1,4 +1,7 @@
-"""Compare what the methods of attention over several GPUs receive, name the least, and say where they cross, as formulas."""
+"""Compare what the methods of attention over several GPUs receive.
+
+Name the method that receives the least, and say where methods cross, as formulas.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ CROSSOVERS = {
     ("square", "ring"): "sqrt(P) > H/H_kv, on a square grid",
     ("all_to_all", "square"): "P divides H and H_kv, P >= 4, on a square grid",
 }
-"""When the first method receives fewer elements than the second in a forward pass with N_k = N, the log-sum-exp left out."""
+"""When the first method receives fewer elements than the second.
+
+This is for a forward pass with N_k = N, the log-sum-exp left out.
+"""
 
 LEAST_RECEIVED = Bound(
     "least received",
@@ -27,12 +33,18 @@ LEAST_RECEIVED = Bound(
     "products",
     constant=True,
 )
-"""Elements of Q, K and V that a GPU must receive, whatever its memory; what it receives of O comes on top."""
+"""Elements of Q, K and V that a GPU must receive, whatever its memory.
+
+What it receives of O comes on top.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One method for a problem: bytes that the busiest GPU receives, forward and backward; `why_not` where it cannot run."""
+    """One method for a problem: bytes that the busiest GPU receives.
+
+    The bytes are given forward and backward. `why_not` is set where the method cannot run.
+    """
 
     method: Method
     grid: tuple[int, int] | None
@@ -46,7 +58,9 @@ class Choice:
 
 
 def choices(problem: Problem, element_bytes: int, *, backward: bool = True) -> list[Choice]:
-    """Return all methods, the fewest received bytes first and those that cannot run last; square has its best grid.
+    """Return all methods, the fewest received bytes first.
+
+    Those that cannot run come last. The square method has its best grid.
 
     Without `backward` only forward passes count. Of equals the first of `METHODS` comes first: a ring needs the least memory.
     """
@@ -85,6 +99,9 @@ def all_to_all_beats_ring(ranks: int, heads: int, kv_heads: int) -> bool:
 
 
 def square_beats_ring(ranks: int, heads: int, kv_heads: int) -> bool:
-    """Compare forward passes with N_k = N on a square grid, the log-sum-exp left out: sqrt(P) > H / H_kv."""
+    """Compare forward passes with N_k = N on a square grid: sqrt(P) > H / H_kv.
+
+    The log-sum-exp is left out.
+    """
     side = math.isqrt(ranks)
     return side * side == ranks and side * kv_heads > heads

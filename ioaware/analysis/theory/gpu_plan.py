@@ -1,4 +1,6 @@
-"""What one of several GPUs moves and computes with each method of attention, and which of its ceilings binds.
+"""What one of several GPUs moves and computes with each method of attention.
+
+It also says which of the GPU's ceilings binds.
 
 For the GPU that receives most, in one pass: bytes between GPUs, bytes that its attention kernels request and the least that
 they move to and from HBM (forward, without a mask), FLOPs, and the time of each at the machine's peak. Overlap hides the
@@ -19,12 +21,18 @@ from ioaware.params import ELEMENT_BYTES
 
 FP32_BYTES = 4
 MATMULS = {"forward": 2, "backward": 5}
-"""Products of N N_k d multiply-adds a head: FlashAttention-2 computes the scores again in its backward pass."""
+"""Products of N N_k d multiply-adds a head.
+
+FlashAttention-2 computes the scores again in its backward pass.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One method in one pass, on the GPU that receives most. None: unknown, or the mask decides it."""
+    """One method in one pass, on the GPU that receives most.
+
+    None: unknown, or the mask decides it.
+    """
 
     method: Method
     direction: Pass
@@ -40,7 +48,10 @@ class Plan:
 
     @property
     def binds(self) -> str | None:
-        """Return the ceiling with the longest time, or None where not all that matter are known."""
+        """Return the ceiling with the longest time.
+
+        Return None where not all ceilings that matter are known.
+        """
         times = {"matmul": self.matmul_ns, "NVLink": self.link_ns}
         if self.direction == "forward":
             times["HBM"] = self.hbm_ns
@@ -53,7 +64,10 @@ class Plan:
 
 
 def plans(problem: Problem, machine: Machine, dtype: str, *, causal: bool, block_m: int) -> tuple[list[Plan], list[Choice]]:
-    """Return the methods that can run, least received bytes first, a row a pass; and those that cannot run."""
+    """Return the methods that can run, least received bytes first, a row a pass.
+
+    And those that cannot run.
+    """
     found = choices(problem, ELEMENT_BYTES[dtype])
     possible = [choice for choice in found if not choice.why_not]
     rows = [
@@ -96,7 +110,9 @@ def _time_ns(amount: int | None, per_s: float | None) -> float | None:
 
 
 def _attention_bytes(method: Method, problem: Problem, element: int, block_m: int) -> tuple[int, int]:
-    """Return the bytes that the attention kernels of GPU 0 request, in FlashAttention-2's order, and their compulsory bytes.
+    """Return what GPU 0's attention kernels request, and their compulsory bytes.
+
+    The requests are bytes in FlashAttention-2's order.
 
     Kernels that merge partial results are not counted.
     """
@@ -110,7 +126,10 @@ def _attention_bytes(method: Method, problem: Problem, element: int, block_m: in
 
 
 def _calls(method: Method, problem: Problem) -> list[tuple[int, int, int, int]]:
-    """Return (rows, keys, heads, key heads) of each call of an attention kernel on GPU 0, without a mask."""
+    """Return (rows, keys, heads, key heads) of each attention kernel call on GPU 0.
+
+    The calls have no mask.
+    """
     ranks, heads, kv_heads = problem.ranks, problem.heads, problem.kv_heads
     if method == "all_to_all":
         return [(problem.seq_len, problem.kv_len, heads // ranks, max(kv_heads // ranks, 1))]

@@ -1,4 +1,7 @@
-"""`ioaware advise TARGET`: which order, blocks or configuration move the fewest bytes."""
+"""`ioaware advise TARGET`: find the choice that moves the fewest bytes.
+
+A choice is an order, blocks or a configuration.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from ioaware.cli.output import emit, progress
 @json_option
 @output_option("Write here instead of to stdout.")
 def advise(target: str, given: dict[str, str], machine: str, gpu: str | None, as_json: bool, output: Path | None) -> None:
-    """Rank the choices that TARGET leaves open by predicted bytes and time, before any GPU is asked.
+    """Rank the choices that TARGET leaves open by predicted bytes and time.
+
+    This happens before any GPU is asked.
 
     Of a case: the order of K and V's blocks, block sizes, packed or separate query heads. Of another target: each
     configuration of its autotuned kernels, and then values of GROUP_SIZE_M or SWIZZLE that change only the order of programs.

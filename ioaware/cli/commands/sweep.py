@@ -91,7 +91,10 @@ def sweep(
 
 @contextmanager
 def _cluster(where: str | None, workers: int | None) -> Generator[Cluster | None]:
-    """Open the cluster of `--cluster`, and print its dashboard's address; None without the option."""
+    """Open the cluster of `--cluster`, and print its dashboard's address.
+
+    None without the option.
+    """
     if where is None:
         yield None
         return

@@ -1,4 +1,7 @@
-"""Print advice: the ranked choices, what the first one costs, and the choices that do not fit."""
+"""Print advice: the ranked choices, and those that do not fit.
+
+Print also what the first choice costs.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ def advice_text(result: Advice) -> Iterator[RenderableType]:
 
 
 def _differing(changes: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the names whose values differ between choices, in order; all names where none differs."""
+    """Return the names whose values differ between choices, in order.
+
+    All names where none differs.
+    """
     names = list(dict.fromkeys(name for change in changes for name in change))
     return [name for name in names if len({str(change.get(name)) for change in changes}) > 1] or names
 

@@ -98,7 +98,10 @@ DIVISIONS = ("divsi", "remsi", "floordivsi", "ceildivsi", "divui", "remui", "cei
 
 
 def binary(name: str, a: Array, b: Array, element: str) -> Array | None:
-    """Return the result of `arith.<name>`; None for an operation without a rule, or a division by nothing but 0."""
+    """Return the result of `arith.<name>`.
+
+    None for an operation without a rule, or a division by nothing but 0.
+    """
     if name in DIVISIONS and not b.any():
         return None
     if name in BINARY:

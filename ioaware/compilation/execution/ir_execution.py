@@ -79,7 +79,9 @@ def _operations(blocks: Sequence[Block]) -> Iterator[Operation]:
 
 
 def _sorted(blocks: Sequence[Block]) -> list[Block]:
-    """Return the reachable blocks, each after those that branch to it unless a branch closes a cycle (reverse postorder).
+    """Return the reachable blocks in reverse postorder.
+
+    Each block comes after those that branch to it, unless a branch closes a cycle.
 
     The text has them in another order: several early returns share one block, which follows the first of them.
     """
@@ -113,7 +115,10 @@ class _Run(RunState):
         return results
 
     def _blocks(self, blocks: Sequence[Block], active: Array) -> list[Value]:
-        """Run the blocks of a function, each once, after all that branch to it, for the programs that do."""
+        """Run the blocks of a function, each once, after all that branch to it.
+
+        A block runs for the programs that branch to it.
+        """
         blocks = _sorted(blocks)
         entry = {blocks[0].label: active}
         results: list[Value] | None = None

@@ -1,4 +1,7 @@
-"""Loads, stores and atomics of an executed kernel: bytes, distinct sectors, and contents that are known."""
+"""Execute loads, stores and atomics of a kernel.
+
+The results are bytes, distinct sectors, and contents that are known.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rules of operations without effects: constants, program ids, shapes, pointers, integers."""
+"""Apply rules of operations without effects.
+
+These are constants, program ids, shapes, pointers and integers.
+"""
 
 from __future__ import annotations
 

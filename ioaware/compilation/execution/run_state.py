@@ -1,4 +1,7 @@
-"""State of one execution of some programs of a kernel: names, active programs, and what has been counted."""
+"""Hold the state of one execution of some programs of a kernel.
+
+The state is names, active programs, and what has been counted.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from ioaware.compilation.execution.program_values import Moved, UndeterminedErro
 
 
 class RunState:
-    """Values by name, for `count` programs at once; `active` are those that execute the current operation."""
+    """Values by name, for `count` programs at once.
+
+    `active` are the programs that execute the current operation.
+    """
 
     def __init__(self, module: Module, grid: Sequence[int], numbers: Array, data: dict[str, Array], moved: Moved) -> None:
         self.module, self.data, self.moved = module, data, moved

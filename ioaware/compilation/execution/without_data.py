@@ -1,4 +1,7 @@
-"""Execute a captured launch whose bytes depend on no data, where no formula has a rule for them."""
+"""Execute a captured launch whose bytes depend on no data.
+
+This is for launches where no formula has a rule for them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from ioaware.compilation.triton_ir import first_ir, integer_at
 
 
 def execute_without_data(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Moved | None:
-    """Return the bytes of a launch at these values; None where they depend on data or on an operation without a rule."""
+    """Return the bytes of a launch at these values.
+
+    None where they depend on data or on an operation without a rule.
+    """
     ir = first_ir(launch, values, gpu)
     parameters = [(name, _parameter(name, value, values)) for name, value in ir.parameters]
     try:
@@ -25,7 +31,10 @@ def execute_without_data(launch: CapturedLaunch, values: Mapping[str, int], gpu:
 
 
 def _parameter(name: str, value: Value, values: Mapping[str, int]) -> int | Pointer | None:
-    """Return a parameter of the IR as the execution takes it; None for a float or a descriptor."""
+    """Return a parameter of the IR as the execution takes it.
+
+    None for a float or a descriptor.
+    """
     if isinstance(value, TensorValue):
         return Pointer(name, np.asarray([integer_at(value.offset, values) * value.itemsize], np.int64))
     if isinstance(value, Expr):

@@ -16,12 +16,18 @@ from ioaware._atomic_file import cannot_write
 from ioaware.display.text import clean
 
 MOST_BYTES = 900 * 1024
-"""GitHub refuses a summary of more than 1 MiB, with everything that other steps of the job wrote."""
+"""Most bytes of a summary: GitHub refuses one of more than 1 MiB.
+
+GitHub's limit includes everything that other steps of the job wrote.
+"""
 LAST_LINE = 200
 CELL = 400
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MARKUP = re.compile(r"[^A-Za-z0-9 ,()+=%.;\x80-\U0010ffff-]|(?<![0-9])\.|\.(?![0-9])")
-"""What is no letter, digit or harmless sign; a full stop beside a digit on both sides is part of a number."""
+"""What is no letter, digit or harmless sign.
+
+A full stop beside a digit on both sides is part of a number.
+"""
 NUMBERS = ("bytes", "vs compulsory")
 """Columns aligned to the right."""
 

@@ -10,7 +10,10 @@ from typing import Any, cast
 from ioaware.gate.verdict import Verdict
 
 MISSING, FAILED, OPEN, SKIPPED, WRITTEN = "MISSING", "FAILED", "OPEN", "SKIPPED", "WRITTEN"
-"""States beside the verdicts: no snapshot yet; failed otherwise; compared with nothing; not run; snapshot just written."""
+"""States beside the verdicts: no snapshot yet.
+
+Failed otherwise; compared with nothing; not run; snapshot just written.
+"""
 PASSING = (Verdict.SAME.value, WRITTEN)
 SEVERITY = (
     Verdict.WORSE.value,

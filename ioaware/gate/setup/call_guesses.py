@@ -20,8 +20,11 @@ NAMES = {1: ("n",), 2: ("rows", "cols"), 3: ("batch", "rows", "cols"), 4: ("batc
 SIZES = {1: (4096,), 2: (4096, 2048), 3: (8, 1024, 512), 4: (2, 8, 1024, 64)}
 SMALL = {1: (256,), 2: (32, 64), 3: (2, 32, 64), 4: (2, 4, 32, 64)}
 FURTHER, FURTHER_SMALL = (1536, 768, 384, 192, 96), (16, 128, 8, 512, 1024)
-"""Sizes of the tensor of the most dimensions by their number, then of further names. No two are equal, since equal sizes would
-let a tensor of the wrong shape pass."""
+"""Sizes of the tensor of the most dimensions, then of further names.
+
+The sizes of the tensor are given by its number of dimensions. No two are equal, since equal sizes would let a tensor of the
+wrong shape pass.
+"""
 FLOAT = 0.5
 
 

@@ -1,4 +1,7 @@
-"""Examine an untrusted kernel: gather evidence, apply every rule, state the verdict."""
+"""Examine an untrusted kernel and state the verdict.
+
+The module gathers evidence and applies every rule.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,10 @@ class KernelVerdict:
 
 @dataclass(frozen=True)
 class Untrusted:
-    """A target that `load` loads anew each time, at the parameters judged and of the trials."""
+    """A target that `load` loads anew each time.
+
+    Its parameters are those judged and those of the trials.
+    """
 
     name: str
     load: LoadTarget

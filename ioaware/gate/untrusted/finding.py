@@ -11,12 +11,18 @@ from ioaware.errors import InconclusiveError
 
 
 class Outcome(StrEnum):
-    """Outcome of a rule, and of all rules together. Only SOUND lets an evaluation pass."""
+    """Outcome of a rule, and of all rules together.
+
+    Only SOUND lets an evaluation pass.
+    """
 
     SOUND = "SOUND"
     """Every rule was examined, and none is broken."""
     REFUSED = "REFUSED"
-    """A run shows that the output is not what the kernels compute from these inputs, or that a measurement is tampered with."""
+    """A run shows a wrong output or a measurement that is tampered with.
+
+    A wrong output is not what the kernels compute from these inputs.
+    """
     IMPOSSIBLE = "IMPOSSIBLE"
     """A measured number contradicts physics."""
     SUSPECT = "SUSPECT"

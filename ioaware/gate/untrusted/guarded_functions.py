@@ -36,7 +36,10 @@ _ABSENT = object()
 
 
 class GuardedFunctions:
-    """The public functions of `OWNERS` as they are now, restored at the end of the block."""
+    """The public functions of `OWNERS` as they are now.
+
+    They are restored at the end of the block.
+    """
 
     def __init__(self) -> None:
         classes = ((f"torch.cuda.{name}", getattr(_torch.cuda, name)) for name in CLASSES)
@@ -68,7 +71,7 @@ def _member(owner: Any, name: str) -> Any:
 
 
 def _public(owner: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield the functions and classes of a module, or the methods and operators of a class."""
+    """Yield functions and classes of a module, or methods and operators of a class."""
     members: dict[str, Any] = dict(owner.__dict__)
     for name, value in members.items():
         is_operator = not isinstance(owner, ModuleType) and name.startswith("__") and name not in ("__dict__", "__weakref__")

@@ -1,4 +1,6 @@
-"""Record what host code does beside launching: streams, threads, CUDA calls, native code.
+"""Record what host code does beside launching.
+
+This is streams, threads, CUDA calls and native code.
 
 Without a GPU a stream is no place where work waits. So the order that streams impose is recorded: which streams have work that
 the caller's stream never waits for.
@@ -21,7 +23,10 @@ from ioaware.errors import UsageError
 _torch: Any = torch
 CUDA_LIBRARIES = ("libcuda", "libcudart", "cudart", "libnvrtc")
 L2_WORDS = ("persistingl2", "persisting_l2", "accesspolicy", "access_policy", "devicesetlimit", "ctxsetlimit", "setattribute")
-"""Parts of names of CUDA functions and attributes that set how the L2 keeps lines, in lower case."""
+"""Parts of CUDA names that set how the L2 keeps lines, in lower case.
+
+The names are those of functions and attributes.
+"""
 
 
 @dataclass
@@ -32,7 +37,7 @@ class HostEvents:
     """Streams with work that the caller's stream has not waited for."""
     threads: list[str] = field(default_factory=list[str])
     cuda_calls: list[str] = field(default_factory=list[str])
-    """Functions of the CUDA runtime or driver that were called, with their first argument."""
+    """CUDA runtime or driver functions that were called, with the first argument."""
     native_code: list[str] = field(default_factory=list[str])
     """Compiled code that no trial can examine."""
 
@@ -155,7 +160,10 @@ CALLERS = "the caller's stream"
 
 
 class CudaLibrary:
-    """Stand-in for the CUDA runtime or driver: functions are recorded and return success."""
+    """Stand-in for the CUDA runtime or driver.
+
+    Functions are recorded and return success.
+    """
 
     def __init__(self, name: str, record: Callable[[str], None]) -> None:
         self._name = name

@@ -1,4 +1,7 @@
-"""Apply rules about host code: where work runs, and what it does to the measurement."""
+"""Apply rules about host code.
+
+They judge where work runs, and what it does to the measurement.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from ioaware.gate.untrusted.kernel_evidence import Evidence
 
 
 def other_stream(evidence: Evidence) -> Iterator[Finding]:
-    """Find work on a stream that the caller's stream never waits for: a timer misses it."""
+    """Find work on a stream that the caller's stream never waits for.
+
+    A timer misses such work.
+    """
     streams = {name for events in evidence.trials.events for name in events.pending}
     if streams:
         what = "work is left on another stream, and the caller's stream does not wait for it"
@@ -31,7 +37,10 @@ def replaced_function(evidence: Evidence) -> Iterator[Finding]:
 
 
 def l2_policy(evidence: Evidence) -> Iterator[Finding]:
-    """Find a policy by which the L2 keeps lines, which flushing it by writes does not undo."""
+    """Find a policy by which the L2 keeps lines.
+
+    Flushing the L2 by writes does not undo it.
+    """
     calls = list(dict.fromkeys(call for events in evidence.trials.events for call in events.l2_calls))
     if calls:
         what = "the host code sets how the L2 keeps lines: a measurement after a flush is still warm"

@@ -11,7 +11,10 @@ _torch: Any = torch
 SEED = 20_000
 LOW, HIGH = 0.5, 1.5
 RUN_TO_RUN = 1e-6
-"""Largest difference between two runs of one computation, relative to the largest element."""
+"""Largest difference between two runs, relative to the largest element.
+
+Both runs are of one computation.
+"""
 
 
 def other_contents(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -80,7 +83,10 @@ def agree(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> bool:
 
 
 def agree_all(ones: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
-    """Return whether two runs of one computation gave the same outputs, up to rounding."""
+    """Return whether two runs of one computation agree up to rounding.
+
+    They agree where they gave the same outputs.
+    """
     return len(ones) == len(others) and all(agree(*pair, RUN_TO_RUN) for pair in zip(ones, others, strict=True))
 
 

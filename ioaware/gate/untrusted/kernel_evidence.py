@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A time of one call, and a record; `cold`: the L2 was flushed before each repetition."""
+    """A time of one call, and a record.
+
+    With `cold`, the L2 was flushed before each repetition.
+    """
 
     machine: Machine
     time_ns: float | None = None

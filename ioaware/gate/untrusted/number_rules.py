@@ -12,7 +12,10 @@ from ioaware.symints.guard_evaluation import UnknownFunctionError
 from ioaware.symints.guards import Condition
 
 ALLOWANCE = 0.02
-"""By how much a measured time may be below its bound: clocks and timers err by less."""
+"""By how much a measured time may be below its bound.
+
+Clocks and timers err by less.
+"""
 COUNTER_ALLOWANCE = 0.01
 """By how much measured HBM bytes may be below compulsory ones."""
 
@@ -45,7 +48,10 @@ def other_kernels(evidence: Evidence) -> Iterator[Finding]:
 
 
 def other_path(evidence: Evidence) -> Iterator[Finding]:
-    """Find a branch of host code that the trials' sizes take and the judged ones do not."""
+    """Find a branch of host code that only the trials' sizes take.
+
+    The judged sizes do not take it.
+    """
     derived, judged, tried = evidence.derived, evidence.params, evidence.trial_params
     if derived is None or judged == tried:
         return
@@ -110,7 +116,10 @@ def least_time_ns(compulsory: Traffic, measured: Measured) -> float:
 
 
 def read_ceiling(machine: Machine) -> float:
-    """Return the bytes per second read from HBM: as calibrated, else the memory's peak."""
+    """Return the bytes per second read from HBM.
+
+    The value is as calibrated, else the memory's peak.
+    """
     return machine.level("hbm").rates.get("read") or machine.bandwidth_bytes_per_s("hbm")
 
 

@@ -1,4 +1,7 @@
-"""Apply rules about the output: kernels compute all of it, from the inputs, at each call."""
+"""Apply rules about the output.
+
+Kernels must compute all of it, from the inputs, at each call.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,20 @@ from ioaware.gate.untrusted.trial_session import Call
 from ioaware.targets.output_check import relative_error
 
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 2e-3, torch.bfloat16: 1e-2}
-"""Relative Frobenius error allowed against the reference in float64, by the type of the output."""
+"""Relative Frobenius error allowed against the float64 reference.
+
+It is given by the type of the output.
+"""
 COARSE = 0.1
 """The same for types of 8 bits."""
 Outputs = Sequence[torch.Tensor]
 
 
 def no_kernel(evidence: Evidence) -> Iterator[Finding]:
-    """Find a call that launches no Triton kernel: torch's operators compute, or nothing does."""
+    """Find a call that launches no Triton kernel.
+
+    Torch's operators compute, or nothing does.
+    """
     first = evidence.trials.repeated[0]
     if not first.kernels:
         ran = ", ".join(first.operators) or "nothing"

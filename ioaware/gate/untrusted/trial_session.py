@@ -57,7 +57,10 @@ class LaunchFailedError(OutOfResources, CompilationError, RuntimeError):
 
 @dataclass(frozen=True)
 class Call:
-    """What one call did. Tensors are copies, by the order of the outputs and of the inputs."""
+    """What one call did.
+
+    Tensors are copies, by the order of the outputs and of the inputs.
+    """
 
     outputs: tuple[torch.Tensor, ...]
     launches: tuple[Launch, ...]
@@ -192,7 +195,10 @@ def _launches_of_this_thread_only() -> Generator[None]:
 
 @contextmanager
 def _nothing_written() -> Generator[None]:
-    """Let stores and atomics of the interpreter write nothing; an atomic returns zeros."""
+    """Let stores and atomics of the interpreter write nothing.
+
+    An atomic returns zeros.
+    """
     from triton.runtime import interpreter as _interpreter
 
     interpreter: Any = _interpreter
@@ -279,7 +285,10 @@ def _seed() -> None:
 
 
 def _inputs(work: Work) -> dict[str, torch.Tensor]:
-    """Return the inputs of a work by name: its arguments, its inputs, or its closure's tensors."""
+    """Return the inputs of a work by name.
+
+    They are its arguments, its inputs, or its closure's tensors.
+    """
     numbered = {f"input {number}": tensor for number, tensor in enumerate(work.inputs)}
     return dict(work.arguments) or numbered or dict(_enclosed(work.run))
 
@@ -295,7 +304,10 @@ def _check(name: str, inputs: Mapping[str, torch.Tensor], writable: frozenset[st
 
 
 def _enclosed(function: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors that a callable holds: closure, defaults, arguments of a partial."""
+    """Yield the tensors that a callable holds.
+
+    It holds them in its closure, its defaults, or the arguments of a partial.
+    """
     if isinstance(function, partial):
         held: Sequence[tuple[str, object]] = [(f"argument {at}", value) for at, value in enumerate(function.args)]
         yield from _tensors((*held, *function.keywords.items()))

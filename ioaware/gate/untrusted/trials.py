@@ -25,14 +25,20 @@ from ioaware.result import ParamValue
 from ioaware.targets.tensor_params import parse_tensor
 
 NAN_BYTE, OTHER_BYTE = 0xFF, 0x3C
-"""Unwritten memory holds NaN, or small normal numbers: 1.06 in float16, 0.0115 in float32."""
+"""Contents of unwritten memory: NaN, or small normal numbers.
+
+The small numbers are 1.06 in float16 and 0.0115 in float32.
+"""
 FEWEST_CALLS = 3
 Outputs = tuple[torch.Tensor, ...]
 
 
 @dataclass
 class Trials:
-    """Records of all calls. Contents of the inputs: 0 as the target makes them, 1 others."""
+    """Records of all calls.
+
+    Contents of the inputs: 0 as the target makes them, 1 others.
+    """
 
     names: tuple[str, ...] = ()
     inputs: tuple[tuple[torch.Tensor, ...], ...] = ()
@@ -70,7 +76,10 @@ class Reference:
     plain: Outputs
     """For contents 0, in the types that were given."""
     ignores_unread: bool
-    """Whether its outputs stay the same with other values where the target's last repeated call read nothing."""
+    """Whether its outputs stay the same with other values in unread inputs.
+
+    The other values are where the target's last repeated call read nothing.
+    """
     tolerance: float | None
     """The relative error allowed, where the target states it."""
 
@@ -84,7 +93,10 @@ def run_trials(
     autotune: Mapping[str, ParamValue] | None = None,
     calls: int = 4,
 ) -> Trials:
-    """Run every trial of a target at `params`. What a trial raises is its `error`, and ends the trials."""
+    """Run every trial of a target at `params`.
+
+    What a trial raises is its `error`, and ends the trials.
+    """
     trials = Trials(writable=writable)
     runner = _Runner(trials, load, params, autotune)
     try:
@@ -147,7 +159,10 @@ class _Runner:
         self._session(OTHER_BYTE, use)
 
     def mute(self) -> None:
-        """Call a fresh session whose kernels write nothing. One that raises then needs its kernels."""
+        """Call a fresh session whose kernels write nothing.
+
+        One that raises then needs its kernels.
+        """
 
         def use(session: Session) -> None:
             write(session.inputs, self.trials.inputs[0])
@@ -182,7 +197,10 @@ class _Runner:
 
 
 def _stated(trials: Trials, load: LoadTarget, params: Mapping[str, ParamValue]) -> Reference | None:
-    """Return the outputs of the reference that the target's work states, as a case does."""
+    """Return the outputs of the reference that the target's work states.
+
+    The work states it as a case does.
+    """
     with trial_session(load, params, byte=NAN_BYTE) as session:
         reference = session.work.reference
         if reference is None:
@@ -207,7 +225,10 @@ def _called_reference(trials: Trials, load: LoadTarget, params: Mapping[str, Par
 
 
 def _compared(trials: Trials, outputs: Sequence[Outputs], plain: Outputs, tolerance: float | None) -> Reference:
-    """Return the outputs for contents 0 and 1 as a reference, and compare the third with the last call's."""
+    """Return the outputs for contents 0 and 1 as a reference, and compare the third.
+
+    The third is compared with the outputs of the last call.
+    """
     same = agree_all(outputs[(len(trials.repeated) - 1) % 2], outputs[2])
     return Reference((outputs[0], outputs[1]), plain, same, tolerance)
 
@@ -242,7 +263,10 @@ def _in_float64(params: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
 
 
 def _changed_where_unread(trials: Trials) -> tuple[torch.Tensor, ...]:
-    """Return the inputs of the last call, with other values where the target read nothing."""
+    """Return the last call's inputs, with other values where nothing was read.
+
+    The target read nothing there.
+    """
     number = (len(trials.repeated) - 1) % 2
     return tuple(
         torch.where(unread, other, same)

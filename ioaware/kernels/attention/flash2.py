@@ -84,7 +84,10 @@ def flash2_kernel(
     seq_len, kv_len, scale_log2,
     CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr = 0,
 ):  # fmt: skip
-    """Compute one row block of one head. Grid (row blocks, heads, batch). GROUP: programs of one direction, 0 for all."""
+    """Compute one row block of one head.
+
+    Grid (row blocks, heads, batch). GROUP: programs of one direction, 0 for all.
+    """
     i, head, batch = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     Q += batch * stride_qb + head * stride_qh
     K += batch * stride_kb + head * stride_kh

@@ -1,4 +1,7 @@
-"""The report's one picture: predicted against measured bytes of every recorded point."""
+"""Draw the report's one picture: predicted against measured bytes.
+
+It shows every recorded point.
+"""
 
 from __future__ import annotations
 

@@ -44,13 +44,19 @@ COMMANDS: Mapping[str, str] = {
     "roofline": "ioaware report --study h200-length",
     "units": "ioaware report --study h200-hopper",
 }
-"""The command that reproduces a figure; those on speed are `ioaware bench attention`."""
+"""The command that reproduces a figure.
+
+Those on speed are `ioaware bench attention`.
+"""
 MAX_PROBLEMS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the report shows. `live`: this run measured `results`; `missing`: sentences on what it could not do."""
+    """What the report shows.
+
+    `live`: this run measured `results`; `missing`: sentences on what it could not do.
+    """
 
     results: Sequence[Result]
     claims: Sequence[Claim]
@@ -111,7 +117,10 @@ def attention_page(contents: Contents, now: datetime) -> Document:
 
 
 def saving(points: Points) -> str:
-    """Return how many times as many bytes standard attention takes as FlashAttention-2, measured, at the largest N."""
+    """Return the ratio of standard attention's bytes to FlashAttention-2's.
+
+    The bytes are measured, at the largest N.
+    """
     best: tuple[int, float, str] | None = None
     for part in points.slices:
         if not part.causal:
@@ -129,7 +138,10 @@ def saving(points: Points) -> str:
 
 
 def attention_figures(contents: Contents, points: Points) -> list[Shown]:
-    """Return every figure that the data supports, in reading order, each with its command."""
+    """Return every figure that the data supports, in reading order.
+
+    Each has its command.
+    """
     simulated = {
         point_key(one.target, one.params): moved
         for one in contents.records.predictions

@@ -1,4 +1,7 @@
-"""The papers' headline tables beside the exact counts of this package; what was not measured says so."""
+"""The papers' headline tables beside the exact counts of this package.
+
+What was not measured says so.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ NOT_MEASURED = "not measured yet"
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A column of the paper's table, on an A100: GFLOPs, GB between HBM and chip, ms, forward and backward."""
+    """A column of the paper's table, on an A100.
+
+    It gives GFLOPs, GB between HBM and chip, and ms, forward and backward.
+    """
 
     name: str
     cases: tuple[str, str]
@@ -53,7 +59,10 @@ def headline_rows() -> list[list[dict[str, Any]]]:
 
 
 def counted(printed: Printed) -> tuple[float, float]:
-    """Return GFLOP and GB of forward and backward by the closed forms; the flash blocks are those of `ON_CHIP`."""
+    """Return GFLOP and GB of forward and backward by the closed forms.
+
+    The flash blocks are those of `ON_CHIP`.
+    """
     params: dict[str, Any] = SHAPE | ({"sram_elements": ON_CHIP} if printed.name == "FlashAttention" else {})
     both = [predict(case, **params) for case in printed.cases]
     moved = sum((one.requested.total_bytes or 0) for one in both if one.requested)
@@ -61,7 +70,10 @@ def counted(printed: Printed) -> tuple[float, float]:
 
 
 def heads_of_flops() -> float:
-    """Return the heads that the table's FLOPs are of: recomputing S adds 2 N² d FLOPs a head."""
+    """Return the heads that the table's FLOPs are of.
+
+    Recomputing S adds 2 N² d FLOPs a head.
+    """
     standard, flash = PRINTED
     n, d = int(SHAPE["seq_len"] or 0), int(SHAPE["head_dim"] or 0)
     return (flash.gflops - standard.gflops) * 1e9 / (2 * n * n * d)

@@ -1,4 +1,7 @@
-"""Rows on third-party kernels, library by library: sectors against counters, and HBM bytes against their simulation."""
+"""Make rows on third-party kernels, library by library.
+
+They compare sectors with counters, and HBM bytes with their simulation.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def accuracy_rows(records: Records) -> list[Row]:
 
 
 def accuracy_table(records: Records) -> list[list[dict[str, Any]]]:
-    """Return the rows of the table on accuracy: all kernels first, then this package's families."""
+    """Return the rows of the table on accuracy.
+
+    All kernels come first, then this package's families.
+    """
     rows = [row for row in accuracy_rows(records) if not row.family.startswith(PREFIX) and row.count]
     rows.sort(key=lambda row: row.family != "all")
     return [

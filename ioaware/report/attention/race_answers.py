@@ -1,4 +1,7 @@
-"""Questions that the figures on speed raise, answered from the records of the race."""
+"""Answer questions that the figures on speed raise.
+
+The answers come from the records of the race.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from ioaware.report.attention.race_rows import losses, widest_spread
 
 
 def answers(race: Sequence[Record], flash_4: Sequence[Record]) -> Iterator[dict[str, str]]:
-    """Yield questions with their answers; `flash_4` is the separate run beside flash-attn-4."""
+    """Yield questions with their answers.
+
+    `flash_4` is the separate run beside flash-attn-4.
+    """
     if not race:
         return
     yield _answer("Where do others win?", f"{_lost(race)}.")

@@ -1,4 +1,7 @@
-"""Rows on the speed of attention: against the fastest other back end, where that one wins, and how far rounds differ."""
+"""Make rows on the speed of attention against the fastest other back end.
+
+They also show where that one wins, and how far rounds differ.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ class Ratio:
 
 
 def race_rows(records: Sequence[Record]) -> list[Row]:
-    """Return a row per pass, head_dim and shape, of the points that this package and another back end ran."""
+    """Return a row per pass, head_dim and shape.
+
+    The rows are of the points that this package and another back end ran.
+    """
     groups: dict[tuple[str, int, str], list[Ratio]] = {}
     for record in records:
         found = ratio(record)

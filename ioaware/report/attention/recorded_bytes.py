@@ -1,4 +1,6 @@
-"""Predicted and measured bytes of recorded points, each where its prediction is made.
+"""Give predicted and measured bytes of recorded points.
+
+Each is given at the place where its prediction is made.
 
 - Cases with a closed form: requested of the L2. What an L1 serves is below the prediction.
 - Third-party kernels: requested of the L1 and by TMA, before any cache.
@@ -26,7 +28,10 @@ Kind = Literal["requested", "requested, third-party", "HBM", "HBM, third-party"]
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records that ship with the package. `own` has derivations of points without a closed form, too."""
+    """Records that ship with the package.
+
+    `own` has derivations of points without a closed form, too.
+    """
 
     own: Sequence[Result]
     systems: Sequence[Result]
@@ -47,7 +52,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Reads or writes of one launch of a third-party kernel that its L1 and TMA are asked for."""
+    """Reads or writes of one launch of a third-party kernel.
+
+    They are those that its L1 and TMA are asked for.
+    """
 
     target: str
     kernel: str
@@ -86,7 +94,10 @@ def _closed_forms(measured: Sequence[Result]) -> Iterator[Compared]:
 
 
 def _derived(own: Sequence[Result]) -> Iterator[Compared]:
-    """Yield the points of this package's kernels that have a derivation instead of a closed form."""
+    """Yield the points of this package's kernels that have a derivation.
+
+    They have it instead of a closed form.
+    """
     for pair in pairs(own):
         reads, writes, counted = pair.derived_read_bytes, pair.derived_write_bytes, pair.measured_requested
         if reads is not None and writes is not None and counted is not None and counted.total_bytes is not None:
@@ -103,7 +114,10 @@ def _third_party(records: Records) -> Iterator[Compared]:
 
 
 def totals(records: Records) -> list[Total]:
-    """Return what L1s and TMA are asked for by each launch of the third-party kernels, reads and writes apart."""
+    """Return what L1s and TMA are asked for by third-party kernel launches.
+
+    Each launch of the kernels is counted, with reads and writes apart.
+    """
     return [total for _, total in _totals(records)]
 
 
@@ -149,7 +163,10 @@ def _counted_hbm(result: Result) -> int | None:
 
 
 def _name(result: Result) -> str:
-    """Return `liger.py:rms_norm: rows=8192 cols=4096`, the kernels of the point below it."""
+    """Return `liger.py:rms_norm: rows=8192 cols=4096`, with the kernels below.
+
+    The kernels of the point come below that line.
+    """
     kernels = dict.fromkeys(launch.kernel for launch in result.launches if launch.origin == "triton")
     target = result.target.rpartition("/")[2].removeprefix("ioaware.kernels.attention.targets:")
     known = {name: value for name, value in result.params.items() if value is not None and value is not False}

@@ -1,4 +1,7 @@
-"""Sections of the systems, from one template: formula, check of the sources against each other, recorded points."""
+"""Make the sections of the systems, from one template.
+
+A section has its formula, a check of the sources against each other, and recorded points.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,10 @@ def _off(ratio: float) -> float:
 
 
 def _formulas(counts: Counts) -> Iterator[dict[str, str]]:
-    """Yield reads, writes and atomics of all instances: typeset, or by length where a formula is long."""
+    """Yield reads, writes and atomics of all instances.
+
+    They are typeset, or given by length where a formula is long.
+    """
     for name, side in (("reads", counts.reads), ("writes", counts.writes), ("atomics", counts.atomics)):
         if not side.count.is_zero:
             yield {"name": name, **_formula(counts, side)}
@@ -109,7 +115,10 @@ def _formula(counts: Counts, side: Elements) -> dict[str, str]:
 
 
 def _check(case: Case, check: Mapping[str, Result]) -> dict[str, Any]:
-    """Return whether the closed form, the compiled kernel and the interpreter give the same bytes."""
+    """Return whether three sources give the same bytes.
+
+    They are the closed form, the compiled kernel and the interpreter.
+    """
     params = small_params(case)
     expected = _bytes(predict(case.name, **params))  # pyright: ignore[reportArgumentType]
     seen = {source: _bytes(result) for source, result in check.items()}
@@ -128,7 +137,10 @@ def _check(case: Case, check: Mapping[str, Result]) -> dict[str, Any]:
 
 
 def _bytes(result: Result) -> tuple[int, int, int] | None:
-    """Return reads, writes and atomics in bytes; None where one of them is unknown, or the run failed."""
+    """Return reads, writes and atomics in bytes.
+
+    None where one of them is unknown, or the run failed.
+    """
     requested = result.requested
     if requested is None or result.status != "ok" or requested.read_bytes is None or requested.write_bytes is None:
         return None

@@ -1,4 +1,7 @@
-"""Rows of text for tables: problems, environments, telemetry, accuracy of outputs, evidence."""
+"""Make rows of text for tables.
+
+They show problems, environments, telemetry, accuracy of outputs, and evidence.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def problems(results: Iterable[Result], points: Points) -> list[Problem]:
 
 
 def _bare_standing(result: Result) -> str:
-    """Return the standing of a target that is not a case: it is never drawn, and listed only with a problem."""
+    """Return the standing of a target that is not a case.
+
+    It is never drawn, and listed only with a problem.
+    """
     return "shown" if result.status in BYTES_HOLD and (result.check is None or result.check.passed) else "listed"
 
 
@@ -62,7 +68,10 @@ def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[
 
 
 def environment_rows(environments: Iterable[Mapping[str, Any] | None]) -> list[tuple[str, str]]:
-    """Return each fact of the environments once, with its distinct values, most frequent first."""
+    """Return each fact of the environments once, with its distinct values.
+
+    The most frequent values come first.
+    """
     found: dict[str, Counter[str]] = {}
     for one in environments:
         for name, value in facts(one):
@@ -77,7 +86,10 @@ def _distinct(values: Counter[str]) -> str:
 
 
 def telemetry(results: Iterable[Result]) -> list[tuple[str, str, str, str, int]]:
-    """Return (name, smallest, median, largest, points) of every number of the points' telemetry."""
+    """Return (name, smallest, median, largest, points) of telemetry numbers.
+
+    Every number of the points' telemetry is included.
+    """
     numbers: dict[str, list[float]] = {}
     for result in results:
         for name, value in _numbers(result.telemetry):
@@ -98,7 +110,10 @@ def _numbers(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tup
 
 
 def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
-    """Return (source, dtype, outputs checked, worst error, tolerance) of the drawn points."""
+    """Return (source, dtype, outputs checked, worst error, tolerance).
+
+    These are of the drawn points.
+    """
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points.all:
         if point.result.check is not None:
@@ -121,7 +136,10 @@ def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
 
 
 def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[list[tuple[str, str, str, str, str]], int]:
-    """Return (part, where, theory, observed, deviation), largest deviations first, and the number left out."""
+    """Return (part, where, theory, observed, deviation), and the number left out.
+
+    The largest deviations come first.
+    """
     ranked = sorted(rows, key=lambda row: -_deviation(row))
     shown = [
         (

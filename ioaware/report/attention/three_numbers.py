@@ -1,4 +1,7 @@
-"""The three numbers on how well predictions agree with counters; README, the agreement page and the report quote them."""
+"""The three numbers on how well predictions agree with counters.
+
+README, the agreement page and the report quote them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ class Agreement:
 
     attention_points: int
     clear_points: int
-    """Points of the forward cases where no read can hit in an L1 and no register is spilled."""
+    """Points of forward cases without possible L1 read hits or spilled registers.
+
+    No read can hit in an L1 there, and no register is spilled.
+    """
     worst_clear: float
     """Largest relative difference of reads or writes there."""
     totals: int

@@ -1,4 +1,7 @@
-"""Typeset the formulas inside a sentence: powers, indices, Greek letters and relations."""
+"""Typeset the formulas inside a sentence.
+
+This covers powers, indices, Greek letters and relations.
+"""
 
 from __future__ import annotations
 

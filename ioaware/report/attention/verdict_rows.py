@@ -27,7 +27,10 @@ TITLES: Mapping[str, str] = {
     "errata": "Errors in print",
 }
 MAX_PARTS, MAX_COMPARED = 24, 12
-"""Rows of evidence that the page shows of a claim; `ioaware verify CLAIM --json` has all."""
+"""Rows of evidence that the page shows of a claim.
+
+`ioaware verify CLAIM --json` has all.
+"""
 
 
 def verdict_rows(claims: Sequence[Claim]) -> list[dict[str, Any]]:

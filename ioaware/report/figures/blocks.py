@@ -1,4 +1,7 @@
-"""Draw traffic and time against block size and M (FlashAttention paper, Figure 2, middle)."""
+"""Draw traffic and time against block size and M.
+
+This is the FlashAttention paper, Figure 2, middle.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ def _groups(points: Points) -> dict[tuple[int, int], list[Point]]:
 
 
 def _of_one_inner_block(group: list[Point]) -> list[Point]:
-    """Return per algorithm the points of the inner block with most outer ones, and all predictions.
+    """Return per algorithm one inner block's points, and all predictions.
+
+    The inner block is the one with most outer ones.
 
     Why: two inner blocks would give two times at one outer block.
     """
@@ -117,7 +122,10 @@ def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point], simul
 
 
 def time_per_head(point: Point) -> float | None:
-    """Return measured time over heads, so that points with different numbers of heads compare."""
+    """Return measured time over heads.
+
+    Points with different numbers of heads then compare.
+    """
     return None if point.time_ns is None or point.source != "measure" else point.time_ns / point.num_heads
 
 

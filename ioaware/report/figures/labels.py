@@ -22,7 +22,9 @@ def curve(points: Points, config: Config, value: Value, *, mark: Mark = "predict
 
 
 def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: str = "", timed: bool = False) -> list[Series]:
-    """Return traced and measured points of one algorithm, one series per source, unstable ones apart.
+    """Return traced and measured points of one algorithm.
+
+    There is one series per source, with unstable points apart.
 
     `timed`: times are drawn, so throttled points are apart as well.
     """
@@ -45,7 +47,10 @@ def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: s
 
 
 def replayed(seen: Iterable[Point], x: Value, simulated: Simulated, name: str) -> tuple[Series, ...]:
-    """Return the simulated HBM bytes of the measured points of one algorithm, as a curve."""
+    """Return the simulated HBM bytes of measured points as a curve.
+
+    The points are those of one algorithm.
+    """
     rows: dict[float | None, tuple[float | None, float | None, str]] = {}
     for point in (one for one in seen if one.source == "measure"):
         moved = simulated_per_head(point, simulated)
@@ -67,7 +72,10 @@ def seq_len(point: Point) -> float:
 
 
 def beside(index: int, count: int) -> Value:
-    """Return N shifted by a few percent: equal values of several algorithms would hide each other."""
+    """Return N shifted by a few percent.
+
+    Equal values of several algorithms would otherwise hide each other.
+    """
     shift = 1.09 ** (index - (count - 1) / 2)
     return lambda point: point.seq_len * shift
 
@@ -79,7 +87,10 @@ def over_compulsory(points: Points, point: Point) -> float | None:
 
 
 def rate_tflops(points: Points, point: Point) -> float | None:
-    """Return TFLOP/s of a point with known clocks, from its own FLOPs or else the prediction's."""
+    """Return TFLOP/s of a point with known clocks.
+
+    It comes from the point's own FLOPs, or else the prediction's.
+    """
     flops = point_flops(points, point)
     return None if flops is None or not point.time_ns or point.standing != "shown" else flops / point.time_ns / 1e3
 

@@ -64,7 +64,10 @@ def intensity(points: Points, point: Point) -> float | None:
 
 
 def _path(points: Points, seen: list[Point]) -> list[Series]:
-    """Return a thin line from the smallest N, labelled with it, to the largest, labelled with the algorithm."""
+    """Return a thin line from the smallest N to the largest.
+
+    The smallest is labelled with N, the largest with the algorithm.
+    """
     rows = [(intensity(points, point), rate_tflops(points, point), describe(points, point)) for point in seen]
     name = seen[0].config.algorithm if seen else ""
     drawn = series_of(f"{name} path", name, "path", rows, ALGORITHMS.get(name, name))

@@ -1,4 +1,7 @@
-"""Draw the speed of attention by back end over the sequence length, from the records of `ioaware bench`."""
+"""Draw the speed of attention by back end over the sequence length.
+
+The data are the records of `ioaware bench`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Draw traffic against N: requested bytes by the closed form, HBM bytes by simulation, both measured."""
+"""Draw traffic against N: requested and HBM bytes.
+
+Requested bytes are by the closed form, HBM bytes by simulation, and both are also measured.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ HBM_RATIO = Axis("measured ÷ simulated (×)", "factor")
 
 
 def traffic(points: Points, simulated: Simulated, *, causal: bool) -> Figure | None:
-    """Return one row per head_dim: requested bytes left, HBM bytes right. None without points."""
+    """Return one row per head_dim: requested bytes left, HBM bytes right.
+
+    None without points.
+    """
     slices = [part for part in points.slices if part.causal == causal]
     if not slices:
         return None
@@ -95,7 +101,10 @@ def _hbm(points: Points, part: Slice, simulated: Simulated) -> Cell:
 
 
 def _longest(points: Points, configs: Sequence[Config], mark: Mark, value: Value) -> tuple[Series, ...]:
-    """Return a lower bound that is independent of the algorithm, from the curve with most values of N."""
+    """Return a lower bound that is independent of the algorithm.
+
+    It comes from the curve with most values of N.
+    """
     name = "compulsory floor" if mark == "compulsory" else "lower bound"
     candidates: list[list[tuple[float | None, float | None, str]]] = [
         [

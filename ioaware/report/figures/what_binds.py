@@ -1,4 +1,6 @@
-"""Draw points under the ceilings of HBM, tensor cores and exponentials, in FLOP per clock and SM.
+"""Draw points under the ceilings of HBM, tensor cores and exponentials.
+
+The unit is FLOP per clock and SM.
 
 The unit is taken at each point's clock, because execution units have rates per clock. Of compute capability 9.0:
 - tensor cores, fp16 or bf16 into fp32: 4096 FLOP a clock and SM (989.4 TFLOP/s = 132 SMs x 4096 x 1.83 GHz; H100 whitepaper);
@@ -76,7 +78,10 @@ def _marks(mark: Mark, seen: Sequence[Pair]) -> tuple[Series, ...]:
 
 
 def _roofs(head_dim: int, seen: Sequence[Pair]) -> tuple[Series, ...]:
-    """Return the slope of HBM, the ceilings of both units, and the rate of one unit after the other."""
+    """Return the slope of HBM, both units' ceilings, and one after the other's rate.
+
+    The last is the rate of one unit after the other.
+    """
     clock = median([pair.clock_mhz for pair in seen if pair.clock_mhz]) * 1e6
     bandwidth = MACHINE.bandwidth_bytes_per_s("hbm")
     per_clock = bandwidth / clock / MACHINE.sms

@@ -1,4 +1,7 @@
-"""Draw predicted against counted bytes of every recorded launch, with the outliers and their causes."""
+"""Draw predicted against counted bytes of every recorded launch.
+
+The outliers are shown with their causes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ PREDICTED, COUNTED = Axis("predicted bytes", "bytes"), Axis("counted bytes", "by
 
 
 def accuracy_page(found: Accuracy, command: str = COMMAND) -> Document:
-    """Return the page: a picture for each place, the errors by kernel family, outliers and missing points."""
+    """Return the page with a picture for each place.
+
+    It also has the errors by kernel family, the outliers and the missing points.
+    """
     figure = drawable(accuracy_figure(found))
     values = {
         "headline": _headline(found),

@@ -117,7 +117,10 @@ def figure_data(shown: Shown) -> dict[str, Any]:
 
 
 def _shared(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a figure's data with each repeated text as the number of the first row that has it; the script puts it back."""
+    """Return a figure's data with each repeated text as a row number.
+
+    The number is that of the first row that has the text. The script puts the text back.
+    """
     first: dict[str, int] = {}
     rows: list[list[Any]] = [[*row[:-1], _once(first, number, row[-1])] for number, row in enumerate(data["rows"])]
     return data | {"rows": rows}
@@ -177,7 +180,10 @@ def _described(figure: Figure, cell: Cell) -> str:
 
 
 def legend(figure: Figure) -> Iterator[dict[str, Any]]:
-    """Yield each distinct series of a figure with its colour and form; of many, the colours first and then the forms."""
+    """Yield each distinct series of a figure with its colour and form.
+
+    Of many, the colours first and then the forms.
+    """
     series = [one for cell in figure.cells for panel in cell.panels for one in panel.series if one.mark != "path"]
     found: dict[str, Series] = {}
     for one in series:
@@ -193,7 +199,10 @@ def legend(figure: Figure) -> Iterator[dict[str, Any]]:
 
 
 MOST_NAMES = 6
-"""Most series of which a legend names each; figures with more have one colour and one form for each of two properties."""
+"""Most series of which a legend names each.
+
+Figures with more have one colour and one form for each of two properties.
+"""
 
 
 def _item(name: str, color: str, mark: Mark, *, dot: bool = False) -> dict[str, Any]:

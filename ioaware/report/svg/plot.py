@@ -16,7 +16,10 @@ from ioaware.report.scales import cell_limits, end_labels, panel_limits, panel_t
 from ioaware.report.svg.elements import Drawing, dots, drawing, element, path, text
 
 WIDE, THIRD, NARROW = 620, 420, 350
-"""Widths in pixels: of one of two columns or fewer, of one of three, and on a phone."""
+"""Widths in pixels, by the number of columns, and on a phone.
+
+They are the width of one of two columns or fewer, of one of three, and on a phone.
+"""
 PANEL_HEIGHT, GAP, TOP, TITLE, AXIS = 230, 34, 20, 22, 46
 LEFT, RIGHT, CHARACTER = 62, 16, 6.6
 Scale = Callable[[float], float]
@@ -79,7 +82,10 @@ def _panel(
 
 
 def _tags(series: Series, across: Scale, up: Scale, top: float, inner: float) -> Iterator[str]:
-    """Yield the short text of each point that has one: above a limit's line, below a point."""
+    """Yield the short text of each point that has one.
+
+    The text stands above a limit's line, and below a point.
+    """
     above = series.mark == "ceiling"
     for x, y, tag in zip(series.x, series.y, series.tags, strict=False):
         if tag:

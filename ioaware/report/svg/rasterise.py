@@ -13,7 +13,10 @@ from ioaware.report import style
 from ioaware.report.svg.elements import Drawing
 
 ZOOM, WIDE_ZOOM, WIDE = 2.0, 1.5, 700
-"""Pixels a unit, and those of pictures wider than `WIDE` units, which have enough of them."""
+"""Pixels a unit, and those of wide pictures.
+
+Wide pictures are wider than `WIDE` units, and so have enough pixels.
+"""
 FORMS = """
 text { font-family: "DejaVu Sans"; font-size: 10.5px; fill: %(muted)s; }
 text.name { fill: %(ink)s; } text.end, text.title { font-weight: bold; }

@@ -66,7 +66,10 @@ class Dispatcher:
             self.queues.setdefault(point.need, deque()).append(point)
 
     def run(self) -> Generator[Answer]:
-        """Yield answers as points end; raise `MachineError` when the scheduler or every worker is gone."""
+        """Yield answers as points end.
+
+        Raise `MachineError` when the scheduler or every worker is gone.
+        """
         try:
             while self.tasks or any(self.queues.values()):
                 yield from self._poll()
@@ -193,7 +196,10 @@ class Dispatcher:
         yield from self._answers(task, said)
 
     def _answers(self, task: Task, said: dict[str, Any]) -> Generator[Answer]:
-        """Yield the answers of a task that ended; points that this worker cannot run go back to the queue."""
+        """Yield the answers of a task that ended.
+
+        Points that this worker cannot run go back to the queue.
+        """
         worker = task.worker
         for point, fields in zip(task.points, said["outcomes"], strict=True):
             outcome = Outcome(**fields)
@@ -214,7 +220,10 @@ class Dispatcher:
                 yield Answer(point, with_facts(answer.record, worker.facts), machine=machine)
 
     def _lose(self, worker: Worker, how: str) -> Generator[Answer]:
-        """Run the points of a lost worker elsewhere; those that it was running count a loss."""
+        """Run the points of a lost worker elsewhere.
+
+        Those that it was running count a loss.
+        """
         tasks = [task for task in worker.tasks if task.future.status != "finished"]
         running, waiting = tasks[: worker.slots], tasks[worker.slots :]
         for task in reversed(waiting):

@@ -46,7 +46,10 @@ def identify() -> str:
 
 
 def run_jobs(text: str) -> str:
-    """Run the jobs of one task in order; return their outcomes and the GPU that is visible afterwards."""
+    """Run the jobs of one task in order.
+
+    Return their outcomes and the GPU that is visible afterwards.
+    """
     task: dict[str, Any] = json.loads(text)
     outcomes = [asdict(_run(task["sweep"], task["entry"], job)) for job in task["jobs"]]
     measured = any(job["job"]["source"] == "measure" for job in task["jobs"])

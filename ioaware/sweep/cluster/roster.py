@@ -76,7 +76,10 @@ class Roster:
         self._versions = on_worker.versions()
 
     def refresh(self) -> list[Worker]:
-        """Ask the scheduler for its workers, and new workers who they are; return those that are gone."""
+        """Ask the scheduler for its workers, and new workers who they are.
+
+        Return those that are gone.
+        """
         present = self._present()
         for name, entry in present.items():
             if name not in self.workers and name not in self._asked and name not in self.refused:

@@ -46,7 +46,10 @@ def test_a_method_that_cannot_run_comes_last_and_says_why() -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_plan_adds_up(causal: bool) -> None:
-    """FLOPs of all GPUs are those of the case; a ring requests what P small attentions request; times are bytes over rates."""
+    """FLOPs of all GPUs are those of the case.
+
+    A ring requests what P small attentions request; times are bytes over rates.
+    """
     h200, sizes = find_machine("H200"), {"heads": 32, "kv_heads": 8, "head_dim": 128}
     whole = predict("gqa", seq_len=2**17, **sizes, causal=causal, block_m=128, block_n=1)
     rows, _ = plans(LONG, h200, "float16", causal=causal, block_m=128)

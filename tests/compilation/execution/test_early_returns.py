@@ -1,4 +1,7 @@
-"""A kernel with several early returns: they share one block of the IR, which stands before the others."""
+"""A kernel with several early returns: they share one block of the IR.
+
+That block stands before the others.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ def ragged(device: str = "cuda") -> Callable[[], object]:
 
 
 def test_programs_that_return_early() -> None:
-    """12 programs load a length; 3 of row 0 and 2 of row 2 load the next one; only row 2 has one, and 17 elements."""
+    """12 programs load a length.
+
+    3 of row 0 and 2 of row 2 load the next one; only row 2 has one, and 17 elements.
+    """
     target = load_target(ragged)
     derived = derive(target, {}, machine_code=False, check=True)
     assert derived.exact, derived.launches[0].notes

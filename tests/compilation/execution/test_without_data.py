@@ -1,4 +1,7 @@
-"""Launches without an exact formula whose bytes no data decide: executed at the given sizes."""
+"""Launches without an exact formula whose bytes no data decide.
+
+They are executed at the given sizes.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,9 @@ def test_a_counter_that_restarts_has_exact_bytes_at_the_given_sizes() -> None:
 
 
 def test_a_formula_that_ignores_a_wrap_stays_inexact() -> None:
-    """The numbers could be executed, but not the formula beside them, which budgets hold at every size."""
+    """The numbers could be executed, but not the formula beside them.
+
+    Budgets hold that formula at every size.
+    """
     target = load_target(wrapping)
     assert not derive(target, target.resolve({}), machine_code=False).exact

@@ -1,4 +1,7 @@
-"""The summaries of `compare` and `diff`: written where they are wanted, the failing rows first."""
+"""The summaries of `compare` and `diff` are written where they are wanted.
+
+The failing rows come first.
+"""
 
 from __future__ import annotations
 

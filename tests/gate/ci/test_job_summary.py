@@ -1,4 +1,7 @@
-"""The job summary: the worst rows first, within its size whatever the number of rows, and nothing in it is markup."""
+"""The job summary: the worst rows first, within its size.
+
+It stays within its size whatever the number of rows, and nothing in it is markup.
+"""
 
 from __future__ import annotations
 

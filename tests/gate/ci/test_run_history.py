@@ -1,4 +1,7 @@
-"""The history page: a line for each kernel, the worst first, escaped, without anything from elsewhere."""
+"""The history page: a line for each kernel, the worst first, escaped.
+
+It has nothing from elsewhere.
+"""
 
 from __future__ import annotations
 

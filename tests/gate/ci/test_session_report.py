@@ -1,4 +1,7 @@
-"""What a run of pytest leaves to CI: summary, annotations, JUnit properties and results, also where the gate is red."""
+"""What a run of pytest leaves to CI, also where the gate is red.
+
+This is the summary, annotations, JUnit properties and results.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Calls are tried: one of the wrong shape leaves its tensor, and the first that works is taken."""
+"""Calls are tried: the first that works is taken.
+
+A call of the wrong shape leaves its tensor.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from tests.support.gate_runs import REPOSITORY
 
 
 def tried(root: Path, *chosen: object) -> dict[str, Any]:
-    """Try the calls of the example's function whose second tensor has one of the shapes."""
+    """Try the calls of the example's function.
+
+    Its second tensor has one of the shapes.
+    """
     (function,) = find_host_functions(root)
     found = [guess for guess in first_guesses(function) if guess.arguments["w"] in chosen and len(guess.arguments["x"]) == 2]
     assert len(found) == len(chosen)

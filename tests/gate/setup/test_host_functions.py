@@ -1,4 +1,7 @@
-"""What the source of a host function says of its parameters, and the calls that are guessed from it."""
+"""What a host function's source says of its parameters, and guessed calls.
+
+The calls are guessed from what the source says.
+"""
 
 from __future__ import annotations
 

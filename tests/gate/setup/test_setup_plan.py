@@ -1,4 +1,7 @@
-"""What `ioaware init` writes: everything is shown, nothing that exists is replaced, and a second run has nothing to do."""
+"""What `ioaware init` writes: everything is shown, nothing is replaced.
+
+Nothing that exists is replaced, and a second run has nothing to do.
+"""
 
 from __future__ import annotations
 

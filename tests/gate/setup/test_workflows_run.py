@@ -1,4 +1,7 @@
-"""The workflows that `ioaware init` writes, run step by step on the example repository: green, red, accepted, red by growth."""
+"""The workflows that `ioaware init` writes, run step by step.
+
+They run on the example repository: green, red, accepted, red by growth.
+"""
 
 from __future__ import annotations
 

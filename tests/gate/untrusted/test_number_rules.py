@@ -1,4 +1,7 @@
-"""Rules about numbers: times and bytes that cannot be, kernels that were not examined."""
+"""Rules about numbers: times and bytes that cannot be.
+
+Kernels that were not examined are covered too.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def outcomes(found: object) -> list[Outcome]:
 
 
 def test_a_time_below_the_read_ceiling_is_impossible() -> None:
-    """After a flush the 64 MiB of the input come from HBM, and 4 MiB of the output do not fit in the L2."""
+    """After a flush the 64 MiB of the input come from HBM.
+
+    4 MiB of the output do not fit in the L2.
+    """
     least_ns = (64 + 4) / 64 * SECONDS * 1e9
     assert outcomes(impossible_time(measured(0.97 * least_ns))) == [Outcome.IMPOSSIBLE]
     assert outcomes(impossible_time(measured(0.99 * least_ns))) == []

@@ -1,4 +1,7 @@
-"""`ioaware verdict` and `ioaware.verdict`: output, JSON, exit codes, and what is not examined."""
+"""`ioaware verdict` and `ioaware.verdict`: output, JSON and exit codes.
+
+Tested too is what is not examined.
+"""
 
 from __future__ import annotations
 

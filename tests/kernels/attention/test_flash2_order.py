@@ -1,4 +1,7 @@
-"""The order in which flash2 streams K and V: the same output and the same requested bytes."""
+"""The order in which flash2 streams K and V does not change the results.
+
+The output and the requested bytes are the same.
+"""
 
 from __future__ import annotations
 

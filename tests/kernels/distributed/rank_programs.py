@@ -1,4 +1,7 @@
-"""What ranks do in tests of `context_parallel`: run it on their parts, compare with one process, count what moves."""
+"""What ranks do in tests of `context_parallel`.
+
+They run it on their parts, compare with one process, and count what moves.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,18 @@ def expected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor
 
 
 def relative_error(found: torch.Tensor, part: torch.Tensor, whole: torch.Tensor) -> float:
-    """Return the error of a part relative to the whole: gradients of a row that sees one key are all rounding."""
+    """Return the error of a part relative to the whole.
+
+    Gradients of a row that sees one key are all rounding.
+    """
     return ((found.double() - part.double()).norm() / whole.double().norm()).item()
 
 
 def errors(rank: int, ranks: int, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return for each call the largest relative error of this rank's o, dq, dk, dv, and the bytes of both passes."""
+    """Return for each call the largest relative errors, and the bytes of both passes.
+
+    The errors are those of this rank's o, dq, dk and dv.
+    """
     return [one_call(rank, ranks, **call) for call in calls]
 
 
@@ -69,7 +78,10 @@ def one_call(rank: int, ranks: int, sizes: Sizes, dtype: str = "float32", **opti
 
 @contextmanager
 def counted() -> Iterator[dict[str, int]]:
-    """Count the bytes of the tensors that torch.distributed is given: sent, received, and the agreement's apart."""
+    """Count the bytes of the tensors that torch.distributed is given.
+
+    They are counted as sent and received, with the agreement's apart.
+    """
     moved = {"sent": 0, "received": 0, "agreement": 0}
     batch, gather = dist.batch_isend_irecv, dist.all_gather
 
@@ -130,14 +142,20 @@ def error_of(call: Callable[[], object]) -> str:
 
 
 def errors_of_outsiders(rank: int, ranks: int) -> str:
-    """Return the error on ranks that are not in the group, and of a group of one that works."""
+    """Return the error on ranks outside the group, and of a group of one.
+
+    The group of one works.
+    """
     group = dist.new_group([0])
     q = torch.zeros(1, 1, 4, 8)
     return error_of(lambda: context_parallel(q, q, q, group))
 
 
 def dies_in_the_middle(rank: int, ranks: int, method: str, backward: bool) -> list[Any]:
-    """Kill the last rank when its first (or backward's first) transfer is due; return the others' error and its seconds."""
+    """Kill the last rank when its first (or backward's first) transfer is due.
+
+    Return the others' error and its seconds.
+    """
     q = torch.ones(1, ranks, 8, 8, requires_grad=True)
     call = partial(context_parallel, q, q, q, method=method, timeout_s=20)
     if backward:

@@ -30,7 +30,10 @@ FEWER_ROWS_THAN_RANKS = {"seq_len": 3, "kv_len": 2, "batch": 2}
 
 
 def check(ranks: int, calls: list[dict[str, Any]], folder: Path) -> None:
-    """Compare each call with one process, and each rank's bytes, as torch.distributed was given them, with the closed form."""
+    """Compare each call with one process, and each rank's bytes with the closed form.
+
+    The bytes are as torch.distributed was given them.
+    """
     found = on_ranks(f"{PROGRAMS}:errors", ranks, folder, calls=calls)
     for index, call in enumerate(calls):
         dtype = call.get("dtype", "float32")

@@ -1,4 +1,7 @@
-"""A rank's own work on a GPU: derivation runs the host code with fake CUDA tensors, and shows which kernels it launches."""
+"""A rank's own work on a GPU.
+
+Derivation runs the host code with fake CUDA tensors, and shows which kernels it launches.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from ioaware.kernels.attention.distributed.sharding import visible_runs
 
 
 def one_step(*, device: str, rank: int, source: int, backward: bool = False) -> Work:
-    """Attend rank's queries to the keys of another rank, of four, in float32: kernels of plain Triton."""
+    """Attend rank's queries to the keys of another rank, of four, in float32.
+
+    The kernels are of plain Triton.
+    """
     held = {0: [(0, 32), (224, 256)], 1: [(32, 64), (192, 224)]}
     q, o, do = (torch.empty(1, 4, 64, 32, device=device) for _ in range(3))
     kv, lse = torch.empty(2, 1, 2, 64, 32, device=device), torch.empty(1, 4, 64, device=device)

@@ -1,4 +1,7 @@
-"""The kernel that merges partial results: its values, its bytes in the interpreter, and its derived formula."""
+"""The kernel that merges partial results.
+
+Tested are its values, its bytes in the interpreter, and its derived formula.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ def operands(
 
 
 def merged(o: torch.Tensor, lse: torch.Tensor, o_part: torch.Tensor, lse_part: torch.Tensor) -> list[torch.Tensor]:
-    """Return o and log-sum-exp by eq. (14) in float64, from exponentials relative to the larger log-sum-exp."""
+    """Return o and log-sum-exp by eq. (14) in float64.
+
+    They come from exponentials relative to the larger log-sum-exp.
+    """
     b = torch.maximum(lse, lse_part).double()
     shift = torch.where(b == -torch.inf, 0.0, b)
     e1, e2 = (lse.double() - shift).exp(), (lse_part.double() - shift).exp()

@@ -1,4 +1,7 @@
-"""Transfers are under way while a rank computes: the order of sends, calls of attention and waits, without other ranks."""
+"""Transfers are under way while a rank computes.
+
+The order of sends, calls of attention and waits is tested without other ranks.
+"""
 
 from __future__ import annotations
 

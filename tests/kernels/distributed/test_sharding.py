@@ -79,7 +79,10 @@ def test_runs_of_any_segments() -> None:
 
 
 def test_equal_chunks_need_one_call_a_step() -> None:
-    """A rank's own block is one causal call, an earlier block all rows by half the keys, a later one the reverse."""
+    """A rank's own block is one causal call.
+
+    An earlier block is all rows by half the keys, a later one the reverse.
+    """
     held = [shard_segments(64, 4, rank) for rank in range(4)]
     assert visible_runs(held[1], held[1], 0) == [Run(0, 16, 16, causal=True)]
     assert visible_runs(held[1], held[0], 0) == [Run(0, 16, 8, causal=False)]

@@ -1,4 +1,7 @@
-"""The report on attention from invented results: structure, safety, labels, and what is said where data are missing."""
+"""The report on attention from invented results.
+
+Tested are structure, safety, labels, and what is said where data are missing.
+"""
 
 from __future__ import annotations
 

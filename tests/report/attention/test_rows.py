@@ -1,4 +1,7 @@
-"""Sentences and rows of the report's sections, each from the data that it is about."""
+"""Sentences and rows of the report's sections.
+
+Each is from the data that it is about.
+"""
 
 from __future__ import annotations
 

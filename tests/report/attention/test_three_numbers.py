@@ -1,4 +1,7 @@
-"""The three numbers: computed from the shipped records, and the same wherever they are quoted."""
+"""The three numbers are computed from the shipped records.
+
+They are the same wherever they are quoted.
+"""
 
 from __future__ import annotations
 

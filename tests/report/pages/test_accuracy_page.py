@@ -1,4 +1,7 @@
-"""The page of predicted against counted bytes: every launch is a mark, every outlier has its cause."""
+"""The page of predicted against counted bytes: every launch is a mark.
+
+Every outlier has its cause.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Kernels for the verdict on untrusted code: ones that evade an evaluator, and sound ones."""
+"""Kernels for the verdict on untrusted code.
+
+Some evade an evaluator, others are sound.
+"""

@@ -1,4 +1,7 @@
-"""Kernels that evade an evaluator, each in one way; `tests/gate/untrusted/test_cheats.py` says what finds it."""
+"""Kernels that evade an evaluator, each in one way.
+
+`tests/gate/untrusted/test_cheats.py` says what finds it.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,10 @@ def right_when_checked(x):
 
 
 def unwritten(x):
-    """Return memory that the caching allocator just freed: the reference's answer, if that was computed before."""
+    """Return memory that the caching allocator just freed.
+
+    It is the reference's answer, if that was computed before.
+    """
     scratch = torch.empty_like(x)
     doubled(x, scratch)
     return torch.empty_like(x)

@@ -1,4 +1,7 @@
-"""Sound kernels of every kind, each with the plain function that it computes: `sum_rows` and `sum_rows_reference`."""
+"""Sound kernels of every kind, each with the plain function that it computes.
+
+An example is `sum_rows` and `sum_rows_reference`.
+"""
 
 from __future__ import annotations
 

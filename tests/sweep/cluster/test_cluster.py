@@ -170,7 +170,10 @@ def test_after_a_killed_scheduler_the_same_command_goes_on(folder: Path) -> None
 @needs_distributed
 @pytest.mark.slow
 def test_ctrl_c_ends_the_local_cluster(folder: Path) -> None:
-    """As in a terminal: every process of the group gets the signal. The fixture looks for processes that are left."""
+    """As in a terminal: every process of the group gets the signal.
+
+    The fixture looks for processes that are left.
+    """
     study = write_study(folder, ":long_nap", sizes=200)
     sweep = start(folder, HERE / "cluster_sweep.py", study, folder / "s.db", "gpus")
     assert sweep.stdout is not None

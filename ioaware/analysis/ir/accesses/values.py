@@ -137,14 +137,20 @@ def reshape(value: Value, kind: Type) -> Value:
 
 
 def is_undefined(value: Value) -> bool:
-    """Return whether a value is undefined in the compiled kernel: any other may take its place."""
+    """Return whether a value is undefined in the compiled kernel.
+
+    Any other value may take the place of an undefined one.
+    """
     expressions = [value.number] if value.number is not None else [target.offset for target in value.targets]
     atoms = [expression.atom for expression in expressions]
     return bool(atoms) and all(isinstance(atom, Unknown) and atom.why == UNDEFINED for atom in atoms)
 
 
 def select(condition: Poly, then: Value, other: Value) -> Value:
-    """Return `then` where the condition is 1, else `other`; an undefined value gives way to the other."""
+    """Return `then` where the condition is 1, else `other`.
+
+    An undefined value gives way to the other.
+    """
     if is_undefined(then) or is_undefined(other):
         return other if is_undefined(then) else then
     number = None

@@ -1,4 +1,6 @@
-"""Count the elements that each of P GPUs receives and sends in attention over a sequence in P parts, per method and pass.
+"""Count what each of P GPUs receives and sends in attention.
+
+The counts are elements, per method and pass, over a sequence in P parts.
 
 Chunk c of 2P is rows floor(c N / 2P) to floor((c + 1) N / 2P), and GPU r holds chunks r and 2P - 1 - r of Q, K and V. A grid
 has R rows and C columns, R C = P; GPU i C + j is in row i and column j. `MEAN` has closed forms of the mean over GPUs, which
@@ -97,7 +99,10 @@ def moved(method: Method, direction: Pass, problem: Problem, rank: int) -> Moved
 
 
 def _ring(direction: Pass, problem: Problem, rank: int) -> Moved:
-    """Count all blocks but one: of K and V one's own arrives not, one's right neighbour's leaves not; dK and dV reversed."""
+    """Count all blocks but one.
+
+    Of K and V, one's own block does not arrive, and the right neighbour's does not leave. For dK and dV it is reversed.
+    """
     ranks, length = problem.ranks, problem.kv_len
     head = 2 * problem.batch * problem.kv_heads * problem.head_dim
     own, right, left = (head * (length - shard_rows(length, ranks, gpu % ranks)) for gpu in (rank, rank + 1, rank - 1))

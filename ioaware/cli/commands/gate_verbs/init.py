@@ -1,4 +1,7 @@
-"""`ioaware init`: the gate's first tests, configuration and workflows in a repository."""
+"""`ioaware init`: write the gate's first tests, configuration and workflows.
+
+They go into a repository.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Write without a question.")
 @click.option("--gpu-runner", metavar="LABEL", help="Label of the runners with a GPU.  [default: self-hosted and gpu]")
 def init(root: Path, yes: bool, gpu_runner: str | None) -> int:
-    """Set the gate up in a repository: tests with snapshots, configuration, ledger, and two workflows. Needs no GPU.
+    """Set the gate up in a repository.
+
+    This writes tests with snapshots, configuration, ledger, and two workflows. Needs no GPU.
 
     Host functions are called as `derive` calls them, to find arguments that work. Everything that would be written is shown
     first. A file that exists is never replaced. Without a terminal to ask on and without --yes nothing is written, exit code 2;

@@ -54,7 +54,9 @@ def verdict(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Judge an untrusted kernel: SOUND, REFUSED, SUSPECT, IMPOSSIBLE or INCOMPLETE. Needs no GPU.
+    """Judge an untrusted kernel: SOUND, REFUSED, SUSPECT, IMPOSSIBLE or INCOMPLETE.
+
+    Needs no GPU.
 
     TARGET runs several times in Triton's interpreter, each time with one thing changed: the inputs, the memory's contents, the
     calls before it, launches that write nothing or fail. Exits with 0 only if it is SOUND, with 1 if it is REFUSED or SUSPECT,

@@ -1,4 +1,6 @@
-"""Make sure that all ranks make the same call before anything moves: one all-gather of a few integers.
+"""Make sure that all ranks make the same call before anything moves.
+
+This takes one all-gather of a few integers.
 
 A rank that refuses its own arguments takes part too, so that every rank raises an error and none waits for it.
 """
@@ -23,13 +25,19 @@ WORDS = {
     "gradients": ("not required", "required"),
 }
 NUMBERS = len(NAMES) + 4
-"""Integers of an agreement: whether the rank refused, those of `NAMES` (grid is two), and its rows of q and of k."""
+"""Number of integers of an agreement.
+
+They are whether the rank refused, those of `NAMES` (grid is two), and its rows of q and of k.
+"""
 AGREEMENT_BYTES = 8 * NUMBERS
 """Bytes that each rank sends to each other rank before a call."""
 
 
 Proposal = tuple[int, ...]
-"""What must be equal on all ranks, in the order of `NAMES`, then this rank's rows of q and of k."""
+"""Integers that must be equal on all ranks, then this rank's rows of q and k.
+
+The equal ones are in the order of `NAMES`.
+"""
 
 
 def propose(
@@ -43,7 +51,9 @@ def propose(
 
 
 def agree(transfers: Transfers, proposal: Proposal | None) -> tuple[int, int]:
-    """Return the length of all queries and of all keys, once all ranks propose the same call.
+    """Return the length of all queries and of all keys.
+
+    This happens once all ranks propose the same call.
 
     None: this rank refused its arguments. Raises UsageError on every rank unless all agree and hold the rows that
     `shard_sequence` gives them.

@@ -1,4 +1,7 @@
-"""`context_parallel`: attention over the ranks of a torch.distributed group, each with a part of the sequence."""
+"""`context_parallel`: compute attention over the ranks of a group.
+
+The group is one of torch.distributed, and each rank has a part of the sequence.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,9 @@ def context_parallel(
     grid: tuple[int, int] | None = None,
     timeout_s: float | None = None,
 ) -> torch.Tensor:
-    """Compute this rank's part of softmax(scale Q K^T) V over all ranks of `group`, with gradients for q, k and v.
+    """Compute this rank's part of softmax(scale Q K^T) V over ranks of `group`.
+
+    All ranks of `group` take part. There are gradients for q, k and v.
 
     Every rank calls it with its part, as `shard_sequence` gives it: q [batch, heads, rows, head_dim], k and v
     [batch, kv_heads, key rows, head_dim], where kv_heads divides heads. float16, bfloat16 or float32; on GPUs with NCCL, on
@@ -93,7 +98,10 @@ class _Differentiable(torch.autograd.Function):
 
 
 def _join_group(group: dist.ProcessGroup | None, method: str, timeout_s: float | None) -> Transfers:
-    """Return the transfers of this rank. Raises UsageError where there is no group, or this rank is not in it."""
+    """Return the transfers of this rank.
+
+    Raises UsageError where there is no group, or this rank is not in it.
+    """
     if not dist.is_available() or not dist.is_initialized():
         raise UsageError(
             "context_parallel: there is no process group", "Call torch.distributed.init_process_group first, on every rank."
@@ -112,7 +120,10 @@ def _join_group(group: dist.ProcessGroup | None, method: str, timeout_s: float |
 def _check(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, method: str, grid: object, transfers: Transfers
 ) -> tuple[float, tuple[int, int]]:
-    """Return the scale, and the grid of ranks. Raises UsageError for arguments that this rank can refuse alone."""
+    """Return the scale, and the grid of ranks.
+
+    Raises UsageError for arguments that this rank can refuse alone.
+    """
     what, ranks = transfers.what, transfers.ranks
     if method not in METHODS:
         raise UsageError(f"context_parallel: there is no method {method!r}", f"Methods: {', '.join(METHODS)}.")
@@ -144,13 +155,19 @@ def _check(
 
 
 def _with_a_row(x: torch.Tensor) -> torch.Tensor:
-    """Return a tensor like x of at least one row, without its values: a part may have none."""
+    """Return a tensor like x of at least one row, without its values.
+
+    A part may have no rows.
+    """
     batch, heads, rows, head_dim = x.shape
     return x.new_empty(()).expand(batch, heads, max(rows, 1), head_dim)
 
 
 def squarest_grid(ranks: int) -> tuple[int, int]:
-    """Return (rows, columns) of the squarest grid with at least as many rows as columns."""
+    """Return (rows, columns) of the squarest grid with rows >= columns.
+
+    The grid has at least as many rows as columns.
+    """
     columns = next(c for c in range(math.isqrt(ranks), 0, -1) if ranks % c == 0)
     return ranks // columns, columns
 

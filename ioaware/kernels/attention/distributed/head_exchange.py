@@ -1,4 +1,6 @@
-"""Attention with heads divided among ranks: an all-to-all makes whole sequences of some heads of all heads' parts, and back.
+"""Compute attention with heads divided among ranks.
+
+An all-to-all makes whole sequences of some heads from parts of all heads, and back.
 
 DeepSpeed-Ulysses: Jacobs et al. 2023, arXiv 2309.14509. Rank p computes query heads p H / P to (p + 1) H / P - 1 of the whole
 sequence:
@@ -48,13 +50,18 @@ def head_exchange_backward(layout: Layout, saved: Saved, do: torch.Tensor) -> Gr
 
 
 def heads_of(rank: int, ranks: int, heads: int) -> slice:
-    """Return the heads that a rank computes; of fewer heads than ranks one, which it shares with other ranks."""
+    """Return the heads that a rank computes.
+
+    Of fewer heads than ranks one, which it shares with other ranks.
+    """
     first = rank * heads // ranks
     return slice(first, first + max(1, heads // ranks))
 
 
 def _to_heads(layout: Layout, tensors: Sequence[torch.Tensor], held: Sequence[Sequence[Segment]]) -> list[torch.Tensor]:
-    """Send each rank its heads of this rank's rows; return this rank's heads of all rows, by position.
+    """Send each rank its heads of this rank's rows.
+
+    Return this rank's heads of all rows, by position.
 
     tensors: [batch, heads, rows, head_dim] of one shape; held: the positions of each rank's rows.
     """
@@ -72,7 +79,9 @@ def _to_heads(layout: Layout, tensors: Sequence[torch.Tensor], held: Sequence[Se
 def _to_rows(
     layout: Layout, tensors: Sequence[torch.Tensor], held: Sequence[Sequence[Segment]], out: Sequence[torch.Tensor]
 ) -> None:
-    """Send each rank its rows of this rank's heads; fill `out` with all heads of this rank's rows.
+    """Send each rank its rows of this rank's heads.
+
+    Fill `out` with all heads of this rank's rows.
 
     Heads that come from several ranks are added in float32.
     """

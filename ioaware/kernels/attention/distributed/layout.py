@@ -1,4 +1,7 @@
-"""What every rank of one call knows: the whole problem, and which rows each rank holds."""
+"""Hold what every rank of one call knows.
+
+This is the whole problem, and which rows each rank holds.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from ioaware.kernels.attention.distributed.transfers import Transfers
 
 @dataclass(frozen=True)
 class Layout:
-    """One call of attention over `transfers.ranks` ranks: seq_len queries and kv_len keys, each split in zigzag."""
+    """One call of attention over `transfers.ranks` ranks.
+
+    It has seq_len queries and kv_len keys, each split in zigzag.
+    """
 
     transfers: Transfers
     heads: int
@@ -49,12 +55,18 @@ class Layout:
         return visible_runs(queries, keys, self.kv_len - self.seq_len if self.causal else None)
 
     def empty_keys(self, like: torch.Tensor, rank: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Return uninitialised memory for K and V of a rank; like: [batch, kv_heads, rows, head_dim] of any rows."""
+        """Return uninitialised memory for K and V of a rank.
+
+        Like: [batch, kv_heads, rows, head_dim] of any rows.
+        """
         batch, kv_heads, _, head_dim = like.shape
         rows = sum(end - start for start, end in self.keys[rank])
         return torch.empty((2, batch, kv_heads, rows, head_dim), dtype=dtype or like.dtype, device=like.device)
 
     def empty_queries(self, like: torch.Tensor, rank: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Return uninitialised memory for a tensor [..., rows, head_dim] of a rank's queries."""
+        """Return uninitialised memory for a tensor of a rank's queries.
+
+        The tensor is [..., rows, head_dim].
+        """
         rows = sum(end - start for start, end in self.queries[rank])
         return torch.empty((*like.shape[:-2], rows, like.shape[-1]), dtype=dtype or like.dtype, device=like.device)

@@ -1,4 +1,6 @@
-"""Attention of local rows to one block of keys, forward and backward, with partial results and gradients accumulated.
+"""Compute attention of local rows to one block of keys, forward and backward.
+
+Partial results and gradients are accumulated.
 
 On a GPU the kernels are those of `attention`; on the CPU plain torch computes in float32.
 """
@@ -41,7 +43,10 @@ class Partial:
 
 
 def attend(partial: Partial, q: torch.Tensor, kv: torch.Tensor, runs: Sequence[Run], scale: float) -> None:
-    """Merge the attention of q to a block of keys and values, kv [2, batch, kv_heads, rows, head_dim], into `partial`."""
+    """Merge the attention of q to a block of keys and values into `partial`.
+
+    The block is kv [2, batch, kv_heads, rows, head_dim].
+    """
     for run in runs:
         rows = q[:, :, run.first : run.first + run.rows]
         o, lse = local_forward(rows, kv[0, :, :, : run.keys], kv[1, :, :, : run.keys], causal=run.causal, scale=scale)
@@ -56,7 +61,9 @@ def attend_backward(
     runs: Sequence[Run],
     scale: float,
 ) -> None:
-    """Add the gradients of q and of one block of keys and values to dq and dkv, both float32.
+    """Add the gradients of q and of one block of keys and values to dq and dkv.
+
+    Both dq and dkv are float32.
 
     saved: q, o, do [batch, heads, rows, head_dim] and lse [batch, heads, rows], over all keys of all ranks.
     """
@@ -71,7 +78,10 @@ def attend_backward(
 
 
 def local_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float) -> Pair:
-    """Return o and its log-sum-exp in float32; layouts and masks are those of `attention`, and rows or keys may be none."""
+    """Return o and its log-sum-exp in float32.
+
+    Layouts and masks are those of `attention`, and rows or keys may be none.
+    """
     if not q.numel() or not k.numel():
         empty = Partial.empty(q)
         return empty.o.to(q.dtype), empty.lse
@@ -85,7 +95,10 @@ def local_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor,
     *, causal: bool, scale: float,
 ) -> Gradients:  # fmt: skip
-    """Return dq, dk and dv of these keys, where o and lse may be over more keys than these."""
+    """Return dq, dk and dv of these keys.
+
+    Here o and lse may be over more keys than these.
+    """
     if not q.numel() or not k.numel():
         return torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     if q.device.type == "cpu":

@@ -1,4 +1,6 @@
-"""Merge a partial result of attention into another by their log-sum-exps: the combiner of disjoint sets of keys.
+"""Merge a partial result of attention into another by their log-sum-exps.
+
+This is the combiner of disjoint sets of keys.
 
 For each row: L = log(e^L1 + e^L2), O = e^(L1 - L) O1 + e^(L2 - L) O2, with (O, L) = (0, -inf) neutral. On one head of N rows it
 reads N (d + 1) float32 elements of the accumulator, N d of the partial result and N of its L, and writes N (d + 1).

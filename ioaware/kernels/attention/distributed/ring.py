@@ -1,4 +1,6 @@
-"""Ring attention: K and V go round the ring of ranks, one block a step, while each rank attends to the block it holds.
+"""Compute ring attention: K and V go round the ring of ranks.
+
+They move one block a step, while each rank attends to the block it holds.
 
 Liu, Zaharia, Abbeel 2023, arXiv 2310.01889, on P ranks. Rank r, in step t, for block s = r - t (mod P):
     forward    send block s to r + 1, receive block s - 1 from r - 1; meanwhile merge the attention of Q_r to block s
@@ -55,7 +57,10 @@ def ring_backward(layout: Layout, saved: Saved, do: torch.Tensor) -> Gradients:
 
 
 def _pass_on(layout: Layout, block: torch.Tensor, step: int) -> tuple[Pending, torch.Tensor] | None:
-    """Send the block to the right and receive the next one from the left; None in the last step."""
+    """Send the block to the right and receive the next one from the left.
+
+    None in the last step.
+    """
     if step == layout.ranks - 1:
         return None
     right, left = (layout.rank + 1) % layout.ranks, (layout.rank - 1) % layout.ranks
@@ -72,7 +77,10 @@ def _arrived(arriving: tuple[Pending, torch.Tensor] | None, block: torch.Tensor)
 
 
 def _send_sums(layout: Layout, grad: torch.Tensor, k: torch.Tensor, step: int) -> tuple[Pending, torch.Tensor]:
-    """Send a block's dK and dV to the right, and receive those of the next step's block; after the last step, of one's own."""
+    """Send a block's dK and dV to the right, and receive the next step's block's.
+
+    After the last step, the received ones are of one's own block.
+    """
     right, left = (layout.rank + 1) % layout.ranks, (layout.rank - 1) % layout.ranks
     arriving = layout.empty_keys(k, (layout.rank - step - 1) % layout.ranks, torch.float32)
     return layout.transfers.exchange([(right, grad)], [(left, arriving)]), arriving

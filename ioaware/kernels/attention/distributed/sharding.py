@@ -1,4 +1,6 @@
-"""Split a sequence over ranks in zigzag, and find the runs of rows that see a prefix of a block of keys.
+"""Split a sequence over ranks in zigzag, and find runs of rows.
+
+The rows of a run see a prefix of a block of keys.
 
 A sequence of N rows is cut into 2P chunks, chunk c from floor(c N / 2P) to floor((c + 1) N / 2P). Rank r holds chunks r and
 2P - 1 - r, one after the other. Why: under a causal mask an early chunk sees few keys and its mirror image many, so that the
@@ -20,7 +22,10 @@ Segment = tuple[int, int]
 
 
 def shard_segments(length: int, ranks: int, rank: int) -> list[Segment]:
-    """Return the rows of the sequence that a rank holds, ascending, without empty segments."""
+    """Return the rows of the sequence that a rank holds.
+
+    They are ascending and without empty segments.
+    """
     chunks = [(chunk * length // (2 * ranks), (chunk + 1) * length // (2 * ranks)) for chunk in (rank, 2 * ranks - 1 - rank)]
     return list(_joined(chunks))
 
@@ -42,7 +47,9 @@ def shard_sequence(x: torch.Tensor, rank: int, ranks: int, dim: int = 2) -> torc
 
 
 def join_shards(shards: Sequence[torch.Tensor], dim: int = 2) -> torch.Tensor:
-    """Return the whole tensor from the parts of all ranks in order, as `shard_sequence` makes them.
+    """Return the whole tensor from the parts of all ranks in order.
+
+    The parts are as `shard_sequence` makes them.
 
     Raises UsageError for parts of other lengths.
     """
@@ -70,7 +77,10 @@ def sort_shards(
 
 
 def take_segments(x: torch.Tensor, held: Sequence[Segment], wanted: Sequence[Segment], dim: int = 2) -> torch.Tensor:
-    """Return the rows at positions `wanted` of a tensor whose rows are at positions `held`, both ascending."""
+    """Return the rows at positions `wanted` of a tensor.
+
+    The tensor's rows are at positions `held`. Both are ascending.
+    """
     pieces: list[torch.Tensor] = []
     row = 0
     for start, end in held:
@@ -96,7 +106,9 @@ class Run:
 
 
 def visible_runs(queries: Sequence[Segment], keys: Sequence[Segment], shift: int | None) -> list[Run]:
-    """Return the fewest runs that cover all visible pairs of local rows and local keys.
+    """Return the fewest runs that cover all visible pairs.
+
+    A pair is a local row and a local key.
 
     Position p sees the keys at positions up to p + shift, all keys where shift is None. Rows that see no key are in no run.
     `keys` ascend, so that what a row sees is a prefix of the local keys.
@@ -115,12 +127,18 @@ def visible_runs(queries: Sequence[Segment], keys: Sequence[Segment], shift: int
 
 
 def _continues(last: Run, run: Run) -> bool:
-    """Return whether the first row of `run` sees as many keys as the next row of `last` would."""
+    """Return whether the first row of `run` continues the key counts of `last`.
+
+    It sees as many keys as the next row of `last` would.
+    """
     return run.keys - run.rows + 1 == last.keys + 1 if run.causal else run.keys == last.keys
 
 
 def _pieces(queries: Sequence[Segment], keys: Sequence[Segment], shift: int) -> Iterator[Run]:
-    """Yield rows between positions where a key segment begins or ends: each row sees as many keys as the last, or one more."""
+    """Yield rows between positions where a key segment begins or ends.
+
+    Each row sees as many keys as the last, or one more.
+    """
     row = 0
     for start, end in queries:
         edges = {key - shift for segment in keys for key in segment}

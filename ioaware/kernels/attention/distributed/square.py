@@ -1,4 +1,6 @@
-"""Attention on a grid of ranks: the ranks of a row share their queries, those of a column their keys and values.
+"""Compute attention on a grid of ranks.
+
+The ranks of a row share their queries, those of a column their keys and values.
 
 With R rows and C columns, rank i C + j is in row i and column j. Q_i are the queries of row i, K_j and V_j the keys and values
 of column j; together the ranks of a grid have every pair (Q_i, K_j) once. Rank (i, j):
@@ -22,7 +24,10 @@ from ioaware.kernels.attention.distributed.transfers import Message, Pending
 
 Saved = tuple[torch.Tensor, ...]
 Arriving = list[tuple[int, torch.Tensor, Pending | None]]
-"""Ranks of the column in the order in which their keys are used, with these, and what to wait for."""
+"""Ranks of the column with their keys, and what to wait for.
+
+They are in the order in which their keys are used.
+"""
 
 
 def square_forward(layout: Layout, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, Saved]:
@@ -78,7 +83,10 @@ def _in_column(layout: Layout, rows_down: int) -> int:
 
 
 def _gather_row(layout: Layout, row: Sequence[int], mine: torch.Tensor) -> tuple[torch.Tensor, list[Segment]]:
-    """Return the rows of all ranks of this row by position, and their positions; the second last axis is that of queries."""
+    """Return the rows of all ranks of this row by position, and their positions.
+
+    The second last axis is that of queries.
+    """
     parts = {rank: mine if rank == layout.rank else layout.empty_queries(mine, rank) for rank in row}
     peers = [rank for rank in row if rank != layout.rank]
     layout.transfers.exchange([(rank, mine) for rank in peers], [(rank, parts[rank]) for rank in peers]).wait()
@@ -86,7 +94,10 @@ def _gather_row(layout: Layout, row: Sequence[int], mine: torch.Tensor) -> tuple
 
 
 def _gather_column(layout: Layout, mine: torch.Tensor) -> Arriving:
-    """Start to gather the keys and values of this rank's column, those of the rank above first."""
+    """Start to gather the keys and values of this rank's column.
+
+    Those of the rank above are gathered first.
+    """
     arriving: Arriving = [(layout.rank, mine, None)]
     for step in range(1, layout.grid[0]):
         source, target = _in_column(layout, -step), _in_column(layout, step)
@@ -98,7 +109,9 @@ def _gather_column(layout: Layout, mine: torch.Tensor) -> Arriving:
 def _exchange_rows(
     layout: Layout, row: Sequence[int], tensors: Sequence[torch.Tensor], positions: Sequence[Segment]
 ) -> list[list[torch.Tensor]]:
-    """Send each rank of this row its queries' part of the tensors; return what came for this rank's, by ranks.
+    """Send each rank of this row its queries' part of the tensors.
+
+    Return what came for this rank's, by ranks.
 
     tensors: [..., rows, columns], with rows at `positions`.
     """
@@ -120,7 +133,10 @@ def _exchange_rows(
 def _merge_row(
     layout: Layout, row: Sequence[int], partial: Partial, positions: Sequence[Segment], dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return o and log-sum-exp of this rank's queries from the partial results of its row; o travels in its own dtype."""
+    """Return o and log-sum-exp of this rank's queries.
+
+    They come from the partial results of its row. o travels in its own dtype.
+    """
     if len(row) == 1:
         return partial.o.to(dtype), partial.lse
     shares = _exchange_rows(layout, row, [partial.o.to(dtype), partial.lse.unsqueeze(3)], positions)

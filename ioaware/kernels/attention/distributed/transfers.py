@@ -1,4 +1,7 @@
-"""Transfers between the ranks of a group that overlap with computation, with a time limit and one clear error."""
+"""Run transfers between the ranks of a group that overlap with computation.
+
+They have a time limit and one clear error.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ class Transfers:
             raise self.failure(peers, error) from error
 
     def gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
-        """Return the integers of every rank, in the ranks' order; blocks until they are there."""
+        """Return the integers of every rank, in the ranks' order.
+
+        Blocks until they are there.
+        """
         device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend(self.group) == "nccl" else "cpu"
         mine = torch.tensor(list(numbers), dtype=torch.int64, device=device)
         everyone = [torch.empty_like(mine) for _ in range(self.ranks)]
@@ -78,7 +84,9 @@ class Pending:
     peers: tuple[int, ...]
 
     def wait(self) -> None:
-        """Wait until all have completed; on a GPU, without a time limit, only this stream waits.
+        """Wait until all have completed.
+
+        On a GPU, without a time limit, only this stream waits.
 
         Raises MachineError for a peer that died, or the time limit.
         """

@@ -36,7 +36,10 @@ def early_return(x, out, n, tiles, B: tl.constexpr):
 
 
 def test_the_index_after_its_loop_is_undefined() -> None:
-    """Python leaves the last index in it; Triton's IR has ub.poison there, for which a GPU may take anything."""
+    """Python leaves the last index in it.
+
+    Triton's IR has ub.poison there, for which a GPU may take anything.
+    """
     derived = Launched(index_after_its_loop, [Tensor(N), Tensor(N), N, TILES], [1], [], {"B": 16}).derive()
     assert not derived.exact
     assert any("undefined in the compiled kernel" in note for note in derived.notes)
@@ -44,7 +47,10 @@ def test_the_index_after_its_loop_is_undefined() -> None:
 
 
 def test_a_branch_without_a_value_gives_way_to_the_other() -> None:
-    """A function that returns in a branch yields ub.poison where it did not return, which no program uses."""
+    """A function that returns in a branch yields ub.poison where it did not return.
+
+    No program uses that value.
+    """
     derived = Launched(early_return, [Tensor(16 * N), Tensor(16 * N), N, TILES], [N], [], {"B": 16}).derive()
     assert derived.exact, derived.notes
     assert derived.write_bytes.evaluate({"n": 40, "tiles": 1}) == 4 * 40 * 16
@@ -58,7 +64,10 @@ def grouped(x, out, n, tiles, GROUP: tl.constexpr, B: tl.constexpr):
 
 
 def test_a_division_by_zero_is_undefined() -> None:
-    """A GPU gives any number; heads that are divided by 0 groups come of wrong sizes in host code."""
+    """A GPU gives any number.
+
+    Heads that are divided by 0 groups come of wrong sizes in host code.
+    """
     launched = Launched(grouped, [Tensor(16 * N), Tensor(16 * N), N, TILES], [N], [], {"GROUP": 0, "B": 16})
     derived = launched.derive()
     assert not derived.exact

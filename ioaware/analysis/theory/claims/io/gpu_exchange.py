@@ -1,4 +1,7 @@
-"""Check what attention over several GPUs moves between them, on a walk over every message of each method."""
+"""Check what attention over several GPUs moves between them.
+
+The check walks over every message of each method.
+"""
 
 from __future__ import annotations
 
@@ -175,7 +178,10 @@ def _value(elements: Elements, problem: Problem) -> Fraction:
 
 
 def _judge_coverage() -> Part:
-    """Check that the GPUs have every pair of a part of Q and a part of K and V exactly once."""
+    """Check that the GPUs have every pair of parts exactly once.
+
+    A pair is a part of Q and a part of K and V.
+    """
     found: list[Comparison] = []
     for p in (1, 2, 4, 6, 9):
         ring = Counter((gpu, (gpu - step) % p) for gpu in range(p) for step in range(p))
@@ -193,7 +199,10 @@ def _judge_coverage() -> Part:
 
 
 def _judge_growth() -> Part:
-    """Check that sqrt(P) / (N d) times what a GPU of a square grid receives forward stays below 4 + 1/d."""
+    """Check that what a GPU receives forward, scaled, stays below 4 + 1/d.
+
+    The GPU is one of a square grid. The scale is sqrt(P) / (N d).
+    """
     ratios: list[tuple[str, float]] = []
     for side in (2, 3, 4, 8, 16):
         problem = Problem(1, 1, 1, 4 * side * side, 4 * side * side, 8, side * side, (side, side))
@@ -204,7 +213,10 @@ def _judge_growth() -> Part:
 
 
 def _judge_crossovers() -> Iterator[Part]:
-    """Compare the conditions with the counts, without the log-sum-exp, wherever both methods run."""
+    """Compare the conditions with the counts wherever both methods run.
+
+    The log-sum-exp is left out.
+    """
     heads_on_ring: list[Comparison] = []
     grid_on_ring: list[Comparison] = []
     heads_on_grid: list[Comparison] = []
@@ -233,7 +245,10 @@ def _judge_crossovers() -> Iterator[Part]:
 
 
 def _judge_bound() -> Iterator[Part]:
-    """Check every grid against the bound on Q, K and V for one head; a grid with a = 2 b meets it."""
+    """Check every grid against the bound on Q, K and V for one head.
+
+    A grid with a = 2 b meets it.
+    """
     ratios: list[tuple[str, float]] = []
     tight: list[tuple[str, float]] = []
     for p, n, n_k in ((2, 64, 64), (4, 64, 128), (8, 256, 256), (16, 1024, 512), (32, 1024, 1024), (64, 4096, 8192)):
