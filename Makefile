@@ -30,6 +30,7 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/check_words.py
+	$(BIN)/python scripts/check_docstrings.py
 	$(BIN)/lint-imports
 	$(BIN)/zizmor --offline --quiet --no-progress .github
 	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error

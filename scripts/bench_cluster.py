@@ -1,4 +1,6 @@
-"""Time sweeps on a cluster of this machine against sweeps without one, interleaved.
+"""Time sweeps on a cluster of this machine against sweeps without one.
+
+The two are interleaved.
 
     python scripts/bench_cluster.py [--points 10000] [--traces 60] [--rounds 3]
 

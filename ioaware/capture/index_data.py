@@ -41,7 +41,10 @@ class IndexData(OperatorMode):
     def __init__(self) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._contents: Any = WeakTensorKeyDictionary()
-        """Storage and contents of each tensor. Why weak keys: autograd copies a gradient that has another reference."""
+        """Storage and contents of each tensor.
+
+        Why weak keys: autograd copies a gradient that has another reference.
+        """
         self._unknown: dict[int, Any] = {}
         """Storages with outdated contents."""
         self._unset: dict[int, Any] = {}
@@ -50,7 +53,10 @@ class IndexData(OperatorMode):
         self._lost = False
         """Whether a kernel may have written anything."""
         self.moved: dict[int, Moved | str] = {}
-        """Bytes of each launch on the known contents, or why they are unknown, by number of the launch."""
+        """Bytes of each launch on the known contents, or why they are unknown.
+
+        The key is the number of the launch.
+        """
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -48,22 +48,32 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     "list": Verb("ioaware.cli.commands.list", "Cases, studies and machines, with their parameters."),
     "doctor": Verb("ioaware.cli.commands.doctor", "What this machine can do, and the remedy for what it cannot."),
-    "predict": Verb("ioaware.cli.commands.predict", "Bytes by the closed form, and the ratio to the lower bound."),
-    "derive": Verb("ioaware.cli.commands.derive", "Exact formulas of the bytes, from the kernels' compiled IR; needs no GPU."),
-    "explain": Verb(
-        "ioaware.cli.commands.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."
+    "predict": Verb("ioaware.cli.commands.target_verbs.predict", "Bytes by the closed form, and the ratio to the lower bound."),
+    "derive": Verb(
+        "ioaware.cli.commands.target_verbs.derive", "Exact formulas of the bytes, from the kernels' compiled IR; needs no GPU."
     ),
-    "trace": Verb("ioaware.cli.commands.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."),
-    "walk": Verb("ioaware.cli.commands.walk", "The kernels step by step: tiles between HBM and chip; needs no GPU."),
+    "explain": Verb(
+        "ioaware.cli.commands.target_verbs.explain", "The kernels' source, each line with its share of the bytes; needs no GPU."
+    ),
+    "trace": Verb(
+        "ioaware.cli.commands.target_verbs.trace", "Bytes by running the kernels in Triton's interpreter; needs no GPU."
+    ),
+    "walk": Verb(
+        "ioaware.cli.commands.target_verbs.walk", "The kernels step by step: tiles between HBM and chip; needs no GPU."
+    ),
     "simulate": Verb(
-        "ioaware.cli.commands.simulate", "Bytes at HBM by a model of the L2 and the order of programs; needs no GPU."
+        "ioaware.cli.commands.target_verbs.simulate",
+        "Bytes at HBM by a model of the L2 and the order of programs; needs no GPU.",
     ),
     "advise": Verb(
-        "ioaware.cli.commands.advise", "The order, blocks or configuration that move the fewest bytes; needs no GPU."
+        "ioaware.cli.commands.target_verbs.advise",
+        "The order, blocks or configuration that move the fewest bytes; needs no GPU.",
     ),
     "calibrate": Verb("ioaware.cli.commands.calibrate", "This GPU's ceilings and caches, measured, as a machine file."),
     "accuracy": Verb("ioaware.cli.commands.accuracy", "Predicted bytes against every recorded counter."),
-    "measure": Verb("ioaware.cli.commands.measure", "Bytes, time and telemetry by the hardware counters of a GPU."),
+    "measure": Verb(
+        "ioaware.cli.commands.target_verbs.measure", "Bytes, time and telemetry by the hardware counters of a GPU."
+    ),
     "bench": Verb("ioaware.cli.commands.bench", "The speed of attention against every other back end, in one interleaved run."),
     "sweep": Verb("ioaware.cli.commands.sweep", "Run a study into a store; an interrupted sweep continues."),
     "verify": Verb("ioaware.cli.commands.verify", "Theorems as executable checks: verdict and evidence."),

@@ -64,7 +64,10 @@ class Point:
 
     @property
     def need(self) -> str:
-        """What a machine must be able to do: the source, and the GPU where the point names one."""
+        """What a machine must be able to do.
+
+        It is the source, and the GPU where the point names one.
+        """
         return f"{self.source} on {self.machine}" if self.machine else self.source
 
     def to_job(self) -> dict[str, Any]:

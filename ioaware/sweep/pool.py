@@ -101,7 +101,10 @@ def run_points(
 
 
 def predict_record(point: Point) -> str:
-    """Return the record of a prediction, computed in this process: sympy does not crash."""
+    """Return the record of a prediction, computed in this process.
+
+    Why: sympy does not crash.
+    """
     try:
         return encode(execute.run_source(point.source, point.target, point.params))
     except Exception as error:

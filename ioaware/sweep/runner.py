@@ -163,7 +163,10 @@ class _Sweep:
     again: tuple[Status | None, ...]
     """Statuses of points to run; None is a point without a record."""
     on_cluster: bool = False
-    """Whether an answer that names what is lacking means that no worker can run the point."""
+    """Return whether no worker can run the point.
+
+    The answer names what is lacking.
+    """
     outcome: Outcome = field(default_factory=lambda: Outcome(0, 0))
     available: set[str] = field(default_factory=set[str])
     claims: Claims | None = None
@@ -264,12 +267,18 @@ class _Sweep:
         return point_machines(point, self.machines)
 
     def status(self, point: Point) -> Status | None:
-        """Return the status of a point's record of any of its GPUs, one that is not to be run again first."""
+        """Return the status of a point's record of any of its GPUs.
+
+        A record that is not to be run again comes first.
+        """
         return point_status(self.store, point, self.machines, self.again)
 
 
 def point_machines(point: Point, machines: Sequence[str]) -> tuple[str, ...]:
-    """Return the GPUs under which a point's record may be: measurements belong to their GPU."""
+    """Return the GPUs under which a point's record may be.
+
+    Measurements belong to their GPU.
+    """
     if point.source != "measure":
         return ("",)
     return (point.machine,) if point.machine else tuple(machines)
@@ -278,7 +287,10 @@ def point_machines(point: Point, machines: Sequence[str]) -> tuple[str, ...]:
 def point_status(
     store: Store, point: Point, machines: Sequence[str], again: Sequence[Status | None] = (None, "failed")
 ) -> Status | None:
-    """Return the status of a point's record under any GPU that counts for it, one not in `again` first."""
+    """Return the status of a point's record under any GPU that counts for it.
+
+    A record that is not in `again` comes first.
+    """
     found: list[Status | None] = [store.status(point, machine=machine) for machine in point_machines(point, machines)]
     known: list[Status] = [status for status in found if status is not None]
     final: list[Status] = [status for status in known if status not in again]

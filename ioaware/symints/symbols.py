@@ -122,7 +122,10 @@ class Symbols:
         self.implicit: dict[Any, Condition] = {}
         """Conditions that are not shown: torch's own, and those that can fail at 1 alone."""
         self.limits: list[Condition] = []
-        """Conditions of the GPU: grids that it can launch. They hold for all but extreme sizes, and are not shown."""
+        """Conditions of the GPU: grids that it can launch.
+
+        They hold for all but extreme sizes, and are not shown.
+        """
         self.keys: set[str] = set()
         """Parameters that host code used as the key of a cache or table."""
         self._values = values

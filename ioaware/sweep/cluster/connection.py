@@ -1,4 +1,7 @@
-"""Open a Dask cluster for a sweep: one of this machine's GPUs or cores, or that of a running scheduler."""
+"""Open a Dask cluster for a sweep.
+
+It is one of this machine's GPUs or cores, or that of a running scheduler.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,15 @@ from ioaware.sweep.pool import Answer
 GPUS = "gpus"
 CONNECT_S = 10.0
 WORKER_WAIT_S = 60.0
-"""Time without a worker after which a sweep ends, and points that need one stay open."""
+"""Time without a worker after which a sweep ends.
+
+Points that need one stay open.
+"""
 MOST_POINTS = 4
-"""Most points at a time of a worker with a GPU, or of workers on cores, unless given."""
+"""Most points at a time of a worker with a GPU, unless given.
+
+For workers on cores the same number holds.
+"""
 LOCAL_SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,  # the dispatcher decides what runs again
     "distributed.scheduler.worker-ttl": "60s",
@@ -103,7 +112,9 @@ def open_cluster(
     note: Callable[[str], None] = lambda _: None,
     patience_s: float = WORKER_WAIT_S,
 ) -> Generator[Cluster]:
-    """Open the cluster of `gpus`, or of a scheduler's address, with its workers identified.
+    """Open the cluster of `gpus`, or of a scheduler's address.
+
+    Its workers are identified.
 
     `workers` limits the workers of `gpus`. `note` gets remarks about workers. Raises `UsageError` for an address that is none
     or without `distributed`, `MachineError` for a scheduler that does not answer or has no worker that can run points.
@@ -153,7 +164,9 @@ def _connect(distributed: Any, address: str) -> Any:
 
 @contextmanager
 def _local_cluster(distributed: Any, workers: int | None) -> Generator[tuple[Any, int]]:
-    """Start a scheduler and one worker process for each GPU, or for each core without one.
+    """Start a scheduler and one worker process for each GPU.
+
+    Without a GPU there is one for each core.
 
     All of them listen on the loopback interface only, and end with this process.
     """

@@ -29,7 +29,10 @@ POLL_S = 1.0
 LONGEST_CHUNK = 64
 """Most predictions of one task: each takes milliseconds, as much as sending it."""
 HANG_MARGIN_S = 120.0
-"""Time beyond a point's limit after which its worker counts as hanging: starting a fork server, importing torch."""
+"""Time beyond a point's limit after which its worker counts as hanging.
+
+A fork server must start and import torch in it.
+"""
 RESULT_S, STOP_S = 10.0, 10.0
 DIED = "died or lost its connection"
 MAX_LOSSES = 2
@@ -262,7 +265,10 @@ class Dispatcher:
         return list(self.roster.workers.values())
 
     def _stop(self) -> None:
-        """End what still runs: without this, a worker would finish points without a receiver."""
+        """End what still runs.
+
+        Without this, a worker would finish points without a receiver.
+        """
         futures = [task.future for task in self.tasks.values()]
         addresses = [worker.address for worker in self._workers()]
 

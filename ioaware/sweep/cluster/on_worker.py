@@ -31,7 +31,9 @@ _lock = threading.Lock()
 
 
 def versions() -> dict[str, str]:
-    """Return what two processes must share for equal results: code, Python and packages.
+    """Return what two processes must share for equal results.
+
+    That is code, Python and packages.
 
     The code is a hash of ioaware's files, of Python's version and of sympy's.
     """
@@ -93,7 +95,10 @@ def _other_file(target: str, revision: str) -> str | None:
 
 
 def _take(sweep: str, entry: str) -> Isolation:
-    """Return an idle isolation of the sweep, or a new one: as many as points run at a time."""
+    """Return an idle isolation of the sweep, or a new one.
+
+    There are as many as points run at a time.
+    """
     with _lock:
         if sweep in _stopped:
             raise RuntimeError("the sweep has ended")

@@ -1,4 +1,7 @@
-"""Follow the workers of a Dask cluster: who is there, on which host and GPU, and what each runs."""
+"""Follow the workers of a Dask cluster.
+
+Each has a host, perhaps a GPU, and the points that it runs.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ class Task:
 
 @dataclass(eq=False)
 class Worker:
-    """A worker and what it runs: the first `slots` tasks are running, the others wait there."""
+    """A worker and what it runs.
+
+    The first `slots` tasks are running, the others wait there.
+    """
 
     address: str
     slots: int
@@ -48,7 +54,10 @@ class Worker:
         return self.gpu == point.machine if point.machine else not (gpu_needed and self.gpu == NO_GPU)
 
     def has_room(self, point: Point) -> bool:
-        """Return whether to send it a point now: one measurement at a time, others one ahead."""
+        """Return whether to send it a point now.
+
+        It gets one measurement at a time, and other points one ahead.
+        """
         if point.source == "measure":
             return len(self.tasks) < self.slots and not any(task.points[0].source == "measure" for task in self.tasks)
         return len(self.tasks) <= self.slots

@@ -1,4 +1,7 @@
-"""Sweeps on real Dask processes: results of one machine, lost workers, a killed scheduler, Ctrl-C."""
+"""Sweeps on real Dask processes.
+
+The results are those of one machine, also after lost workers, a killed scheduler and Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ def family(folder: Path) -> list[int]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Generator[Path]:
-    """Yield a folder; afterwards no process may be left, and one that is left is killed."""
+    """Yield a folder; afterwards no process may be left.
+
+    One that is left is killed.
+    """
     yield tmp_path
     deadline = time.monotonic() + 30
     while (left := family(tmp_path)) and time.monotonic() < deadline:

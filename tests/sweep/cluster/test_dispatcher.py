@@ -1,4 +1,7 @@
-"""Which worker runs a point, and what a lost worker costs: a scripted client, no Dask and no processes."""
+"""Which worker runs a point, and what a lost worker costs.
+
+The client is scripted, without Dask and processes.
+"""
 
 from __future__ import annotations
 
