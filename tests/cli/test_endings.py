@@ -30,6 +30,7 @@ WITH_OUTPUT = {
     "bench": ["attention"],
     "fuse": ["missing.py:work"],
     "simulate": ["missing.py:work"],
+    "advise": ["missing.py:work"],
     "calibrate": [],
     "walk": ["missing.py:work"],
     "check": ["missing.py:work", "--max-bytes", "1"],

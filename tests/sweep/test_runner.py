@@ -201,7 +201,10 @@ def test_impossible_options_are_refused(store: Store) -> None:
 
 
 def test_two_sweeps_on_one_store_run_every_point_once(tmp_path: Path) -> None:
-    """Both begin at the first point. Each waits for points that the other is running."""
+    """Each waits for points that the other is running.
+
+    The later one does not report points that were stored when it began.
+    """
     study, log = tmp_path / "s.toml", tmp_path / "log"
     sizes = list(range(1, 31))
     study.write_text(
@@ -219,7 +222,7 @@ def test_two_sweeps_on_one_store_run_every_point_once(tmp_path: Path) -> None:
     ]
     outputs = [sweep.communicate(timeout=60) for sweep in sweeps]
     assert [(sweep.returncode, error) for sweep, (_, error) in zip(sweeps, outputs, strict=True)] == [(0, b"")] * 2
-    assert [len(out.splitlines()) for out, _ in outputs] == [30, 30], "each reports the end of every point"
+    assert max(len(out.splitlines()) for out, _ in outputs) == 30, "the earlier one reports the end of every point"
     assert len(log.read_text().splitlines()) == 30
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["log", "s.db", "s.toml"]
 
