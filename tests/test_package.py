@@ -51,7 +51,7 @@ def test_everything_of_the_package_is_installed(wheel: list[str]) -> None:
         pytest.skip("not a git checkout")
     there = {name for name in listed if (ROOT / name).exists()}
     assert there - set(wheel) == set()
-    assert any(name.endswith("templates/report.html") for name in wheel)
+    assert any(name.endswith("templates/attention.html") for name in wheel)
     assert any(name.startswith("ioaware/studies/") for name in wheel)
 
 
