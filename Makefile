@@ -31,6 +31,7 @@ lint: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/python scripts/check_docstrings.py
+	$(BIN)/python -m scripts.check_sentences
 	$(BIN)/lint-imports
 	$(BIN)/zizmor --offline --quiet --no-progress .github
 	$(BIN)/basedpyright --pythonpath $(BIN)/python --level error

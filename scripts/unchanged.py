@@ -6,10 +6,10 @@ What both answer to the same questions is dumped and compared.
     python scripts/unchanged.py dump OTHER_CHECKOUT -o AFTER.json
     python scripts/unchanged.py compare BEFORE.json AFTER.json
 
-A dump holds the formulas, sectors and predicted counters of the cases, the studies' targets and third-party kernels (of the
-checkouts that `FOREIGN_<NAME>` names, as in scripts/foreign), digests of the attention kernels' machine code, `--json` of the
-verbs that need no GPU, and the recorded files as the package reads them. `--only` asks for a part, and adds it to a file that
-already has others of the same checkout.
+A dump holds the formulas, sectors and predicted counters of the cases, the studies' targets and third-party kernels. Those
+are of the checkouts that `FOREIGN_<NAME>` names, as in scripts/foreign. It also holds digests of the attention kernels'
+machine code, `--json` of the verbs that need no GPU, and the recorded files as the package reads them. `--only` asks for a
+part, and adds it to a file that already has others of the same checkout.
 """
 
 from __future__ import annotations

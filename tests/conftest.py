@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 import pytest
 
@@ -15,6 +16,9 @@ from tests.tiers import is_slow, stale
 os.environ["IOAWARE_CACHE_DIR"] = ""
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # verbs append to it
 os.environ["OMP_NUM_THREADS"] = "1"  # pytest's workers share the cores, so more threads cost time
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background: Ctrl-C is tested here
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.disable()
 

@@ -59,7 +59,6 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/analysis/ir/concrete/test_interpret.py::test_large_launches_are_refused", None),
     (r"tests/compilation/execution/test_ir_execution.py::test_executions_equal_traces", r"\[[a-d]"),
     (r"tests/simulation/test_simulate.py::test_fa2_beyond_the_l2", None),
-    (r"tests/cli/test_isolated.py::test_the_death_of_the_child_is_one_sentence", "trace-stops"),
     (r"tests/capture/test_capture.py::test_repeated_derivations_do_not_leak_objects", None),
     (r"tests/kernels/test_cases.py::test_attention_traced_equals_predicted", "flash2|standard"),
     # The theorems on traces of every kernel. Constructed evidence is judged, and some kernels are traced, in the default tier.

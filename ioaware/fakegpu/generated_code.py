@@ -2,7 +2,7 @@
 
 Its allocations, its library calls and its kernels are covered.
 
-Each generated kernel becomes a Triton autotuner over the configurations that the compiler leaves to choose from, so that it is
+Each generated kernel becomes a Triton autotuner over the configurations that the compiler leaves to choose from. It is then
 launched, counted and configured like any autotuned kernel.
 """
 

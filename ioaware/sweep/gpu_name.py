@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 NO_GPU = "no GPU"
@@ -22,36 +24,46 @@ def gpu_name() -> str:
 
 def first_gpu() -> tuple[str, int | None]:
     """Return the first visible device's name and NVML's index of it on this host."""
-    try:
-        nvml: Any = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-    except Exception:  # no library or no driver: measuring says what is missing, with the remedy
-        return NO_GPU, None
-    try:
-        first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
-        handle = (
-            nvml.nvmlDeviceGetHandleByIndex(int(first)) if first.isdigit() else nvml.nvmlDeviceGetHandleByUUID(first.encode())
-        )
-        name: str | bytes = nvml.nvmlDeviceGetName(handle)
-        return name.decode() if isinstance(name, bytes) else name, int(nvml.nvmlDeviceGetIndex(handle))
-    except nvml.NVMLError:
-        return NO_GPU, None
-    finally:
-        nvml.nvmlShutdown()
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    with _nvml() as nvml:
+        if nvml is None:
+            return NO_GPU, None
+        try:
+            handle = (
+                nvml.nvmlDeviceGetHandleByIndex(int(first))
+                if first.isdigit()
+                else nvml.nvmlDeviceGetHandleByUUID(first.encode())
+            )
+            name: str | bytes = nvml.nvmlDeviceGetName(handle)
+            return name.decode() if isinstance(name, bytes) else name, int(nvml.nvmlDeviceGetIndex(handle))
+        except nvml.NVMLError:
+            return NO_GPU, None
 
 
 def visible_gpus() -> tuple[str, ...]:
     """Return one value of CUDA_VISIBLE_DEVICES for each GPU that this process may use."""
     if (listed := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         return tuple(entry.strip() for entry in listed.split(",") if entry.strip()) if gpu_name() != NO_GPU else ()
+    with _nvml() as nvml:
+        try:
+            return tuple(str(index) for index in range(nvml.nvmlDeviceGetCount())) if nvml else ()
+        except nvml.NVMLError:
+            return ()
+
+
+@contextmanager
+def _nvml() -> Generator[Any]:
+    """Give the started library, or None without a library or a driver.
+
+    Measuring says what is missing, with the remedy.
+    """
     try:
         nvml: Any = importlib.import_module("pynvml")
         nvml.nvmlInit()
     except Exception:
-        return ()
+        yield None
+        return
     try:
-        return tuple(str(index) for index in range(nvml.nvmlDeviceGetCount()))
-    except nvml.NVMLError:
-        return ()
+        yield nvml
     finally:
         nvml.nvmlShutdown()

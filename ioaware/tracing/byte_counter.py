@@ -1,8 +1,8 @@
 """Count the bytes, sectors and FLOPs of a launch in Triton's interpreter.
 
 Every load (plain, block pointer, descriptor) reaches the interpreter's builder as `create_masked_load`, every store as
-`create_masked_store`. Those two, the atomics and the dots are replaced on the builder object, not on its class, so that the
-builder's own calls count exactly once.
+`create_masked_store`. Those two, the atomics and the dots are replaced on the builder object, not on its class. The builder's
+own calls then count exactly once.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The rest is padding of the block to a power of two.
 
 A masked load fills a box of its block, from the first element on. An elementwise operation is valid where all its operands
-are, a product of tiles in the rows of the left and the columns of the right. The extent travels with the interpreter's
-values, so that a walk shows S as 2 x 3 where the kernel computes 16 x 16.
+are. A product of tiles is valid in the rows of the left and the columns of the right. The extent travels with the
+interpreter's values, so that a walk shows S as 2 x 3 where the kernel computes 16 x 16.
 """
 
 from __future__ import annotations

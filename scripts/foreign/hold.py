@@ -249,9 +249,10 @@ def summary(found: Sequence[Row]) -> str:
 
 INTRODUCTION = """# Third-party kernels against an H200's counters
 
-Kernels of other libraries, derived without a GPU and then run on an {gpu} (Triton {triton}) at two sizes each, most often one
-with rows of whole sectors and one without. Requested bytes are those between an SM's L1 and the L2. This page is made by
-`scripts/foreign/hold.py` from `ioaware/recorded/foreign/`. Each term in it is derived or counted, none is fitted:
+Kernels of other libraries, derived without a GPU and then run on an {gpu} (Triton {triton}) at two sizes
+each. Most often one has rows of whole sectors and one has not. Requested bytes are those between an SM's L1 and the L2.
+This page is made by `scripts/foreign/hold.py` from `ioaware/recorded/foreign/`. Each term in it is derived or counted,
+none is fitted:
 
 1. *Elements*: the bytes that the kernel's accesses request under their masks, by derive's formulas.
 2. *Partial sectors*: an access moves whole sectors of 32 bytes, each once for all of its lanes. By derive's sector formulas,

@@ -98,9 +98,9 @@ def run(specs: Sequence[str], keep: Path, only: str | None) -> Kept:
 
 INTRODUCTION = """\
 Public functions of other libraries, called by the thin targets in `scripts/foreign/`: no library was written for ioaware, and
-none was changed. Each is derived for an H200 without a GPU at the sizes of its target, each launch is counted again by plain
-interpretation of its IR (`derive --check`), and both are done again at other sizes, where the first formulas must also give
-the numbers of the second derivation.
+none was changed. Each is derived for an H200 without a GPU at the sizes of its target. Each launch is counted again by plain
+interpretation of its IR (`derive --check`). Both are done again at other sizes, where the first formulas must also
+give the numbers of the second derivation.
 
 - *exact*: `formula` is a formula of the sizes; `own data` are bytes at the index tensors that the target builds itself;
   `random data` are such bytes, but the contents were drawn at random; `no` has the reason beside it.
@@ -109,7 +109,7 @@ the numbers of the second derivation.
 - *seconds*: CPU time of one derivation with empty caches, compilers included, imports left out."""
 
 HOW = """\
-Made by this script, which takes the checkouts that `FOREIGN_<NAME>` names and is resumed by calling it again, so that rows may
+Made by this script, which takes the checkouts that `FOREIGN_<NAME>` names. It is resumed by calling it again, so rows may
 be of several versions of this repository:
 
     python scripts/foreign/kernel_table.py --keep rows.jsonl -o docs/results/kernel-coverage.md"""

@@ -2,9 +2,9 @@
 
 It also says which of the GPU's ceilings binds.
 
-For the GPU that receives most, in one pass: bytes between GPUs, bytes that its attention kernels request and the least that
-they move to and from HBM (forward, without a mask), FLOPs, and the time of each at the machine's peak. Overlap hides the
-smaller times at best.
+The numbers are of the GPU that receives most, in one pass: bytes between GPUs, FLOPs, and the bytes of its attention kernels.
+Those are requested and the least to and from HBM (forward, without a mask). Each has its time at the machine's peak. Overlap
+hides the smaller times at best.
 """
 
 from __future__ import annotations

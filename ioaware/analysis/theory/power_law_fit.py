@@ -53,7 +53,8 @@ def fit_power_law(variables: Mapping[str, Sequence[float]], measured: Sequence[f
 
     The interval is that of ordinary least squares with independent errors of equal variance in log y, with
     points - variables - 1 degrees of freedom. Raises `ValueError` for lengths that differ, values that are not positive and
-    finite, fewer points than variables + 2, a variable that does not vary, or variables that vary together.
+    finite, or fewer points than variables + 2. It also does for a variable that does not vary, or variables that vary
+    together.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")

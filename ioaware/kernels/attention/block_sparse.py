@@ -1,12 +1,11 @@
 """FlashAttention with a block mask: zero blocks are skipped.
 
 Dao et al. 2022, arXiv 2205.14135, Algorithm 5. It is Algorithm 1 with an inner loop that skips row block i of column block j
-if M_ij = 0. The mask is a band and the first columns, by block numbers, so that it needs no memory (sliding window and global
-attention, Beltagy et al. 2020, arXiv 2004.05150): M_ij = 1 where |i - j| <= window or j < global_blocks.
-K_j and V_j are loaded for empty columns too (line 6). With rho the rows of all nonzero blocks together, in elements: reads
-2 N_k d + rho (2 d + 2), writes N d + 2 N + rho (d + 2). Proposition 4: Theta(N d + s N^2 d^2 / M), with s the share
-of nonzero blocks.
-A row with no nonzero block gives zeros: its softmax has no terms.
+if M_ij = 0. The mask is a band and the first columns, by block numbers, so it needs no memory. It is sliding window and
+global attention (Beltagy et al. 2020, arXiv 2004.05150): M_ij = 1 where |i - j| <= window or j < global_blocks. K_j and V_j
+are loaded for empty columns too (line 6). With rho the rows of all nonzero blocks together, in elements: reads 2 N_k d + rho
+(2 d + 2), writes N d + 2 N + rho (d + 2). Proposition 4: Theta(N d + s N^2 d^2 / M), with s the share of nonzero blocks. A
+row with no nonzero block gives zeros: its softmax has no terms.
 """
 
 from __future__ import annotations

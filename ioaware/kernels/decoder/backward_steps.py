@@ -2,7 +2,7 @@
 
 Every intermediate passes through HBM.
 
-With q, k, v the LayerNorms of Q, K, V and A the weights after mask, softmax and dropout, all kept from the forward pass, which
+With q, k, v the LayerNorms of Q, K, V and A the weights after mask, softmax and dropout, all kept from the forward pass. It
 drops before it normalises (the notebook's order):
     dv = A^T dO;  dA = dO v^T;  dS = scale A (dA - rowsum(A dA));  dq = dS k;  dk = dS^T q     Algorithm 3 of standard attention
     dQ, dK, dV = the gradients through LayerNorm of dq, dk, dv       a program per row block, which reads X and dY and writes dX

@@ -63,10 +63,10 @@ def walk(
 
     It shows which tiles move between HBM and on-chip memory at each step.
 
-    Runs the kernels in Triton's interpreter and reports the real accesses, grouped by program and loop iteration, with a
-    running count of bytes that ends at the total of trace and predict. Exits with 1 when it does not, or when the output does
-    not match the target's reference. Use small sizes.
-    Example: ioaware walk flash1 -p seq_len=6 -p head_dim=2 -p sram_elements=20 --input seed --values
+    Runs the kernels in Triton's interpreter and reports the real accesses, grouped by program and loop iteration. A running
+    count of bytes ends at the total of trace and predict. Exits with 1 when it does not, or when the output does not match
+    the target's reference. Use small sizes. Example: ioaware walk flash1 -p seq_len=6 -p head_dim=2 -p sram_elements=20
+    --input seed --values
     """
     from ioaware.cli.walk_tables import walk_text
     from ioaware.targets.signature import infer_value

@@ -132,7 +132,7 @@ def load(
 def apply_mask(s, row, col, zero, sizes, CAUSAL: gl.constexpr):
     """Set scores of masked keys to -inf.
 
-    With an opaque_zero, a thread's row and column numbers are computed here instead of being kept from the kernel's start,
+    With an opaque_zero, a thread's row and column numbers are computed here. Otherwise they are kept from the kernel's start,
     with a constant added at each place that masks.
     """
     S: gl.constexpr = s.type.layout
