@@ -13,6 +13,11 @@ from typing import Any
 from ioaware.calibration.run_probes import Calibrated
 
 HBM_RATES = ("read", "write", "copy", "triad")
+L2_RATES = ("l2_read_bytes_per_s", "l2_shared_read_bytes_per_s")
+"""Requested bytes per second where programs read their own memory, or the same.
+
+The larger one is the ceiling: requests for the same memory are merged before they reach the L2.
+"""
 
 
 def machine_toml(found: Calibrated, preset: str, *, day: date | None = None) -> str:
@@ -33,7 +38,7 @@ def _lines(found: Calibrated, preset: str, source: str) -> Iterator[str]:
         "source": source,
     })  # fmt: skip
     yield from _table("levels.l2", {
-        "capacity_bytes": round(capacity), "bandwidth_bytes_per_s": rates["l2_read_bytes_per_s"], "source": source,
+        "capacity_bytes": round(capacity), "bandwidth_bytes_per_s": max(rates[name] for name in L2_RATES), "source": source,
     })  # fmt: skip
     for dtype in ("float16", "bfloat16"):
         yield from _table(f"peaks.{dtype}", {"flops_per_s": rates[f"matmul_{dtype}_flops_per_s"], "source": source})
@@ -45,6 +50,7 @@ def _lines(found: Calibrated, preset: str, source: str) -> Iterator[str]:
         "source": source,
     })  # fmt: skip
     measured: dict[str, Any] = {
+        **{name: rates[name] for name in L2_RATES},
         "l2_private_bytes": fit.l2_private.capacity_bytes,
         "l2_private_spread": fit.l2_private.spread,
         **{f"dirty_after_{kernel}_bytes": value for kernel, value in fit.dirty_bytes.items()},

@@ -19,12 +19,12 @@ PASSES = 4
 Misses after the first pass are capacity misses.
 """
 MIB = 1 << 20
-L2_SHARES = (0.1, 0.3, 0.4, 0.44, 0.48, 0.5, 0.52, 0.55, 0.58, 0.62, 0.66, 0.7, 0.74, 0.78, 0.82, 0.88, 0.94, 1.0, 1.2)
+L2_SHARES = (0.1, 0.35, 0.42, 0.46, 0.48, 0.5, 0.52, 0.55, 0.59, 0.64, 0.7, 0.75, 0.8, 0.88, 0.96, 1.1, 1.4, 1.8)
 """Sizes of the L2 sweeps, as shares of its capacity.
 
-Dense where one or two copies of the memory fill it.
+Dense where one or two copies of the memory fill it. The last ones miss a half under random replacement too.
 """
-L1_SHARES = (0.1, 0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0, 1.1, 1.3)
+L1_SHARES = (0.3, 0.5, 0.65, 0.72, 0.76, 0.8, 0.85, 0.9, 0.95, 1.0, 1.2, 1.6)
 WRITE_SHARES = (0.5, 1.0, 2.0)
 MATMUL_SIDE, MATMUL_TILE = 2048, 64
 STRIDED_ELEMENTS = 1 << 22

@@ -9,11 +9,12 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ioaware._atomic_file import atomic_write
 from ioaware.calibration.fit import Calibration, Counted, calibrate
 from ioaware.calibration.probes import Sizes, plan
 from ioaware.environment import scrub, software_environment
@@ -28,7 +29,7 @@ from ioaware.measurement.subprocesses import Finished, run_process
 METRICS = tuple(Metric(name, "byte") for name in (REQUESTED_READS, REQUESTED_WRITES, HBM_READS, HBM_WRITES))
 RATES = (
     "hbm_read_bytes_per_s", "hbm_write_bytes_per_s", "hbm_copy_bytes_per_s", "hbm_triad_bytes_per_s", "l2_read_bytes_per_s",
-    "matmul_float16_flops_per_s", "matmul_bfloat16_flops_per_s", "drift",
+    "l2_shared_read_bytes_per_s", "matmul_float16_flops_per_s", "matmul_bfloat16_flops_per_s", "drift",
 )  # fmt: skip
 
 
@@ -46,18 +47,21 @@ class Calibrated:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: every probe with its counters, and what follows from them."""
-        fit = asdict(self.calibration)
-        probes = [{**asdict(one.probe), **{k: v for k, v in asdict(one).items() if k != "probe"}} for one in self.counted]
-        environment = dict(self.environment)
-        return {"schema": 1, "calibration": fit, "rates": dict(self.rates), "probes": probes, "environment": environment}
+        return {**_probes(self.counted, self.rates, self.environment), "calibration": asdict(self.calibration)}
 
 
 def calibrate_gpu(
-    *, timeout_s: float = 300.0, python: str = sys.executable, ncu: Ncu | None = None, nvml: NvmlLibrary | None = None
+    *,
+    timeout_s: float = 300.0,
+    probes_file: Path | None = None,
+    python: str = sys.executable,
+    ncu: Ncu | None = None,
+    nvml: NvmlLibrary | None = None,
 ) -> Calibrated:
     """Run the probes on the first visible GPU, about a minute.
 
-    Raises `MachineError` without a GPU or without counters, `DataError` for counters that are off by more than 1 %.
+    `probes_file` gets every probe's counters and the rates as JSON, also where they are refused. Raises `MachineError` without
+    a GPU or without counters, `DataError` for counters that are off by more than 1 %.
     """
     open_gpu(nvml or load_nvml())
     ncu = ncu or find_ncu()
@@ -75,7 +79,17 @@ def calibrate_gpu(
         Counted(probe, *(row.values[metric.name] for metric in METRICS)) for probe, row in zip(probes, table.rows, strict=True)
     )
     environment = {**timed["environment"], **software_environment(), "ncu": ncu.version_text}
-    return Calibrated(calibrate(counted, sizes), {name: timed[name] for name in RATES}, counted, environment)
+    rates = {name: timed[name] for name in RATES}
+    if probes_file:
+        with atomic_write(probes_file) as place:
+            place.write_text(json.dumps(_probes(counted, rates, environment), indent=1) + "\n", encoding="utf-8")
+    return Calibrated(calibrate(counted, sizes), rates, counted, environment)
+
+
+def _probes(counted: Sequence[Counted], rates: Mapping[str, float], environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every probe with its counters, the rates and the place as JSON."""
+    probes = [{**asdict(one.probe), **{k: v for k, v in asdict(one).items() if k != "probe"}} for one in counted]
+    return {"schema": 1, "rates": dict(rates), "probes": probes, "environment": dict(environment)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,15 @@ def matmul(m: int = 512, n: int = 512, k: int = 512, device: str = "cuda") -> Wo
     return lambda: tutorial.matmul(a, b)
 
 
+def matmul_in_groups(m: int = 512, n: int = 512, k: int = 512, group: int = 1, device: str = "cuda") -> Work:
+    """Tutorial 3, its programs in groups of `group` row blocks."""
+    tutorial = _tutorial("03-matrix-multiplication", "matmul", "matmul_kernel")
+    first = one_configuration(tutorial.matmul_kernel).configs[0]
+    first.kwargs["GROUP_SIZE_M"] = group
+    a, b = normal(m, k, device=device, dtype=HALF), normal(k, n, device=device, dtype=HALF)
+    return lambda: tutorial.matmul(a, b)
+
+
 def dropout(n: int = 100_000, device: str = "cuda") -> Work:
     """Tutorial 4: dropout with a mask from memory."""
     function = _tutorial("04-low-memory-dropout", "dropout").dropout

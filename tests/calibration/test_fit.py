@@ -46,7 +46,7 @@ def test_a_counter_that_is_off_by_more_than_one_percent_is_refused(kernel: str) 
 
 
 def test_an_l2_that_never_misses_is_an_error_with_the_curve() -> None:
-    with pytest.raises(DataError, match=r"no usable capacity of the L2, read by all SMs: .* 0\.00 at 72\.0 MiB"):
+    with pytest.raises(DataError, match=r"no usable capacity of the L2, read by all SMs: .* 0\.00 at 108\.0 MiB"):
         calibrate([counted(probe, l2_bytes=1 << 40) for probe in plan(SIZES)], SIZES)
 
 

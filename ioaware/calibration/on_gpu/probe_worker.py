@@ -40,7 +40,7 @@ from ioaware.measurement.nvml import load_nvml, open_gpu
 FLOAT_BYTES = 4
 RATE_BYTES = 2 << 30
 REPETITIONS = 20
-L2_PASSES = 64
+L2_PASSES, L2_PROGRAMS_PER_SM = 64, 8
 MATMUL_RATE_SIDE = 8192
 DRIFT_BYTES, DRIFT_WAVES = 16 * MIB, 8
 LEASE_S = 600.0
@@ -107,24 +107,27 @@ def rates(sizes: Sizes) -> dict[str, Any]:
 
 
 def _memory_rates(sizes: Sizes) -> dict[str, float]:
-    """Time each kind of access on 2 GiB a tensor.
+    """Time each kind of access on 2 GiB a tensor of random numbers.
 
-    The L2 is timed on a quarter of its capacity.
+    The L2 is timed twice: every program reads a slice of its own, then all read the same block, whose requests are merged
+    before they reach the L2.
     """
     block, blocks = BLOCK_BYTES // FLOAT_BYTES, RATE_BYTES // BLOCK_BYTES
-    x, y, z = (torch.zeros(RATE_BYTES // FLOAT_BYTES, device="cuda") for _ in range(3))
-    sums, out = torch.zeros(blocks, device="cuda"), torch.zeros(sizes.sms * block, device="cuda")
-    each = max(1, sizes.l2_bytes // 4 // (sizes.sms * BLOCK_BYTES))
+    x, y, z = (torch.rand(RATE_BYTES // FLOAT_BYTES, device="cuda") for _ in range(3))
+    programs = L2_PROGRAMS_PER_SM * sizes.sms
+    sums, out = torch.zeros(blocks, device="cuda"), torch.zeros(programs * block, device="cuda")
+    swept = L2_PASSES * programs * BLOCK_BYTES
 
-    def sweep_l2() -> None:
-        kernels.l2_private[(sizes.sms,)](x, out, each, PASSES=L2_PASSES, BLOCK=block)
+    def sweep(kernel: Any) -> float:
+        return _seconds(lambda: kernel[(programs,)](x, out, 1, PASSES=L2_PASSES, BLOCK=block))
 
     return {
         "hbm_read_bytes_per_s": RATE_BYTES / _seconds(lambda: kernels.read[(blocks,)](x, sums, BLOCK=block)),
         "hbm_write_bytes_per_s": RATE_BYTES / _seconds(lambda: kernels.fill[(blocks,)](x, BLOCK=block)),
         "hbm_copy_bytes_per_s": 2 * RATE_BYTES / _seconds(lambda: kernels.copy[(blocks,)](x, y, BLOCK=block)),
         "hbm_triad_bytes_per_s": 3 * RATE_BYTES / _seconds(lambda: kernels.add[(blocks,)](x, y, z, BLOCK=block)),
-        "l2_read_bytes_per_s": L2_PASSES * each * sizes.sms * BLOCK_BYTES / _seconds(sweep_l2),
+        "l2_read_bytes_per_s": swept / sweep(kernels.l2_private),
+        "l2_shared_read_bytes_per_s": swept / sweep(kernels.l2_shared),
     }
 
 

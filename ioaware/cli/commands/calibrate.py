@@ -17,9 +17,15 @@ from ioaware.cli.output import emit
 @click.option(
     "--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds that each of two runs may take."
 )
+@click.option(
+    "--probes",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Keep every probe's counters here, also refused ones.",
+)
 @json_option
 @output_option("Write the machine file here instead of to stdout.")
-def calibrate(timeout: float, as_json: bool, output: Path | None) -> None:
+def calibrate(timeout: float, probes: Path | None, as_json: bool, output: Path | None) -> None:
     """Measure this GPU's ceilings and caches with plain kernels.
 
     A machine file in TOML is written.
@@ -33,7 +39,7 @@ def calibrate(timeout: float, as_json: bool, output: Path | None) -> None:
     from ioaware.calibration.run_probes import calibrate_gpu
     from ioaware.machine import find_machine
 
-    found = calibrate_gpu(timeout_s=timeout)
+    found = calibrate_gpu(timeout_s=timeout, probes_file=probes)
     preset = find_machine(str(found.environment.get("gpu", "")))
     emit(found.to_dict, lambda: [machine_toml(found, preset.name)], as_json=as_json, output=output)
 

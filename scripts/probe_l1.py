@@ -1,0 +1,241 @@
+"""Measure what an L1 model needs, with plain kernels under ncu.
+
+    PYTHONPATH=. python3 scripts/probe_l1.py FILE [--small]     (a CUDA GPU, Triton, ncu with counter permission; about 40 s)
+
+FILE gets one JSON object. None of the probes is an attention kernel:
+reread   each program reads its slice several times, beside so much shared memory; `config_bytes` is what the driver configured
+tiles    programs share a tile with the ones around them, and read and write memory of their own
+cases    kernels of this package at small sizes: what the driver configures, and how many sectors the L1 serves
+placed   which SM each program of a launch ran on, and when
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+from ioaware.environment import gpu_environment, software_environment
+from ioaware.measurement.counters.ncu import command, find_ncu
+from ioaware.measurement.nvml import load_nvml, open_gpu
+from ioaware.measurement.subprocesses import run_process
+from ioaware.targets.target import load_target
+
+KIB = 1 << 10
+BLOCK = 512
+"""Elements of 4 bytes that one load takes."""
+PASSES = 4
+RANGE = re.compile(r":ioaware:(\d+):")
+METRICS = {
+    "requested_read_bytes": "l1tex__m_xbar2l1tex_read_bytes.sum",
+    "requested_write_bytes": "l1tex__m_l1tex2xbar_write_bytes.sum",
+    "load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "hit_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "config_bytes": "launch__shared_mem_config_size",
+    "dynamic_shared_bytes": "launch__shared_mem_per_block_dynamic",
+    "registers": "launch__registers_per_thread",
+    "threads": "launch__block_size",
+    "time_ns": "gpu__time_duration.sum",
+}
+SHARED_KIB = (0, 4, 16, 48, 96)
+SLICES_KIB = (24, 56, 88, 120, 152, 184, 216, 240)
+TILES = [
+    {"own": own, "written": written, "shared_kib": shared, "sharing": sharing}
+    for own in (0, 2048)
+    for written in (0, 2048, 4096)
+    for shared in (0, 16)
+    for sharing in (1024,)
+] + [{"own": 2048, "written": 4096, "shared_kib": shared, "sharing": 16} for shared in (0, 16)]
+"""Elements of 4 bytes that a program reads and writes alone.
+
+`sharing` programs share one tile of 2048.
+"""
+TILE, TILE_PROGRAMS = 2048, 16384
+CASES: Sequence[tuple[str, dict[str, Any]]] = (
+    ("standard", {"seq_len": 2048, "heads": 16, "head_dim": 64}),
+    ("standard", {"seq_len": 2048, "heads": 16, "head_dim": 128}),
+    ("flash1", {"seq_len": 512, "heads": 64, "head_dim": 64}),
+    ("flash1", {"seq_len": 1024, "heads": 64, "head_dim": 64}),
+    ("flash1", {"seq_len": 1024, "heads": 64, "head_dim": 64, "causal": True}),
+    ("flash1", {"seq_len": 512, "heads": 64, "head_dim": 128}),
+    ("flash2", {"seq_len": 1024, "heads": 16, "head_dim": 64}),
+    ("square_tiling", {"seq_len": 1024, "heads": 16, "head_dim": 128}),
+    ("softmax_online", {"rows": 4096, "cols": 16384}),
+    ("softmax_bwd", {"rows": 4096, "cols": 4096}),
+)
+
+
+@gluon.jit
+def reread(x, out, blocks, PASSES: gl.constexpr, BLOCK: gl.constexpr, BUFFERS: gl.constexpr):
+    """Read a slice `PASSES` times beside BUFFERS blocks of shared memory."""
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    at = gl.arange(0, BLOCK, layout=layout)
+    total = gl.zeros([BLOCK], gl.float32, layout=layout)
+    if BUFFERS > 0:
+        flat: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+        memory = gl.allocate_shared_memory(gl.float32, [BUFFERS, BLOCK], flat)
+        memory.index(gl.program_id(0) % BUFFERS).store(total)
+    first = gl.program_id(0) * blocks
+    for _ in range(PASSES):
+        for block in range(blocks):
+            total += gl.load(x + (first + block) * BLOCK + at)
+    if BUFFERS > 0:
+        total += memory.index(blocks % BUFFERS).load(layout)
+    gl.store(out + gl.program_id(0) * BLOCK + at, total)
+
+
+@gluon.jit
+def tiles(x, y, z, out, OWN: gl.constexpr, WRITTEN: gl.constexpr, TILE: gl.constexpr, SHARING: gl.constexpr,
+          BUFFERS: gl.constexpr):  # fmt: skip
+    """Read the tile of SHARING programs and memory of this program's own, and store."""
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    program = gl.program_id(0).to(gl.int64)
+    total = gl.load(x + program // SHARING * TILE + gl.arange(0, TILE, layout=layout))
+    if OWN > 0:
+        total += gl.load(y + program * OWN + gl.arange(0, OWN, layout=layout))
+    if BUFFERS > 0:
+        flat: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+        memory = gl.allocate_shared_memory(gl.float32, [BUFFERS, TILE], flat)
+        memory.index(0).store(total)
+        total = memory.index(gl.program_id(0) % BUFFERS).load(layout)
+    if WRITTEN > 0:
+        gl.store(z + program * WRITTEN + gl.arange(0, TILE, layout=layout), total)
+    if WRITTEN > TILE:
+        gl.store(z + program * WRITTEN + TILE + gl.arange(0, TILE, layout=layout), total)
+    if WRITTEN == 0:
+        gl.store(out + gl.program_id(0), gl.sum(total, 0))
+
+
+@triton.jit
+def placed(x, sums, sm, begun, ended, blocks, BLOCK: tl.constexpr):
+    """Read some blocks; store the SM and the first and last nanosecond."""
+    start = tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for block in range(blocks):
+        total += tl.load(x + (tl.program_id(0) % 64 + block) * BLOCK + tl.arange(0, BLOCK), cache_modifier=".cg")
+    tl.store(sums + tl.program_id(0), tl.sum(total))
+    tl.debug_barrier()
+    place = tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
+    end = tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+    tl.store(sm + tl.program_id(0), place)
+    tl.store(begun + tl.program_id(0), start)
+    tl.store(ended + tl.program_id(0), end)
+
+
+def plan(small: bool) -> list[tuple[dict[str, Any], Callable[[], object]]]:
+    """Return every launch with its description."""
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    x, y, z = (torch.zeros(size, device="cuda") for size in (sms * 240 * KIB // 4, TILE_PROGRAMS * 2048, TILE_PROGRAMS * 4096))
+    out = torch.zeros(TILE_PROGRAMS * BLOCK, device="cuda")
+    found: list[tuple[dict[str, Any], Callable[[], object]]] = []
+    for shared in SHARED_KIB[: 2 if small else None]:
+        for size in SLICES_KIB[: 2 if small else None]:
+            shape = {"PASSES": PASSES, "BLOCK": BLOCK, "BUFFERS": shared * KIB // 4 // BLOCK}
+            launch = partial(reread[(sms,)], x, out, size * KIB // 4 // BLOCK, **shape)
+            found.append(({"probe": "reread", "shared_kib": shared, "slice_kib": size, "programs": sms}, launch))
+    for one in TILES[: 2 if small else None]:
+        shape = {"OWN": one["own"], "WRITTEN": one["written"], "TILE": TILE, "SHARING": one["sharing"]}
+        shape["BUFFERS"] = one["shared_kib"] * KIB // 4 // TILE
+        launch = partial(tiles[(TILE_PROGRAMS,)], x, y, z, out, **shape)
+        found.append(({"probe": "tiles", "tile": TILE, "programs": TILE_PROGRAMS, **one}, launch))
+    for name, params in CASES[: 1 if small else None]:
+        target = load_target(name)
+        work = target.build(device="cuda", **target.resolve(params))
+        found.append(({"probe": "cases", "target": name, "params": params}, work.run))
+    return found
+
+
+def work(folder: Path, small: bool) -> None:
+    """Make the launches, to be run under ncu; write what each is."""
+    launches = plan(small)
+    for _, run in launches:
+        run()
+    torch.cuda.synchronize()
+    runtime: Any = torch.cuda.cudart()
+    (folder / "plan.json").write_text(json.dumps([what for what, _ in launches]))
+    runtime.cudaProfilerStart()
+    for number, (_, run) in enumerate(launches):
+        torch.cuda.nvtx.range_push(f"ioaware:{number}")
+        run()
+        torch.cuda.synchronize()
+        torch.cuda.nvtx.range_pop()
+    runtime.cudaProfilerStop()
+    (folder / "placed.json").write_text(
+        json.dumps([placement(programs, blocks) for programs, blocks in ((2112, 8), (1056, 64))])
+    )
+
+
+def placement(programs: int, blocks: int) -> dict[str, Any]:
+    """Return the SM of every program, and when it began and ended.
+
+    Times are in nanoseconds after the first.
+    """
+    x, sums = torch.zeros(256 * 4096, device="cuda"), torch.zeros(programs, device="cuda")
+    sm = torch.zeros(programs, dtype=torch.int32, device="cuda")
+    begun, ended = (torch.zeros(programs, dtype=torch.int64, device="cuda") for _ in range(2))
+    for _ in range(2):
+        placed[(programs,)](x, sums, sm, begun, ended, blocks, BLOCK=4096)
+    torch.cuda.synchronize()
+    first = int(begun.min())
+    return {"programs": programs, "sm": sm.tolist(), "begun": (begun - first).tolist(), "ended": (ended - first).tolist()}
+
+
+def counted(folder: Path, small: bool) -> list[dict[str, Any]]:
+    """Run the launches under ncu; return every kernel with its counters."""
+    log, ncu = folder / "ncu.csv", find_ncu()
+    program = [sys.executable, __file__, str(folder), "--work", *(["--small"] if small else [])]
+    done = run_process(command(ncu, list(METRICS.values()), log, program), timeout_s=300.0)
+    text = log.read_text() if log.exists() else ""
+    start = text.find('"ID"')
+    if start < 0:
+        raise RuntimeError(f"ncu {done.how}\n{text[-2000:]}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    rows = [row for row in csv.DictReader(io.StringIO(text[start:])) if (row.get("ID") or "").isdigit()]
+    what = json.loads((folder / "plan.json").read_text())
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        ranges = [cell for name, cell in row.items() if name and "Push/Pop_Range" in name and cell and "ioaware:" in cell]
+        number = int(RANGE.findall(ranges[0])[-1]) if ranges else -1
+        values = {name: float(row[metric].replace(",", "")) for name, metric in METRICS.items() if row.get(metric)}
+        described = what[number] if number >= 0 else {}
+        found.append({**described, "kernel": row["Kernel Name"], "grid": row["Grid Size"], **values})
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--small", action="store_true", help="the first of each kind, to try the script")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.work:
+        work(given.file, given.small)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
+        folder = Path(name)
+        launches = counted(folder, given.small)
+        environment = {**gpu_environment(open_gpu(load_nvml()).limits), **software_environment()}
+        programs = json.loads((folder / "placed.json").read_text())
+    given.file.write_text(
+        json.dumps({"schema": 1, "launches": launches, "placed": programs, "environment": environment}) + "\n"
+    )
+    print(f"{len(launches)} launches counted")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
