@@ -2,11 +2,12 @@
 
     PYTHONPATH=. python3 scripts/probe_l1.py FILE [--small]     (a CUDA GPU, Triton, ncu with counter permission; about 40 s)
 
-FILE gets one JSON object. None of the probes is an attention kernel:
-reread   each program reads its slice several times, beside so much shared memory; `config_bytes` is what the driver configured
-tiles    programs share a tile with the ones around them, and read and write memory of their own
-cases    kernels of this package at small sizes: what the driver configures, and how many sectors the L1 serves
-placed   which SM each program of a launch ran on, and when
+FILE gets one JSON object. None of the probes is an attention kernel.
+
+- `reread`: each program reads its slice several times, beside so much shared memory. `config_bytes` is what the driver set.
+- `tiles`: programs share a tile with their neighbours, and read and write memory of their own.
+- `cases`: kernels of this package at small sizes.
+- `placed`: the SM of each program of a launch, and its times.
 """
 
 from __future__ import annotations
