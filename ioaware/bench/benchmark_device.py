@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
 
 from ioaware.bench.persisting_l2 import reset_persisting_l2
 from ioaware.measurement.cuda_device import Cuda
@@ -13,12 +15,15 @@ class CudaBenchmarkDevice:
     """The GPU of this process. Raises `MachineError` where there is none."""
 
     def __init__(self) -> None:
+        import torch
+
         self._gpu: Gpu = open_gpu(load_nvml())
-        before = set(self._gpu.processes())
+        before = None if torch.cuda.is_initialized() else self._gpu.processes()
         self._cuda = Cuda()
-        self.own_processes = frozenset(set(self._gpu.processes()) - before)
+        self.own_processes = own_processes(before, self._gpu.processes(), os.getpid())
         self.limits: Limits = self._gpu.limits
         self.uuid: str | None = self._cuda.uuid
+        self.cuda_version: str | None = torch.version.cuda
 
     def snapshot(self) -> Snapshot:
         """Take an NVML snapshot."""
@@ -37,3 +42,25 @@ class CudaBenchmarkDevice:
             return once()
 
         return cold
+
+
+@cache
+def opened_device() -> CudaBenchmarkDevice:
+    """Return the GPU of this process, opened once.
+
+    Why: which of NVML's processes is ours shows only when the first context is created.
+    """
+    return CudaBenchmarkDevice()
+
+
+def own_processes(before: tuple[int, ...] | None, now: tuple[int, ...], pid: int) -> frozenset[int]:
+    """Return the ids that NVML has for this process.
+
+    `before` are the processes before the first CUDA context, None where it was created unseen. NVML may count in another
+    namespace of process ids: then a process that is alone on the GPU is ours, and of several none is.
+    """
+    if before is not None:
+        return frozenset(now) - frozenset(before)
+    if pid in now:
+        return frozenset({pid})
+    return frozenset(now) if len(now) == 1 else frozenset()

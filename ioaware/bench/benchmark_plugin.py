@@ -32,15 +32,13 @@ OpenBenchmark = Callable[[Callable[[], float]], Any]
 class GpuBenchmark:
     """Time one call of a test on the GPU.
 
-    `rounds` may be set before the call.
+    `rounds` may be set before the call. Without a device the call runs once, untimed.
     """
 
     rounds = 30
 
-    def __init__(
-        self, open_benchmark: OpenBenchmark, open_device: Callable[[], BenchmarkDevice], *, timed: bool = True
-    ) -> None:
-        self._open_benchmark, self._open_device, self._timed = open_benchmark, open_device, timed
+    def __init__(self, open_benchmark: OpenBenchmark, device: BenchmarkDevice | None) -> None:
+        self._open_benchmark, self._device = open_benchmark, device
         self._results: list[Result] = []
         self._others: dict[str, Callable[[], object]] = {}
 
@@ -68,14 +66,13 @@ class GpuBenchmark:
         from ioaware.bench.gpu_benchmark import extra_info, measure_rounds
 
         run = partial(function, *args, **kwargs)
-        if not self._timed:
+        if self._device is None:
             return run()
-        device = self._open_device()
-        rounds = measure_rounds({"": run, **self._others}, device, self.rounds)
+        rounds = measure_rounds({"": run, **self._others}, self._device, self.rounds)
         replay = Replay(rounds.times_ns[""])
         benchmark = self._open_benchmark(replay.timer())  # of rounds that are refused, pytest-benchmark learns nothing
         benchmark.pedantic(replay.step, rounds=len(rounds.times_ns[""]), iterations=1)
-        benchmark.extra_info.update(extra_info("", rounds, device.limits, self._results))
+        benchmark.extra_info.update(extra_info("", rounds, self._device, self._results))
         return run()
 
 
@@ -124,14 +121,15 @@ def gpu_benchmark(request: pytest.FixtureRequest) -> GpuBenchmark:
         node.add_marker(pytest.mark.benchmark(**options), append=False)
         return request.getfixturevalue("benchmark")
 
-    return GpuBenchmark(open_benchmark, open_device, timed=not (config.getoption("benchmark_disable") or shared))
+    timed = not (config.getoption("benchmark_disable") or shared)
+    return GpuBenchmark(open_benchmark, open_device() if timed else None)  # before the test creates a CUDA context
 
 
 def open_device() -> BenchmarkDevice:
     """Return the GPU of this process; skip the test, saying why, where there is none."""
     try:
-        from ioaware.bench.benchmark_device import CudaBenchmarkDevice
+        from ioaware.bench.benchmark_device import opened_device
 
-        return CudaBenchmarkDevice()
+        return opened_device()
     except MachineError as error:
         pytest.skip(f"no GPU to time on: {error.what}")

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from ioaware.bench.interleaving import race
 from ioaware.bench.statistics import paired_ratio
+from ioaware.environment import software_environment
 from ioaware.errors import InconclusiveError
 from ioaware.measurement.nvml import Limits, Snapshot
 from ioaware.measurement.stability import THROTTLE_REASONS, throttled_reasons, unstable_reasons
@@ -29,13 +30,16 @@ Call = Callable[[], object]
 
 
 class BenchmarkDevice(Protocol):
-    """Interface of a GPU: limits, this process on it, snapshots, timers of calls."""
+    """Interface of a GPU: limits, CUDA's version, this process on it, snapshots, timers of calls."""
 
     @property
     def limits(self) -> Limits: ...
 
     @property
     def uuid(self) -> str | None: ...
+
+    @property
+    def cuda_version(self) -> str | None: ...
 
     @property
     def own_processes(self) -> frozenset[int]: ...
@@ -112,18 +116,20 @@ def refusals(rounds: Rounds, device: BenchmarkDevice) -> list[str]:
     return reasons
 
 
-def extra_info(name: str, rounds: Rounds, limits: Limits, results: Sequence[Result]) -> dict[str, Any]:
+def extra_info(name: str, rounds: Rounds, device: BenchmarkDevice, results: Sequence[Result]) -> dict[str, Any]:
     """Return what is saved beside the times of the call `name`.
 
-    This is the GPU, clocks, throttle bits, bytes, FLOPs and other calls.
+    This is the GPU, versions, commit, clocks, throttle bits, bytes, FLOPs and other calls.
     """
     times = rounds.times_ns[name]
     bits = 0
     for snapshot in rounds.snapshots:
         bits |= snapshot.throttle_bits or 0
     found: dict[str, Any] = {
-        "gpu": limits.name,
-        "driver": limits.driver,
+        "gpu": device.limits.name,
+        "driver": device.limits.driver,
+        "cuda": device.cuda_version,
+        **software_environment(),
         "l2": "flushed and persisting lines reset before each round",
         "rounds": len(times),
         "median_relative_error": median_error(times),
@@ -158,6 +164,10 @@ def work_info(results: Sequence[Result], median_ns: float) -> dict[str, Any]:
             if value is not None and name not in found:
                 found |= {name: value, f"{name}_source": result.source, f"{name}_exact": result.exact}
                 found[f"{name}_per_s"] = value / (median_ns * 1e-9)
+        for place, moved in (("requested", result.requested), ("hbm", result.hbm)):
+            if moved is not None and moved.total_bytes is not None and f"{place}_read_bytes" not in found:
+                found |= {f"{place}_read_bytes": moved.read_bytes, f"{place}_write_bytes": moved.write_bytes}
+                found |= {f"{place}_atomic_bytes": moved.atomic_bytes} if moved.atomic_bytes is not None else {}
     return found
 
 

@@ -6,6 +6,7 @@ Tested are rounds, refusals, what is saved, and pytest-benchmark's files.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from ioaware.bench import benchmark_plugin, gpu_benchmark
+from ioaware.bench import benchmark_device, benchmark_plugin, gpu_benchmark
+from ioaware.bench.benchmark_device import own_processes
 from ioaware.bench.gpu_benchmark import LEAST_ROUNDS, WARM_UP_ROUNDS, extra_info, measure_rounds, work_info
 from ioaware.bench.persisting_l2 import reset_persisting_l2
+from ioaware.environment import installed_version
 from ioaware.errors import InconclusiveError, MachineError, UsageError
 from ioaware.measurement.nvml import Limits, Snapshot
 from ioaware.result import Result, Traffic
@@ -33,7 +36,7 @@ class FakeDevice:
     """
 
     def __init__(self, time_ns: Callable[[str, int], float] = lambda name, at: 1000.0 + at % 3, state: Snapshot = IDLE) -> None:
-        self.limits, self.uuid, self.own_processes = LIMITS, UUID, frozenset({7})
+        self.limits, self.uuid, self.own_processes, self.cuda_version = LIMITS, UUID, frozenset({7}), "13.0"
         self.time_ns, self.state = time_ns, state
         self.log: list[str] = []
 
@@ -108,8 +111,10 @@ def test_what_is_saved() -> None:
     rounds = measure_rounds({"": lambda: "", "other": lambda: "other"}, slow, 5)
     moved = Result("derive", "k", requested=Traffic(600, 400), compulsory=Traffic(500, 400), flops=10**6)
     simulated = Result("simulate", "k", requested=Traffic(1, 1), hbm=Traffic(550, 400), exact=False)
-    found = extra_info("", rounds, LIMITS, [moved, simulated])
+    found = extra_info("", rounds, slow, [moved, simulated])
     assert (found["gpu"], found["driver"], found["rounds"], found["throttle_bits"]) == ("NVIDIA H200", "580.1", 5, 1)
+    assert (found["cuda"], found["triton"]) == ("13.0", installed_version("triton"))
+    assert (found["requested_read_bytes"], found["requested_write_bytes"], found["hbm_read_bytes"]) == (600, 400, 550)
     assert found["throttle_reasons"] == []  # bit 0x1 is an idle GPU
     assert found["sm_clock_mhz"] == {"min": 1980, "median": 1980, "max": 1980}
     assert (found["requested_bytes"], found["requested_bytes_source"], found["requested_bytes_exact"]) == (1000, "derive", True)
@@ -137,7 +142,7 @@ def test_persisting_lines_that_stay_are_an_error(driver: Any) -> None:
 
 
 def test_two_calls_of_one_name() -> None:
-    made = benchmark_plugin.GpuBenchmark(lambda timer: None, FakeDevice)
+    made = benchmark_plugin.GpuBenchmark(lambda timer: None, FakeDevice())
     made.against("torch", int)
     for name in ("torch", ""):
         with pytest.raises(UsageError, match="two calls of one benchmark"):
@@ -216,12 +221,10 @@ def test_disabled_benchmarks_call_once_and_need_no_gpu(suite: Suite) -> None:
 def test_no_gpu_is_a_skip_with_a_reason(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from ioaware.bench import benchmark_device
-
     def absent() -> Any:
         raise MachineError("no NVIDIA GPU is visible here", "")
 
-    monkeypatch.setattr(benchmark_device, "CudaBenchmarkDevice", absent)
+    monkeypatch.setattr(benchmark_device, "opened_device", absent)
     assert suite.run(benchmark_plugin.open_device, "-rs") == 0
     assert "no GPU to time on: no NVIDIA GPU is visible here" in capsys.readouterr().out
 
@@ -236,3 +239,18 @@ def test_without_pytest_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_the_defaults_hold_together() -> None:
     assert gpu_benchmark.ROUNDS == benchmark_plugin.GpuBenchmark.rounds >= LEAST_ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "ours"),
+    [
+        ((3,), (3, 77), {77}),
+        ((), (77,), {77}),
+        (None, (os.getpid(), 3), {os.getpid()}),
+        (None, (77,), {77}),
+        (None, (3, 77), set()),
+        (None, (), set()),
+    ],
+)
+def test_own_processes(before: tuple[int, ...] | None, now: tuple[int, ...], ours: set[int]) -> None:
+    assert own_processes(before, now, os.getpid()) == ours

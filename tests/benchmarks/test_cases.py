@@ -32,13 +32,25 @@ WHY = reason_to_skip()
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(WHY), reason=WHY or "a GPU is here")]
 
 
+SIZES = {"batch": "4", "heads": "16", "kv_heads": "4"}
+"""Instances that fill the GPU, of the cases that have them; other parameters keep their defaults."""
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: str, gpu_benchmark: GpuBenchmark) -> None:
+    import torch
+
     from ioaware.prediction import predict
+    from ioaware.targets.output_check import tensors, worst_error
     from ioaware.targets.target import load_target
 
     target = load_target(case)
-    params = target.resolve({}, typed=True)
+    given = {param.name: SIZES[param.name] for param in CASES[case].params if param.name in SIZES}
+    params = target.resolve(given, typed=True)
+    torch.manual_seed(0)
     work = target.build(device="cuda", **params)
-    gpu_benchmark.describe(predict(case))
-    gpu_benchmark(work.run)
+    gpu_benchmark.describe(predict(case, **params))
+    output = gpu_benchmark(work.run)
+    assert work.reference is not None
+    assert work.tolerance is not None
+    assert worst_error(tensors(output), work.reference()) <= work.tolerance

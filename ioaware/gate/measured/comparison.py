@@ -54,13 +54,17 @@ class Comparison:
 
 
 def measured_results(path: Path) -> list[Result]:
-    """Return the measured records of a store or a JSONL file.
+    """Return the measured records of a store, a JSONL file or a JSON file.
 
     Raises `BaselineError` where there are none.
     """
     if not path.exists():
         raise BaselineError(f"there is no file {path}", "Measure it: ioaware sweep STUDY --store FILE.")
-    if path.suffix == ".jsonl":
+    if path.suffix == ".json":
+        from ioaware.gate.measured.json_results import json_results
+
+        found = json_results(path)
+    elif path.suffix == ".jsonl":
         from ioaware.result_file import read_jsonl
 
         found = list(read_jsonl(path))

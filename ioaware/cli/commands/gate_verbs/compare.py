@@ -43,7 +43,7 @@ def compare(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Compare two runs of measured points, in stores or JSONL files.
+    """Compare two runs of measured points: stores, JSONL files, or JSON of pytest-benchmark.
 
     Bytes are compared exactly, times by rank.
 
