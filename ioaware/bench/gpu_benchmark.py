@@ -30,7 +30,7 @@ Call = Callable[[], object]
 
 
 class BenchmarkDevice(Protocol):
-    """Interface of a GPU: limits, CUDA's version, this process on it, snapshots, timers of calls."""
+    """Interface of a GPU: limits, versions, processes, snapshots, timers of calls."""
 
     @property
     def limits(self) -> Limits: ...

@@ -1,4 +1,4 @@
-"""The benchmark device on a GPU: no round finds its data in the L2, flushed or persisting.
+"""No round on a GPU finds its data in the L2, be its lines persisting or not.
 
 A chain of dependent loads is slow from HBM and quick from the L2.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ioaware.bench.benchmark_device import CudaBenchmarkDevice
 
 LINE_ELEMENTS, LINES, STEPS = 32, 2**17, 4096
-"""A table of 16 MiB in lines of 128 bytes, far below the L2, and a walk over 4096 of its lines."""
+"""A table of 16 MiB in lines of 128 bytes, and a walk over 4096 of them."""
 CU_LIMIT_PERSISTING_L2_CACHE_SIZE, ACCESS_POLICY_WINDOW = 6, 1
 NORMAL, PERSISTING = 0, 2
 
@@ -59,7 +59,7 @@ def checked(code: int) -> None:
 
 @contextmanager
 def persisting(table: Tensor) -> Iterator[Any]:
-    """Make what kernels read of the table, on the stream that is yielded, persisting lines of the L2."""
+    """Yield a stream on which kernels leave the table in persisting lines."""
     import torch
 
     driver, stream = ctypes.CDLL("libcuda.so.1"), torch.cuda.Stream()

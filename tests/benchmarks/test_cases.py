@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(WHY), reason=WHY or "a GP
 
 
 SIZES = {"batch": "4", "heads": "16", "kv_heads": "4"}
-"""Instances that fill the GPU, of the cases that have them; other parameters keep their defaults."""
+"""Instances that fill the GPU; other parameters keep their defaults."""
 
 
 @pytest.mark.parametrize("case", CASES)

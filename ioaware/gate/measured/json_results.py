@@ -1,6 +1,6 @@
-"""Read measured results from JSON: a record of `measure --json`, or a run of pytest-benchmark.
+"""Read measured results from the JSON of `measure` or of pytest-benchmark.
 
-Of such a run those benchmarks count that the fixture `gpu_benchmark` timed; others have no GPU.
+Of a run of pytest-benchmark those benchmarks count that the fixture `gpu_benchmark` timed; others have no GPU.
 """
 
 from __future__ import annotations

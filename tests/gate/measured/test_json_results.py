@@ -1,4 +1,4 @@
-"""Measured results in JSON: what pytest-benchmark and `measure --json` write, and nothing else."""
+"""Measured results in the JSON of pytest-benchmark and of `measure`."""
 
 from __future__ import annotations
 

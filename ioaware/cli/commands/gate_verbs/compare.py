@@ -43,7 +43,7 @@ def compare(
     as_json: bool,
     output: Path | None,
 ) -> int:
-    """Compare two runs of measured points: stores, JSONL files, or JSON of pytest-benchmark.
+    """Compare two runs of measured points: stores, JSONL or JSON files.
 
     Bytes are compared exactly, times by rank.
 
