@@ -97,6 +97,22 @@ def read_table(text: str, metrics: Sequence[Metric]) -> Table:
     return Table(tuple(rows), bool(range_columns))
 
 
+def read_ranges(text: str, metrics: Sequence[Metric]) -> list[dict[str, int]]:
+    """Return the metrics of each profiled range, in order.
+
+    A row of range replay covers several kernels, so it has no name and no grid. Raises `DataError` as `read_table`.
+    """
+    header, units, body = _split(text)
+    columns = _columns(header, [metric.name for metric in metrics])
+    scales = {metric.name: _scale(metric, units[columns[metric.name]]) for metric in metrics}
+    if any(len(cells) != len(header) for cells in body):
+        raise _refusal("a row is truncated")
+    return [
+        {name: _number(cells[columns[name]], scale, f"range {number}, {name}") for name, scale in scales.items()}
+        for number, cells in enumerate(body)
+    ]
+
+
 def _split(text: str) -> tuple[list[str], list[str], list[list[str]]]:
     """Return header, unit row and kernel rows.
 
