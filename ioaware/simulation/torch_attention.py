@@ -23,7 +23,7 @@ from typing import Any
 
 from ioaware.result import ParamValue
 
-MODULE = "ioaware.kernels.attention.torch_targets:"
+MODULE = "ioaware.kernels.attention.pytorch.sdpa_targets:"
 BOOL, HALF, FLOAT = 1, 2, 4
 MATMUL_TILE = 128
 BLOCKS: Mapping[str, Mapping[int, tuple[int, int]]] = {
