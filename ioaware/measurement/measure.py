@@ -18,8 +18,9 @@ from ioaware.errors import DataError, MachineError
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.assemble_result import Profiled, assemble_result, failure
 from ioaware.measurement.counters.kernel_attribution import L2_READ_SECTORS, METRICS, attribute
+from ioaware.measurement.counters.l1_counters import SHARED_COUNTERS
 from ioaware.measurement.counters.ncu import STILL_WORKS, Ncu, command, counters_refused, find_ncu, run_failed
-from ioaware.measurement.counters.ncu_csv import MAX_CHARACTERS, read_table
+from ioaware.measurement.counters.ncu_csv import MAX_CHARACTERS, Metric, read_table
 from ioaware.measurement.nvml import NvmlLibrary, load_nvml, open_gpu
 from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import Finished, run_process
@@ -44,6 +45,8 @@ class Options:
 
     `counters`: "required" raises where ncu cannot count, "optional" adds a note.
 
+    `shared` counts accesses to shared memory too: counters of each launch.
+
     `timeout_s` limits each of the two workers, without the wait for the GPU. `budget_s` is the time of the repetitions,
     `window_s` that of the back-to-back calls for energy and GPM bandwidth.
     """
@@ -53,8 +56,14 @@ class Options:
     lease_timeout_s: float = 3600.0
     budget_s: float = 0.5
     window_s: float = 0.5
+    shared: bool = False
     python: str = sys.executable
     ncu: Ncu | None = None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The counters to read."""
+        return (*METRICS, *SHARED_COUNTERS) if self.shared else METRICS
 
 
 class _PointError(Exception):
@@ -122,7 +131,7 @@ class _Point:
     def profile(self, ncu: Ncu) -> Profiled:
         """Run the worker under ncu. Raises `MachineError` for failures of ncu itself."""
         log = self.directory / "ncu.csv"
-        argv = command(ncu, [metric.name for metric in METRICS], log, self._program("profile"))
+        argv = command(ncu, [metric.name for metric in self.options.metrics], log, self._program("profile"))
         finished = self._run("profile", argv)
         text = _read_log(log)
         refused = counters_refused(finished, text)
@@ -135,7 +144,7 @@ class _Point:
         if failed:
             raise failed
         try:
-            table = read_table(text, METRICS)
+            table = read_table(text, self.options.metrics)
             launches = attribute(table, report.launches)
         except DataError as error:
             raise _PointError(str(error)) from error

@@ -28,10 +28,10 @@ from ioaware.environment import gpu_environment, scrub, software_environment
 from ioaware.errors import IoawareError
 from ioaware.measurement.assemble_result import failure
 from ioaware.measurement.counters.kernel_attribution import METRICS, attribute
-from ioaware.measurement.counters.l1_counters import L1_COUNTERS
+from ioaware.measurement.counters.l1_counters import L1_COUNTERS, SHARED_COUNTERS
 from ioaware.measurement.counters.launch_log import TritonLaunch, watch_launches
 from ioaware.measurement.counters.ncu import Ncu, command, find_ncu
-from ioaware.measurement.counters.ncu_csv import read_table
+from ioaware.measurement.counters.ncu_csv import Metric, read_table
 from ioaware.measurement.gpu_lock import gpu_lease
 from ioaware.measurement.nvml import Gpu, load_nvml, open_gpu
 from ioaware.measurement.stability import impossible_reasons, unstable_reasons
@@ -46,6 +46,7 @@ from ioaware.sweep.study import find_study
 if TYPE_CHECKING:
     from ioaware.measurement.cuda_device import Cuda
 
+COUNTERS: Mapping[str, tuple[Metric, ...]] = {"l1": (*METRICS, *L1_COUNTERS), "shared": (*METRICS, *SHARED_COUNTERS)}
 SEED = 0
 PATIENCE_S = 2.0
 LIMIT_S = 300.0
@@ -145,11 +146,15 @@ def _other_processes(gpu: Gpu) -> set[int]:
     return found
 
 
-def records(points: Sequence[Point], reports: Sequence[Report], log: str, versions: Mapping[str, Any]) -> list[Result]:
+def records(
+    points: Sequence[Point],
+    reports: Sequence[Report],
+    log: str,
+    versions: Mapping[str, Any],
+    metrics: Sequence[Metric] = COUNTERS["l1"],
+) -> list[Result]:
     """A record a point, from what its process said and what ncu counted."""
-    counted = iter(
-        attribute(read_table(log, (*METRICS, *L1_COUNTERS)), [launch for report in reports for launch in report.launches])
-    )
+    counted = iter(attribute(read_table(log, metrics), [launch for report in reports for launch in report.launches]))
     return [
         _record(point, report, tuple(next(counted) for _ in report.launches), versions)
         for point, report in zip(points, reports, strict=True)
@@ -175,19 +180,21 @@ def _record(point: Point, report: Report, launches: tuple[Launch, ...], versions
     )
 
 
-def measured(points: Sequence[Point], ncu: Ncu, versions: Mapping[str, Any]) -> list[Result]:
+def measured(
+    points: Sequence[Point], ncu: Ncu, versions: Mapping[str, Any], metrics: Sequence[Metric] = COUNTERS["l1"]
+) -> list[Result]:
     """One profiled process over some points.
 
     What it dies of is every one of its points' failure.
     """
     with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
         folder, log = Path(name), Path(name) / "ncu.csv"
-        names = [metric.name for metric in (*METRICS, *L1_COUNTERS)]
+        names = [metric.name for metric in metrics]
         program = _program("profiled", points, folder)
         finished = run_process(command(ncu, names, log, program, launches_only=True), timeout_s=LIMIT_S)
         try:
             reports = [report for number in range(len(points)) if (report := Report.read(folder / f"{number}.json"))]
-            return records(points, reports, log.read_text(), versions)
+            return records(points, reports, log.read_text(), versions, metrics)
         except (OSError, ValueError, IoawareError) as error:
             why = scrub(f"{error}\nthe profiled process {finished.how}\n{finished.stderr[-TAIL_CHARACTERS:]}")
             return [failure(point.target, point.params, why, versions) for point in points]
@@ -210,6 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("study", help="a study's name or TOML file; of a part, its folder")
     parser.add_argument("--store", type=Path, help="where the points are kept; points known there are not asked again")
     parser.add_argument("--processes", type=int, default=6, help="how many share the points")
+    parser.add_argument("--counters", choices=COUNTERS, default="l1", help="of requests to the L1, or of shared memory")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.part:
@@ -225,8 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shares = [points[start :: given.processes] for start in range(min(given.processes, len(points)))]
         list(pool.map(compile_all, shares))
         print("compiled", file=sys.stderr)
-        bad = 0
-        for share, results in zip(shares, pool.map(partial(measured, ncu=ncu, versions=versions), shares), strict=True):
+        bad, measure = 0, partial(measured, ncu=ncu, versions=versions, metrics=COUNTERS[given.counters])
+        for share, results in zip(shares, pool.map(measure, shares), strict=True):
             for point, result in zip(share, results, strict=True):
                 store.add(point, result, machine=machine)
                 bad += result.status not in BYTES_HOLD

@@ -1,6 +1,6 @@
-"""`ioaware bench attention`: speed of attention against other back ends.
+"""`ioaware bench attention|training`: speed of attention against other back ends.
 
-It is compared with every other back end, in one interleaved run.
+It is compared with every other back end, in one interleaved run; in training, with eager attention and SDPA.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ioaware.cli import exit_codes
 from ioaware.cli.options import json_option, output_option, settings, verb
 from ioaware.cli.output import emit, progress
+from ioaware.errors import UsageError
 
 if TYPE_CHECKING:
     from ioaware.bench.attention_points import Point
@@ -25,12 +27,18 @@ if TYPE_CHECKING:
 
 
 @verb
-@click.argument("subject", metavar="SUBJECT", type=click.Choice(["attention"]))
+@click.argument("subject", metavar="attention|training", type=click.Choice(["attention", "training"]))
 @click.option(
     "--pass", "passes", multiple=True, metavar="PASS", help="forward, backward or decode; repeatable.  [default: all]"
 )
 @click.option("--head-dim", "head_dims", multiple=True, type=int, help="Repeatable.  [default: 64, 128, 256]")
-@click.option("--seq-len", "seq_lens", multiple=True, type=int, help="Of forward and backward.  [default: 512 to 16384]")
+@click.option(
+    "--seq-len",
+    "seq_lens",
+    multiple=True,
+    type=int,
+    help="Of forward and backward, and of training.  [default: 512 to 16384; of training 1024 to 4096]",
+)
 @click.option("--kv-len", "kv_lens", multiple=True, type=int, help="Of decode; repeatable.  [default: 8192 to 131072]")
 @click.option("--causal/--no-causal", default=None, help="With the mask or without it.  [default: both]")
 @click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16 or float16.")
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Triton's 06-fused-attention.py, to run too: tutorial-file.",
 )
+@click.option("--model", "models", multiple=True, help="GPT-2 to train: small or medium; repeatable.  [default: both]")
+@click.option("--loss-steps", type=click.IntRange(0, 10_000), default=60, show_default=True, help="Steps of the loss curves.")
 @click.option(
     "--rounds", type=click.IntRange(1, 1000), default=7, show_default=True, help="Times each back end runs at a point."
 )
@@ -50,7 +60,7 @@ if TYPE_CHECKING:
     "Append each point's record to this file of JSON lines; points that are in it are not run again.", metavar="FILE"
 )
 def bench(
-    subject: str,  # noqa: ARG001 - there is one so far
+    subject: str,
     passes: tuple[str, ...],
     head_dims: tuple[int, ...],
     seq_lens: tuple[int, ...],
@@ -59,6 +69,8 @@ def bench(
     dtype: str,
     backends: str,
     tutorial: Path | None,
+    models: tuple[str, ...],
+    loss_steps: int,
     rounds: int,
     seconds: float | None,
     as_json: bool,
@@ -66,13 +78,19 @@ def bench(
 ) -> int:
     """Measure the speed of attention by ioaware and by every other back end.
 
-    Attention is softmax(scale Q K^T) V.
+    Attention is softmax(scale Q K^T) V. With training, measure steps of Hugging Face's GPT-2 by eager attention, SDPA and
+    ioaware, and their losses.
 
     Back ends: PyTorch's, Triton's tutorial and others. Each runs once per round, in changing order, captured in a CUDA
     graph where possible. A matmul and a copy in each round measure the ceilings. Outputs are checked against float64 first.
     Exits with 1 when an output of ioaware is wrong, 3 when ioaware did not run at a point, 5 without a GPU.
     Example: ioaware bench attention --pass forward --head-dim 128 -o speed.jsonl
     """
+    _refuse_options_of_others(subject)
+    if subject == "training":
+        from ioaware.cli.training_bench import bench_training
+
+        return bench_training(models, seq_lens, rounds, loss_steps, seconds, as_json=as_json, output=output)
     from ioaware.bench.attention_points import grid
     from ioaware.bench.registry import chosen
 
@@ -85,6 +103,23 @@ def bench(
         verbose = settings().verbose
         emit(lambda: data(records), lambda: scores_text(records, verbose=verbose), as_json=as_json)
     return exit_codes.INTERRUPTED if interrupted else exit_code(records)
+
+
+def _refuse_options_of_others(subject: str) -> None:
+    """Raise `UsageError` for an option that belongs to the other subject."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        owner = _ONLY_OF.get(param.name or "")
+        if owner not in (None, subject) and context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"bench {subject} has no {param.opts[-1]}: it belongs to bench {owner}", "See ioaware bench --help."
+            )
+
+
+_ONLY_OF = {
+    **dict.fromkeys(("passes", "head_dims", "kv_lens", "causal", "dtype", "backends", "tutorial"), "attention"),
+    **dict.fromkeys(("models", "loss_steps"), "training"),
+}
 
 
 def _race(

@@ -1,6 +1,6 @@
 """Name the optional L1 counters.
 
-They count sectors and bytes that warps request from their L1.
+They count sectors and bytes that warps request from their L1, and accesses to shared memory.
 """
 
 from __future__ import annotations
@@ -36,4 +36,18 @@ L1_COUNTERS = (
         for name in (READ_SECTORS, HITS, WRITE_SECTORS, REDUCTIONS, ATOMICS, SPILL_READS, SPILL_HITS, SPILL_WRITES)
     ),
     *(Metric(name, "byte") for name in (TMA_READS, TMA_WRITES, READ_DATA, COPY_DATA, WRITE_DATA)),
+)
+
+SHARED_LOADS, SHARED_STORES = "smsp__inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_shared_st.sum"
+"""Instructions of warps that load from shared memory, or store to it."""
+_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS = _WAVEFRONTS.format("ld"), _WAVEFRONTS.format("st")
+"""Cycles of the shared memory's data pipe: one for each instruction without a bank conflict."""
+_SHARED_DATA = "sm__sass_data_bytes_mem_shared_op_{}.sum"
+SHARED_READ_DATA, SHARED_WRITE_DATA = _SHARED_DATA.format("ld"), _SHARED_DATA.format("st")
+"""Bytes of shared memory that the active threads of each access read, or write."""
+
+SHARED_COUNTERS = (
+    *(Metric(name, "count") for name in (SHARED_LOADS, SHARED_STORES, SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS)),
+    *(Metric(name, "byte") for name in (SHARED_READ_DATA, SHARED_WRITE_DATA)),
 )

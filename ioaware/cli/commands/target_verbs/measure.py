@@ -15,10 +15,19 @@ from ioaware.cli.output import emit
 @click.argument("target", metavar="TARGET")
 @param_option
 @click.option("--no-counters", is_flag=True, help="Time and NVML only, where ncu may not read counters.")
+@click.option("--shared", is_flag=True, help="Count accesses to shared memory too: counters of each launch, in --json.")
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds the work may take.")
 @json_option
 @output_option("Write here instead of to stdout.")
-def measure(target: str, given: dict[str, str], no_counters: bool, timeout: float, as_json: bool, output: Path | None) -> int:
+def measure(
+    target: str,
+    given: dict[str, str],
+    no_counters: bool,
+    shared: bool,
+    timeout: float,
+    as_json: bool,
+    output: Path | None,
+) -> int:
     """Measure requested and HBM bytes, time and telemetry.
 
     The bytes are measured with ncu's counters, time with CUDA events, telemetry with NVML.
@@ -33,7 +42,7 @@ def measure(target: str, given: dict[str, str], no_counters: bool, timeout: floa
     from ioaware.targets.target import load_target
 
     params = load_target(target).resolve(given, typed=True)
-    options = Options(counters="off" if no_counters else "required", timeout_s=timeout)
+    options = Options(counters="off" if no_counters else "required", shared=shared, timeout_s=timeout)
     result = run_measured(target, params, options=options)
     verbose = settings().verbose
     emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
