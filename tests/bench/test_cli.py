@@ -153,7 +153,7 @@ def test_without_a_gpu_the_exit_code_is_5(monkeypatch: pytest.MonkeyPatch, capsy
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["matmul"], "'matmul' is not 'attention'"),
+        (["matmul"], "'matmul' is not one of 'attention', 'training'"),
         (["attention", "--backends", "cudnn,nope"], "no such back end"),
         (["attention", "--pass", "sideways"], "no such pass"),
         (["attention", "--rounds", "0"], "--rounds"),
