@@ -126,7 +126,7 @@ def _rows(record: TrainingRecord) -> Iterator[list[str]]:
 
 
 def _losses(records: Sequence[TrainingRecord]) -> Iterator[str]:
-    """Yield how far the curves of each attention are from SDPA's, and seeds from each other."""
+    """Yield the distance of each loss curve from SDPA's, and of two seeds."""
     from ioaware.bench.training.training_run import largest_loss_difference
 
     def curve(entry: TrainingEntry | None) -> tuple[float, ...]:

@@ -1,4 +1,6 @@
-"""Kernels that `ioaware fuse` writes, as a target: one pass, or pass by pass as the program is written.
+"""Kernels that `ioaware fuse` writes, as a target.
+
+They run in one pass, or pass by pass as the program is written.
 
 PYTHONPATH=. python -m ioaware measure scripts/fusion/fused.py:fused -p program=entropy -p form=separate
 """
@@ -41,7 +43,7 @@ def variance(x: Any) -> Any:
 
 
 def logsoftmax_attention(x: Any, v: Any) -> Any:
-    """Attention with logarithms of softmax as weights, divided by the length so that it stays of order 1."""
+    """Attention with logarithms of softmax as weights, over the length."""
     m = reduce_max(x)
     lse = m + log(reduce_sum(exp(x - m)))
     return reduce_mean((x - lse) * v)
@@ -67,7 +69,10 @@ PROGRAMS: Mapping[str, Callable[..., Any]] = {
 
 
 def fused(program: str = "attention", form: str = "fused", rows: int = 2048, cols: int = 16384, device: str = "cuda") -> Work:
-    """The generated kernel of a program on float32 [rows, cols] inputs, checked against the program in float64."""
+    """The generated kernel of a program on float32 [rows, cols] inputs.
+
+    It is checked against the program in float64.
+    """
     if program not in PROGRAMS or form not in FORMS:
         raise UsageError(
             f"there is no program {program!r} in form {form!r}", f"Programs: {', '.join(PROGRAMS)}; forms: {', '.join(FORMS)}."
@@ -80,7 +85,10 @@ def fused(program: str = "attention", form: str = "fused", rows: int = 2048, col
 
 @cache
 def _kernels(program: str) -> ModuleType:
-    """The module that `ioaware fuse` writes for a program; its file lives as long as this process."""
+    """The module that `ioaware fuse` writes for a program.
+
+    Its file lives as long as this process.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ioaware-fused-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / f"{program}.py"

@@ -1,4 +1,6 @@
-"""Measure the error of O and of dQ on a GPU, against an offset that all keys share, N and T_c.
+"""Measure the error of O and of dQ on a GPU.
+
+It grows with an offset that all keys share, and with N.
 
     PYTHONPATH=. python scripts/numerics/gradient_error.py -o errors.jsonl [--short]
 

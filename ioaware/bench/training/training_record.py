@@ -19,7 +19,9 @@ EntryStatus = Literal["ok", "wrong", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class TrainingPoint:
-    """What is trained: a GPT-2, its context, the sequences of a step, and the seed of weights and data.
+    """A GPT-2, its context, the sequences of a step, and a seed.
+
+    The seed is that of weights and data.
 
     "speed": steps of each attention are interleaved. "loss": each attention trains a model of its own.
     """

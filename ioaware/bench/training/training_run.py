@@ -46,7 +46,10 @@ def training_points(models: Sequence[str], seq_lens: Sequence[int], loss_steps: 
 def run_training(
     point: TrainingPoint, session: TrainingSession, make: MakeTrainer, *, rounds: int, loss_steps: int
 ) -> TrainingRecord:
-    """Measure one point. An attention that fails, for example by memory, becomes an entry with the reason."""
+    """Measure one point.
+
+    An attention that fails, for example by memory, becomes an entry with the reason.
+    """
     snapshots: list[Snapshot] = []
     if point.kind == "speed":
         entries = _speed(point, make, session, snapshots, rounds)

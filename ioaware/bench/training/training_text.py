@@ -1,4 +1,4 @@
-"""Read the text that models are trained on: the sources of Python's standard library.
+"""Read the text of training: the sources of Python's standard library.
 
 A token is a byte, so no tokeniser is needed. Every machine with Python has the text.
 """

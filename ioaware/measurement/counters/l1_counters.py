@@ -42,7 +42,10 @@ SHARED_LOADS, SHARED_STORES = "smsp__inst_executed_op_shared_ld.sum", "smsp__ins
 """Instructions of warps that load from shared memory, or store to it."""
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS = _WAVEFRONTS.format("ld"), _WAVEFRONTS.format("st")
-"""Cycles of the shared memory's data pipe: one for each instruction without a bank conflict."""
+"""Cycles of the shared memory's data pipe.
+
+There is one for each instruction without a bank conflict.
+"""
 _SHARED_DATA = "sm__sass_data_bytes_mem_shared_op_{}.sum"
 SHARED_READ_DATA, SHARED_WRITE_DATA = _SHARED_DATA.format("ld"), _SHARED_DATA.format("st")
 """Bytes of shared memory that the active threads of each access read, or write."""

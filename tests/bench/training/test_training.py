@@ -76,7 +76,10 @@ def test_batches_are_pieces_of_the_text_and_repeat_with_the_seed() -> None:
 
 
 class FakeTrainer:
-    """A trainer whose eager attention needs more memory than there is, and whose step halves the loss."""
+    """A trainer whose eager attention runs out of memory.
+
+    A step halves the loss.
+    """
 
     def __init__(self, point: TrainingPoint) -> None:
         self.name, self.losses, self.optimizer = "", 8.0, self
