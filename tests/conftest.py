@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from tests.tiers import is_slow, stale
+from tests.tiers import slow, stale
 
 os.environ["IOAWARE_CACHE_DIR"] = ""
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # verbs append to it
@@ -26,8 +26,9 @@ gc.disable()
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and (unmatched := stale(item.nodeid for item in items)):
         raise pytest.UsageError(f"tests/tiers.py names tests that do not exist: {', '.join(unmatched)}")
+    left_out = slow(item.nodeid for item in items)
     for item in items:
-        if is_slow(item.nodeid):
+        if item.nodeid in left_out:
             item.add_marker(pytest.mark.slow)
 
 

@@ -1,12 +1,13 @@
 """The tests that `make test` leaves to `make test-all`, in one table.
 
-A line has a pattern of node ids and, if the default tier keeps a sample of them, the pattern of that sample. A single long test
-may have `@pytest.mark.slow` instead.
+A line has a pattern of node ids and, if the default tier keeps a sample of them, the pattern of that sample. Of families of
+similar cases it keeps one in n. A single long test may have `@pytest.mark.slow` instead.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 ATTENTION = "tests/kernels/attention"
@@ -104,6 +105,16 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/gate/test_pytest_plugin.py::test_a_truncated_test_never_passes", None),
     (r"tests/report/test_zeros.py::test_pictures_of_zeros_are_drawn", None),
     (f"{ATTENTION}/test_attention_compile.py::test_standard_spills_no_register", None),
+    # A second of CPU and more, beside a shorter test of the same code.
+    (r"tests/advice/test_advise.py::test_a_planted_worse_configuration_ranks_lower", None),
+    (r"tests/cli/test_derive_verbs.py::test_(totals_have_a_line|a_long_formula_is_shown|a_sum_has_a_leading_term)", None),
+    (r"tests/cli/test_report_verb.py::test_two_versions", None),
+    (r"tests/derivation/test_derive_hopper.py::test_the_forward_formula_has_the_form_of_the_theory", None),
+    (r"tests/derivation/test_partial_tiles.py::test_a_counter_of_atomics_that_the_host_reads_is_refused", None),
+    (r"tests/tracing/test_address_space.py::test_(pointers_from_a_table|memory_of_no_tensor|an_object_with_a_data)", None),
+    (r"tests/walkthrough/test_walk.py::test_values_are_what_the_kernel_computes", None),
+    (f"{ATTENTION}/decode/test_decode.py::test_a_cache_that_grows", None),
+    (f"{ATTENTION}/test_attention_accuracy.py::test_heads_and_batch_are_kept_apart", r"\[flash2\]"),
     # Random programs and property tests with many examples.
     (r"tests/analysis/ir/test_integer_widths.py::test_an_interval_contains_every_value", r"\[0\]"),
     (r"tests/analysis/formulas/test_ranges.py::test_random_formulas_keep_their_values", None),
@@ -112,12 +123,57 @@ SLOW: tuple[tuple[str, str | None], ...] = (
 )
 
 
-def is_slow(node_id: str) -> bool:
-    """Return whether the default tier leaves out the test of this node id."""
-    return any(re.match(tests, node_id) and not (kept and re.search(kept, node_id)) for tests, kept in SLOW)
+ONE_IN: tuple[tuple[str, int], ...] = (
+    # Families of similar cases: the first and every n-th after it stay.
+    (r"tests/analysis/ir/test_zoo.py::test_(derived_equals_traced|sectors_without_a_rule)", 3),
+    (r"tests/analysis/ir/test_formulas.py::test_formulas_are_those_on_record", 3),
+    (r"tests/analysis/ir/test_data_dependent.py::test_derive_trace_interpretation_and_hand_agree", 3),
+    (r"tests/analysis/ir/test_fuzz.py::test_(programs_that_read_their_bounds|former_failures)", 3),
+    (r"tests/analysis/ir/concrete/test_interpret.py::test_execution_equals_the_formulas", 3),
+    (r"tests/analysis/theory/test_counts.py::test_counts_equal_the_walk", 2),
+    (r"tests/analysis/theory/claims/test_planted.py::test_a_(planted_violation|kernel_that_moves_other_bytes)", 2),
+    (r"tests/capture/test_(host_code.py::test_every_launch_is_derived|index_data.py::test_bytes_at_index_tensors)", 3),
+    (r"tests/capture/test_host_programs.py::test_derived_equals_traced", 2),
+    (r"tests/cli/test_derive_verbs.py::test_bad_input_is_one_sentence", 3),
+    (r"tests/derivation/test_derive.py::test_(derived_is_traced|formulas_agree_with_the_papers|argument_kinds)", 3),
+    (r"tests/derivation/test_derive.py::test_min_and_max_of_symbols", 2),
+    (r"tests/derivation/test_partial_tiles.py::test_a_mask_at_any_length", 3),
+    (r"tests/gate/untrusted/test_cheats.py::test_each_rule_finds_its_cheat", 3),
+    (r"tests/gate/test_pytest_plugin.py::test_a_damaged_snapshot_never_passes", 3),
+    (f"{ATTENTION}/hopper/test_hopper_backward_bytes.py::test_derived_and_by_hand", 2),
+    (r"tests/kernels/test_cases.py::test_softmax_traced", 3),  # each is derived
+    (r"tests/report/test_zeros.py::test_impossible_numbers", 3),
+    (r"tests/symints/test_guard_evaluation.py::test_arrays_evaluate_like_single_points", 4),
+    (r"tests/targets/test_module_state.py::test_verbs_share_no_state", 2),
+    (r"tests/test_disk_cache.py::test_a_value_of_another_shape", 3),
+    (r"tests/test_prediction.py::test_formulas_give_the_numbers", 3),
+    (r"tests/tracing/test_(host_code_idioms|trace_counts).py::test_(traced_bytes|values_are|two_traces)", 3),
+    (r"tests/tracing/test_trace_cases.py::test_flops_equal_the_prediction", 3),
+    (r"tests/walkthrough/test_walk.py::test_every_forward_case", 2),
+)
+
+
+def slow(node_ids: Iterable[str]) -> frozenset[str]:
+    """Return the node ids that the default tier leaves out.
+
+    Node ids come in the order of collection.
+    """
+    left: set[str] = set()
+    cases: Counter[str] = Counter()
+    for node_id in node_ids:
+        if any(re.match(tests, node_id) and not (kept and re.search(kept, node_id)) for tests, kept in SLOW):
+            left.add(node_id)
+            continue
+        for tests, one_in in ONE_IN:
+            if re.match(tests, node_id):
+                test = node_id.partition("[")[0]
+                if cases[test] % one_in:
+                    left.add(node_id)
+                cases[test] += 1
+    return frozenset(left)
 
 
 def stale(node_ids: Iterable[str]) -> list[str]:
     """Return the patterns that match no test."""
     ids = list(node_ids)
-    return [tests for tests, _ in SLOW if not any(re.match(tests, node_id) for node_id in ids)]
+    return [tests for tests, _ in (*SLOW, *ONE_IN) if not any(re.match(tests, node_id) for node_id in ids)]

@@ -181,5 +181,5 @@ def test_the_program_of_the_documents_runs(tmp_path: Path) -> None:
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=HUNG_S, check=False
     )  # fmt: skip
-    printed = re.findall(r"rank \d+: \w+?(?=rank|\s|$)", done.stdout)  # two processes write to one pipe: a newline may come late
+    printed = re.findall(r"rank \d+: \w+?(?=rank|\s|$)", done.stdout)  # of two processes: newlines may come late
     assert sorted(printed) == ["rank 0: True", "rank 1: True"], done.stderr
