@@ -32,6 +32,14 @@ def rotary(batch: int = 2, seq_len: int = 200, heads: int = 6, device: str = "cu
     return lambda: function(x, cos, sin)
 
 
+def rotary_interleaved(batch: int = 2, seq_len: int = 200, heads: int = 6, device: str = "cuda") -> Work:
+    """Rotary embedding on interleaved lanes, heads of 64."""
+    function = _function("ops/triton/rotary", "apply_rotary")
+    x = normal(batch, seq_len, heads, 64, device=device)
+    cos, sin = normal(seq_len, 32, device=device), normal(seq_len, 32, device=device)
+    return lambda: function(x, cos, sin, interleaved=True)
+
+
 def cross_entropy(rows: int = 128, vocabulary: int = 5000, device: str = "cuda") -> Work:
     """Cross entropy; the labels are data."""
     function = _function("ops/triton/cross_entropy", "cross_entropy_loss")

@@ -4,19 +4,22 @@ Counters are compared with what `derive` says of the same launches, term by term
 
     PYTHONPATH=. python scripts/foreign/hold.py ioaware/recorded/foreign -o docs/results/derive-against-counters.md [--derive]
 
-The folder holds `measured.jsonl`, of `measure.py`, and `derived.jsonl`, which `--derive` makes anew; that takes the libraries'
-checkouts and the Triton that the kernels were measured with.
+The folder holds `measured.jsonl`, of `measure.py`, and `derived.jsonl`, to which `--derive` adds the points that it lacks; that
+takes the libraries' checkouts and the Triton that the kernels were measured with.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ioaware.errors import IoawareError
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 from ioaware.result import BYTES_HOLD, Launch, ParamValue, Result
@@ -297,38 +300,52 @@ def _spelled(value: ParamValue) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value}"
 
 
-def derive_all(measured: Iterable[Result]) -> list[Result]:
-    """Derive the same points, each launch with the counters of its compiled form.
+def derive_point(measured: Result) -> Result | None:
+    """Derive a measured point in the configuration that ran, with its L1 counters.
 
-    These are the counters that its compiled form makes the launch have.
+    None, and the reason on stderr, where it is refused.
     """
     from ioaware.derivation.derive import derive
     from ioaware.targets.target import load_target
 
-    found: list[Result] = []
-    for result in measured:
-        target = load_target(result.target)
-        derived = derive(target, target.resolve(result.params), machine_code=False, counters=True)
-        launches = tuple(launch for launch in derived.launches if launch.origin == "triton")
-        if not all(launch.counters for launch in launches):
-            raise ValueError(f"{result.target}: {derived.notes}")
-        kept = {name: getattr(derived, name) for name in ("target", "params", "requested", "exact", "notes", "environment")}
-        found.append(Result("derive", **kept, launches=launches))
-        print(result.target, file=sys.stderr)
-    return found
+    try:
+        target = load_target(measured.target)
+        values = target.resolve(measured.params)
+        derived = derive(target, values, machine_code=False, counters=True, autotune=measured.tuning)
+    except (IoawareError, ImportError, FileNotFoundError) as error:
+        print(f"{measured.target} {dict(measured.params)}: {error}", file=sys.stderr)
+        return None
+    launches = tuple(launch for launch in derived.launches if launch.origin == "triton")
+    kept = {name: getattr(derived, name) for name in ("target", "params", "requested", "exact", "notes", "environment")}
+    return Result("derive", **kept, launches=launches)
+
+
+def derive_missing(measured: Iterable[Result], derived: Iterable[Result], jobs: int) -> list[Result]:
+    """Return the derived points, and those that lack in processes of their own."""
+    known = {_point(result): result for result in derived}
+    missing = [result for result in measured if result.status in BYTES_HOLD and _point(result) not in known]
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = [result for result in pool.map(derive_point, missing) if result is not None]
+    return [*known.values(), *found]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when every launch closes, 1 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=Path, help="the folder of measured.jsonl and derived.jsonl")
-    parser.add_argument("--derive", action="store_true", help="make derived.jsonl anew")
-    parser.add_argument("-o", "--output", type=Path, required=True, help="the document")
+    parser.add_argument("--derive", action="store_true", help="add the points to derived.jsonl that it lacks")
+    parser.add_argument("--only", default="", help="with --derive: points of targets with this in their name")
+    parser.add_argument("--jobs", type=int, default=1, help="with --derive: processes")
+    parser.add_argument("-o", "--output", type=Path, help="the document; none is written without")
     given = parser.parse_args(arguments)
-    measured = list(read_jsonl(given.records / "measured.jsonl"))
+    measured, place = list(read_jsonl(given.records / "measured.jsonl")), given.records / "derived.jsonl"
     if given.derive:
-        write_jsonl(given.records / "derived.jsonl", derive_all(measured))
-    found = rows(measured, read_jsonl(given.records / "derived.jsonl"))
+        wanted = [result for result in measured if given.only in result.target]
+        before = read_jsonl(place) if place.exists() else ()
+        write_jsonl(place, derive_missing(wanted, before, given.jobs))
+    if given.output is None:
+        return 0
+    found = rows(measured, read_jsonl(place))
     given.output.write_text(document(found, measured[0].environment or {}), encoding="utf-8")
     print(summary(found), file=sys.stderr)
     return 0 if all(row.closed for row in found) else 1

@@ -6,7 +6,8 @@ Each profiled process measures several points.
 
 `ioaware sweep` measures such a study too, with time and energy, each point in two separate processes. Here one process measures
 many points, because starting libraries and profiler is slow. Kernels are compiled before, in parallel; torch's own kernels are
-not profiled.
+not profiled. Autotuned kernels run their first configuration that launches, which is the one that `derive` takes; the record
+names it. Kernels of torch.compile run the configuration that PyTorch's own tuner chose.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from ioaware._monkeypatch import Patches
 from ioaware.cli.exit_codes import INCONCLUSIVE
 from ioaware.environment import gpu_environment, scrub, software_environment
 from ioaware.errors import IoawareError
@@ -49,12 +52,38 @@ if TYPE_CHECKING:
 COUNTERS: Mapping[str, tuple[Metric, ...]] = {"l1": (*METRICS, *L1_COUNTERS), "shared": (*METRICS, *SHARED_COUNTERS)}
 SEED = 0
 PATIENCE_S = 2.0
-LIMIT_S = 300.0
+LIMIT_S = 600.0
 TAIL_CHARACTERS = 1500
+SHOWN_FAILURES = 8
 NOTES = (
     "bytes alone: not timed, the output not checked, torch's own kernels not counted",
     "caches are flushed before each kernel: what a kernel leaves in the L2 does not serve the next one",
 )
+
+
+@contextmanager
+def first_configurations() -> Generator[None]:
+    """Let autotuned kernels run their first configuration that launches, untimed."""
+    from triton.runtime.errors import OutOfResources, PTXASError
+
+    from ioaware.fakegpu.autotuning import ConfigurationError, patch_autotuners, run_one_configuration
+
+    def run(plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def launched(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return plain(*args, **kwargs)
+            except (OutOfResources, PTXASError) as error:
+                raise ConfigurationError(str(error)) from error
+
+        return run_one_configuration(launched, tuner, args, kwargs, required={}, verb="measured", add_note=_silent)
+
+    with Patches() as patches:
+        patch_autotuners(patches, run)
+        yield
+
+
+def _silent(_: str) -> None:
+    """Drop the note: the record names the configuration."""
 
 
 def build(point: Mapping[str, Any]) -> Any:
@@ -214,31 +243,36 @@ def _program(part: str, points: Sequence[Point], folder: Path) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when every point's bytes hold, 3 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", help="a study's name or TOML file; of a part, its folder")
+    parser.add_argument("study", nargs="+", help="a study's name or TOML file; of a part, its folder")
     parser.add_argument("--store", type=Path, help="where the points are kept; points known there are not asked again")
     parser.add_argument("--processes", type=int, default=6, help="how many share the points")
     parser.add_argument("--counters", choices=COUNTERS, default="l1", help="of requests to the L1, or of shared memory")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.part:
-        folder = Path(given.study)
-        PARTS[given.part](json.loads((folder / "points.json").read_bytes()), folder)
+        folder = Path(given.study[0])
+        with first_configurations():
+            PARTS[given.part](json.loads((folder / "points.json").read_bytes()), folder)
         return 0
     if given.store is None:
         parser.error("--store is missing")
     ncu, machine = find_ncu(), gpu_name()
     versions = {**software_environment(), "ncu": ncu.version_text}
     with Store(given.store) as store, ThreadPoolExecutor(given.processes) as pool:
-        points = [point for point in find_study(given.study).points if store.status(point, machine=machine) in (None, "failed")]
+        wanted = [point for name in given.study for point in find_study(name).points]
+        points = [point for point in wanted if store.status(point, machine=machine) in (None, "failed")]
         shares = [points[start :: given.processes] for start in range(min(given.processes, len(points)))]
         list(pool.map(compile_all, shares))
-        print("compiled", file=sys.stderr)
-        bad, measure = 0, partial(measured, ncu=ncu, versions=versions, metrics=COUNTERS[given.counters])
+        print(f"{len(points)} points compiled", file=sys.stderr)
+        bad: list[str] = []
+        measure = partial(measured, ncu=ncu, versions=versions, metrics=COUNTERS[given.counters])
         for share, results in zip(shares, pool.map(measure, shares), strict=True):
             for point, result in zip(share, results, strict=True):
                 store.add(point, result, machine=machine)
-                bad += result.status not in BYTES_HOLD
-                print(f"{point.label}: {result.status}", *result.notes[: result.status != "ok"], file=sys.stderr)
+                print(f"{point.label}: {result.status}", file=sys.stderr)
+                if result.status not in BYTES_HOLD:
+                    bad.append(f"{point.label}: {result.notes[0]}")
+    print(f"{len(bad)} of {len(points)} points have no bytes", *bad[:SHOWN_FAILURES], sep="\n", file=sys.stderr)
     return INCONCLUSIVE if bad else 0
 
 

@@ -1,7 +1,8 @@
 """The launch log: each Triton launch once, in its own profiler range."""
 
+import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -156,3 +157,26 @@ def test_the_configuration_that_ran_is_recorded(monkeypatch: pytest.MonkeyPatch)
         add_one[(4,)](None, 256, BLOCK=64)
     assert [launch.configuration for launch in launches] == [{"BLOCK": 128, "num_warps": 8, "num_stages": 2}, None, None]
     assert triton.runtime.Autotuner.run.__name__ == "run"
+
+
+def test_kernels_of_torch_compile_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are launched by the compiler's own launcher, which keeps what it chose."""
+
+    class CachingAutotuner:
+        fn = SimpleNamespace(__name__="triton_poi_fused_add_0")
+        launchers = (SimpleNamespace(n_regs=16, n_spills=2, config=triton.Config({"XBLOCK": 512}, num_warps=8)),)
+
+        def run(self, *arguments: object, stream: int) -> tuple[object, ...]:
+            return (*arguments, stream)
+
+    heuristics: Any = ModuleType("triton_heuristics")
+    heuristics.CachingAutotuner = CachingAutotuner
+    monkeypatch.setitem(sys.modules, "torch._dynamo", ModuleType("torch._dynamo"))
+    monkeypatch.setitem(sys.modules, "torch._inductor.runtime.triton_heuristics", heuristics)
+    ranges = Recorder()
+    with watch_launches(ranges.push, ranges.pop) as launches:
+        assert CachingAutotuner().run("x", stream=3) == ("x", 3)
+    (launch,) = launches
+    assert (launch.kernel, launch.registers, launch.local_bytes) == ("triton_poi_fused_add_0", 16, 8)
+    assert (launch.configuration or {}).items() >= {"XBLOCK": 512, "num_warps": 8}.items()
+    assert ranges == ["ioaware:0", "end"]

@@ -9,13 +9,18 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
+import triton
+import triton.language as tl
+from triton.runtime.errors import OutOfResources
+from triton.runtime.jit import JITFunction
 
 from ioaware.measurement.counters.kernel_attribution import METRICS, REQUESTED_READS
 from ioaware.measurement.counters.l1_counters import HITS, L1_COUNTERS, READ_SECTORS
-from ioaware.measurement.counters.launch_log import TritonLaunch
+from ioaware.measurement.counters.launch_log import TritonLaunch, watch_launches
 from ioaware.measurement.counters.ncu import Ncu, command
 from ioaware.measurement.worker_protocol import Report
 from ioaware.sweep.points import Point
@@ -83,3 +88,30 @@ def test_kernels_of_torch_can_be_left_out() -> None:
     plain = command(Ncu(Path("ncu"), (2025, 3, 1)), ["a.sum"], Path("log"), ["program"])
     chosen = command(Ncu(Path("ncu"), (2025, 3, 1)), ["a.sum"], Path("log"), ["program"], launches_only=True)
     assert [word for word in chosen if word not in plain] == ["--nvtx-include", "regex:ioaware.*/"]
+
+
+@triton.autotune([triton.Config({"BLOCK": block}) for block in (256, 128, 64)], key=["n"])
+@triton.jit
+def tuned(x, n, BLOCK: tl.constexpr):
+    tl.store(x, 1)
+
+
+def test_an_autotuned_kernel_runs_its_first_configuration_that_launches(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is timed, and the record names the configuration."""
+    ran: list[int] = []
+
+    def run(_kernel: Any, *_: Any, grid: Any, warmup: bool, **values: Any) -> Any:
+        del grid, warmup
+        ran.append(values["BLOCK"])
+        if values["BLOCK"] == 256:
+            raise OutOfResources(300_000, 232_448, "shared memory")
+        return SimpleNamespace(metadata=SimpleNamespace(name="tuned", shared=0), n_regs=32)
+
+    monkeypatch.setattr(JITFunction, "run", run)
+    kernel: Any = tuned
+    with script.first_configurations(), watch_launches() as found:
+        kernel[(4,)](None, 256)
+    assert ran == [256, 128]
+    assert [(one.configuration or {})["BLOCK"] for one in found] == [128]

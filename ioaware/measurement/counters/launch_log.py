@@ -5,8 +5,10 @@ Each is inside an NVTX range for the profiler.
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Callable, Generator, Mapping
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -55,7 +57,7 @@ def watch_launches(
     Run it between `push("ioaware:<index>")` and `pop()`.
 
     Autotuned, heuristic and Gluon kernels all end in `JITFunction.run` (Triton 3.6 to 3.9), which is patched here. What a
-    warm-up returned is launched by its own `[grid]`, patched as well.
+    warm-up returned is launched by its own `[grid]`, patched as well. So is the launcher of kernels that torch.compile wrote.
     """
     from triton.compiler.compiler import CompiledKernel
     from triton.runtime.jit import JITFunction
@@ -66,11 +68,11 @@ def watch_launches(
     jit_function, compiled_kernel = cast(Any, JITFunction), cast(Any, CompiledKernel)
     original, relaunch = jit_function.run, compiled_kernel.__getitem__
     launches: list[TritonLaunch] = []
-    tuners: list[Any] = []
+    tuners: list[tuple[Any, Sequence[Any]]] = []
 
     def tuned(plain: Callable[..., Any]) -> Callable[..., Any]:
         def run_tuned(self: Any, *args: Any, **kwargs: Any) -> Any:
-            tuners.append(self)
+            tuners.append((self, tuple(self.configs)))
             try:
                 return plain(self, *args, **kwargs)
             finally:
@@ -83,10 +85,10 @@ def watch_launches(
 
         None where it had no choice.
         """
-        tuner = tuners[-1] if tuners else None
-        if tuner is None or tuner.base_fn is not kernel.fn or len(tuner.configs) < 2:
+        tuner, configs = next((one for one in tuners if one[0].base_fn is kernel.fn), (None, ()))
+        if tuner is None or len(configs) < 2:
             return None
-        names = {name for config in tuner.configs for name in config.all_kwargs()}
+        names = {name for config in configs for name in config.all_kwargs()}
         return configuration_values({name: value for name, value in given.items() if name in names})
 
     @contextmanager
@@ -97,6 +99,9 @@ def watch_launches(
         push(f"ioaware:{index}")
         try:
             yield index
+        except Exception:  # as of an autotuned configuration that needs too much shared memory: it launched nothing
+            del launches[index:]
+            raise
         finally:
             pop()
 
@@ -127,7 +132,28 @@ def watch_launches(
 
         return launch
 
+    def run_generated(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def launch(self: Any, *args: Any, **kwargs: Any) -> Any:
+            name = str(self.fn.__name__)
+            with listed(name) as index:
+                result = plain(self, *args, **kwargs)
+            launcher = self.launchers[0]
+            spills, config = getattr(launcher, "n_spills", None), getattr(launcher, "config", None)
+            launches[index] = TritonLaunch(
+                name,
+                name,
+                registers=getattr(launcher, "n_regs", None),
+                local_bytes=None if spills is None else REGISTER_BYTES * spills,
+                configuration=None if config is None else configuration_values(config.all_kwargs()),
+            )
+            return result
+
+        return launch
+
     with Patches() as patches:
+        if "torch._dynamo" in sys.modules:
+            generated: Any = importlib.import_module("torch._inductor.runtime.triton_heuristics").CachingAutotuner
+            patches.set(generated, "run", run_generated(generated.run))
         patches.set(jit_function, "run", run)
         patches.set(compiled_kernel, "__getitem__", again)
         for kind in autotuner_kinds():
