@@ -45,6 +45,8 @@ class Capture:
 
     The reason stands in their place where they are unknown, and both are by number of the launch.
     """
+    is_random: bool = False
+    """Whether random numbers of the host code decide its launches."""
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -76,6 +78,8 @@ def capture(
     plain = _plain_run(runner)
     if on_launches:
         on_launches([event for event in plain.events if isinstance(event, CapturedLaunch)])
+    if plain.used_random and _is_random(plain, runner):
+        return _random_run(plain, runner)
     key = runner.fingerprint()
     symbolic = _cached_search(key) or SymbolicParams(
         {name: value for name, value in params.items() if type(value) is int and value >= 1}
@@ -114,6 +118,22 @@ def _plain_run(runner: HostRunner) -> HostRun:
             "A target launches its kernels when called, or returns the callable that does.",
         )
     return plain
+
+
+def _is_random(plain: HostRun, runner: HostRunner) -> bool:
+    """Return whether other random numbers of Python and NumPy make other launches.
+
+    Launches whose index tensors differ are marked.
+    """
+    try:
+        other = _plain_run(runner.at_seed(1))
+    except UsageError:
+        return True
+    for number, moved in plain.moved.items():
+        there = other.moved.get(number)
+        if isinstance(moved, Moved) and not (isinstance(there, Moved) and moved.same_bytes(there)):
+            moved.is_random = True
+    return not agree(other.events, plain.events, at_values({}))
 
 
 _search_cache: dict[Hashable, SymbolicParams] = {}
@@ -159,6 +179,12 @@ def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
     what = f"raises {type(again.error).__name__}" if again.error is not None else "makes other launches"
     note = f"{runner.name} {what} when it is called again: the numbers are those of its first call, at the given values only"
     return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved)
+
+
+def _random_run(plain: HostRun, runner: HostRunner) -> Capture:
+    """Return the plain run of a function whose launches random numbers decide."""
+    note = f"{runner.name} draws random numbers, and they decide its launches: the numbers are those of one run"
+    return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved, is_random=True)
 
 
 def _pins(pinned: Mapping[str, str], params: Mapping[str, ParamValue]) -> tuple[str, ...]:

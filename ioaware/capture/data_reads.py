@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map_only
@@ -44,6 +45,10 @@ MODE_FILES = (
     *("capture/fake_tensors.py", "capture/index_data.py", "torch/_ops.py", "torch/_subclasses/fake_tensor.py"),
 )
 """Files of the dispatch modes between host code and an operator."""
+WRAPPERS = ("torch/functional.py", "torch/_tensor.py", "torch/_jit_internal.py", "torch/overrides.py")
+"""Files of torch whose functions only call an operator, as `torch.unique` does."""
+NUMPY_REFUSED = ".numpy() is not supported for tensor subclasses"
+"""What torch says of a fake tensor whose memory host code takes as an array."""
 SHOWN = 60
 """Characters of a value shown in a note."""
 PROBES = (1.0, 0.0, -1.0, 0.5, 2.0, 3.7, -0.013, 1e-30, 448.5, -65505.0, 1e30, -1e30, math.inf, -math.inf, math.nan)
@@ -85,10 +90,11 @@ def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
                 reads.values.append((where, KernelFloat()))
                 return reads.probe
             raise ReadsDataError(
-                f"the host function reads what a kernel computed at {where}, and a derivation runs no kernel", "Trace it."
+                f"the host function reads what a kernel computed at {where}, and a derivation runs no kernel",
+                "Return the tensor instead of its data, or trace the function.",
             )
         value = plain(*args, **kwargs)
-        reads.values.append((where, value))
+        reads.values.append((where, _copied(value)))
         return value
 
     with _reading_through(record):
@@ -96,10 +102,10 @@ def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
 
 
 @contextmanager
-def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
+def replaying(reads: DataReads, symbols: Symbols, exposed: Callable[[Any], None]) -> Generator[None]:
     """Inside the block, return recorded values to host code that reads a tensor.
 
-    They are returned in order.
+    They are returned in order. `exposed` is called with a tensor whose memory host code has as an array, and may write.
     """
     left = list(reads.values)
 
@@ -115,10 +121,20 @@ def replaying(reads: DataReads, symbols: Symbols) -> Generator[None]:
             return reads.probe
         text = repr(value)
         symbols.assume(f"assumes that the data read at {where} is {text if len(text) <= SHOWN else text[:SHOWN] + '...'}")
-        return value
+        if isinstance(value, np.ndarray):
+            exposed(args[0])
+        return _copied(value)
 
     with _reading_through(replay):
         yield
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of an array, into which host code may write.
+
+    Anything else is returned itself.
+    """
+    return value.copy() if isinstance(value, np.ndarray) else value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _reads_float(plain: Any, args: tuple[Any, ...]) -> bool:
@@ -132,7 +148,9 @@ def _modes(plain: Callable[..., Any]) -> tuple[str, ...]:
 
     They are those of the modes, where torch itself reads.
     """
-    return MODE_FILES if plain is OPERATOR or isinstance(plain, _Dynamic) else ()
+    if isinstance(plain, _Dynamic):
+        return (*MODE_FILES, *WRAPPERS)
+    return MODE_FILES if plain is OPERATOR else ()
 
 
 @contextmanager

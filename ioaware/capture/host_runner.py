@@ -6,7 +6,7 @@ It runs with fake tensors and symbolic integers.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
-from ioaware.capture.data_reads import PROBES, DataReads, KernelWrites, recording, replaying
+from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, KernelWrites, recording, replaying
 from ioaware.capture.fake_tensors import CudaFakeTensorMode, DropGenerators, EmptyRandomTensors, module_conversions
 from ioaware.capture.fingerprint import fingerprint
 from ioaware.capture.host_state import HostState
@@ -38,7 +38,8 @@ from ioaware.compilation.launches import (
 from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.custom_ops import CudaImplementations
-from ioaware.fakegpu.fake_cuda import cuda_on_cpu
+from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
+from ioaware.fakegpu.host_random import HostRandom, seeded_host_random
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
@@ -48,6 +49,10 @@ from ioaware.torchcompile.compile_hooks import torch_compile_on_fake_gpu
 
 _random: Any = torch.random
 SYMBOLIC_NUMBERS = ("SymFloat", "SymInt", "SymBool")
+
+
+DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
+"""Exceptions with which torch refuses to read a fake tensor."""
 
 
 @dataclass
@@ -64,6 +69,8 @@ class HostRun:
 
     Host code built these tensors, and a plain run has the bytes.
     """
+    used_random: bool = False
+    """Whether host code drew random numbers from Python or NumPy."""
 
     @property
     def pinned(self) -> dict[str, str]:
@@ -95,8 +102,10 @@ class HostRunner:
         refused: dict[str, str | None],
         *,
         eager: bool = False,
+        seed: int = 0,
     ) -> None:
         self.params = params
+        self._seed = seed
         self._target = target
         self._autotune = autotune
         self._gpu = gpu
@@ -118,6 +127,13 @@ class HostRunner:
         code = fingerprint(self._target.call)
         given = repr((sorted(self.params.items()), sorted(self._autotune.items()), sorted(map(str, self._refused.items()))))
         return code and (self._target.name, code, given, self._gpu, self.eager)
+
+    def at_seed(self, seed: int) -> HostRunner:
+        """Return a runner of the same function that draws other random numbers.
+
+        They are those of Python and NumPy.
+        """
+        return HostRunner(self._target, self.params, self._autotune, self._gpu, self._refused, eager=self.eager, seed=seed)
 
     def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
         """Return whether a plain run at `point` makes the launches of `events`.
@@ -157,7 +173,7 @@ class HostRunner:
 
         interceptor = Interceptor(symbols, events, self._autotune, self._gpu, self._refused, on_launch)
         try:
-            with _environment(self.eager), recording(reads, written), interceptor, written, CudaImplementations():
+            with _environment(self.eager, self._seed), recording(reads, written), interceptor, written, CudaImplementations():
                 work = work_of(self._target.call(device="cuda", **self.params))
                 if work is not None:
                     work.run()
@@ -183,11 +199,18 @@ class HostRunner:
 
         interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu, self._refused, on_launch)
         try:
-            data = replaying(self._reads, run.symbols)
-            with _environment(self.eager) as stand_in, without_torch_compile(), symbolic_minmax(), cheap_simplify():
+            exposed: Callable[[Any], None] = index_data.forget if index_data else lambda _: None
+            data = replaying(self._reads, run.symbols, exposed)
+            with (
+                _environment(self.eager, self._seed) as (stand_in, host_random),
+                without_torch_compile(),
+                symbolic_minmax(),
+                cheap_simplify(),
+            ):
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
                 with fake_tensors, EmptyRandomTensors(), module_conversions(), data, interceptor:
                     self._work(run, interceptor, index_data)
+                run.used_random = host_random.used
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
@@ -229,6 +252,11 @@ class HostRunner:
         """Read data once, then run with plain integers. Raises what the function raises."""
         try:
             self.read_data()
+        except AssertionError as error:  # the run before this one, which has no data, met none
+            raise ReadsDataError(
+                f"the host function compares what a kernel computed{_where(error)}, and a derivation runs no kernel",
+                "Leave the comparison out, or trace the function.",
+            ) from error
         except (Exception, SystemExit) as error:
             raise self.user_error(error if isinstance(error, Exception) else UsageError(f"{self.name} exits")) from error
         run = self.run(SymbolicParams({}))
@@ -257,18 +285,17 @@ class HostRunner:
 
         It read a tensor, or Python needed a plain number.
         """
-        return isinstance(self.user_error(error), ReadsDataError) or any(name in str(error) for name in SYMBOLIC_NUMBERS)
+        if isinstance(self.user_error(error), ReadsDataError):
+            return True
+        return any(name in str(error) for name in (*SYMBOLIC_NUMBERS, NUMPY_REFUSED))
 
     def user_error(self, error: Exception) -> IoawareError:
         """Return an exception of the user's function as one sentence with its line."""
-        if isinstance(error, IoawareError):
-            return error
+        for cause in _causes(error):
+            if isinstance(cause, IoawareError):
+                return cause
         where = _where(error)
-        if type(error).__name__ in (
-            "DataDependentOutputException",
-            "DynamicOutputShapeException",
-            "GuardOnDataDependentSymNode",
-        ):
+        if any(type(cause).__name__ in DATA_DEPENDENT for cause in _causes(error)):
             return ReadsDataError(
                 f"the host function reads a tensor's data{where}, and a derivation has no data",
                 "Trace it, or give what it reads as a parameter.",
@@ -279,15 +306,21 @@ class HostRunner:
 
 
 @contextmanager
-def _environment(eager: bool) -> Generator[Any]:
+def _environment(eager: bool, seed: int) -> Generator[tuple[StandIn, HostRandom]]:
     """Give host code a fake GPU, and restore the state afterwards.
 
     Its prints go to stderr, and the random state is restored.
     """
-    with redirect_stdout(sys.stderr), _random.fork_rng(devices=[]), cuda_on_cpu() as stand_in, torch_settings_restored():
+    with (
+        redirect_stdout(sys.stderr),
+        _random.fork_rng(devices=[]),
+        seeded_host_random(seed) as host_random,
+        cuda_on_cpu() as stand_in,
+        torch_settings_restored(),
+    ):
         _random.manual_seed(0)
         with DropGenerators(), torch_compile_on_fake_gpu(stand_in, eager=eager):
-            yield stand_in
+            yield stand_in, host_random
 
 
 def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
@@ -298,6 +331,14 @@ def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
         return formula.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in formula.free_symbols})
 
     return substituted
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, and those from which it was raised."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
 
 
 def _signature(error: Exception) -> tuple[type, str, str | None]:

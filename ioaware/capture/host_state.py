@@ -8,9 +8,11 @@ call launches, or a workspace that it allocates, would be missing from later run
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -77,7 +79,7 @@ class HostState:
         self._alive.append(value)  # keeps its id unique
         if isinstance(value, FunctionType):
             return self._visit_function(value)
-        if hasattr(value, "cache_clear") and hasattr(value, "__wrapped__"):
+        if _has(value, "cache_clear") and _has(value, "__wrapped__"):
             if is_user_module(getattr(value, "__module__", "")):
                 self._caches.append(value)
             return [value.__wrapped__]
@@ -120,6 +122,21 @@ class HostState:
         attributes = dict(vars(kind))
         self._contents.append((kind, attributes))
         return [getattr(value, "__func__", value) for value in attributes.values()]
+
+
+@contextmanager
+def host_state_restored(call: Any) -> Generator[None]:
+    """Restore the state that `call` reaches when the block ends."""
+    state = HostState(call)
+    try:
+        yield
+    finally:
+        state.restore()
+
+
+def _has(value: Any, name: str) -> bool:
+    """Return whether an object has an attribute, without running its `__getattr__`."""
+    return inspect.getattr_static(value, name, None) is not None
 
 
 def is_user_module(name: str) -> bool:

@@ -50,8 +50,15 @@ class IndexData(OperatorMode):
         self._unset: dict[int, Any] = {}
         """Storages that were never written."""
         self._random: dict[int, Any] = {}
+        self._shared: list[tuple[Any, Any]] = []
+        """Real tensors in memory of others, such as NumPy's.
+
+        The copy of its contents stands beside each.
+        """
         self._lost = False
         """Whether a kernel may have written anything."""
+        self._earlier: list[CapturedLaunch] = []
+        """Launches that may have written through an address that they loaded."""
         self.moved: dict[int, Moved | str] = {}
         """Bytes of each launch on the known contents, or why they are unknown.
 
@@ -61,9 +68,11 @@ class IndexData(OperatorMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        self._refresh()
         targets = _written(func, args, kwargs or {})
         for tensor in targets:  # a real one is copied before it changes
             self._has(tensor)
+        self._drop_shared(targets)
         outcome = func(*args, **(kwargs or {}))
         try:
             self._follow(func, args, kwargs or {}, outcome, targets)
@@ -104,7 +113,39 @@ class IndexData(OperatorMode):
         if tensor not in self._contents and not hasattr(tensor, "fake_mode") and _is_small(tensor):
             with without_modes():
                 self._contents[tensor] = (tensor.untyped_storage()._cdata, tensor.detach().clone())
+                if not tensor.untyped_storage().resizable():
+                    self._shared.append((tensor.detach(), self._contents[tensor][1]))
         return tensor in self._contents and self._contents[tensor][0] == tensor.untyped_storage()._cdata
+
+    def _refresh(self) -> None:
+        """Copy memory of others again.
+
+        Why: host code may have written it, as by its name in NumPy.
+        """
+        with without_modes(), torch.no_grad():
+            for tensor, contents in self._shared:
+                contents.copy_(tensor)
+
+    def _drop_shared(self, targets: list[Any]) -> None:
+        """Forget shared memory that torch writes.
+
+        Why: the real one stays as it is.
+        """
+        written = {self._key(tensor) for tensor in targets if self._has(tensor)}
+        changed = [contents for _, contents in self._shared if contents.untyped_storage()._cdata in written]
+        if changed:
+            self._shared = [pair for pair in self._shared if all(pair[1] is not each for each in changed)]
+            for contents in changed:
+                storage = contents.untyped_storage()
+                self._unknown[storage._cdata] = storage
+
+    def forget(self, tensor: Any) -> None:
+        """Mark the contents of a tensor as unknown.
+
+        Why: host code may write them through an array.
+        """
+        self._has(tensor)
+        self._forget([tensor])
 
     def _real(self, tensor: Any) -> Any:
         return self._contents[tensor][1] if self._has(tensor) else torch.empty(tensor.shape, dtype=tensor.dtype)
@@ -130,8 +171,13 @@ class IndexData(OperatorMode):
         given = dict(_arguments(arguments))
         tensors = {name: tensor for name, tensor in given.items() if isinstance(tensor, torch.Tensor)}
         known = {name: tensor for name, tensor in tensors.items() if _is_index(tensor) and self._is_aligned(tensor)}
+        self._refresh()
         self._lost |= any(map(_may_be_address, given.values()))
         written = list(tensors)
+        if known:
+            self._lost |= any(_makes_pointers(each, gpu) for each in self._earlier)
+            self._earlier.clear()
+        self._earlier.append(launch)
         if known and not self._lost:
             try:
                 moved = self._execute(launch, known, gpu)
@@ -193,6 +239,17 @@ def _may_be_address(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return False
     return hasattr(value, "data_ptr") or (type(value) is int and value >= SMALLEST_ADDRESS)
+
+
+def _makes_pointers(launch: CapturedLaunch, gpu: GPUTarget) -> bool:
+    """Return whether a kernel makes a pointer from an integer.
+
+    An example is one that loads an address from a table.
+    """
+    try:
+        return "tt.int_to_ptr" in first_ir(launch, {}, gpu).text
+    except IoawareError:  # does not compile, which derive reports
+        return False
 
 
 def _parameter(name: str, value: Value) -> Any:

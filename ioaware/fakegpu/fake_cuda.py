@@ -233,6 +233,14 @@ def _timing_error(action: str) -> UsageError:
     return UsageError(f"the host function {action}, which has no meaning without a GPU", "Leave timing to ioaware measure.")
 
 
+def _no_graphs(*_: Any, **__: Any) -> Any:
+    """Raise `UsageError`: a graph is replayed by the driver, which is not there."""
+    raise UsageError(
+        "the host function records a CUDA graph, whose replays no run without a GPU sees",
+        "Give the function that the graph records: its launches are those of one replay.",
+    )
+
+
 def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
     """Return replacements in `torch.cuda` by name.
 
@@ -265,6 +273,7 @@ def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
         **{name: _always(nullcontext()) for name in ("device", "device_of", "stream")},
         **{name: _always(_Stream()) for name in ("current_stream", "default_stream")},
         **{name: type(name, (_Stream,), {}) for name in ("Stream", "Event")},
+        **dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), _no_graphs),
         "get_device_properties": stand_in.torch_properties,
         "get_rng_state": lambda *_, **__: torch.get_rng_state(),  # pyright: ignore[reportUnknownLambdaType]
         "default_generators": (_DefaultGenerator(),),
@@ -301,6 +310,7 @@ def _replace_driver(stand_in: StandIn, patches: Patches) -> None:
         get_current_stream=_always(0),
         get_device_interface=_always(torch.cuda),
         get_benchmarker=benchmarker,
+        get_empty_cache_for_benchmark=benchmarker,
         launcher_cls=_always(None),
         utils=SimpleNamespace(get_device_properties=stand_in.triton_properties, load_binary=load_binary),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
@@ -117,6 +118,11 @@ class _Session:
         self.guard = LoopGuard()
         self.progress = progress
         self.observer = observer
+        self.one_at_a_time = threading.Lock()
+        """Held during a launch.
+
+        Why: host code may launch from several threads, and the interpreter has one state.
+        """
 
     def add_note(self, note: str) -> None:
         """Add a note to the next launch."""
@@ -164,6 +170,10 @@ class _Session:
 
         Return the arguments by parameter.
         """
+        with self.one_at_a_time:
+            return self._launch(kernel, args, grid, kwargs)
+
+    def _launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         _refuse_gluon(kernel)
         for hook in kernel.pre_run_hooks:
             hook(*args, **kwargs)

@@ -14,12 +14,14 @@ from typing import Any
 
 import torch
 
+from ioaware.capture.host_state import host_state_restored
 from ioaware.case import Work
 from ioaware.environment import software_environment
 from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
+from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.result import Check, Launch, ParamValue, Result, total
@@ -72,6 +74,7 @@ def trace(
     with (
         progress or nullcontext(),
         module_state_restored(),
+        host_state_restored(target.call),
         compiled_code_forgotten(),
         tracer.environment() as stand_in,
         user_errors(target.name),
@@ -108,6 +111,7 @@ class Tracer:
         with (
             redirect_stdout(sys.stderr),
             _random.fork_rng(devices=[]),
+            seeded_host_random(SEED),
             cuda_on_cpu() as stand_in,
             torch_settings_restored(),
             torch_compile_on_fake_gpu(stand_in, eager=self._eager),

@@ -93,6 +93,21 @@ def test_a_branch_on_what_a_kernel_computes_is_refused(targets: ModuleType, name
         derive_target(targets, name)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("result_as_an_array", "reads what a kernel computed at host_code_targets.py:"),
+        ("result_compared", "compares what a kernel computed at host_code_targets.py:"),
+        ("graph_of_launches", "records a CUDA graph"),
+        ("timed_by_the_host", "benchmarks a kernel"),
+    ],
+)
+def test_what_needs_a_gpu_is_refused_in_one_sentence(targets: ModuleType, name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refusal:
+        derive_target(targets, name)
+    assert refusal.value.remedy
+
+
 def test_no_contents_follow_from_what_a_kernel_computes(targets: ModuleType) -> None:
     result = derive_target(targets, "index_from_a_number")
     assert not result.exact

@@ -23,7 +23,7 @@ def derive_target(name: str) -> Derived:
     return derive(target, target.resolve({}), machine_code=False)
 
 
-@pytest.mark.parametrize("name", ["paged", "ragged", "experts"])
+@pytest.mark.parametrize("name", ["paged", "ragged", "experts", "array_changed_later", "distinct", "drawn_with_a_seed"])
 def test_bytes_at_index_tensors_equal_traced_bytes(name: str) -> None:
     result, target = derive_target(name), load_target(getattr(TARGETS, name))
     traced = trace(target, target.resolve({})).requested
@@ -37,16 +37,30 @@ def test_bytes_at_index_tensors_equal_traced_bytes(name: str) -> None:
         assert (result.compulsory.read_bytes or 0) <= (result.requested.read_bytes or 0)
 
 
-def test_random_contents_are_not_exact() -> None:
-    result = derive_target("drawn_at_random")
+@pytest.mark.parametrize("name", ["drawn_at_random", "drawn_by_python", "drawn_by_numpy", "drawn_without_a_seed"])
+def test_random_contents_are_not_exact(name: str) -> None:
+    """The numbers drawn from Python and NumPy are those of a trace."""
+    result, target = derive_target(name), load_target(getattr(TARGETS, name))
     assert not result.exact
     assert result.requested
-    assert result.requested.read_bytes
+    traced = trace(target, target.resolve({})).requested
+    assert traced
+    assert result.requested.read_bytes == traced.read_bytes
     assert any("which are random" in note for note in result.launches[-1].notes)
 
 
+def test_a_random_size_is_not_exact() -> None:
+    result = derive_target("size_at_random")
+    assert not result.exact
+    assert any("random numbers" in note for note in result.notes)
+
+
 @pytest.mark.parametrize(
-    "name", ["written_by_a_kernel", "written_through_a_float", "written_through_a_pointer", "never_written"]
+    "name",
+    [
+        *("written_by_a_kernel", "written_through_a_float", "written_through_a_pointer", "never_written"),
+        *("written_through_a_table", "written_through_an_array"),
+    ],
 )
 def test_contents_unknown_to_the_host_are_not_used(name: str) -> None:
     result = derive_target(name)

@@ -45,7 +45,10 @@ def doubled(n: int = 100):
 
 @pytest.mark.parametrize(
     "name",
-    ["kept_kernel", "registers", "wrapped", "own_autotuner", "operator_with_a_fake", "operator_for_cuda", "optional_bias"],
+    [
+        *("kept_kernel", "registers", "wrapped", "own_autotuner", "operator_with_a_fake", "operator_for_cuda"),
+        *("optional_bias", "kept_by_an_object", "launched_from_threads"),
+    ],
 )
 def test_traced_bytes_equal_derived_ones(name: str) -> None:
     derived, traced = ioaware.derive(f"{TARGETS}:{name}", n=100), ioaware.trace(f"{TARGETS}:{name}", n=100)
@@ -55,6 +58,13 @@ def test_traced_bytes_equal_derived_ones(name: str) -> None:
     assert traced.requested.write_bytes == derived.requested.write_bytes
     kernels = [[launch.kernel for launch in result.launches if launch.origin == "triton"] for result in (derived, traced)]
     assert kernels[0] == kernels[1]
+
+
+def test_what_host_code_keeps_reaches_no_later_run() -> None:
+    """The first launch has one program, the kernel kept from it two."""
+    results = [verb(f"{TARGETS}:kept_by_an_object", n=100) for verb in (ioaware.trace, ioaware.derive, ioaware.trace)]
+    reads = [result.requested.read_bytes for result in results if result.requested]
+    assert reads == [4 * (64 + 100)] * 3
 
 
 def test_a_pointer_into_a_tensor_is_checked_against_its_storage() -> None:

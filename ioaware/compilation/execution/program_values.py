@@ -60,6 +60,17 @@ class Moved:
     contents: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Elements of the storages whose contents were read, by tensor."""
 
+    def same_bytes(self, other: Moved) -> bool:
+        """Return whether another execution moved the same bytes, with the same operations."""
+        return all(getattr(self, name) == getattr(other, name) for name in COUNTS)
+
+
+COUNTS = (
+    *("read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes"),
+    *("flops", "lanes", "operations", "has_sectors"),
+)
+"""Fields of `Moved` that are counts."""
+
 
 def merge(mask: Array, new: Value, old: Value) -> Value:
     """Return `new` for the programs of the mask and `old` for the others."""

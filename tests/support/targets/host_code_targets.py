@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import triton
@@ -357,3 +358,57 @@ def operator_with_a_fake(n: int = 1000):
 
 def operator_for_cuda(n: int = 1000):
     return torch.ops.ioaware_tests_cuda.doubled(ones(n))
+
+
+class Remembering:
+    """Keeps the kernel of its first launch, as an attribute of an object."""
+
+    compiled = None
+
+    def __call__(self, x: torch.Tensor, out: torch.Tensor) -> None:
+        if self.compiled is None:
+            self.compiled = scale_kernel[(1,)](x, out, x.numel(), 2.0, BLOCK=64)
+        else:
+            self.compiled[(2, 1, 1)](x, out, x.numel(), 2.0)
+
+
+remembering = Remembering()
+
+
+def kept_by_an_object(n: int = 100):
+    x, out = torch.ones(n, device="cuda"), torch.empty(n, device="cuda")
+    remembering(x, out)
+    remembering(x, out)
+    return out
+
+
+def launched_from_threads(n: int = 100):
+    x, out = torch.ones(n, device="cuda"), torch.empty(n, device="cuda")
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: scale_kernel[(triton.cdiv(n, 64),)](x, out, n, 2.0, BLOCK=64), range(4)))
+    return out
+
+
+def result_as_an_array(n: int = 100):
+    out = torch.empty(n, device="cuda")
+    scale_kernel[(2,)](torch.ones(n, device="cuda"), out, n, 2.0, BLOCK=64)
+    return out.cpu().numpy()
+
+
+def result_compared(n: int = 100):
+    x, out = torch.ones(n, device="cuda"), torch.empty(n, device="cuda")
+    scale_kernel[(2,)](x, out, n, 2.0, BLOCK=64)
+    torch.testing.assert_close(out, x)
+
+
+def graph_of_launches(n: int = 100):
+    x, out = torch.ones(n, device="cuda"), torch.empty(n, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        scale_kernel[(2,)](x, out, n, 2.0, BLOCK=64)
+    graph.replay()
+
+
+def timed_by_the_host(n: int = 100):
+    x, out = torch.ones(n, device="cuda"), torch.empty(n, device="cuda")
+    triton.testing.do_bench(lambda: scale_kernel[(2,)](x, out, n, 2.0, BLOCK=64))

@@ -5,6 +5,9 @@ These are block tables, lengths, offsets and expert ids.
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -144,3 +147,63 @@ def changed_in_place(dim: int = 100):
     offsets[:2] = 1
     offsets[2:].copy_(kept[2:])
     launch_ragged(offsets, dim)
+
+
+@triton.jit
+def fill_through_address_kernel(addresses, value):
+    place = tl.load(addresses).to(tl.pointer_type(tl.int32))
+    tl.store(place + tl.program_id(0), value)
+
+
+def written_through_a_table(sequences: int = 4, dim: int = 100):
+    """The kernel gets the address of the offsets from memory."""
+    offsets = torch.arange(sequences + 1, dtype=torch.int32, device="cuda")
+    fill_through_address_kernel[(sequences + 1,)](torch.tensor([offsets.data_ptr()], device="cuda"), 3)
+    launch_ragged(offsets, dim)
+
+
+def written_through_an_array(sequences: int = 4, dim: int = 100):
+    """Host code writes a tensor's memory by its name in NumPy."""
+    offsets = torch.zeros(sequences + 1, dtype=torch.int32)
+    offsets.numpy()[:] = np.arange(sequences + 1)
+    launch_ragged(offsets.cuda(), dim)
+
+
+def array_changed_later(sequences: int = 4, dim: int = 100):
+    """NumPy and torch share the memory, which changes before the tensor is used."""
+    array = np.zeros(sequences + 1, np.int32)
+    offsets = torch.from_numpy(array)
+    array[:] = np.arange(sequences + 1) * 2
+    launch_ragged(offsets.cuda(), dim)
+
+
+def distinct(tokens: int = 30, dim: int = 100):
+    """A size and offsets from an operator whose shape depends on data."""
+    counts = torch.unique(torch.arange(tokens, device="cuda") // 7, return_counts=True)[1]
+    launch_ragged(torch.nn.functional.pad(counts.cumsum(0), (1, 0)).int(), dim)
+
+
+def random_lengths(lengths: list[int], dim: int = 100):
+    launch_ragged(torch.tensor([0, *np.cumsum(lengths).tolist()], dtype=torch.int32, device="cuda"), dim)
+
+
+def drawn_by_python(sequences: int = 10):
+    random_lengths([random.randint(0, 9) for _ in range(sequences)])
+
+
+def drawn_by_numpy(sequences: int = 10):
+    random_lengths(np.random.randint(0, 9, sequences).tolist())
+
+
+def drawn_without_a_seed(sequences: int = 10):
+    random_lengths([*np.random.default_rng().integers(0, 9, sequences).tolist(), random.Random().randint(0, 9)])
+
+
+def drawn_with_a_seed(sequences: int = 10):
+    random.seed(5)
+    random_lengths([random.randint(0, 9) for _ in range(sequences)])
+
+
+def size_at_random():
+    n = random.randint(1, 1000)
+    fill_kernel[(n,)](torch.empty(n, device="cuda"), 1.0)
