@@ -51,7 +51,13 @@ def gathered(out_dir: Path) -> Contents:
     from ioaware.report.assemble import complete
     from ioaware.report.attention.attention_page import Contents
     from ioaware.report.attention.recorded_bytes import shipped
-    from ioaware.sweep.claim_evidence import recorded_race, recorded_systems
+    from ioaware.sweep.claim_evidence import (
+        recorded_fusion,
+        recorded_headline,
+        recorded_race,
+        recorded_systems,
+        recorded_training,
+    )
     from ioaware.sweep.verify import verify
 
     progress("tracing")
@@ -71,7 +77,8 @@ def gathered(out_dir: Path) -> Contents:
         claims = verify(measurements=[*measured.results, *recorded_systems()], progress=step)
     progress("walking through the kernels")
     return Contents(
-        results, claims, shipped(), recorded_race(), recorded_race(FLASH_4), walks(), checks, roofs(measured.results),
+        results, claims, shipped(), recorded_race(), recorded_race(FLASH_4), recorded_headline(), recorded_training(),
+        recorded_fusion(), walks(), checks, roofs(measured.results),
         live=measured.live, missing=measured.missing, environment=software_environment(),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from ioaware.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ioaware.bench.training.training_record import TrainingEntry, TrainingRecord
+    from ioaware.bench.training.training_record import TrainingRecord
 
 MODELS, CONTEXTS = ("small", "medium"), (1024, 2048, 4096)
 
@@ -84,6 +84,7 @@ def _text(records: Sequence[TrainingRecord]) -> Iterator[RenderableType]:
     """Yield the machine, step times, and how far the losses are apart."""
     from rich.text import Text
 
+    from ioaware.bench.training.training_summary import curve_sentences
     from ioaware.bench.training.training_text import TEXT
     from ioaware.cli.race_tables import where
     from ioaware.cli.render import table
@@ -95,7 +96,7 @@ def _text(records: Sequence[TrainingRecord]) -> Iterator[RenderableType]:
     yield Text(f"\nrandom weights, AdamW, bfloat16 by autocast, no dropout; text: {TEXT}")
     columns = ["model, context, batch", "attention", "ms a step", "tokens/s", "x SDPA", "peak memory", "loss error"]
     yield table(columns, (row for record in records if record.point.kind == "speed" for row in _rows(record)), left=2)
-    for line in _losses([record for record in records if record.point.kind == "loss"]):
+    for line in curve_sentences([record for record in records if record.point.kind == "loss"]):
         yield Text(line)
 
 
@@ -104,7 +105,7 @@ def _rows(record: TrainingRecord) -> Iterator[list[str]]:
     from statistics import median
 
     from ioaware.bench.statistics import paired_ratio
-    from ioaware.bench.training.training_run import tokens_per_second
+    from ioaware.bench.training.training_summary import tokens_per_second
     from ioaware.display.units import bytes_text
 
     point, other = record.point, record.entry("sdpa")
@@ -123,21 +124,3 @@ def _rows(record: TrainingRecord) -> Iterator[list[str]]:
             bytes_text(entry.peak_bytes),
             "" if entry.loss_error is None else f"{entry.loss_error:.1e}",
         ]
-
-
-def _losses(records: Sequence[TrainingRecord]) -> Iterator[str]:
-    """Yield the distance of each loss curve from SDPA's, and of two seeds."""
-    from ioaware.bench.training.training_run import largest_loss_difference
-
-    def curve(entry: TrainingEntry | None) -> tuple[float, ...]:
-        return entry.losses if entry else ()
-
-    for record in records:
-        base = curve(record.entry("sdpa"))
-        for entry in record.entries:
-            if base and entry.losses and entry.attention != "sdpa":
-                apart = largest_loss_difference(entry.losses, base)
-                ends = f"{entry.attention} ends at {entry.losses[-1]:.4f}, SDPA at {base[-1]:.4f}"
-                yield f"{record.point.label}: {ends}; at most {apart:.2%} apart"
-    if len(records) > 1 and (one := curve(records[0].entry("sdpa"))) and (other := curve(records[1].entry("sdpa"))):
-        yield f"SDPA with another seed: at most {largest_loss_difference(other, one):.2%} apart"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
 from ioaware.bench.race_record import Record, read
+from ioaware.bench.training.training_record import TrainingRecord, read_training
 from ioaware.cases import CASES, find_case
 from ioaware.prediction import predict
 from ioaware.result import Result
@@ -22,6 +23,7 @@ Progress = Callable[[int, int, str], None]
 """Arguments: runs done, runs in total, label of the last run."""
 
 TIMEOUT_S = 120.0
+_FOLDER = Path(str(files("ioaware"))) / "recorded"
 
 
 def gather(
@@ -57,8 +59,7 @@ def recorded() -> list[Result]:
 
     They are measurements, and derivations of the same points.
     """
-    folder = Path(str(files("ioaware"))) / "recorded"
-    return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
+    return [result for path in sorted(_FOLDER.glob("*.jsonl")) for result in read_jsonl(path)]
 
 
 def recorded_systems() -> list[Result]:
@@ -66,8 +67,36 @@ def recorded_systems() -> list[Result]:
 
     They are measurements beyond the three forward papers.
     """
-    folder = Path(str(files("ioaware"))) / "recorded" / "systems"
-    return [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
+    return _recorded("systems")
+
+
+def recorded_headline() -> list[Result]:
+    """Return the measurements at the shape of the FlashAttention paper's table.
+
+    They are of ioaware/recorded/headline/*.jsonl.
+    """
+    return _recorded("headline")
+
+
+def recorded_fusion() -> list[Result]:
+    """Return the measurements of kernels that `ioaware fuse` writes.
+
+    They are of ioaware/recorded/fusion/*.jsonl.
+    """
+    return _recorded("fusion")
+
+
+def recorded_training() -> list[TrainingRecord]:
+    """Return the records of `ioaware bench training`.
+
+    They are of ioaware/recorded/bench/training/*.jsonl.
+    """
+    folder = _FOLDER / "bench" / "training"
+    return [record for path in sorted(folder.glob("*.jsonl")) for record in read_training(path)]
+
+
+def _recorded(folder: str) -> list[Result]:
+    return [result for path in sorted((_FOLDER / folder).glob("*.jsonl")) for result in read_jsonl(path)]
 
 
 def recorded_race(pattern: str = "*.jsonl") -> list[Record]:
@@ -75,8 +104,7 @@ def recorded_race(pattern: str = "*.jsonl") -> list[Record]:
 
     The records are speeds, not bytes.
     """
-    folder = Path(str(files("ioaware"))) / "recorded" / "bench"
-    return [record for path in sorted(folder.glob(pattern)) for record in read(path)]
+    return [record for path in sorted((_FOLDER / "bench").glob(pattern)) for record in read(path)]
 
 
 def recorded_measurements() -> list[Result]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,16 +140,3 @@ def _curve(point: TrainingPoint, make: MakeTrainer, name: str, steps: int) -> Tr
 
 def _reason(failure: Exception) -> str:
     return f"{type(failure).__name__}: {str(failure)[:300]}"
-
-
-def tokens_per_second(record: TrainingRecord, attention: str) -> float | None:
-    """Return the tokens per second at the median step, or None where it did not run."""
-    entry = record.entry(attention)
-    if entry is None or not entry.step_ns:
-        return None
-    return record.point.tokens / (statistics.median(entry.step_ns) * 1e-9)
-
-
-def largest_loss_difference(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the largest relative difference of two curves, over their steps."""
-    return max(abs(a - b) / b for a, b in zip(one, other, strict=True))

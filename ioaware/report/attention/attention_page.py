@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ioaware.display.text import clean
 from ioaware.display.units import significant, times_text
-from ioaware.report.attention import headline_rows, library_rows, race_answers, race_rows, system_rows, text_rows
+from ioaware.report.attention import fused_rows, headline_rows, library_rows, race_answers, race_rows, system_rows, text_rows
 from ioaware.report.attention.agreement_figure import agreement_figure
 from ioaware.report.attention.recorded_bytes import Records, compared, simulated_bytes
 from ioaware.report.attention.three_numbers import agreement, three_numbers
@@ -33,6 +33,7 @@ from ioaware.simulation.accuracy import point_key
 if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.bench.race_record import Record
+    from ioaware.bench.training.training_record import TrainingRecord
 
 TITLE = "The memory traffic of attention"
 COMMANDS: Mapping[str, str] = {
@@ -55,6 +56,7 @@ MAX_PROBLEMS = 60
 class Contents:
     """What the report shows.
 
+    `headline`, `training` and `fused` are records: of the paper's shape, of GPT-2's training, of kernels that `fuse` writes.
     `live`: this run measured `results`; `missing`: sentences on what it could not do.
     """
 
@@ -63,6 +65,9 @@ class Contents:
     records: Records
     race: Sequence[Record] = ()
     flash_4: Sequence[Record] = ()
+    headline: Sequence[Result] = ()
+    training: Sequence[TrainingRecord] = ()
+    fused: Sequence[Result] = ()
     walks: Sequence[Fragment] = ()
     checks: Mapping[str, Mapping[str, Result]] = field(default_factory=dict[str, Mapping[str, Result]])
     roofs: Roofs | None = None
@@ -93,7 +98,12 @@ def attention_page(contents: Contents, now: datetime) -> Document:
         "accuracy": library_rows.accuracy_table(contents.records),
         "causes": library_rows.causes(contents.records),
         "headline_columns": headline_rows.COLUMNS,
-        "headlines": headline_rows.headline_rows(),
+        "headlines": headline_rows.headline_rows(contents.headline),
+        "training_columns": headline_rows.TRAINING_COLUMNS,
+        "training": headline_rows.training_rows(contents.training),
+        "training_losses": headline_rows.loss_sentences(contents.training),
+        "fused_columns": fused_rows.COLUMNS,
+        "fused": fused_rows.fused_rows(contents.fused),
         "flop_heads": significant(headline_rows.heads_of_flops(), 2),
         "systems": systems,
         "systems_text": system_rows.measured_text(systems),

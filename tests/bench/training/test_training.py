@@ -17,7 +17,8 @@ from ioaware.bench.training.training_record import (
     append_training,
     read_training,
 )
-from ioaware.bench.training.training_run import largest_loss_difference, tokens_per_second, training_points
+from ioaware.bench.training.training_run import training_points
+from ioaware.bench.training.training_summary import curve_sentences, largest_loss_difference, tokens_per_second
 from ioaware.bench.training.training_text import draw_batch, standard_library_text
 from ioaware.cli import training_bench
 from ioaware.cli.main import run
@@ -125,6 +126,18 @@ def test_rates_and_differences() -> None:
     assert tokens_per_second(SPEED, "ioaware") == pytest.approx(8192 / 1e-3)
     assert tokens_per_second(SPEED, "eager") is None
     assert largest_loss_difference((10.0, 5.0), (10.0, 4.0)) == pytest.approx(0.25)
+
+
+def test_the_distance_of_loss_curves_is_said_beside_that_of_two_seeds() -> None:
+    def curves(seed: int, **losses: tuple[float, ...]) -> TrainingRecord:
+        entries = tuple(TrainingEntry(name, "ok", losses=values) for name, values in losses.items())
+        return TrainingRecord(TrainingPoint("loss", "small", 1024, 8, seed), entries)
+
+    first = curves(0, sdpa=(10.0, 4.0), ioaware=(10.0, 4.02))
+    assert list(curve_sentences([first, curves(1, sdpa=(10.0, 5.0))])) == [
+        "GPT-2 small, context 1,024, loss, seed 0: ioaware ends at 4.0200, SDPA at 4.0000; at most 0.50% apart",
+        "SDPA with another seed: at most 25.00% apart",
+    ]
 
 
 def test_the_exit_code_is_that_of_our_attention() -> None:

@@ -50,7 +50,8 @@ def words(html: str) -> str:
 def test_sections_come_in_the_order_of_the_argument(page: str) -> None:
     sections = re.findall(r'<section id="([\w-]+)"', page)
     assert sections == [
-        "first", "walk", "theory", "measurements", "speed", "third-party", "accuracy", "headlines", "systems", "environment",
+        "first", "walk", "theory", "measurements", "speed", "third-party", "accuracy", "headlines", "fused", "systems",
+        "environment",
     ]  # fmt: skip
     assert re.findall(r'<figure id="(\w+)"', page) == list(FIGURES)
 
