@@ -1,4 +1,4 @@
-"""`scripts/fusion/fused.py`: kernels match their programs, and read as often as shown."""
+"""`scripts/fusion/fused.py`: kernels match their programs, reads the report."""
 
 from __future__ import annotations
 
