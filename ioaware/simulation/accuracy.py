@@ -1,35 +1,26 @@
-"""Compare predictions with recorded counters.
-
-The numbers are relative errors by kernel family and place, with a cause for each outlier.
-"""
+"""Define predictions of recorded points, and their errors by family and place."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from ioaware.result import BYTES_HOLD, Launch, Result
-
-Place = Literal["requested reads", "requested writes", "HBM reads", "HBM writes"]
-PLACES: tuple[Place, ...] = ("requested reads", "requested writes", "HBM reads", "HBM writes")
+Place = Literal["requested reads", "requested writes", "HBM reads", "HBM writes", "HBM writes, steady state"]
+PLACES: tuple[Place, ...] = ("requested reads", "requested writes", "HBM reads", "HBM writes", "HBM writes, steady state")
 MIN_BYTES: Mapping[Place, int] = {
     "requested reads": 1_000_000,
     "requested writes": 1_000_000,
     "HBM reads": 1_000_000,
     "HBM writes": 30_000_000,
+    "HBM writes, steady state": 1_000_000,
 }
 """Counters below this are compared in bytes alone.
 
 One launch leaves up to 30 MB of its writes in an H200's L2.
 """
 OUTLIER: Mapping[Place, float] = dict.fromkeys(PLACES, 0.05)
-PROFILER_DIRTY_BYTES = 2_500_000
-"""Bytes that the profiler leaves dirty in the L2.
-
-On an H200, kernels that read more than the L2 holds and write less than 1 MB are counted 2.46 to 2.75 MB of HBM writes.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,88 +170,6 @@ def kernel_family(target: str) -> str:
     if place.endswith(".py"):
         return f"third-party: {place.rpartition('/')[2].removesuffix('.py')}"
     return name
-
-
-def compare(measured: Iterable[Result], predictions: Iterable[Prediction], held_out: Collection[str] = frozenset()) -> Accuracy:
-    """Compare every recorded launch with its prediction."""
-    by_key = {point_key(one.target, one.params): one for one in predictions}
-    comparisons: list[Comparison] = []
-    unpredicted: list[tuple[str, str]] = []
-    for result in measured:
-        if result.source != "measure" or result.hbm is None or result.status not in BYTES_HOLD:
-            continue
-        point = point_key(result.target, result.params)
-        launches = [launch for launch in result.launches if launch.origin == "triton"]
-        prediction = by_key.get(point)
-        reason = _unusable(prediction, launches)
-        if prediction is None or reason:
-            unpredicted.append((point, reason))
-            continue
-        family = kernel_family(result.target)
-        for launch, predicted in zip(launches, prediction.launches, strict=True):
-            found = _compare_launch(family, point, launch, predicted)
-            comparisons += [replace(one, held_out=point in held_out) for one in found]
-    return Accuracy(tuple(comparisons), tuple(unpredicted))
-
-
-def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:
-    if prediction is None:
-        return "no prediction is recorded"
-    if prediction.failed:
-        return prediction.failed
-    if [one.kernel for one in prediction.launches] != [one.kernel for one in launches]:
-        return "the measured launches differ from the predicted ones: the kernels changed"
-    return ""
-
-
-def _compare_launch(family: str, point: str, counted: Launch, one: PredictedLaunch) -> list[Comparison]:
-    """Return comparisons at the places of one launch.
-
-    A place needs both a prediction and a counter.
-    """
-    profiler = PROFILER_DIRTY_BYTES if one.fills_l2 else 0
-    requested, hbm = counted.requested, counted.hbm
-    every = (0, None)
-    partition_mask: list[tuple[Place, int | None, int | None, tuple[int, int | None]]] = [
-        ("requested reads", one.requested_read_bytes, requested and requested.read_bytes, every),
-        ("requested writes", one.requested_write_bytes, requested and requested.write_bytes, every),
-        ("HBM reads", one.hbm_read_bytes, hbm and hbm.read_bytes, one.read_range),
-        ("HBM writes", one.hbm_write_bytes + profiler, hbm and hbm.write_bytes, one.write_range),
-    ]
-    found: list[Comparison] = []
-    for place, predicted, number, (low, high) in partition_mask:
-        if predicted is None or number is None:
-            continue
-        slack = MIN_BYTES["requested reads"]
-        inside = low - slack <= number and (high is None or number <= high + profiler + slack)
-        comparison = Comparison(family, point, counted.kernel, place, predicted, number, inside)
-        if (comparison.error or 0) > OUTLIER[place]:
-            why = _explanation(comparison, counted, one)
-            comparison = Comparison(family, point, counted.kernel, place, predicted, number, inside, why)
-        found.append(comparison)
-    return found
-
-
-def _explanation(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
-    """Return the first known cause that fits, or "not explained"."""
-    requested = counted.requested
-    more_writes = bool(
-        requested
-        and requested.write_bytes
-        and predicted.requested_write_bytes
-        and requested.write_bytes > 1.05 * predicted.requested_write_bytes
-    )
-    if counted.local_bytes:
-        return "register spills, which are not in the IR"
-    if predicted.read_range[1] is None or predicted.read_range[1] > 20 * max(predicted.hbm_read_bytes, 1):
-        return "addresses or trip counts depend on data: only a range is predicted"
-    if one.place == "requested reads":
-        return "the L1 serves part of the requests" if one.counted < one.predicted else "more sectors than tiles: see explain"
-    if more_writes:
-        return "partial-sector stores: the L2 receives more than derived and writes some lines back early"
-    if one.inside:
-        return "sensitive to capacity and skew: inside the predicted range"
-    return "not explained"
 
 
 def _row(family: str, place: Place, group: Sequence[Comparison]) -> Row:

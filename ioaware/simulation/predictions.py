@@ -18,25 +18,36 @@ from ioaware.simulation.simulation_result import LaunchSimulation
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 PREDICTIONS = RECORDED / "simulated" / "predictions.jsonl"
-HELD_OUT = RECORDED / "systems" / "h200-systems.jsonl"
-"""Points measured after the model and its numbers were fixed.
+"""Predictions made after the points were measured.
 
-They were also measured after the other points were predicted.
+Those of the other files of its folder were committed before.
 """
+STEADY = RECORDED / "simulated" / "steady.jsonl"
+"""Predictions of calls in steady state."""
+SYSTEMS = RECORDED / "systems" / "h200-systems.jsonl"
+"""Points measured after the model and its numbers were fixed, and predicted later."""
+MEASURED = ("*.jsonl", "foreign/*.jsonl", "systems/*.jsonl", "heldout/*.jsonl", "steady/*.jsonl")
 SCHEMA = 1
 
 
 def measured_points(folder: Path = RECORDED) -> list[Result]:
     """Return every measured point with HBM bytes under a folder, file by file."""
     found: list[Result] = []
-    for path in sorted([*folder.glob("*.jsonl"), *folder.glob("foreign/*.jsonl"), *folder.glob("systems/*.jsonl")]):
+    for path in sorted(path for pattern in MEASURED for path in folder.glob(pattern)):
         found += [one for one in read_jsonl(path) if one.source == "measure" and one.hbm is not None]
     return found
 
 
-def held_out_points(path: Path = HELD_OUT) -> frozenset[str]:
+def committed_before(path: Path = PREDICTIONS, steady: Path = STEADY) -> list[Prediction]:
+    """Return the predictions that were committed before their points were measured."""
+    others = sorted(set(path.parent.glob("*.jsonl")) - {path, steady})
+    return [one for other in others for one in read_predictions(other)]
+
+
+def held_out_points(path: Path = SYSTEMS) -> frozenset[str]:
     """Return the names of the points that no choice of the model could see."""
-    return frozenset(point_key(one.target, one.params) for one in read_jsonl(path) if one.source == "measure")
+    later = [*read_jsonl(path), *committed_before()]
+    return frozenset(point_key(one.target, one.params) for one in later)
 
 
 def predict_point(measured: Result, machine: Machine) -> Prediction:
@@ -78,7 +89,11 @@ def _launch(launch: Launch, how: LaunchSimulation, capacity_bytes: int) -> Predi
 
 
 def predict_missing(
-    points: Iterable[Result], machine: Machine, path: Path, on_start: Callable[[str], None]
+    points: Iterable[Result],
+    machine: Machine,
+    path: Path,
+    on_start: Callable[[str], None],
+    predict: Callable[[Result, Machine], Prediction] = predict_point,
 ) -> list[Prediction]:
     """Predict each point that a file lacks, and return all predictions of the file.
 
@@ -91,7 +106,7 @@ def predict_missing(
         if key in known:
             continue
         on_start(key)
-        found.append(predict_point(point, machine))
+        found.append(predict(point, machine))
         known.add(key)
         write_predictions(found, path)
     return found

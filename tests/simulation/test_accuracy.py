@@ -12,8 +12,17 @@ from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import DataError
 from ioaware.result import Launch, Result, Traffic
-from ioaware.simulation.accuracy import PROFILER_DIRTY_BYTES, PredictedLaunch, Prediction, compare, kernel_family, point_key
-from ioaware.simulation.predictions import held_out_points, measured_points, read_predictions, write_predictions
+from ioaware.result_file import read_jsonl
+from ioaware.simulation.accuracy import PredictedLaunch, Prediction, kernel_family, point_key
+from ioaware.simulation.accuracy_record.counter_comparison import PROFILER_DIRTY_BYTES, compare
+from ioaware.simulation.predictions import (
+    SYSTEMS,
+    committed_before,
+    held_out_points,
+    measured_points,
+    read_predictions,
+    write_predictions,
+)
 
 MB = 1_000_000
 
@@ -121,6 +130,27 @@ def test_held_out_points_have_their_own_rows() -> None:
 
 
 def test_held_out_points_are_among_the_measured_ones() -> None:
-    held_out = held_out_points()
-    assert len(held_out) > 60
-    assert held_out <= {point_key(one.target, one.params) for one in measured_points()}
+    systems = {point_key(one.target, one.params) for one in read_jsonl(SYSTEMS)}
+    assert len(systems) > 60
+    assert systems <= {point_key(one.target, one.params) for one in measured_points()}
+    assert systems <= held_out_points()
+
+
+def test_predictions_committed_before_are_of_held_out_points(tmp_path: Path) -> None:
+    for name, size in (("predictions", 1), ("steady", 2), ("later", 3)):
+        write_predictions([replace(prediction(5), params={"seq_len": size})], tmp_path / f"{name}.jsonl")
+    before = committed_before(tmp_path / "predictions.jsonl", steady=tmp_path / "steady.jsonl")
+    assert [one.params for one in before] == [{"seq_len": 3}]
+
+
+def test_a_study_is_predicted_before_it_is_measured(tmp_path: Path) -> None:
+    study, path = tmp_path / "s.toml", tmp_path / "p.jsonl"
+    params = 'params = { rows = 64, cols = 128, dtype = "float16" }'
+    study.write_text(f'title = "t"\n[[grid]]\nsources = ["measure"]\ntargets = ["softmax_one_read"]\n{params}\n')
+    arguments = ["accuracy", "--predict", "--study", str(study)]
+    assert run([*arguments], Settings()) == 2
+    assert run([*arguments, "--predictions", str(path), "--steady"], Settings()) == 0
+    (found,) = read_predictions(path)
+    assert found.target == "softmax_one_read"
+    (call,) = found.launches
+    assert (call.kernel, call.hbm_write_bytes) == ("one call", 64 * 128 * 2)

@@ -8,16 +8,28 @@ import click
 
 from ioaware.cli.options import json_option, output_option, verb, writable
 from ioaware.cli.output import emit, progress
+from ioaware.errors import UsageError
 
 
 @verb
 @click.option("--predict", "missing", is_flag=True, help="Simulate the points that have no prediction, some seconds each.")
 @click.option("--predictions", type=click.Path(path_type=Path), help="Predictions to compare or write.  [default: recorded]")
+@click.option("--study", help="With --predict: points of a study, not measured yet. --predictions names the file.")
+@click.option("--steady", is_flag=True, help="With --study: calls in steady state, not single launches.")
 @click.option("--only", metavar="TEXT", default="", help="Points of targets with this in their name.")
 @click.option("--html", type=click.Path(path_type=Path), callback=writable, help="Write predicted against counted as a page.")
 @json_option
 @output_option("Write here instead of to stdout.")
-def accuracy(missing: bool, predictions: Path | None, only: str, html: Path | None, as_json: bool, output: Path | None) -> None:
+def accuracy(
+    missing: bool,
+    predictions: Path | None,
+    study: str | None,
+    steady: bool,
+    only: str,
+    html: Path | None,
+    as_json: bool,
+    output: Path | None,
+) -> None:
     """Compare predicted bytes with the counters of an H200.
 
     They are compared by kernel family and place, and every outlier is explained.
@@ -28,16 +40,31 @@ def accuracy(missing: bool, predictions: Path | None, only: str, html: Path | No
     """
     from ioaware.cli.tables.simulation_tables import accuracy_text
     from ioaware.machine import find_machine_or_file
+    from ioaware.result import Result
     from ioaware.simulation import predictions as files
-    from ioaware.simulation.accuracy import compare
+    from ioaware.simulation.accuracy import point_key
+    from ioaware.simulation.accuracy_record.counter_comparison import compare
+    from ioaware.simulation.accuracy_record.steady_state import is_steady, predict_call
 
+    if study or steady:
+        from ioaware.sweep.study import find_study
+
+        if study is None or predictions is None or not missing:
+            raise UsageError("--study predicts points before they are measured", "Add --predict and --predictions FILE.")
+        asked = [Result("measure", one.target, one.params) for one in find_study(study).points if one.source == "measure"]
+        predict = predict_call if steady else files.predict_point
+        files.predict_missing(asked, find_machine_or_file("H200"), predictions, progress, predict)
+        return
     path = predictions or files.PREDICTIONS
     points = [one for one in files.measured_points() if only in one.target]
+    before = [] if predictions else files.committed_before()
+    known = {point_key(one.target, one.params) for one in before}
     if missing:
-        found = files.predict_missing(points, find_machine_or_file("H200"), path, progress)
+        single = [one for one in points if not is_steady(one) and point_key(one.target, one.params) not in known]
+        found = files.predict_missing(single, find_machine_or_file("H200"), path, progress)
     else:
         found = files.read_predictions(path)
-    result = compare(points, found, files.held_out_points())
+    result = compare(points, [*found, *before], files.held_out_points(), files.read_predictions(files.STEADY))
     if html is not None:
         from ioaware.report.pages.accuracy_page import accuracy_page
         from ioaware.report.pages.document import write_page

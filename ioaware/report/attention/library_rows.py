@@ -11,7 +11,8 @@ from typing import Any
 from ioaware.display.units import percent_text
 from ioaware.report.attention.recorded_bytes import Records, Total, totals
 from ioaware.report.pages.target_page import cell, columns
-from ioaware.simulation.accuracy import Row, compare, kernel_family
+from ioaware.simulation.accuracy import Row, kernel_family
+from ioaware.simulation.accuracy_record.counter_comparison import compare
 
 COLUMNS = columns(
     "kernels", "totals", "equal to the last sector", "HBM reads: launches", "median error", "95 % within", words=("library",)

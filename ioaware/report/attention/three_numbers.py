@@ -13,7 +13,8 @@ from ioaware.cases import CASES
 from ioaware.display.units import percent_text
 from ioaware.report.attention.recorded_bytes import Records, totals
 from ioaware.result import BYTES_HOLD, Result
-from ioaware.simulation.accuracy import Row, compare
+from ioaware.simulation.accuracy import Row
+from ioaware.simulation.accuracy_record.counter_comparison import compare
 from ioaware.sweep.claim_evidence import observe
 
 NO_ROW = Row("all", "HBM reads", 0, 0.0, 0.0, 0.0, 0, 0, 0)

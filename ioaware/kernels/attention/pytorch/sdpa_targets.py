@@ -1,7 +1,7 @@
 """Define torch's own attention back ends as targets, checked against float64.
 
 For example `ioaware measure ioaware.kernels.attention.pytorch.sdpa_targets:torch_flash`. They are no Triton kernels: `derive`
-and `simulate` know nothing of them; `ioaware.simulation.torch_attention` states a model of their requests.
+and `simulate` know nothing of them; `ioaware.simulation.accuracy_record.torch_attention` states a model of their requests.
 """
 
 from __future__ import annotations

@@ -1,0 +1,100 @@
+"""Compare predictions with recorded counters, launch by launch or call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ioaware.result import BYTES_HOLD, Launch, Result, Traffic
+from ioaware.simulation.accuracy import (
+    MIN_BYTES,
+    OUTLIER,
+    Accuracy,
+    Comparison,
+    Place,
+    PredictedLaunch,
+    Prediction,
+    kernel_family,
+    point_key,
+)
+from ioaware.simulation.accuracy_record.outlier_causes import cause
+from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
+
+PROFILER_DIRTY_BYTES = 2_500_000
+"""Bytes that the profiler leaves dirty in the L2.
+
+On an H200, kernels that read more than the L2 holds and write less than 1 MB are counted 2.46 to 2.75 MB of HBM writes.
+"""
+Range = tuple[int, int | None]
+EVERY: Range = (0, None)
+
+
+def compare(
+    measured: Iterable[Result],
+    predictions: Iterable[Prediction],
+    held_out: Collection[str] = frozenset(),
+    steady: Iterable[Prediction] = (),
+) -> Accuracy:
+    """Compare every recorded launch with its prediction.
+
+    `steady` are the predictions of calls in steady state.
+    """
+    by_key = {point_key(one.target, one.params): one for one in predictions}
+    calls = {point_key(one.target, one.params): one for one in steady}
+    comparisons: list[Comparison] = []
+    unpredicted: list[tuple[str, str]] = []
+    for result in measured:
+        if result.source != "measure" or result.hbm is None or result.status not in BYTES_HOLD:
+            continue
+        point, in_call = point_key(result.target, result.params), is_steady(result)
+        launches = [launch for launch in result.launches if launch.origin == "triton"]
+        if in_call:
+            launches = [call_as_launch(result)]
+        prediction = (calls if in_call else by_key).get(point)
+        reason = _unusable(prediction, launches)
+        if prediction is None or reason:
+            unpredicted.append((point, reason))
+            continue
+        family = kernel_family(result.target)
+        held = in_call or point in held_out
+        for launch, predicted in zip(launches, prediction.launches, strict=True):
+            found = _compare_launch(family, point, launch, predicted, in_call=in_call)
+            comparisons += [replace(one, held_out=held) for one in found]
+    return Accuracy(tuple(comparisons), tuple(unpredicted))
+
+
+def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:
+    if prediction is None:
+        return "no prediction is recorded"
+    if prediction.failed:
+        return prediction.failed
+    if [one.kernel for one in prediction.launches] != [one.kernel for one in launches]:
+        return "the measured launches differ from the predicted ones: the kernels changed"
+    return ""
+
+
+def _compare_launch(family: str, point: str, counted: Launch, one: PredictedLaunch, *, in_call: bool) -> list[Comparison]:
+    """Return comparisons at the places of one launch.
+
+    A place needs both a prediction and a counter.
+    """
+    profiler = PROFILER_DIRTY_BYTES if one.fills_l2 else 0
+    requested, hbm = counted.requested or Traffic(), counted.hbm or Traffic()
+    writes: Place = "HBM writes, steady state" if in_call else "HBM writes"
+    places: Mapping[Place, tuple[int | None, int | None, Range]] = {
+        "requested reads": (one.requested_read_bytes, requested.read_bytes, EVERY),
+        "requested writes": (one.requested_write_bytes, requested.write_bytes, EVERY),
+        "HBM reads": (one.hbm_read_bytes, hbm.read_bytes, one.read_range),
+        writes: (one.hbm_write_bytes + profiler, hbm.write_bytes, one.write_range),
+    }
+    found: list[Comparison] = []
+    for place, (predicted, number, (low, high)) in places.items():
+        if predicted is None or number is None:
+            continue
+        slack = MIN_BYTES["requested reads"]
+        inside = low - slack <= number and (high is None or number <= high + profiler + slack)
+        comparison = Comparison(family, point, counted.kernel, place, predicted, number, inside)
+        if (comparison.error or 0) > OUTLIER[place]:
+            comparison = replace(comparison, explanation=cause(comparison, counted, one))
+        found.append(comparison)
+    return found
