@@ -5,7 +5,7 @@ They are fresh predictions, traces and derivations, and live or recorded measure
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,59 +58,68 @@ def gathered(out_dir: Path) -> Contents:
         recorded_systems,
         recorded_training,
     )
-    from ioaware.sweep.verify import verify
+    from ioaware.sweep.verify import runs, verify
 
-    progress("tracing")
+    progress("tracing and deriving: the study, every system, the theorems")
+    traced, systems = theory_points(), system_points()
     with progress_bar() as step:
-        traced = theory(step)
+        found = run_all([*systems, *traced, *runs()], step)
     progress("measuring, or reading recorded measurements")
     with progress_bar() as step:
         measured = measurements(out_dir, step)
     progress("predicting every curve")
     with progress_bar() as step:
-        results = complete([*traced, *measured.results], step)
-    progress("checking every system: derived and traced")
-    with progress_bar() as step:
-        checks = system_checks(step)
-    progress("verifying the theorems")
-    with progress_bar() as step:
-        claims = verify(measurements=[*measured.results, *recorded_systems()], progress=step)
+        results = complete([*(found[point.key] for point in traced), *measured.results], step)
+    progress("judging the theorems")
+    claims = verify(measurements=[*measured.results, *recorded_systems()], known=found)
     progress("walking through the kernels")
     return Contents(
         results, claims, shipped(), recorded_race(), recorded_race(FLASH_4), recorded_headline(), recorded_training(),
-        recorded_fusion(), walks(), checks, roofs(measured.results),
+        recorded_fusion(), walks(), system_checks(systems, found), roofs(measured.results),
         live=measured.live, missing=measured.missing, environment=software_environment(),
     )  # fmt: skip
 
 
-def system_checks(step: Step) -> dict[str, dict[str, Result]]:
-    """Derive and trace every case at small sizes, each point in a process of its own.
+def run_all(points: Sequence[Point], step: Step) -> dict[str, Result]:
+    """Return the result of each distinct point by its key, each from a process of its own.
 
-    By case and source.
+    All are fresh: a stored result could be of an older kernel.
     """
+    from ioaware.result_file import decode
+    from ioaware.sweep.pool import run_points
+
+    distinct = {point.key: point for point in points}
+    found: dict[str, Result] = {}
+    for answer in run_points(list(distinct.values())):
+        found[answer.point.key] = decode(answer.record, answer.point.label)
+        step(len(found), len(distinct), answer.point.label)
+    return found
+
+
+def system_points() -> list[Point]:
+    """Return the derivation and the trace of every case at small sizes."""
     from ioaware.cases import CASES
     from ioaware.report.attention.system_rows import small_params
     from ioaware.sweep.points import make_point
 
     sources: tuple[Source, ...] = ("derive", "trace")
-    points = [make_point(source, case.name, dict(small_params(case))) for case in CASES.values() for source in sources]
-    found: dict[str, dict[str, Result]] = {}
-    for point, result in _results(points, step):
-        found.setdefault(point.target, {})[point.source] = result
-    return found
+    return [make_point(source, case.name, dict(small_params(case))) for case in CASES.values() for source in sources]
 
 
-def _results(points: Sequence[Point], step: Step) -> Iterator[tuple[Point, Result]]:
-    """Yield each point with its result, fresh.
+def system_checks(points: Sequence[Point], found: Mapping[str, Result]) -> dict[str, dict[str, Result]]:
+    """Return the results of the systems by case and source."""
+    checks: dict[str, dict[str, Result]] = {}
+    for point in points:
+        checks.setdefault(point.target, {})[point.source] = found[point.key]
+    return checks
 
-    A stored result could be of an older kernel.
+
+def theory_points() -> list[Point]:
+    """Return the traces of the study.
+
+    The predictions beside them are added with those of the curves.
     """
-    from ioaware.result_file import decode
-    from ioaware.sweep.pool import run_points
-
-    for done, answer in enumerate(run_points(points), start=1):
-        step(done, len(points), answer.point.label)
-        yield answer.point, decode(answer.record, answer.point.label)
+    return [point for point in find_study(THEORY).points if point.source == "trace"]
 
 
 def walks() -> list[Fragment]:
@@ -126,15 +135,6 @@ def walks() -> list[Fragment]:
         walked = walk(target, target.resolve(TOY | extra), source="seed" if name != "split_kv" else None, keep_values=True)
         found.append(walk_fragment(walked, identifier=f"walk-{name}"))
     return found
-
-
-def theory(step: Step) -> list[Result]:
-    """Return the traces of the study.
-
-    The predictions beside them are added with those of the curves.
-    """
-    traced = [point for point in find_study(THEORY).points if point.source == "trace"]
-    return [result for _, result in _results(traced, step)]
 
 
 def measurements(out_dir: Path, step: Step) -> Measurements:

@@ -5,9 +5,10 @@ There is one process per required run, and each result comes with its prediction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
 from ioaware.bench.race_record import Record, read
@@ -32,20 +33,26 @@ def gather(
     measurements: Iterable[Result] | None = None,
     progress: Progress | None = None,
     workers: int | None = None,
+    known: Mapping[str, Result] = MappingProxyType({}),
 ) -> Evidence:
     """Return the result of every need, and the measurements.
 
     The default is those shipped with the package.
 
-    A run that crashes or hangs becomes a result of status "failed", and no verdict uses it. Raises `DataError` for a corrupt
-    record.
+    `known` has results of this session by the key of their point, which are not run again. A run that crashes or hangs
+    becomes a result of status "failed", and no verdict uses it. Raises `DataError` for a corrupt record.
     """
-    results = _run([make_point(need.source, need.target, dict(need.params)) for need in needs], progress, workers)
+    results = _run(points_of(needs), progress, workers, known)
     seen = [*recorded_measurements(), *recorded_systems()] if measurements is None else measurements
     return Evidence(
         {need: observe(result) for need, result in zip(needs, results, strict=True)},
         tuple(observe(result) for result in seen if result.source == "measure" and result.target in CASES),
     )
+
+
+def points_of(needs: Sequence[Need]) -> list[Point]:
+    """Return the point of each need, in order."""
+    return [make_point(need.source, need.target, dict(need.params)) for need in needs]
 
 
 def observe(result: Result) -> Observation:
@@ -112,12 +119,12 @@ def recorded_measurements() -> list[Result]:
     return [result for result in recorded() if result.source == "measure"]
 
 
-def _run(points: Sequence[Point], progress: Progress | None, workers: int | None) -> list[Result]:
+def _run(points: Sequence[Point], progress: Progress | None, workers: int | None, known: Mapping[str, Result]) -> list[Result]:
     """Return one result per point, in order."""
-    distinct = {point.key: point for point in points}
-    results: dict[str, Result] = {}
+    results = {point.key: known[point.key] for point in points if point.key in known}
+    distinct = {point.key: point for point in points if point.key not in known}
     for answer in run_points(list(distinct.values()), workers=workers, timeout_s=TIMEOUT_S):
         results[answer.point.key] = decode(answer.record, answer.point.label)
         if progress is not None:
-            progress(len(results), len(distinct), answer.point.label)
+            progress(len(results), len({point.key for point in points}), answer.point.label)
     return [results[point.key] for point in points]

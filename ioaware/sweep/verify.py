@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ioaware.errors import UsageError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.evidence import Evidence, Need
     from ioaware.result import Result
     from ioaware.sweep.claim_evidence import Progress
+    from ioaware.sweep.points import Point
 
 _PACKAGE = "ioaware.analysis.theory.claims"
 CLAIMS: Mapping[str, str] = {
@@ -50,20 +52,36 @@ class Judgement(Protocol):
 
 
 def verify(
-    names: Sequence[str] = (), *, measurements: Iterable[Result] | None = None, progress: Progress | None = None
+    names: Sequence[str] = (),
+    *,
+    measurements: Iterable[Result] | None = None,
+    progress: Progress | None = None,
+    known: Mapping[str, Result] = MappingProxyType({}),
 ) -> list[Claim]:
     """Return the named claims (default: all), judged.
 
     The evidence is fresh traces and the measurements.
 
-    `measurements` are the shipped records unless given. Raises `UsageError` for an unknown claim, before anything runs.
+    `measurements` are the shipped records unless given; `known` has results of runs by the key of their point. Raises
+    `UsageError` for an unknown claim, before anything runs.
     """
     judgements = [_find(name) for name in (names or CLAIMS)]
     from ioaware.sweep.claim_evidence import gather
 
-    needs = list(dict.fromkeys(need for judgement in judgements for need in judgement.points()))
-    evidence = gather(needs, measurements=measurements, progress=progress)
+    evidence = gather(_needs(judgements), measurements=measurements, progress=progress, known=known)
     return [judgement.judge(evidence) for judgement in judgements]
+
+
+def runs(names: Sequence[str] = ()) -> list[Point]:
+    """Return the runs that the named claims (default: all) need."""
+    from ioaware.sweep.claim_evidence import points_of
+
+    return points_of(_needs([_find(name) for name in (names or CLAIMS)]))
+
+
+def _needs(judgements: Sequence[Judgement]) -> list[Need]:
+    """Return each run that any of the claims needs, once."""
+    return list(dict.fromkeys(need for judgement in judgements for need in judgement.points()))
 
 
 def _find(name: str) -> Judgement:

@@ -87,7 +87,7 @@ def test_an_output_that_cannot_be_written_is_5_before_any_work(
 def test_a_report_that_cannot_be_written_is_5_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(report_data, "theory", lambda _: pytest.fail("work has begun"))
+    monkeypatch.setattr(report_data, "theory_points", lambda: pytest.fail("work has begun"))
     (tmp_path / "file").write_text("x")
     assert run(["report", "-o", str(tmp_path / "file")], Settings()) == 5
     assert "cannot be written" in capsys.readouterr().err

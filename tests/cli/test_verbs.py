@@ -331,9 +331,10 @@ def test_report_writes_its_files_and_prints_the_path(
     output_of, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report_data, "THEORY", str(study))
-    monkeypatch.setattr(verify, "verify", lambda measurements, progress: [])
+    monkeypatch.setattr(verify, "verify", lambda measurements, known: [])
+    monkeypatch.setattr(verify, "runs", list)
     monkeypatch.setattr(claim_evidence, "recorded_measurements", list)
-    monkeypatch.setattr(report_data, "system_checks", lambda step: {})
+    monkeypatch.setattr(report_data, "system_points", list)
     monkeypatch.setattr(report_data, "walks", list)
     monkeypatch.setattr("ioaware.sweep.gpu_name.gpu_name", lambda: "no GPU")
     path = Path(output_of("report", "-o", tmp_path / "out").strip())

@@ -31,7 +31,7 @@ def agreement_figure(points: Sequence[Compared]) -> Figure:
     for kind, (color, mark) in FORMS.items():
         own = [one for one in points if one.kind == kind and one.predicted > 0]
         rows = [(float(one.predicted), float(one.measured), _describe(one)) for one in own]
-        ratios = [(float(one.predicted), one.measured / one.predicted, _described_ratio(one)) for one in own]
+        ratios = [(float(one.predicted), one.measured / one.predicted, _describe(one)) for one in own]
         upper += series_of(f"{kind} ({len(own)})", color, mark, rows)
         lower += series_of(f"{kind} ({len(own)})", color, mark, ratios)
     cell = Cell("", PREDICTED, (Panel(MEASURED, tuple(upper), 1.2), Panel(RATIO, tuple(lower), 0.48, guide=1.0)))
@@ -47,9 +47,6 @@ def agreement_figure(points: Sequence[Compared]) -> Figure:
 
 
 def _describe(one: Compared) -> str:
-    """Return the hover text: the kernel, and both numbers."""
-    return f"{one.name}\n{one.kind}: predicted {bytes_text(one.predicted)}, measured {bytes_text(one.measured)}"
-
-
-def _described_ratio(one: Compared) -> str:
-    return f"{one.name.partition(chr(10))[0]}\n{one.kind}: {times_text(one.measured / one.predicted, 6)}"
+    """Return the hover text of both panels: the kernel, both numbers and their ratio."""
+    numbers = f"predicted {bytes_text(one.predicted)}, measured {bytes_text(one.measured)}"
+    return f"{one.name}\n{one.kind}: {numbers}, {times_text(one.measured / one.predicted, 6)}"

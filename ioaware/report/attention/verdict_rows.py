@@ -21,6 +21,7 @@ TITLES: Mapping[str, str] = {
     "flash2_blocks": "FlashAttention-2's blocks",
     "softmax": "Accesses of softmax",
     "gqa": "Grouped heads",
+    "gpu_exchange": "What GPUs exchange",
     "combiners": "Combining parts of a row",
     "output_error": "Rounding of O",
     "gradient_error": "Rounding of dQ",

@@ -15,24 +15,10 @@ from ioaware.report.attention.headline_rows import PRINTED, counted, heads_of_fl
 from ioaware.report.attention.race_answers import answers
 from ioaware.report.attention.race_rows import losses, race_rows
 from ioaware.report.attention.system_rows import small_params, system_sections
-from ioaware.report.attention.typography import typeset
+from ioaware.report.attention.verdict_rows import TITLES
 from ioaware.result import Result
 from ioaware.sweep.claim_evidence import recorded_race
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("Theta(N^2 d^2 / M)", "Θ(N<sup>2</sup> d<sup>2</sup> / M)"),
-        ("e^(b1 - b) o1", "e<sup>b1 - b</sup> o1"),
-        ("T_c (3d + 4) <= 4N", "T<sub>c</sub> (3d + 4) ≤ 4N"),
-        ("N^2 d / sqrt(M)", "N<sup>2</sup> d / √M"),
-        ("M^-1 of seq_len", "M<sup>-1</sup> of seq_len"),
-        ("<b>^(<i>)", "&lt;b&gt;^(&lt;i&gt;)"),
-    ],
-)
-def test_formulas_in_sentences_are_typeset(text: str, shown: str) -> None:
-    assert typeset(text) == shown
+from ioaware.sweep.verify import CLAIMS
 
 
 def checks_of(name: str, **wrong: int) -> dict[str, Result]:
@@ -89,3 +75,9 @@ def test_rows_of_the_race_count_every_point_once_and_name_where_others_win() -> 
     said = " ".join(one["answer"] for one in answers(race, []))
     assert f"At {len(losses(race))} of {len(race)} points" in said
     assert list(answers([], [])) == []
+
+
+def test_every_claim_has_a_title() -> None:
+    """A theorem or proposition is called by its number."""
+    numbered = {name for name in CLAIMS if name.startswith(("theorem", "proposition"))}
+    assert set(TITLES) == set(CLAIMS) - numbered
