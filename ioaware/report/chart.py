@@ -41,7 +41,7 @@ class Series:
     `color` is an algorithm's name or `neutral`; `mark` is the source and sets the form.
 
     `hover` has one text per point, `tags` one short text beside each point. `label` is written at the right end. `spread`
-    is the interval (low, high) of each x.
+    is the interval (low, high) of each y, drawn as an error bar.
     """
 
     name: str
@@ -107,6 +107,16 @@ def cell_of(title: str, x: Axis, *panels: Panel) -> Cell:
     return Cell(title, x, tuple(panel for panel in panels if panel.series))
 
 
+def error_bars(
+    name: str, color: str, mark: Mark, rows: Sequence[tuple[float, float, tuple[float, float], str]]
+) -> tuple[Series, ...]:
+    """Return a tuple of one series of the rows (x, y, (low, high), hover); empty where there is none."""
+    if not rows:
+        return ()
+    xs, ys, ends, hovers = zip(*rows, strict=True)
+    return (Series(name, color, mark, xs, ys, hovers, spread=ends),)
+
+
 def series_of(
     name: str, color: str, mark: Mark, rows: Sequence[tuple[float | None, float | None, str]], label: str = ""
 ) -> tuple[Series, ...]:
@@ -144,7 +154,7 @@ def _drawable_series(series: Series, x_axis: Axis, y_axis: Axis) -> Series:
     kept = [
         index
         for index, (x, y) in enumerate(zip(series.x, series.y, strict=True))
-        if _shows(x_axis, x, *(series.spread[index] if series.spread else ())) and _shows(y_axis, y)
+        if _shows(x_axis, x) and _shows(y_axis, y, *(series.spread[index] if series.spread else ()))
     ]
     if len(kept) == len(series.x):
         return series

@@ -54,7 +54,7 @@ def _ratio_limits(values: Sequence[float]) -> tuple[float, float]:
 
 def panel_limits(panel: Panel) -> tuple[float, float]:
     """Return the y range of a panel, its guide included."""
-    values = [y for series in panel.series for y in series.y]
+    values = [y for series in panel.series for y in (*series.y, *(end for ends in series.spread for end in ends))]
     return limits(panel.y, [*values, *([] if panel.guide is None else [panel.guide])])
 
 

@@ -26,9 +26,16 @@ PRELOAD: Mapping[str, tuple[str, ...]] = {
         "triton.compiler.code_generator",
         "ioaware.tracing.trace",
         "ioaware.prediction",
-        *(f"ioaware.kernels.attention.{name}" for name in ("work", "standard", "flash1", "flash2")),
+        "torch._subclasses.schema_check_mode",
+        "ioaware.sweep.preloaded",
     ),
-    "derive": ("torch", "triton.compiler.code_generator", "ioaware.derivation.derive", "ioaware.targets.target"),
+    "derive": (
+        "torch",
+        "triton.compiler.code_generator",
+        "ioaware.derivation.derive",
+        "torch._subclasses.schema_check_mode",
+        "ioaware.sweep.preloaded",
+    ),
     "measure": ("ioaware.measurement.measure", "ioaware.prediction"),
 }
 """Modules that all points of a source need, imported once before forking.

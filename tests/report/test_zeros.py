@@ -72,7 +72,7 @@ def coordinates(figures: Sequence[Figure]) -> Iterator[tuple[bool, float]]:
                 for series in panel.series:
                     yield from ((cell.x.log, x) for x in series.x)
                     yield from ((panel.y.log, y) for y in series.y)
-                    yield from ((cell.x.log, x) for pair in series.spread for x in pair)
+                    yield from ((panel.y.log, y) for pair in series.spread for y in pair)
 
 
 @pytest.mark.parametrize("source", ["predict", "trace", "measure"])

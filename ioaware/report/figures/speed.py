@@ -13,7 +13,7 @@ from ioaware.bench.race_record import Entry, Record
 from ioaware.bench.registry import OWN, PLAIN
 from ioaware.bench.statistics import spread
 from ioaware.display.units import significant, time_text
-from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
+from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, error_bars, series_of
 
 LENGTH = Axis("sequence length N (rows)", "size")
 CACHE = Axis("length of the cache N_k (rows)", "size")
@@ -39,7 +39,7 @@ def _figure(what: Pass, records: Sequence[Record]) -> Figure | None:
         f"speed_{what}",
         f"Speed, {what}: every back end in one interleaved run",
         f"Back ends in turn, each once a round, with {ceiling} (grey) between them, so that all share the clock. Median of "
-        f"{rounds} rounds, {seen[0].point.dtype}.",
+        f"{rounds} rounds, {seen[0].point.dtype}; error bars: quartiles, where they are longer than the dot.",
         tuple(cells),
         columns=3,
     )
@@ -70,12 +70,13 @@ def _cell(title: str, records: Sequence[Record], axis: Axis) -> Cell:
     series: list[Series] = list(series_of("ceiling", "neutral", "beside", rows))
     for name in names:
         line = [
-            (float(_length(record)), speed(record, entry).median / 1e12, _describe(record, entry))
+            (float(_length(record)), rate.median / 1e12, (rate.p25 / 1e12, rate.p75 / 1e12), _describe(record, entry))
             for record in records
             if (entry := record.entry(name)) and entry.status == "ok"
+            for rate in [speed(record, entry)]
         ]
-        series += series_of(f"{name} path", name, "path", line, NAMES.get(name, name))
-        series += series_of(f"{name} measure", name, "measure", line)
+        series += series_of(f"{name} path", name, "path", [(x, y, said) for x, y, _, said in line], NAMES.get(name, name))
+        series += error_bars(f"{name} measure", name, "measure", line)
     return Cell(title, CACHE if records[0].point.what == "decode" else LENGTH, (Panel(axis, tuple(series), 1.5),))
 
 

@@ -11,9 +11,10 @@ from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, times_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, drawable, series_of
 from ioaware.report.pages.document import Document
-from ioaware.report.pages.figure_set import BYTES, Shown
+from ioaware.report.pages.figure_set import Shown
 from ioaware.report.pages.findings import Findings
 from ioaware.report.pages.over import Curve
+from ioaware.report.pages.over_figure import BYTES
 from ioaware.report.pages.target_page import cell, columns
 from ioaware.report.pages.two_versions import LinePair, Pair, changed_lines, numbers, terms
 from ioaware.report.svg.bars import Bar, BarFigure

@@ -189,13 +189,14 @@ def legend(figure: Figure) -> Iterator[dict[str, Any]]:
     for one in series:
         found.setdefault(one.name, one)
     if len(found) <= MOST_NAMES:
-        yield from (_item(name, one.color, one.mark, dot=len(one.x) == 1) for name, one in found.items())
+        yield from (_item(name, one.color, one.mark, [name], dot=len(one.x) == 1) for name, one in found.items())
         return
-    labelled = [one for cell in figure.cells for panel in cell.panels for one in panel.series if one.label]
-    colors = {one.color: one.label for one in reversed(labelled)}
-    yield from (_item(label, color, "measure") for color, label in reversed(colors.items()))
+    every = [one for cell in figure.cells for panel in cell.panels for one in panel.series]
+    colors = {one.color: one.label for one in reversed(every) if one.label}
+    for color, label in reversed(colors.items()):
+        yield _item(label, color, "measure", [one.name for one in every if one.color == color])
     for mark in style.legend(figure.marks - {"path"}):
-        yield _item(style.FORMS[mark].meaning, "ink", mark)
+        yield _item(style.FORMS[mark].meaning, "ink", mark, [one.name for one in every if one.mark == mark])
 
 
 MOST_NAMES = 6
@@ -205,10 +206,12 @@ Figures with more have one colour and one form for each of two properties.
 """
 
 
-def _item(name: str, color: str, mark: Mark, *, dot: bool = False) -> dict[str, Any]:
+def _item(name: str, color: str, mark: Mark, series: Iterable[str], *, dot: bool = False) -> dict[str, Any]:
+    """Return an item of a legend; `series` are the names of the series that it shows and hides."""
     form = style.FORMS[mark]
     return {
         "name": clean(name),
+        "series": list(dict.fromkeys(map(clean, series))),
         "color": style.token(color),
         "dash": form.dash,
         "marker": form.marker or ("circle" if dot else ""),

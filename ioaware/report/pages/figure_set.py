@@ -9,17 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ioaware.display.units import bytes_text, significant, time_text, times_text
-from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, drawable, series_of
+from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, drawable, error_bars, series_of
 from ioaware.report.pages.findings import Findings
-from ioaware.report.pages.over import Curve
+from ioaware.report.pages.over_figure import FLOOR, HBM, REQUESTED, SECTORS, over_parameters
 from ioaware.report.pages.time_floors import Rates, time_floor
 from ioaware.report.svg.bars import Bar, BarFigure
 from ioaware.result import Launch
 
 MAX_LAUNCH_BARS = 16
-BYTES = Axis("bytes", "bytes")
-REQUESTED, SECTORS, HBM, FLOOR = "flash1", "other", "standard", "flash2"
-"""Colours of the quantities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,91 +72,6 @@ def _against(value: int | None, found: Findings) -> str:
     return bytes_text(value) + (f"  ({times_text(value / floor, padded=True)})" if value and floor else "")
 
 
-def over_parameters(found: Findings) -> Figure | None:
-    """Return a cell per parameter with the bytes over it.
-
-    The series are requested bytes, sectors, leading term, compulsory bytes and measured points.
-    """
-    cells = [_over(found, one) for one in found.curves if one.points]
-    figure = Figure("over", "Bytes over the parameters", _over_caption(found), tuple(cells)) if cells else None
-    return drawable(figure) if figure is not None else None
-
-
-def _over_caption(found: Findings) -> str:
-    parts = ["The formulas, evaluated at every point; no point is fitted. The other parameters stay as given."]
-    if any(point.leading_bytes is not None for one in found.curves for point in one.points):
-        parts.append("The leading term is the formula's limit where all symbols grow.")
-    for one in found.curves:
-        if one.left_out:
-            parts.append(f"{len(one.left_out)} values of {one.span.name} are left out: {one.why}.")
-    if found.measured:
-        parts.append("Dots are measured by hardware counters.")
-    return " ".join(parts)
-
-
-def _over(found: Findings, one: Curve) -> Cell:
-    name = one.span.name
-    rows = one.points
-
-    def line(label: str, color: str, mark: str, values: list[int | None]) -> tuple[Series, ...]:
-        told = [
-            (
-                float(point.value),
-                None if value is None else float(value),
-                f"{name} = {point.value:,}\n{label}: {bytes_text(value)}",
-            )
-            for point, value in zip(rows, values, strict=True)
-        ]
-        return series_of(label, color, mark, told, label if mark != "leading" else "")  # pyright: ignore[reportArgumentType]
-
-    differs = any(point.sector_bytes not in (None, point.requested_bytes) for point in rows)
-    series = (
-        *line("requested", REQUESTED, "derive", [point.requested_bytes for point in rows]),
-        *(line("sectors", SECTORS, "derive", [point.sector_bytes for point in rows]) if differs else ()),
-        *line("leading term", REQUESTED, "leading", [point.leading_bytes for point in rows]),
-        *line("compulsory", FLOOR, "compulsory", [point.compulsory_bytes for point in rows]),
-        *_measured(found, name),
-        *_here(found, name),
-    )
-    return cell_of(name, Axis(name, "size"), Panel(BYTES, series))
-
-
-def _here(found: Findings, name: str) -> tuple[Series, ...]:
-    """Return simulated HBM bytes at the page's own point."""
-    value = (found.derived.symbols or {}).get(name)
-    row = (
-        (value, found.hbm_bytes, f"{name} = {value:,}\nHBM, simulated: {bytes_text(found.hbm_bytes)}")
-        if value
-        else (None, None, "")
-    )
-    return series_of("HBM, simulated", HBM, "simulate", [row])
-
-
-def _measured(found: Findings, name: str) -> tuple[Series, ...]:
-    """Return measured requested and HBM bytes of comparable points.
-
-    They differ from the page's in this parameter alone.
-    """
-    others = {key: value for key, value in (found.derived.symbols or {}).items() if key != name}
-    along = [
-        one.measured for one in found.measured if all(one.measured.params.get(key) == value for key, value in others.items())
-    ]
-    requested = [(_number(one.params.get(name)), one.requested and one.requested.total_bytes) for one in along]
-    hbm = [(_number(one.params.get(name)), one.hbm and one.hbm.total_bytes) for one in along]
-    told = [
-        [(x, y, f"{name} = {x:,.0f}\n{label}: {bytes_text(y)}" if x else "") for x, y in rows]
-        for label, rows in (("requested, measured", requested), ("HBM, measured", hbm))
-    ]
-    return (
-        *series_of("requested, measured", REQUESTED, "measure", told[0]),
-        *series_of("HBM, measured", HBM, "measure", told[1]),
-    )
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int) else None
-
-
 def roofline(found: Findings) -> Figure | None:
     """Return the machine's roof with the work at three intensities.
 
@@ -206,14 +118,16 @@ def _on_roof(rates: Rates, flops: int, label: str, moved: int | None, color: str
 
 def _timed(found: Findings, rates: Rates) -> tuple[Series, ...]:
     """Return measured rates at measured HBM bytes, of measurements on this machine."""
-    rows: list[tuple[float | None, float | None, str]] = []
+    rows: list[tuple[float, float, tuple[float, float], str]] = []
     for one in (pair.measured for pair in found.measured):
         moved = one.hbm.total_bytes if one.hbm else None
         on_it = (one.environment or {}).get("gpu") == found.machine.device
         if moved and one.flops and one.time_ns and on_it and one.status == "ok":
             rate = one.flops / one.time_ns / 1e3
-            rows.append((one.flops / moved, rate, f"measured: {significant(rate)} TFLOP/s, {time_text(one.time_ns)}"))
-    return series_of(f"measured on {rates.machine}", "ink", "measure", rows)
+            slow, fast = (one.timing.p75_ns, one.timing.p25_ns) if one.timing else (one.time_ns, one.time_ns)
+            ends = (one.flops / slow / 1e3, one.flops / fast / 1e3)
+            rows.append((one.flops / moved, rate, ends, f"measured: {significant(rate)} TFLOP/s, {time_text(one.time_ns)}"))
+    return error_bars(f"measured on {rates.machine}", "ink", "measure", rows)
 
 
 def launches(found: Findings) -> BarFigure:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from triton.backends.compiler import GPUTarget
 
@@ -17,12 +18,15 @@ from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.machine import Machine
 from ioaware.prediction import predict
-from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, spans_of
+from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of
 from ioaware.report.pages.time_floors import Rates, TimeFloor, rates_of, time_floor
 from ioaware.result import ParamValue, Result
 from ioaware.simulation.simulate import simulate
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import Target
+
+SIMULATED_SECONDS = 40.0
+"""CPU time for the simulated HBM bytes along all given ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +132,33 @@ def find(
     except UsageError as error:
         why = error.what
     progress("evaluating the formulas")
-    bound = predict(target.name, machine=machine, **params).lower_bound_bytes if target.name in CASES else None
+
+    def bound_at(changed: Mapping[str, int]) -> int | None:
+        if target.name not in CASES:
+            return None
+        return predict(target.name, machine=machine, **{**params, **changed}).lower_bound_bytes
+
     of_target = [result for result in recorded if _is_of(derived, result)]
     as_tuned = {(): derived, _key(derived.tuning): derived}
     for result in of_target:  # a measurement is compared with a derivation of the configuration that ran
         if _key(result.tuning) not in as_tuned:
             as_tuned[_key(result.tuning)] = derive(target, params, gpu=gpu, autotune=result.tuning, data=data)
     measured = tuple(_compared(as_tuned[_key(result.tuning)], result) for result in of_target)
-    lengths = {
+    values = {
         span.name: [int(one.measured.params[span.name] or 0) for one in measured if span.name in one.measured.params]
         for span in spans
     }
-    return Findings(
-        words,
-        AnnotatedSource.of(derived),
-        machine,
-        simulated,
-        why,
-        bound,
-        tuple(curve(derived, span, lengths[span.name]) for span in spans),
-        measured,
-    )
+    curves = [curve(derived, span, values[span.name], lambda at, span=span: bound_at({span.name: at})) for span in spans]
+    if over and simulated is not None:  # along ranges that were asked for
+
+        def simulate_at(name: str, value: int) -> Simulated:
+            at = {**params, name: value}
+            return simulate(target, at, machine=machine, gpu=gpu, autotune=autotune, data=data, ranges=False)
+
+        seconds = SIMULATED_SECONDS / len(curves)
+        curves = [simulated_along(one, partial(simulate_at, one.span.name), seconds, progress) for one in curves]
+    source = AnnotatedSource.of(derived)
+    return Findings(words, source, machine, simulated, why, bound_at({}), tuple(curves), measured)
 
 
 def _key(tuning: Mapping[str, ParamValue]) -> tuple[tuple[str, ParamValue], ...]:

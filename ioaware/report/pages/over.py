@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from time import process_time
 
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError
 from ioaware.analysis.formulas.leading_term import leading
@@ -13,6 +14,7 @@ from ioaware.analysis.ir import Count
 from ioaware.derivation.derived import Derived
 from ioaware.display.time_limit import within
 from ioaware.errors import UsageError
+from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import compulsory_bytes
 
 SUFFIXES: Mapping[str, int] = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -53,6 +55,17 @@ class Moved:
     sector_bytes: int | None
     compulsory_bytes: int | None
     leading_bytes: int | None
+    bound_bytes: int | None = None
+    flops: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Simulated HBM bytes at one value of the parameter, and their range."""
+
+    value: int
+    hbm_bytes: int
+    interval: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,9 @@ class Curve:
     points: tuple[Moved, ...]
     left_out: tuple[int, ...] = ()
     why: str = ""
+    simulated: tuple[Passed, ...] = ()
+    not_simulated: int = 0
+    """Powers of two of the range that are not simulated."""
 
 
 def parse_span(text: str) -> Span:
@@ -104,10 +120,10 @@ def _depends(derived: Derived, name: str) -> bool:
     return formulas is not None and name in (formulas.read_bytes + formulas.write_bytes).symbols
 
 
-def curve(derived: Derived, span: Span, also: Iterable[int] = ()) -> Curve:
+def curve(derived: Derived, span: Span, also: Iterable[int] = (), bound: Callable[[int], int | None] = lambda _: None) -> Curve:
     """Return the bytes of a derived result along a range.
 
-    The other parameters are as given.
+    The other parameters are as given. `bound` returns the lower bound at a value, where a theorem gives one.
     """
     own = (derived.symbols or {}).get(span.name)
     values = span.points([*also, *([] if own is None else [own])])
@@ -117,14 +133,14 @@ def curve(derived: Derived, span: Span, also: Iterable[int] = ()) -> Curve:
     why = ""
     for value in values:
         try:
-            points.append(_moved(derived, span.name, value, term))
+            points.append(_moved(derived, span.name, value, term, bound(value)))
         except (UsageError, OutsideFormulaError) as error:
             left_out.append(value)
             why = why or str(error).splitlines()[0]
     return Curve(span, tuple(points), tuple(left_out), why)
 
 
-def _moved(derived: Derived, name: str, value: int, term: Count | None) -> Moved:
+def _moved(derived: Derived, name: str, value: int, term: Count | None, bound: int | None) -> Moved:
     counts = derived.evaluate(**{name: value})
     point = {**derived.values, name: value}
     floor = compulsory_bytes(derived.target, {**derived.params, name: value})
@@ -134,7 +150,37 @@ def _moved(derived: Derived, name: str, value: int, term: Count | None) -> Moved
         sector_bytes_at(derived, point),
         floor.total_bytes if floor else None,
         value_at(term, point),
+        bound,
+        int(counts["flops"]) or None,  # pyright: ignore[reportArgumentType]
     )
+
+
+def simulated_along(one: Curve, simulate: Callable[[int], Simulated], seconds: float, progress: Callable[[str], None]) -> Curve:
+    """Return the curve with the simulated HBM bytes at the powers of two of its range.
+
+    Smaller values come first. It ends when so many seconds of CPU time are used, or at a value that cannot be simulated.
+    """
+    values = [point.value for point in one.points if point.value.bit_count() == 1]
+    found: list[Passed] = []
+    end = process_time() + seconds
+    for value in values:
+        progress(f"simulating {one.span.name}={value}")
+        passed = within(max(end - process_time(), 0.001), lambda value=value: _passed(value, simulate))
+        if passed is None:
+            break
+        found.append(passed)
+    return replace(one, simulated=tuple(found), not_simulated=len(values) - len(found))
+
+
+def _passed(value: int, simulate: Callable[[int], Simulated]) -> Passed | None:
+    try:
+        done = simulate(value)
+    except UsageError:
+        return None
+    moved = done.hbm.total_bytes if done.hbm else None
+    (reads, most_reads), (writes, most_writes) = done.read_range, done.write_range
+    interval = None if most_reads is None or most_writes is None else (reads + writes, most_reads + most_writes)
+    return None if moved is None else Passed(value, moved, interval)
 
 
 def sector_bytes_at(derived: Derived, point: Mapping[str, int]) -> int | None:

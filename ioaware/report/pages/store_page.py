@@ -13,7 +13,8 @@ from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, percent_text, time_text
 from ioaware.report.chart import Axis, Figure, Mark, Panel, Series, cell_of, drawable, series_of
 from ioaware.report.pages.document import Document
-from ioaware.report.pages.figure_set import BYTES, FLOOR, HBM, REQUESTED, Shown
+from ioaware.report.pages.figure_set import Shown
+from ioaware.report.pages.over_figure import BYTES, FLOOR, HBM, REQUESTED
 from ioaware.report.pages.target_page import cell, columns
 from ioaware.result import Params, Result
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from ioaware.display.text import clean
 from ioaware.report import style
 from ioaware.report.chart import Axis, Cell, Panel, Series
 from ioaware.report.scales import cell_limits, end_labels, panel_limits, panel_ticks, ticks
@@ -22,6 +23,8 @@ They are the width of one of two columns or fewer, of one of three, and on a pho
 """
 PANEL_HEIGHT, GAP, TOP, TITLE, AXIS = 230, 34, 20, 22, 46
 LEFT, RIGHT, CHARACTER = 62, 16, 6.6
+CAP = 3.0
+"""Half the width of an error bar's ends."""
 Scale = Callable[[float], float]
 
 
@@ -60,7 +63,7 @@ def _panel(
         if panel.guide is None
         else [element("path", class_="guide", d=path([(0, up(panel.guide)), (inner, up(panel.guide))]))]
     )
-    curves = [part for series in panel.series for part in _series(series, across, up)]
+    curves = [element("g", _series(series, across, up), data_s=clean(series.name)) for series in panel.series]
     plot = element(
         "svg", [*grid, *guide, *curves], x=LEFT, y=top, width=inner, height=height, viewBox=f"0 0 {inner:.1f} {height:.1f}",
         preserveAspectRatio="none", class_="area", tabindex=0, role="img", aria_label=f"{panel.y.label} over {cell.x.label}",
@@ -130,5 +133,12 @@ def _series(series: Series, across: Scale, up: Scale) -> Iterator[str]:
         yield element("path", class_=f"mark {marker} s-{color}", d=dots(points), stroke_width=form.size * 1.25)
         if not form.filled:
             yield element("path", class_=f"mark {marker} s-paper", d=dots(points), stroke_width=form.size * 1.25 - 3.2)
-    for (low, high), (_, y) in zip(series.spread, points, strict=False):
-        yield element("path", class_=f"line s-{color}", d=path([(across(low), y), (across(high), y)]), stroke_width=2.2)
+    bars = [_error_bar(x, up(low), up(high)) for (low, high), (x, _) in zip(series.spread, points, strict=False)]
+    if seen := "".join(bar for bar, length in bars if length > form.size):  # a shorter one lies behind its mark
+        yield element("path", class_=f"line s-{color}", d=seen, stroke_width=1.4)
+
+
+def _error_bar(x: float, low: float, high: float) -> tuple[str, float]:
+    """Return the `d` of a line with two ends, and its length in pixels."""
+    ends = (path([(x - CAP, y), (x + CAP, y)]) for y in (low, high))
+    return path([(x, low), (x, high)]) + "".join(ends), abs(low - high)

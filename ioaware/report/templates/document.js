@@ -85,32 +85,65 @@
   };
   const all = (area) => { area.view = { x: [0, 1], y: [0, 1] }; draw(area); };
 
+  // The names of a figure's series that its legend hides.
+  const hiddenIn = (figure) => new Set([...figure.querySelectorAll('.legend button[aria-pressed="false"]')].flatMap((button) => JSON.parse(button.parentElement.dataset.series)));
+
   // The points of an area, by the figure's data; the one nearest to a place on the screen.
   const points = (area) => {
     if (area.points) return area.points;
     const cell = Number(area.closest("[data-cell]").dataset.cell), panel = Number(area.dataset.panel);
     const [across, up] = [scaleOf(area, "x"), scaleOf(area, "y")];
-    const rows = figures[area.closest("[data-figure]").dataset.figure].rows;
-    area.points = rows.filter((row) => row[0] === cell && row[1] === panel && row[5] !== "").map((row) => ({ x: across.at(row[3]), y: up.at(row[4]), series: row[2], text: row[5] }));
+    const figure = area.closest("[data-figure]"), rows = figures[figure.dataset.figure].rows, hidden = hiddenIn(figure);
+    area.points = rows.filter((row) => row[0] === cell && row[1] === panel && row[5] !== "" && !hidden.has(row[2])).map((row) => ({ area, x: across.at(row[3]), y: up.at(row[4]), series: row[2], text: row[5] }));
     return area.points;
   };
+  const areas = [...document.querySelectorAll("[data-figure] .area")];
+  const isShown = (area) => area.getClientRects().length > 0;
+  // The same point elsewhere: of equal text in any figure, else of equal x in the panels of its cell.
+  let byText = null;
+  const linked = (point) => {
+    if (!byText) {
+      byText = new Map();
+      areas.filter(isShown).forEach((area) => points(area).forEach((other) => byText.set(other.text, [...(byText.get(other.text) || []), other])));
+    }
+    const same = (byText.get(point.text) || [point]).filter((other) => isShown(other.area));
+    if (same.length > 1) return same;
+    const cell = point.area.closest(".plot");
+    return areas.filter((area) => area.closest(".plot") === cell).flatMap((area) => points(area).filter((other) => other === point || (area !== point.area && Math.abs(other.x - point.x) < 1e-9)));
+  };
+  const forget = () => { areas.forEach((area) => { delete area.points; }); byText = null; };
+  const ring = ({ area, x, y }, name) => area.append(make("path", { class: name, d: `M${x * area.width.baseVal.value},${(1 - y) * area.height.baseVal.value}h0.01` }));
   const placeOf = (area, point) => {
     const box = area.getBoundingClientRect(), { x, y } = windowOf(area);
     return [box.left + ((point.x - x[0]) / (x[1] - x[0])) * box.width, box.bottom - ((point.y - y[0]) / (y[1] - y[0])) * box.height];
   };
   const show = (area, point) => {
     const [left, top] = placeOf(area, point);
-    const [width, height] = [area.width.baseVal.value, area.height.baseVal.value];
-    area.querySelector(".at")?.remove();
-    area.append(make("path", { class: "at", d: `M${point.x * width},${(1 - point.y) * height}h0.01` }));
+    document.querySelectorAll(".at").forEach((one) => one.remove());
+    linked(point).forEach((other) => ring(other, "at"));
     tip.textContent = point.text.replaceAll("; ", "\n");
     tip.hidden = false;
     tip.style.left = Math.max(4, Math.min(left + 12, window.innerWidth - tip.offsetWidth - 8)) + "px";
     tip.style.top = Math.max(4, top - tip.offsetHeight - 10) + "px";
   };
-  const hide = (area) => { tip.hidden = true; area.querySelector(".at")?.remove(); };
+  const nearest = (area, event) => {
+    let best = null, least = 40;
+    for (const point of points(area)) {
+      const [left, top] = placeOf(area, point);
+      const distance = Math.hypot(left - event.clientX, top - event.clientY);
+      if (distance < least) [best, least] = [point, distance];
+    }
+    return best;
+  };
+  let kept = null;  // the point that a click keeps selected
+  const hide = () => {
+    if (kept && isShown(kept.area)) { show(kept.area, kept); return; }
+    tip.hidden = true;
+    document.querySelectorAll(".at").forEach((one) => one.remove());
+  };
+  const keep = (point) => { kept = point; hide(); };
 
-  for (const area of document.querySelectorAll("[data-figure] .area")) {
+  for (const area of areas) {
     area.addEventListener("pointermove", (event) => {
       if (area.drag) {
         const box = area.getBoundingClientRect(), view = windowOf(area);
@@ -123,15 +156,11 @@
         draw(area);
         return;
       }
-      let best = null, least = 40;
-      for (const point of points(area)) {
-        const [left, top] = placeOf(area, point);
-        const distance = Math.hypot(left - event.clientX, top - event.clientY);
-        if (distance < least) [best, least] = [point, distance];
-      }
-      if (best) show(area, best); else hide(area);
+      const best = nearest(area, event);
+      if (best) show(area, best); else hide();
     });
-    area.addEventListener("pointerleave", () => hide(area));
+    area.addEventListener("click", (event) => keep(nearest(area, event)));
+    area.addEventListener("pointerleave", hide);
     area.addEventListener("pointerdown", (event) => {
       if (event.pointerType !== "mouse" || windowOf(area).x[1] - windowOf(area).x[0] === 1) return;
       area.setPointerCapture(event.pointerId);
@@ -145,7 +174,7 @@
       zoom(area, event.deltaY < 0 ? 0.8 : 1.25, (event.clientX - box.left) / box.width, 1 - (event.clientY - box.top) / box.height);
     }, { passive: false });
     area.addEventListener("dblclick", () => all(area));
-    area.addEventListener("blur", () => hide(area));
+    area.addEventListener("blur", hide);
     area.addEventListener("keydown", (event) => {
       const steps = { ArrowRight: 1, ArrowLeft: -1 };
       if (event.key in steps) {
@@ -156,15 +185,58 @@
       } else if (event.key === "+" || event.key === "=") zoom(area, 0.7);
       else if (event.key === "-") zoom(area, 1 / 0.7);
       else if (event.key === "0") all(area);
-      else if (event.key === "Escape") hide(area);
+      else if (event.key === "Enter" && area.chosen !== undefined) keep(points(area)[area.chosen]);
+      else if (event.key === "Escape") keep(null);
       else return;
       event.preventDefault();
     });
   }
 
-  const areas = (button) => button.closest("figure").querySelectorAll(".area");
+  const areasOf = (button) => button.closest("figure").querySelectorAll(".area");
   for (const button of document.querySelectorAll("[data-zoom]")) {
-    button.addEventListener("click", () => areas(button).forEach((area) => { if (button.dataset.zoom === "all") all(area); else zoom(area, button.dataset.zoom === "in" ? 0.7 : 1 / 0.7); }));
+    button.addEventListener("click", () => areasOf(button).forEach((area) => { if (button.dataset.zoom === "all") all(area); else zoom(area, button.dataset.zoom === "in" ? 0.7 : 1 / 0.7); }));
+  }
+  // Names in a legend show and hide their series.
+  for (const item of document.querySelectorAll(".legend li[data-series]")) {
+    const button = document.createElement("button"), figure = item.closest("figure");
+    button.type = "button";
+    button.setAttribute("aria-pressed", "true");
+    button.append(...item.childNodes);
+    item.append(button);
+    button.addEventListener("click", () => {
+      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+      const hidden = hiddenIn(figure);
+      figure.querySelectorAll("[data-s]").forEach((drawn) => { drawn.style.display = hidden.has(drawn.dataset.s) ? "none" : ""; });
+      forget();
+      keep(null);
+    });
+  }
+  // A field that finds points by their text, in figures of many points, and rows of long tables.
+  const field = (label) => {
+    const input = document.createElement("input");
+    input.type = "search";
+    input.placeholder = "filter";
+    input.setAttribute("aria-label", label);
+    return input;
+  };
+  for (const figure of document.querySelectorAll("figure[data-figure]")) {
+    const data = figures[figure.dataset.figure];
+    if (data.kind !== "plot" || data.rows.length < 60) continue;
+    const input = field(`Find points of ${data.title}`);
+    figure.querySelector(".buttons").append(input);
+    input.addEventListener("input", () => {
+      const wanted = input.value.trim().toLowerCase();
+      figure.querySelectorAll(".hit").forEach((one) => one.remove());
+      figure.classList.toggle("dim", wanted !== "");
+      if (wanted) figure.querySelectorAll(".area").forEach((area) => points(area).filter((point) => point.text.toLowerCase().includes(wanted)).forEach((point) => ring(point, "hit")));
+    });
+  }
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const rows = [...table.tBodies[0].rows], region = table.closest(".scroll");
+    if (rows.length < 12) continue;
+    const input = field(`Find rows of ${region.getAttribute("aria-label")}`);
+    region.before(input);
+    input.addEventListener("input", () => { rows.forEach((row) => { row.hidden = !row.textContent.toLowerCase().includes(input.value.trim().toLowerCase()); }); });
   }
   // A cell that begins like a formula is quoted, so that a spreadsheet reads it as text.
   const quoted = (value) => {

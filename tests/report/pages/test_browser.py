@@ -59,6 +59,31 @@ page.onload = async () => {
     found.focused = words.activeElement === area;
     key(area, "ArrowRight");
     found.tip = words.getElementById("tip").hidden ? "" : words.getElementById("tip").textContent;
+    const rings = () => words.querySelectorAll(".at").length;
+    found.rings = rings();
+    key(area, "Enter");
+    area.blur();
+    found.kept = rings();
+    key(area, "Escape");
+    found.left = rings();
+    const figure = area.closest("figure"), toggle = figure.querySelector(".legend button");
+    if (toggle) {
+      const drawn = [...figure.querySelectorAll("[data-s]")], names = JSON.parse(toggle.parentElement.dataset.series);
+      const gone = () => drawn.filter((one) => one.style.display === "none").length;
+      toggle.click();
+      found.hidden = gone() === drawn.filter((one) => names.includes(one.dataset.s)).length && gone() > 0;
+      toggle.click();
+      found.back = gone() === 0;
+    }
+    const search = figure.querySelector("input[type=search]");
+    if (search) {
+      const type = (text) => {
+        search.value = text;
+        search.dispatchEvent(new inside.Event("input"));
+        return figure.querySelectorAll(".hit").length;
+      };
+      found.hits = [type(found.tip.split("\\n")[0]), type("no point has this text"), type("")];
+    }
     const before = area.getAttribute("viewBox");
     key(area, "+");
     found.zoomed = area.getAttribute("viewBox") !== before;
@@ -158,6 +183,12 @@ def test_a_page_works(page: Path, width: int) -> None:
     if "tip" in found:
         assert (found["focused"], found["zoomed"], found["restored"]) == (True, True, True)
         assert "=" in found["tip"] or ":" in found["tip"]
+        assert found["rings"] == found["kept"] >= 1
+        assert found["left"] == 0
+        assert found.get("hidden", True)
+        assert found.get("back", True)
+        hits = found.get("hits", [1, 0, 0])
+        assert hits[0] > 0 == hits[1] == hits[2]
     assert len(found["saved"]) == 2 * len(found["figures"])
     assert all(text.startswith(("name,value,shown", "cell,panel,series", "{")) for text in found["saved"])
     assert found.get("sorted", "ascending") == "ascending"
