@@ -63,7 +63,7 @@ def test_decode_is_in_bytes_over_the_length_of_the_cache() -> None:
 
 
 def test_the_caption_has_the_rounds() -> None:
-    assert "Median of 3 rounds, bfloat16." in speeds(RECORDS)[0].caption
+    assert "Median of 3 rounds, bfloat16;" in speeds(RECORDS)[0].caption
 
 
 def test_no_records_give_no_figures() -> None:
