@@ -81,9 +81,9 @@ def gathered(out_dir: Path) -> Contents:
 
 
 def run_all(points: Sequence[Point], step: Step) -> dict[str, Result]:
-    """Return the result of each distinct point by its key, each from a process of its own.
+    """Return the result of each distinct point by its key.
 
-    All are fresh: a stored result could be of an older kernel.
+    Each is from a process of its own. All are fresh: a stored result could be of an older kernel.
     """
     from ioaware.result_file import decode
     from ioaware.sweep.pool import run_points

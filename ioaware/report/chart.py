@@ -110,7 +110,10 @@ def cell_of(title: str, x: Axis, *panels: Panel) -> Cell:
 def error_bars(
     name: str, color: str, mark: Mark, rows: Sequence[tuple[float, float, tuple[float, float], str]]
 ) -> tuple[Series, ...]:
-    """Return a tuple of one series of the rows (x, y, (low, high), hover); empty where there is none."""
+    """Return a tuple of one series of the rows (x, y, (low, high), hover).
+
+    Empty where there is none.
+    """
     if not rows:
         return ()
     xs, ys, ends, hovers = zip(*rows, strict=True)

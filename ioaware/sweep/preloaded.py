@@ -1,6 +1,6 @@
-"""Import the kernels and closed forms of all cases, and hash this package, before points fork.
+"""Import the kernels and closed forms of all cases before points fork.
 
-Each takes longer than a small trace. Every process that is forked later has both.
+This package is hashed, too. Each takes longer than a small trace. Every process that is forked later has both.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Run:
 
 
 def typeset(text: str, limit: int = 1000) -> str:
-    """Return a sentence as HTML with its formulas as MathML, every character escaped."""
+    """Return a sentence as HTML, escaped, with its formulas as MathML."""
     tokens = _tokens(clean(text, limit).replace("√", "sqrt "))
     parts: list[str] = []
     at = 0
@@ -199,7 +199,7 @@ def _scripts(tokens: Sequence[Token], base: Run, depth: int) -> Run:
 
 
 def _script(tokens: Sequence[Token], at: int, depth: int) -> Run | None:
-    """Return an index or a power: a group without its brackets, or one symbol with its index."""
+    """Return an index or a power: a group without brackets, or one symbol."""
     if _kind(tokens, at) == "open":
         group = _group(tokens, at, depth, tokens[at].text)
         return None if group is None else Run(group.parts[1:-1], group.end)

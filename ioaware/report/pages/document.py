@@ -207,7 +207,10 @@ Figures with more have one colour and one form for each of two properties.
 
 
 def _item(name: str, color: str, mark: Mark, series: Iterable[str], *, dot: bool = False) -> dict[str, Any]:
-    """Return an item of a legend; `series` are the names of the series that it shows and hides."""
+    """Return an item of a legend.
+
+    `series` are the names of the series that it shows and hides.
+    """
     form = style.FORMS[mark]
     return {
         "name": clean(name),

@@ -1,4 +1,7 @@
-"""Draw bytes over the parameters of a target: formulas, simulation, measurements, and the time below them."""
+"""Draw bytes over the parameters of a target.
+
+Formulas, simulation and measurements share a panel; ratios and times are below.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,10 @@ def _apart(point: Moved) -> int | None:
 
 
 def _simulated(found: Findings, one: Curve) -> tuple[Series, ...]:
-    """Return simulated HBM bytes: along the range where they are, and with their range at the page's own point."""
+    """Return simulated HBM bytes along the range.
+
+    At the page's own point they have the range of what is unknown of the L2.
+    """
     name = one.span.name
     along = [
         (float(at.value), float(at.hbm_bytes), f"{name} = {at.value:,}\nHBM, simulated: {bytes_text(at.hbm_bytes)}")
@@ -113,7 +119,7 @@ def _deviations(found: Findings, name: str) -> Iterator[Series]:
 
 
 def _times(found: Findings, one: Curve) -> Iterator[Series]:
-    """Yield the least time of any kernel along the range, and measured times with their quartiles."""
+    """Yield the least time of any kernel along the range, and measured times."""
     name = one.span.name
     floors = [(point, time_floor(found.rates, point.compulsory_bytes, point.flops)) for point in one.points]
     rows = [

@@ -14,7 +14,10 @@ ELEMENTS = frozenset({"math", "mrow", "mi", "mn", "mo", "msup", "msub", "msqrt",
 
 
 class Outline(HTMLParser):
-    """The text of a sentence: formulas in braces, powers and indices in brackets behind ^ and _."""
+    """The text of a sentence.
+
+    Formulas are in braces, powers and indices in brackets behind ^ and _.
+    """
 
     def __init__(self, html: str) -> None:
         super().__init__()
