@@ -34,7 +34,10 @@ SINGLE = re.compile(r"(?P<letter>[^\W\d_])(?P<digits>\d*)(?=_|$)")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the sentence: a group of `TOKEN`, or `word` for a name that is no symbol."""
+    """A piece of the sentence.
+
+    Its kind is a group of `TOKEN`, or `word` for a name that is no symbol.
+    """
 
     kind: str
     text: str
@@ -42,7 +45,7 @@ class Token:
 
 @dataclass(slots=True)
 class Run:
-    """MathML of consecutive tokens, the place behind it, and what was in it."""
+    """MathML of consecutive tokens, where it ends, and what was in it."""
 
     parts: list[str] = field(default_factory=list[str])
     end: int = 0
