@@ -16,181 +16,25 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ioaware.errors import IoawareError
-from ioaware.machine.model import SECTOR_BYTES
-from ioaware.measurement.counters import l1_counters as l1
-from ioaware.result import BYTES_HOLD, Launch, ParamValue, Result
+from ioaware.result import BYTES_HOLD, ParamValue, Result
 from ioaware.result_file import read_jsonl, write_jsonl
 
-TOLERANCE = 0.005
-SHOWN = 0.0005
-"""Terms smaller than this share of the elements are left out of the tables.
+sys.path.insert(0, str(Path(__file__).parent))
+from sides import TOLERANCE, Row, point_of, rows
 
-The sums include them.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """Reads or writes of a launch, in bytes: derived, asked of the L1, and counted.
-
-    What is asked of the L1 is derived too, and what is counted is what counters made of that.
-    """
-
-    elements: int
-    sectors: int | None
-    """Of whole tiles, each access for itself; None where derive knows no exact number."""
-    asked: int
-    """Of the L1 and of TMA, instruction by instruction, as derived."""
-    asked_counted: int
-    hits: int
-    """What the L1 did not pass on: for reads counted, for writes the rest."""
-    spills: int
-    atomics: int
-    passed: int
-    """Between the L1s and the L2: the counter of requested bytes."""
-
-    @property
-    def ratio(self) -> float:
-        return self.passed / self.elements if self.elements else 1.0
-
-    @property
-    def equal(self) -> bool:
-        """The counter of requested bytes is derive's number."""
-        return abs(self.ratio - 1) <= TOLERANCE
-
-    @property
-    def alone(self) -> bool:
-        """Neither hits nor spills nor atomics: the L1 had no part in it."""
-        return not (self.hits or self.spills or self.atomics)
-
-    @property
-    def rest(self) -> int:
-        """What the terms do not add up to."""
-        return self.passed - (self.asked - self.hits + self.spills + self.atomics)
-
-    @property
-    def closed(self) -> bool:
-        """What was asked was counted to the last sector, and the terms add up."""
-        return self.asked == self.asked_counted and abs(self.rest) <= TOLERANCE * (self.asked + self.spills)
-
-    @property
-    def whole(self) -> bool:
-        """Whether no access was put together with another.
-
-        Then what merged in the L1 is of one access of a tile.
-        """
-        least = self.elements if self.sectors is None else self.sectors
-        return self.passed - self.spills - self.atomics >= least - TOLERANCE * (least + self.spills)
-
-    def why(self, merged: str, tma: bool) -> str:
-        """The terms between derive's number and the counter, as shares of the former."""
-        if self.equal and abs(self.asked - self.elements) <= TOLERANCE * self.elements:
-            return ""
-        if self.sectors is None:
-            asked = [("sectors of instructions", self.asked - self.elements)]
-        else:
-            again = "whole boxes" if tma else "narrow or repeated instructions"
-            first = "partial sectors" if self.sectors >= self.elements else "lanes that share an element"
-            asked = [(first, self.sectors - self.elements), (again, self.asked - self.sectors)]
-        terms = [*asked, (merged, -self.hits), ("spilled registers", self.spills), ("atomics", self.atomics)]
-        shown = [(name, bytes_ / self.elements) for name, bytes_ in terms]
-        return ", ".join(f"{name} {share:+.1%}" for name, share in shown if abs(share) >= SHOWN).replace("%", " %")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One launch."""
-
-    target: str
-    params: Mapping[str, ParamValue]
-    kernel: str
-    reads: Side
-    writes: Side
-    data: tuple[float, ...]
-    """Bytes that active threads ask for, counted over derived: reads and writes."""
-    tma: bool
-
-    @property
-    def closed(self) -> bool:
-        return self.reads.closed and self.writes.closed and self.writes.whole
-
-
-def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
-    """Return the launches as rows.
-
-    Raises `ValueError` where a record has no counterpart or another kernel or grid.
-    """
-    known = {_point(result): result for result in derived}
-    found: list[Row] = []
-    for result in measured:
-        if result.status not in BYTES_HOLD:
-            raise ValueError(f"{result.target}: {result.status}")
-        there = [launch for launch in known[_point(result)].launches if launch.origin == "triton"]
-        for counted, said in zip(result.launches, there, strict=True):
-            if (counted.kernel, counted.grid) != (said.kernel, said.grid):
-                raise ValueError(
-                    f"{result.target}: measured {counted.kernel} {counted.grid}, derived {said.kernel} {said.grid}"
-                )
-            found.append(_row(result, counted, said))
-    return found
-
-
-def _point(result: Result) -> tuple[str, frozenset[tuple[str, ParamValue]]]:
-    return result.target, frozenset((name, value) for name, value in result.params.items() if value is not None)
-
-
-def _row(result: Result, counted: Launch, said: Launch) -> Row:
-    seen, expected = counted.counters or {}, said.counters or {}
-    requested, moved = said.requested, counted.requested
-    if requested is None or moved is None or requested.read_bytes is None or requested.write_bytes is None:
-        raise ValueError(f"{result.target}: {said.kernel} has no bytes")
-
-    def bytes_of(name: str) -> int:
-        return SECTOR_BYTES * seen[name]
-
-    returned = bytes_of(l1.ATOMICS)
-    reads = Side(
-        elements=requested.read_bytes,
-        sectors=requested.read_sector_bytes,
-        asked=SECTOR_BYTES * expected[l1.READ_SECTORS] + expected[l1.TMA_READS],
-        asked_counted=SECTOR_BYTES * seen[l1.READ_SECTORS] + seen[l1.TMA_READS],
-        hits=bytes_of(l1.HITS),
-        spills=bytes_of(l1.SPILL_READS) - bytes_of(l1.SPILL_HITS),
-        atomics=returned,
-        passed=moved.read_bytes or 0,
-    )
-    writes = Side(
-        elements=requested.write_bytes,
-        sectors=requested.write_sector_bytes,
-        asked=SECTOR_BYTES * expected[l1.WRITE_SECTORS] + expected[l1.TMA_WRITES],
-        asked_counted=SECTOR_BYTES * seen[l1.WRITE_SECTORS] + seen[l1.TMA_WRITES],
-        hits=0,
-        spills=bytes_of(l1.SPILL_WRITES),
-        atomics=returned + bytes_of(l1.REDUCTIONS),
-        passed=moved.write_bytes or 0,
-    )
-    writes = replace(writes, hits=max(0, -writes.rest))  # stores that the L1 put together: no counter has them alone
-    data = (
-        _over(seen[l1.READ_DATA] + seen[l1.COPY_DATA], expected[l1.READ_DATA]),
-        _over(seen[l1.WRITE_DATA], expected[l1.WRITE_DATA]),
-    )
-    return Row(result.target, result.params, counted.kernel, reads, writes, data, expected[l1.TMA_READS] > 0)
-
-
-def _over(one: int, other: int) -> float:
-    return one / other if other else 1.0
+EXAMPLES = 2
+"""Groups of launches with equal stores that the document names."""
 
 
 def document(found: Sequence[Row], environment: Mapping[str, object]) -> str:
     """The tables in Markdown."""
     libraries: dict[str, list[Row]] = {}
     for row in found:
-        libraries.setdefault(row.target.rpartition(":")[0].rpartition("/")[2].removesuffix(".py"), []).append(row)
-    parts = [INTRODUCTION.format(**environment), merging(found), summary(found)]
+        libraries.setdefault(_library(row), []).append(row)
+    parts = [INTRODUCTION.format(**environment), merging(found), summary(found), against_sectors(found)]
     for library, its in libraries.items():
         parts.append(f"## {library.replace('_', ' ')}\n\n{HEADER}\n" + "\n".join(map(_markdown, its)))
     return "\n\n".join(parts) + "\n"
@@ -201,14 +45,18 @@ def merging(found: Sequence[Row]) -> str:
 
     This is of which stores, how many, and on what that depends.
     """
-    with_sectors = [(row, row.writes, row.writes.sectors) for row in found if row.writes.sectors is not None and not row.tma]
-    shares = {id(row): side.hits / (side.asked - sectors) for row, side, sectors in with_sectors if side.asked > sectors}
-    single = [side for _, side, sectors in with_sectors if side.asked == sectors and not side.spills]
+    with_sectors = [
+        (row, row.writes, row.writes.sectors)
+        for row in found
+        if row.exact and row.predicted and row.writes.sectors is not None and not row.tma
+    ]
+    shares = {id(row): side.hits / (side.requests - sectors) for row, side, sectors in with_sectors if side.requests > sectors}
+    single = [side for _, side, sectors in with_sectors if side.requests == sectors and not side.spills]
     alike: dict[tuple[int, int, int], list[Row]] = {}
     for row, side, sectors in with_sectors:
         if id(row) in shares and not side.spills:
-            alike.setdefault((side.elements, sectors, side.asked), []).append(row)
-    same = sorted((rows for rows in alike.values() if len(rows) > 2), key=len, reverse=True)
+            alike.setdefault((side.elements, sectors, side.requests), []).append(row)
+    same = sorted((rows for rows in alike.values() if len(rows) > 2), key=len, reverse=True)[:EXAMPLES]
     examples = "; ".join(
         ", ".join(f"`{row.kernel}` {shares[id(row)]:.0%}" for row in sorted(rows, key=lambda row: shares[id(row)]))
         for rows in same
@@ -230,24 +78,59 @@ def merging(found: Sequence[Row]) -> str:
 
 def summary(found: Sequence[Row]) -> str:
     """Return the totals over all rows, in sentences."""
-    sides = [side for row in found for side in (row.reads, row.writes)]
-    alone = [side for side in sides if side.alone and side.asked == side.elements]
+    every = [side for row in found for side in (row.reads, row.writes)]
+    sides = [side for row in found if row.exact for side in (row.reads, row.writes)]
+    derived = [side for side in sides if side.asked is not None]
+    alone = [side for side in sides if side.alone and side.requests == side.elements]
     kernels = {(row.target, row.kernel) for row in found}
-    exact = sum(side.asked == side.asked_counted for side in sides)
-    data = [share for row in found for share in row.data]
-    farthest = max(abs(side.rest) / (side.asked + side.spills) for side in sides if side.asked)
+    data = [share for row in found if row.exact for share in row.data or ()]
+    farthest = max(abs(side.rest) / (side.requests + side.spills) for side in sides if side.requests)
+    undecided = f" Of {len(every) - len(sides)} totals derive says that data decide them." if len(every) > len(sides) else ""
     return (
-        f"{len(kernels)} kernels, {len(found)} launches, {len(sides)} totals of reads or of writes.\n\n"
+        f"{len(kernels)} kernels of {len({_library(row) for row in found})} libraries, {len(found)} launches, "
+        f"{len(every)} totals of reads or of writes.{undecided}\n\n"
         "- No terms between derive and the L2 (every sector requested once and whole, no hits, spills or atomics): "
         f"{len(alone)} totals, of which {sum(side.passed == side.elements for side in alone)} equal derive's bytes to the byte "
         f"and {sum(side.equal for side in alone)} within {TOLERANCE:.1%}.\n"
-        f"- Requested from the L1 and by TMA, derived against counted: {exact} of {len(sides)} equal to the last sector.\n"
+        "- Requested from the L1 and by TMA, derived against counted: "
+        f"{sum(side.asked == side.asked_counted for side in derived)} of {len(derived)} equal to the last sector.\n"
         "- Bytes that active threads request, derived against counted: "
         f"{sum(share == 1 for share in data)} of {len(data)} equal, "
         f"the farthest {max(abs(share - 1) for share in data):.2%} apart.\n"
         f"- Sent between L1 and L2: the terms add up within {TOLERANCE:.1%} of the requests at "
         f"{sum(row.closed for row in found)} of {len(found)} launches; the farthest is {farthest:.2%} off."
     ).replace("%", " %")
+
+
+def against_sectors(found: Sequence[Row]) -> str:
+    """Compare counters with derived sectors: no reads above, writes within 0.5 %.
+
+    Each launch that is elsewhere has its terms beside it.
+    """
+    known = [row for row in found if row.exact]
+    reads = [(row, share) for row in known if (share := row.reads.over_sectors) is not None]
+    writes = [(row, share) for row in known if (share := row.writes.over_sectors) is not None]
+    above = [(row, "reads", share, row.reads.why("L1 hits", row.tma)) for row, share in reads if share > 1 + TOLERANCE]
+    apart = [(row, "writes", share, row.writes.why("merged", row.tma)) for row, share in writes if abs(share - 1) > TOLERANCE]
+    lines = [
+        f"| {row.target.rpartition('/')[2]}: `{row.kernel}` | {_size(row)} | {side} | {share:.5f} | {why} |"
+        for row, side, share, why in (*above, *apart)
+    ]
+    text = (
+        f"Whole tiles request derived sectors. Of {len(reads)} launches {len(reads) - len(above)} read no more than these from "
+        f"the L2 (within {TOLERANCE:.1%}), and {len(above)} more. Of {len(writes)} launches {len(writes) - len(apart)} write "
+        f"these within {TOLERANCE:.1%}. The table has each of the others and what explains it, as shares of the elements."
+    ).replace("%", " %")
+    head = "| kernel | size | side | counter over derived sectors | explained by |\n| --- | --- | --- | --- | --- |"
+    return "\n".join(["## Against derived sectors", "", textwrap.fill(text, 128), "", head, *lines])
+
+
+def _library(row: Row) -> str:
+    return row.target.rpartition(":")[0].rpartition("/")[2].removesuffix(".py")
+
+
+def _size(row: Row) -> str:
+    return " ".join(f"{name}={_spelled(value)}" for name, value in row.params.items() if value is not None)
 
 
 INTRODUCTION = """# Third-party kernels against an H200's counters
@@ -280,20 +163,28 @@ The code does not explain it: in `_attn_bwd` without a mask all 1,024 programs d
 of 1,024. Three launches that copy likewise without spilling, and one that spills, agree to the byte."""
 
 HEADER = (
-    "| kernel | size | reads, derived | counter | terms | writes, derived | counter | terms | closed |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    "| kernel | size | configuration | reads, derived | counter | terms | writes, derived | counter | terms | closed |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 )
 
 
 def _markdown(row: Row) -> str:
-    size = " ".join(f"{name}={_spelled(value)}" for name, value in row.params.items() if value is not None)
+    chosen = " ".join(f"{name}={value}" for name, value in (row.configuration or {}).items())
     cells = [
-        *(f"{row.target.rpartition(':')[2]}: `{row.kernel}`", size),
+        *(f"{row.target.rpartition(':')[2]}: `{row.kernel}`", _size(row), chosen),
         *(f"{row.reads.elements:,}", f"{row.reads.ratio:.5f}", row.reads.why("L1 hits", row.tma)),
         *(f"{row.writes.elements:,}", f"{row.writes.ratio:.5f}", row.writes.why("merged", row.tma)),
-        "yes" if row.closed else "no",
+        _verdict(row),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _verdict(row: Row) -> str:
+    if not row.exact:
+        return "data decide"
+    if not row.closed:
+        return "no"
+    return "yes" if row.predicted else "as counted"
 
 
 def _spelled(value: ParamValue) -> str:
@@ -322,8 +213,8 @@ def derive_point(measured: Result) -> Result | None:
 
 def derive_missing(measured: Iterable[Result], derived: Iterable[Result], jobs: int) -> list[Result]:
     """Return the derived points, and those that lack in processes of their own."""
-    known = {_point(result): result for result in derived}
-    missing = [result for result in measured if result.status in BYTES_HOLD and _point(result) not in known]
+    known = {point_of(result): result for result in derived}
+    missing = [result for result in measured if result.status in BYTES_HOLD and point_of(result) not in known]
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         found = [result for result in pool.map(derive_point, missing) if result is not None]
     return [*known.values(), *found]

@@ -18,9 +18,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-from hold import derive_point
-
 from ioaware.machine import find_machine_or_file
 from ioaware.result import Result
 from ioaware.result_file import read_jsonl, write_jsonl
@@ -28,6 +25,9 @@ from ioaware.simulation.accuracy import Prediction, point_key
 from ioaware.simulation.predictions import predict_point, read_predictions, write_predictions
 from ioaware.sweep.points import Point
 from ioaware.sweep.study import find_study
+
+sys.path.insert(0, str(Path(__file__).parent))
+from hold import derive_point
 
 LIMIT_S = 120
 PREDICTED, DERIVED = "predicted.jsonl", "derived.jsonl"

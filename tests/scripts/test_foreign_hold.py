@@ -111,8 +111,8 @@ def test_another_grid_or_kernel_is_not_compared(hold: ModuleType) -> None:
         hold.rows([replace(read_records("measured")[0], status="failed")], read_records("derived"))
 
 
-def test_terms_are_shares_of_the_derived_bytes(hold: ModuleType) -> None:
-    side: Any = hold.Side(
+def test_terms_are_shares_of_the_derived_bytes() -> None:
+    side: Any = load_file(ROOT / "scripts" / "foreign" / "sides.py").Side(
         elements=1000, sectors=1100, asked=1600, asked_counted=1600, hits=700, spills=50, atomics=0, passed=950
     )
     assert side.why("L1 hits", False) == (
@@ -125,6 +125,28 @@ def test_terms_are_shares_of_the_derived_bytes(hold: ModuleType) -> None:
     shared = replace(side, sectors=500, asked=500, hits=0, spills=0, passed=500)
     assert shared.why("L1 hits", False) == "lanes that share an element -50.0 %"
     assert replace(side, sectors=1000, asked=1000, hits=0, spills=0, passed=1000).why("merged", False) == ""
+
+
+def test_requests_that_data_decide_are_taken_as_counted(hold: ModuleType) -> None:
+    """Then only the sum of the terms is tested, and the page says so."""
+    derived = read_records("derived")
+    first = replace(derived[0], launches=(replace(derived[0].launches[0], counters=None),))
+    row = hold.rows(read_records("measured")[:1], [first])[0]
+    assert row.closed
+    assert not row.predicted
+    assert row.reads.requests == row.reads.asked_counted
+    assert "| as counted |" in hold.document([row, *hold.rows(read_records("measured"), derived)], {"gpu": "", "triton": ""})
+
+
+def test_each_side_off_its_derived_sectors_is_listed_with_its_terms(hold: ModuleType) -> None:
+    found = hold.rows(read_records("measured"), read_records("derived"))
+    listed = hold.against_sectors(found)
+    off = [row for row in found if row.reads.over_sectors > 1.005]
+    assert f"and {len(off)} more" in " ".join(listed.split())
+    for row in off:
+        assert row.reads.why("L1 hits", row.tma)
+    calm = replace(off[0], reads=replace(off[0].reads, passed=off[0].reads.sectors, atomics=0))
+    assert "and 0 more" in " ".join(hold.against_sectors([calm]).split())
 
 
 def test_measured_records_have_bytes_and_no_times() -> None:

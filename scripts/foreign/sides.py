@@ -1,0 +1,202 @@
+"""Launches of third-party kernels: derived beside counted bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ioaware.machine.model import SECTOR_BYTES
+from ioaware.measurement.counters import l1_counters as l1
+from ioaware.result import BYTES_HOLD, Launch, ParamValue, Result
+
+TOLERANCE = 0.005
+SHOWN = 0.0005
+"""Terms smaller than this share of the elements are left out of the tables.
+
+The sums include them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Reads or writes of a launch, in bytes: derived, asked of the L1, and counted.
+
+    What is asked of the L1 is derived too, and what is counted is what counters made of that.
+    """
+
+    elements: int
+    sectors: int | None
+    """Of whole tiles, each access for itself; None where derive knows no exact number."""
+    asked: int | None
+    """Of the L1 and of TMA, by instruction, as derived; None where data decide it."""
+    asked_counted: int
+    hits: int
+    """What the L1 did not pass on: for reads counted, for writes the rest."""
+    spills: int
+    atomics: int
+    passed: int
+    """Between the L1s and the L2: the counter of requested bytes."""
+
+    @property
+    def ratio(self) -> float:
+        return self.passed / self.elements if self.elements else 1.0 + (self.passed > 0)
+
+    @property
+    def requests(self) -> int:
+        """What is asked of the L1 and of TMA: as derived, else as counted."""
+        return self.asked_counted if self.asked is None else self.asked
+
+    @property
+    def over_sectors(self) -> float | None:
+        """The counter over derived sectors of whole tiles.
+
+        1 where neither has bytes; None where derive knows no sectors.
+        """
+        if self.sectors is None:
+            return None
+        moved = self.passed - self.atomics
+        return moved / self.sectors if self.sectors else float(moved > 0) + 1
+
+    @property
+    def equal(self) -> bool:
+        """The counter of requested bytes is derive's number."""
+        return abs(self.ratio - 1) <= TOLERANCE
+
+    @property
+    def alone(self) -> bool:
+        """Neither hits nor spills nor atomics: the L1 had no part in it."""
+        return not (self.hits or self.spills or self.atomics)
+
+    @property
+    def rest(self) -> int:
+        """What the terms do not add up to."""
+        return self.passed - (self.requests - self.hits + self.spills + self.atomics)
+
+    @property
+    def closed(self) -> bool:
+        """What was asked was counted to the last sector, and the terms add up."""
+        return self.requests == self.asked_counted and abs(self.rest) <= TOLERANCE * (self.requests + self.spills)
+
+    @property
+    def whole(self) -> bool:
+        """Whether no access was put together with another.
+
+        Then what merged in the L1 is of one access of a tile.
+        """
+        least = self.elements if self.sectors is None else self.sectors
+        return self.passed - self.spills - self.atomics >= least - TOLERANCE * (least + self.spills)
+
+    def why(self, merged: str, tma: bool) -> str:
+        """The terms between derive's number and the counter, as shares of the former."""
+        if not self.elements:
+            return f"{self.spills:,} bytes of spilled registers" if self.spills else ""
+        if self.equal and abs(self.requests - self.elements) <= TOLERANCE * self.elements:
+            return ""
+        if self.sectors is None:
+            asked = [("sectors of instructions", self.requests - self.elements)]
+        else:
+            again = "whole boxes" if tma else "narrow or repeated instructions"
+            first = "partial sectors" if self.sectors >= self.elements else "lanes that share an element"
+            asked = [(first, self.sectors - self.elements), (again, self.requests - self.sectors)]
+        terms = [*asked, (merged, -self.hits), ("spilled registers", self.spills), ("atomics", self.atomics)]
+        shown = [(name, bytes_ / self.elements) for name, bytes_ in terms]
+        return ", ".join(f"{name} {share:+.1%}" for name, share in shown if abs(share) >= SHOWN).replace("%", " %")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One launch."""
+
+    target: str
+    params: Mapping[str, ParamValue]
+    kernel: str
+    reads: Side
+    writes: Side
+    data: tuple[float, ...] | None
+    """Bytes that active threads ask for, counted over derived: reads and writes."""
+    tma: bool
+    configuration: Mapping[str, ParamValue] | None = None
+    """Of an autotuned kernel, the one that ran."""
+    exact: bool = True
+    """Whether derive vouches for its bytes; where not, data decide them."""
+
+    @property
+    def predicted(self) -> bool:
+        """Whether the requests of the compiled kernel are derived, and not counted alone."""
+        return self.reads.asked is not None
+
+    @property
+    def closed(self) -> bool:
+        return self.reads.closed and self.writes.closed and self.writes.whole
+
+
+def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
+    """Return the launches as rows.
+
+    Raises `ValueError` where a record has no counterpart or another kernel or grid.
+    """
+    known = {point_of(result): result for result in derived}
+    found: list[Row] = []
+    for result in measured:
+        if result.status not in BYTES_HOLD:
+            raise ValueError(f"{result.target}: {result.status}")
+        there = [launch for launch in known[point_of(result)].launches if launch.origin == "triton"]
+        for counted, said in zip(result.launches, there, strict=True):
+            if (counted.kernel, counted.grid) != (said.kernel, said.grid):
+                raise ValueError(
+                    f"{result.target}: measured {counted.kernel} {counted.grid}, derived {said.kernel} {said.grid}"
+                )
+            found.append(_row(result, counted, said))
+    return found
+
+
+def point_of(result: Result) -> tuple[str, frozenset[tuple[str, ParamValue]]]:
+    """Return target and parameters, as a key."""
+    return result.target, frozenset((name, value) for name, value in result.params.items() if value is not None)
+
+
+def _row(result: Result, counted: Launch, said: Launch) -> Row:
+    seen = counted.counters or {}
+    requested, moved = said.requested, counted.requested
+    if requested is None or moved is None or requested.read_bytes is None or requested.write_bytes is None:
+        raise ValueError(f"{result.target}: {said.kernel} has no bytes")
+
+    def bytes_of(name: str) -> int:
+        return SECTOR_BYTES * seen[name]
+
+    returned = bytes_of(l1.ATOMICS)
+    reads = Side(
+        elements=requested.read_bytes,
+        sectors=requested.read_sector_bytes,
+        asked=_asked(said.counters, l1.READ_SECTORS, l1.TMA_READS),
+        asked_counted=SECTOR_BYTES * seen[l1.READ_SECTORS] + seen[l1.TMA_READS],
+        hits=bytes_of(l1.HITS),
+        spills=bytes_of(l1.SPILL_READS) - bytes_of(l1.SPILL_HITS),
+        atomics=returned,
+        passed=moved.read_bytes or 0,
+    )
+    writes = Side(
+        elements=requested.write_bytes,
+        sectors=requested.write_sector_bytes,
+        asked=_asked(said.counters, l1.WRITE_SECTORS, l1.TMA_WRITES),
+        asked_counted=SECTOR_BYTES * seen[l1.WRITE_SECTORS] + seen[l1.TMA_WRITES],
+        hits=0,
+        spills=bytes_of(l1.SPILL_WRITES),
+        atomics=returned + bytes_of(l1.REDUCTIONS),
+        passed=moved.write_bytes or 0,
+    )
+    writes = replace(writes, hits=max(0, -writes.rest))  # stores that the L1 put together: no counter has them alone
+    data = None
+    if said.counters is not None:
+        loaded = _over(seen[l1.READ_DATA] + seen[l1.COPY_DATA], said.counters[l1.READ_DATA])
+        data = loaded, _over(seen[l1.WRITE_DATA], said.counters[l1.WRITE_DATA])
+    tma = seen[l1.TMA_READS] > 0
+    return Row(result.target, result.params, counted.kernel, reads, writes, data, tma, counted.configuration, said.exact)
+
+
+def _asked(counters: Mapping[str, int] | None, sectors: str, by_tma: str) -> int | None:
+    return None if counters is None else SECTOR_BYTES * counters[sectors] + counters[by_tma]
+
+
+def _over(one: int, other: int) -> float:
+    return one / other if other else 1.0
