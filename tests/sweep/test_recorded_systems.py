@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -10,9 +11,12 @@ from statistics import median
 
 import pytest
 
+from ioaware.cases import CASES
 from ioaware.prediction import predict
-from ioaware.result import BYTES_HOLD, Result
+from ioaware.result import BYTES_HOLD, ParamValue, Result
 from ioaware.result_file import read_jsonl
+from ioaware.sweep.points import make_point
+from ioaware.sweep.study import find_study, shipped_studies
 
 RECORDS = list(read_jsonl(Path(str(files("ioaware"))) / "recorded" / "systems" / "h200-systems.jsonl"))
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "systems.md"
@@ -84,6 +88,27 @@ def test_measured_bytes_are_predicted_except_spills_and_partial_sectors(record: 
         assert written - predicted_written == pytest.approx(beside, rel=0 if record.target in SPLITS else 0.001)
     else:
         assert written == pytest.approx(predicted_written, rel=0.001)
+
+
+def test_every_case_is_in_a_study_that_measures() -> None:
+    points = (point for name in shipped_studies() for point in find_study(name).points if point.source == "measure")
+    assert {point.target for point in points} >= CASES.keys()
+
+
+def test_the_page_says_which_points_are_measured() -> None:
+    """Cases without all of their points are named with how many lack."""
+    recorded = {make_point("measure", one.target, known(one)).key for one in RECORDS}
+    study = find_study("h200-systems").points
+    assert recorded <= {point.key for point in study}
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"{len(recorded)} of the {len(study)} points of the study `h200-systems`" in text
+    lacking = Counter(point.target for point in study if point.key not in recorded)
+    said = text.partition("**Not measured**:")[2].partition(". ")[0]
+    assert {name: int(count) for name, count in re.findall(r"`(\w+)` \((\d+)\)", said)} == lacking
+
+
+def known(record: Result) -> dict[str, ParamValue]:
+    return {name: value for name, value in record.params.items() if value is not None}
 
 
 def test_the_page_has_the_ratios_of_every_case() -> None:

@@ -44,6 +44,10 @@ ACCESSES: Mapping[str, tuple[int, int]] = {
 STATISTICS: Mapping[str, tuple[int, int]] = {"softmax_eager": (2, 2), "softmax_lse": (0, 1)}
 """Reads and writes of one fp32 number a row."""
 WHOLE_SECTORS = tuple(name for name in ACCESSES if name not in STATISTICS)
+REDUCTIONS: Mapping[str, int] = {name: 1 if "bwd" in name else 2 for name in ACCESSES}
+"""Reductions of a row, or of each chunk of one, to a number."""
+WARP_COLUMNS, MAX_WARPS = 512, 16
+"""Columns that a warp of the kernels holds, and the most warps of a row."""
 _SHAPES = ({"rows": 3, "cols": 70, "dtype": "float32"}, {"rows": 2, "cols": 96, "dtype": "float16"})
 
 
@@ -89,6 +93,17 @@ def _multiples(evidence: Evidence) -> Iterator[Comparison]:
                 rows, cols, width = (seen.values[name] for name in ("R", "C", "e"))
                 observed = (count - 4 * rows * statistics) / (rows * cols * width)
             yield Comparison("b", f"{wanted} {way}", expected, observed)
+
+
+def shared_accesses(case: str, rows: int, cols: int, block_n: int) -> int:
+    """Return the accesses of warps that store to shared memory; as many load.
+
+    A reduction over W warps stores W partial results and the result; the first warp loads all of the former at once, and every
+    warp the latter. One warp needs no shared memory.
+    """
+    chunk = min(1 << (cols - 1).bit_length(), 1 << (block_n - 1).bit_length())
+    warps = min(MAX_WARPS, max(1, chunk // WARP_COLUMNS))
+    return rows * -(-cols // chunk) * REDUCTIONS[case] * (warps + 1) if warps > 1 else 0
 
 
 @dataclass
