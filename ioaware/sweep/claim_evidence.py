@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
+from ioaware import strict_json
+from ioaware.analysis.theory.claims.evidence import Evidence, MeasuredError, Need, Observation
 from ioaware.bench.race_record import Record, read
 from ioaware.bench.training.training_record import TrainingRecord, read_training
 from ioaware.cases import CASES, find_case
+from ioaware.errors import DataError
 from ioaware.prediction import predict
 from ioaware.result import Result
 from ioaware.result_file import decode, read_jsonl
@@ -24,6 +27,7 @@ Progress = Callable[[int, int, str], None]
 """Arguments: runs done, runs in total, label of the last run."""
 
 TIMEOUT_S = 120.0
+MAX_ERRORS_BYTES = 2**24
 _FOLDER = Path(str(files("ioaware"))) / "recorded"
 
 
@@ -47,6 +51,8 @@ def gather(
     return Evidence(
         {need: observe(result) for need, result in zip(needs, results, strict=True)},
         tuple(observe(result) for result in seen if result.source == "measure" and result.target in CASES),
+        recorded_errors(),
+        _recorded("shared"),
     )
 
 
@@ -75,6 +81,28 @@ def recorded_systems() -> list[Result]:
     They are measurements beyond the three forward papers.
     """
     return _recorded("systems")
+
+
+def recorded_errors() -> list[MeasuredError]:
+    """Return the errors of ioaware/recorded/numerics/*.jsonl.
+
+    Those of an attention that did not run are left out.
+
+    Raises `DataError` naming the first invalid line.
+    """
+    paths = sorted((_FOLDER / "numerics").glob("*.jsonl"))
+    lines = ((line, f"{path}:{number}") for path in paths for number, line in strict_json.read_lines(path, MAX_ERRORS_BYTES))
+    return [error for line, where in lines if (error := _error(line, where)) is not None]
+
+
+def _error(line: bytes, where: str) -> MeasuredError | None:
+    import msgspec
+
+    try:
+        data = msgspec.convert(strict_json.loads(line), dict[str, Any])
+        return msgspec.convert(data, MeasuredError) if data["status"] == "ok" else None
+    except (msgspec.MsgspecError, ValueError, KeyError, RecursionError) as error:
+        raise DataError(f"{where}: not a record of an error ({str(error)[:200]})", "Measure it again.") from error
 
 
 def recorded_headline() -> list[Result]:

@@ -63,11 +63,32 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredError:
+    """Relative errors of O and of dQ of an attention on a GPU, against float64.
+
+    All keys share an offset; `centred`: the mean key is subtracted before.
+    """
+
+    attention: str
+    seq_len: int
+    block_n: int
+    key_offset: float
+    centred: bool
+    o_error: float
+    dq_error: float
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
-    """The results of all needs, and the available measurements."""
+    """The results of all needs, and the available measurements.
+
+    `rounding` are errors on a GPU, `shared` records with counters of shared memory.
+    """
 
     answers: Mapping[Need, Observation] = field(default_factory=dict[Need, Observation])
     measurements: Sequence[Observation] = ()
+    rounding: Sequence[MeasuredError] = ()
+    shared: Sequence[Result] = ()
 
     def at(self, wanted: Need) -> Observation | None:
         """Return the result of a need, or None where it was not run or failed."""

@@ -20,7 +20,7 @@ from ioaware.analysis.theory import counting, crossovers, fewest_transfers, lowe
 from ioaware.analysis.theory.claims.claim import Claim
 from ioaware.analysis.theory.claims.errata import all_errata
 from ioaware.analysis.theory.claims.errata.erratum import Erratum, Trial, judge_erratum
-from ioaware.analysis.theory.claims.evidence import Evidence, Observation
+from ioaware.analysis.theory.claims.evidence import Evidence, MeasuredError, Observation
 from ioaware.analysis.theory.claims.io import (
     backward_bound,
     block_capacity,
@@ -36,7 +36,7 @@ from ioaware.analysis.theory.claims.io import (
 )
 from ioaware.analysis.theory.claims.numerics import combiner_identities, gradient_error, output_error, rounded_kernels
 from ioaware.analysis.theory.counts import block_sparse, flash1, gpu_transfers
-from ioaware.result import Check, Launch, Traffic
+from ioaware.result import Check, Launch, Result, Traffic
 from ioaware.sweep.verify import CLAIMS
 from tests.analysis.theory.claims.conftest import perfect
 
@@ -282,3 +282,44 @@ def test_an_erratum_needs_a_wrong_printed_and_a_right_corrected_form(case: Errat
 def test_errata_have_numbers_of_their_own() -> None:
     numbers = [case.number for case in all_errata.ERRATA]
     assert len(numbers) == len(set(numbers)) >= 60
+
+
+def errors_on_gpu(power: float = 1.0, centred: float = 1e-3, growth: float = 0.5) -> list[MeasuredError]:
+    """Return recorded errors: dQ grows with the offset, flash1's O with N."""
+    offsets = (*gradient_error.OFFSETS, 0)
+    found = [
+        MeasuredError(name, 1024, 64, offset, repaired, 1e-5, centred if repaired else 2e-3 * offset**power + 1e-4)
+        for name in gradient_error.FLASH
+        for offset in offsets
+        for repaired in (False, True)
+    ]
+    for name, slope in (("flash1", growth), ("flash2", 0.0)):
+        found += [MeasuredError(name, n, 64, 16, False, 1e-5 * (n / 64) ** slope, 0.1) for n in (256, 512, 2048, 4096)]
+    kept = [one for one in found if one.seq_len != 1024 or one.key_offset != 16 or one.centred or one.attention != "flash1"]
+    return [*kept, MeasuredError("flash1", 1024, 64, 16, False, 1e-5 * 16**growth, 2e-3 * 16**power + 1e-4)]
+
+
+@pytest.mark.parametrize(
+    ("module", "changes", "fails"),
+    [
+        (gradient_error, {}, set()),
+        (gradient_error, {"power": 0.2}, {"g"}),
+        (gradient_error, {"centred": 0.1}, {"g"}),
+        (output_error, {}, set()),
+        (output_error, {"growth": 0.0}, {"d"}),
+    ],
+)
+def test_recorded_errors_on_a_gpu_are_judged(module: ModuleType, changes: dict[str, float], fails: set[str]) -> None:
+    claim = module.judge(replace(evidence_for(module), rounding=errors_on_gpu(**changes)))
+    assert failing(claim) == fails
+
+
+@pytest.mark.parametrize(("change", "verdict"), [(0, "holds"), (1000, "fails"), (None, "inconclusive")])
+def test_counted_accesses_to_shared_memory_are_judged(change: int | None, verdict: str) -> None:
+    count = softmax_accesses.shared_accesses("softmax_safe", 64, 4096, 1024)
+    assert count == 64 * 4 * 2 * 3
+    loads, stores = softmax_accesses.SHARED_COUNTERS["loads"], softmax_accesses.SHARED_COUNTERS["stores"]
+    counters = {stores: count} | ({} if change is None else {loads: count + change})
+    params: dict[str, Any] = {"rows": 64, "cols": 4096, "block_n": 1024}
+    shared = Result("measure", "softmax_safe", params, launches=(Launch("kernel", (64, 1, 1), counters=counters),))
+    assert softmax_accesses.judge(replace(evidence_for(softmax_accesses), shared=[shared])).verdict == verdict

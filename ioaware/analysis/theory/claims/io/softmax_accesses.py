@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_comparisons
-from ioaware.analysis.theory.claims.compared_traffic import judge_measured, judge_traced, written
+from ioaware.analysis.theory.claims.compared_traffic import MEASURED_TOLERANCE, judge_measured, judge_traced, written
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, need
 from ioaware.analysis.theory.claims.numerics.attention import Matrix, softmax
+from ioaware.result import BYTES_HOLD
 
 NAME = "softmax"
 STATEMENT = (
@@ -23,9 +24,9 @@ STATEMENT = (
 SOURCE = "Milakov and Gimelshein 2018, arXiv 1805.02867, and the tables of unpublished notes (sections 4.1 to 4.4)"
 
 NOTES = (
-    "The kernels keep row statistics in registers and reduce through shared memory that the compiler adds below TTGIR, so "
-    "their shared accesses are not in TTGIR and are not judged; S is counted on the notes' steps, where a statistic is stored "
-    "once for each row and read once for each row and use.",
+    "The notes' S counts a statistic stored once for each row and read once for each row and use; it is checked on their "
+    "steps. The kernels keep statistics in registers. They reduce through shared memory: a reduction over W warps, which TTGIR "
+    "gives, stores W partial results and the result, and loads as often. Each chunk of a row has one or two.",
     "Section 4.3 as printed computes exp(V - t0) again in its last step: what step 2 wrote is not used, and 4 G suffice (claim "
     "errata, S2.19). Its 6 G and 4 S of reads are those of the steps as printed.",
 )
@@ -70,6 +71,7 @@ def judge(evidence: Evidence) -> Claim:
         ),
         *judge_measured("c", WHOLE_SECTORS, evidence),
         *_judge_notes(),
+        *_judge_shared(evidence),
     ]
     return conclude(
         NAME, STATEMENT, SOURCE, parts=parts, points=[*rows, *multiples], notes=[*NOTES, *evidence.failures(points())]
@@ -104,6 +106,32 @@ def shared_accesses(case: str, rows: int, cols: int, block_n: int) -> int:
     chunk = min(1 << (cols - 1).bit_length(), 1 << (block_n - 1).bit_length())
     warps = min(MAX_WARPS, max(1, chunk // WARP_COLUMNS))
     return rows * -(-cols // chunk) * REDUCTIONS[case] * (warps + 1) if warps > 1 else 0
+
+
+SHARED_COUNTERS = {
+    "stores": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "loads": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+}
+"""Each access of a warp to one number is one wavefront."""
+
+
+def _judge_shared(evidence: Evidence) -> Iterator[Part]:
+    """Compare counted accesses to shared memory with those of the reductions in TTGIR."""
+    rows = list(_shared_rows(evidence))
+    if rows:
+        says = "counted accesses of warps to shared memory are those of the reductions: W + 1 each, and each chunk"
+        yield judge_comparisons("e", says, rows, tolerance=MEASURED_TOLERANCE)
+
+
+def _shared_rows(evidence: Evidence) -> Iterator[Comparison]:
+    for result in evidence.shared:
+        if result.target in REDUCTIONS and result.status in BYTES_HOLD:
+            rows, cols, block = (int(result.params.get(name) or 0) for name in ("rows", "cols", "block_n"))
+            expected = shared_accesses(result.target, rows, cols, block or cols)
+            for way, counter in SHARED_COUNTERS.items():
+                counted = [(launch.counters or {}).get(counter) for launch in result.launches]
+                seen = None if None in counted else sum(one for one in counted if one is not None)
+                yield Comparison("e", f"{result.target} {rows} x {cols} {way}", expected, seen)
 
 
 @dataclass

@@ -62,7 +62,6 @@ def points() -> tuple[Need, ...]:
 
 def judge(evidence: Evidence) -> Claim:
     """Return the verdict on emulated errors, their bound and their growth."""
-    del evidence
     flash = [_error(offset) for offset in OFFSETS]
     repaired = [_error(offset, repair="centred") for offset in OFFSETS]
     parts = [
@@ -91,6 +90,7 @@ def judge(evidence: Evidence) -> Claim:
             high=4,
         ),
         _judge_bytes(),
+        *_judge_gpu(evidence),
     ]
     return conclude(NAME, STATEMENT, SOURCE, parts=parts, notes=NOTES)
 
@@ -187,6 +187,29 @@ def _judge_shares(flash: list[float]) -> Iterator[Part]:
         yield judge_bounds("d", f"{words}: error of dQ over that of the rounded O", ratios, high=0.5)
         says = f"{words}: power of the offset in what is left"
         yield _judge_power("d", says, "offset", OFFSETS[:4], errors, low=0.85, high=1.2)
+
+
+FLASH = ("flash1", "flash2", "flash2, atomics", "hopper", "portable", "SDPA flash", "SDPA cuDNN", "SDPA efficient")
+"""Backward passes that take D from the stored O: here, and torch's."""
+
+
+def _judge_gpu(evidence: Evidence) -> Iterator[Part]:
+    """Check recorded errors of kernels on a GPU: their growth, and the repair's."""
+    powers: list[tuple[str, float]] = []
+    lost: list[tuple[str, float]] = []
+    kept: list[tuple[str, float]] = []
+    for name in FLASH:
+        own = [one for one in evidence.rounding if one.attention == name and one.seq_len == 1024 and one.block_n == 64]
+        found = {one.key_offset: one.dq_error for one in own if not one.centred}
+        if all(offset in found for offset in OFFSETS):
+            power = fit_power_law({"offset": OFFSETS[1:]}, [found[offset] for offset in OFFSETS[1:]]).exponents["offset"].value
+            powers.append((name, power))
+            lost.append((f"{name}, offset {OFFSETS[-1]}", found[OFFSETS[-1]]))
+        kept += [(f"{name}, offset {one.key_offset:g}", one.dq_error / HALF_UNIT) for one in own if one.centred]
+    if powers:
+        yield judge_bounds("g", "on a GPU: power of the offset from 16 on, each flash backward", powers, low=0.85, high=1.15)
+        yield judge_bounds("g", "on a GPU: relative error of dQ at an offset of 1024: no digit is left", lost, low=1)
+        yield judge_bounds("g", "on a GPU, mean key subtracted: error of dQ in units of 2^-11", kept, high=4)
 
 
 def repair_bytes(n: int, d: int, rows: int, columns: int, width: int) -> dict[str, int]:

@@ -74,6 +74,7 @@ def judge(evidence: Evidence) -> Claim:
         part, own = _judge_traced(target, evidence, low, high)
         parts.append(part)
         rows += own
+    parts += _judge_gpu(evidence)
     notes = [*NOTES, *evidence.failures(points())]
     return conclude(NAME, STATEMENT, SOURCE, parts=parts, points=rows, notes=notes)
 
@@ -148,3 +149,19 @@ def _judge_traced(target: str, evidence: Evidence, low: float, high: float) -> t
     return judge_bounds(
         "c", f"{target}: the kernel's error of O in the interpreter, many column blocks over one", ratios, low=low, high=high
     ), rows
+
+
+def _judge_gpu(evidence: Evidence) -> Iterator[Part]:
+    """Fit the power of N in recorded errors of O on a GPU, where T_c = N / 64."""
+    for name, low, high in (("flash1", 0.3, 0.7), ("flash2", -0.1, 0.1)):
+        found = {
+            one.seq_len: one.o_error
+            for one in evidence.rounding
+            if (one.attention, one.block_n, one.key_offset, one.centred) == (name, 64, 16, False)
+        }
+        if len(found) > 2:
+            lengths = sorted(found)
+            power = fit_power_law({"N": lengths}, [found[n] for n in lengths]).exponents["N"].value
+            says = f"{name} on a GPU: power of N, with T_c = N / 64, in the error of O"
+            where = f"N={lengths[0]} to {lengths[-1]}, errors {found[lengths[0]]:.2g} to {found[lengths[-1]]:.2g}"
+            yield judge_bounds("d", says, [(where, power)], low=low, high=high)
