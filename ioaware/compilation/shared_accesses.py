@@ -1,7 +1,7 @@
 """Count accesses to shared memory of kernels that reduce rows, from TTGIR.
 
 TTGIR has no shared access for a reduction. Triton lowers a reduction over a row that W warps hold: each warp stores a partial
-result, the first warp loads all of them at once and stores the result, and every warp loads it. One warp needs no shared memory.
+result, the first warp loads all of them at once and stores the result, and every warp loads it. One warp needs none of this.
 """
 
 from __future__ import annotations
