@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from types import CellType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ioaware.targets.loading import is_library, own_arguments
 
@@ -54,10 +55,20 @@ def _may_cache(module: object) -> bool:
     """
     if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] in UNTOUCHED:
         return False
+    values = list(vars(module).values())
+    if _without_torch.get(module) == len(values):
+        return False
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or is_library(file):
         return False
-    return any(_owner(value).partition(".")[0] in ("torch", "triton") for value in list(vars(module).values()))
+    if any(_owner(value).partition(".")[0] in ("torch", "triton") for value in values):
+        return True
+    _without_torch[module] = len(values)
+    return False
+
+
+_without_torch: WeakKeyDictionary[ModuleType, int] = WeakKeyDictionary()
+"""Modules that use neither, with how many names they had: hundreds are scanned before each run."""
 
 
 def stays(name: object, value: object) -> bool:

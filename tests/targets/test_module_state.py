@@ -104,3 +104,22 @@ def test_containers_are_restored_in_place(library: str) -> None:
     assert workspaces == {"kept": 1}
     assert order == [1, 2]
     assert not hasattr(module, "LATER")
+
+
+def test_a_module_that_turns_to_torch_is_restored_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    name = "plain_library_that_turns"
+    (tmp_path / f"{name}.py").write_text("CACHE = {}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module(name)
+    try:
+        with module_state_restored():
+            module.CACHE["first"] = 1
+        assert module.CACHE == {"first": 1}  # not scanned: it cannot hold a tensor of the run
+        module.tensor = torch.tensor
+        with module_state_restored():
+            module.CACHE["second"] = 2
+        assert module.CACHE == {"first": 1}
+    finally:
+        del sys.modules[name]
