@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ioaware.display.units import times_text
 from ioaware.gate.derived_snapshot import Recorded
 from ioaware.gate.formulas.formula_order import Comparison, at_text
+from ioaware.gate.repository.ledger import LEDGER
 from ioaware.gate.snapshot import Judgement, Snapshot
 from ioaware.gate.verdict import Verdict
 
@@ -57,7 +58,10 @@ def _lines(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived
     if snapshot.header and snapshot.header != now.header:
         yield f"  made with   {snapshot.header}"
         yield f"  now         {now.header}"
-    yield f"  accept with {command}" if not snapshot.missing else f"  write it with {command}"
+    if derived.exact:
+        yield f"  {'write it' if snapshot.missing else 'accept'} with {command}"
+    else:
+        yield f"  no snapshot can hold these bytes: make the kernel exempt in {LEDGER}, with the reason"
 
 
 def _formula(kind: str, snapshot: Snapshot, now: Recorded, compared: Comparison | None) -> Iterator[str]:
@@ -79,7 +83,8 @@ def _formula(kind: str, snapshot: Snapshot, now: Recorded, compared: Comparison 
 def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived) -> Iterator[str]:
     """Yield the lines that explain what changed.
 
-    It is the one line whose bytes are the difference, or else the largest ones.
+    They are those whose bytes are the difference, or else the largest ones. A snapshot has totals, so that of several
+    lines with these bytes any may be the new one.
     """
     from ioaware.derivation.line_report import KINDS, explain, value
 
@@ -87,7 +92,6 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
     changed = [kind for kind, one in found.comparisons.items() if one.verdict is not Verdict.SAME]
     if snapshot.missing or not changed:
         return
-    label = "from"
     for kernel in explain(derived):
         lines = [
             (section, line, [access for access in line.accesses if names.get(KINDS[access.kind]) in _kinds(changed, names)])
@@ -96,7 +100,9 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
         ]
         moving = [(section, line, accesses) for section, line, accesses in lines if accesses]
         moving.sort(key=lambda one: -sum(value(access.bytes, derived.values) or 0 for access in one[2]))
-        for section, line, accesses in _blamed(moving, snapshot, now, changed)[:MAX_LINES]:
+        exact = _fitting(moving, snapshot, now, changed)
+        label = "largest" if not exact else "one of" if len(exact) > 1 else "from"
+        for section, line, accesses in (exact or moving)[:MAX_LINES]:
             each = ", ".join(str(access.bytes) for access in accesses)
             yield f"  {label:<11} {section.path}:{line.number}: {line.text.strip()}"
             yield f"              {line.kinds} {each} bytes"
@@ -107,11 +113,8 @@ def _kinds(changed: list[str], names: dict[str, Any]) -> set[Any]:
     return {names.get(kind) for kind in changed}
 
 
-def _blamed(moving: list[Any], snapshot: Snapshot, now: Recorded, changed: list[str]) -> list[Any]:
-    """Return the lines with an access whose formula is the difference of the totals.
-
-    All lines are returned where there is none.
-    """
+def _fitting(moving: list[Any], snapshot: Snapshot, now: Recorded, changed: list[str]) -> list[Any]:
+    """Return the lines with an access whose formula is the difference of the totals."""
     from ioaware.gate.formulas.formula_names import read_pair
     from ioaware.gate.formulas.formula_order import proven_equal
 
@@ -121,8 +124,7 @@ def _blamed(moving: list[Any], snapshot: Snapshot, now: Recorded, changed: list[
         pair = read_pair(snapshot.texts.get(kind, "0"), now.texts.get(kind, "0"), names)
         if not isinstance(pair, str):
             grown.append(pair[1] - pair[0])
-    exact = [one for one in moving if any(proven_equal(access.bytes.expr, more) for access in one[2] for more in grown)]
-    return exact[-1:] or moving
+    return [one for one in moving if any(proven_equal(access.bytes.expr, more) for access in one[2] for more in grown)]
 
 
 def _floor(derived: Derived) -> Iterator[str]:

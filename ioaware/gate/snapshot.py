@@ -137,7 +137,8 @@ def judge_snapshot(snapshot: Snapshot, now: Recorded, derived: Derived, *, cross
 
     if not derived.exact:
         notes = [*derived.notes, *(note for launch in derived.launches for note in launch.notes if not launch.exact)]
-        return Judgement(Verdict.INCOMPARABLE, f"the bytes are not exact: {notes[0] if notes else 'see `ioaware derive`'}")
+        why = notes[0] if notes else "see `ioaware derive`"
+        return Judgement(Verdict.INCOMPARABLE, f"the bytes are not exact, and a snapshot holds exact ones: {why}")
     if snapshot.missing:
         changed = _changed_facts(snapshot, now)
         verdict = worst(one for one, _ in changed) if changed else Verdict.INCOMPARABLE

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,10 @@ def gated(repository: Repository) -> Repository:
 
 
 MORE = (") * tl.load(w + col", ") * tl.load(out + row * cols + col, col < cols) * tl.load(w + col")
+BY_DATA = (" * tl.load(w + col, col < cols)", " * tl.load(out + col, tl.load(w + col, col < cols) > 0)")
+A_LINE = ("        tl.store(", "        value += tl.load(out + row * cols + col, col < cols)\n        tl.store(")
 LESS = (" * tl.load(w + col, col < cols)", "")
+HEADER = re.compile(r"triton \S+, cuda:90, ir \w+")
 GROWS = ("[(x.shape[0],)]", "[(x.shape[0] + x.shape[0] // 8192,)]")
 
 
@@ -116,6 +120,25 @@ def test_an_extra_load_is_worse_and_accept_writes_it(gated: Repository) -> None:
     assert gated.pytest("--traffic=accept").code == 0
     assert 'reads="6*cols*rows"' in gated.test.read_text()
     assert gated.pytest().code == 0
+
+
+def test_of_several_lines_with_the_new_bytes_each_is_named(gated: Repository) -> None:
+    """A snapshot has totals: which of them is new it cannot know."""
+    gated.change(gated.kernel, *A_LINE)
+    ran = gated.pytest()
+    first, second = ran.output.index("  one of      "), ran.output.index("value += tl.load(out")
+    assert "scale.py:11: value = tl.load(x" in ran.output[first:second]
+
+
+def test_bytes_that_depend_on_data_have_no_snapshot(gated: Repository) -> None:
+    gated.change(gated.kernel, *BY_DATA)
+    before = gated.test.read_text()
+    ran = gated.pytest("--traffic=accept")
+    assert (ran.code, gated.test.read_text()) == (1, before)
+    assert "INCOMPARABLE: scale:scale: cannot be compared with the snapshot" in ran.output
+    assert "the bytes are not exact, and a snapshot holds exact ones: " in ran.output
+    assert "make the kernel exempt in traffic-ledger.toml, with the reason" in ran.output
+    assert "accept with" not in ran.output
 
 
 def test_fewer_bytes_are_a_changed_snapshot_too(gated: Repository) -> None:
@@ -358,3 +381,18 @@ def test_collection_loads_neither_torch_nor_sympy(tmp_path: Path, capsys: pytest
     repository.test.write_text(f"import sys\n\ndef test_nothing():\n    assert not {heavy} & set(sys.modules)\n")
     ran = repository.process_pytest()
     assert (ran.code, "traffic" in ran.output) == (0, False)
+
+
+def test_the_guide_shows_what_is_printed(gated: Repository) -> None:
+    """The kernel, its test, the snapshot and the failure in docs/gate.md."""
+    guide = (Path(__file__).parents[2] / "docs/gate.md").read_text()
+    assert f"```python scale.py\n{gated.kernel.read_text()}```" in guide
+    written = gated.test.read_text().partition("    assert traffic")[2]
+    assert HEADER.sub("", "    assert traffic" + written) in HEADER.sub("", guide)
+    gated.change(gated.kernel, *MORE)
+    output = re.sub(r"/\S*/scale\.py", "scale.py", gated.pytest().output)  # derived by any test, in its folder
+    failed = output.partition("WORSE: scale:scale")[2].partition("gate_scale.py")[0]
+    shown = guide.partition("WORSE: scale:scale")[2].partition("test_scale.py")[0]
+    printed, wanted = (HEADER.sub("", text).splitlines() for text in (failed, shown))
+    assert [line.strip("E ") for line in printed] == [line.strip() for line in wanted]
+    assert MORE[1].removeprefix(") * ").removesuffix(" * tl.load(w + col") in guide
