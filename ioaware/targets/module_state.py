@@ -68,7 +68,7 @@ def _may_cache(module: object) -> bool:
 
 
 _without_torch: WeakKeyDictionary[ModuleType, int] = WeakKeyDictionary()
-"""Modules that use neither, with how many names they had: hundreds are scanned before each run."""
+"""Modules that use neither, with how many names they had."""
 
 
 def stays(name: object, value: object) -> bool:
