@@ -2,7 +2,10 @@
 
 The two are interleaved.
 
-    python scripts/bench_cluster.py [--points 10000] [--traces 60] [--rounds 3]
+    python scripts/bench_cluster.py [--points 10000] [--traces 60] [--measures 0] [--rounds 3] [--keep FOLDER]
+
+`--measures` counts points to measure, on hosts with GPUs: without a cluster on the first GPU, then on clusters of one and two.
+Their requested bytes must be equal in every mode. `--keep` exports the records of each mode's last run there.
 
 Each run is a process of its own with a new store. `open` is the time until the workers have said who they are, `run` that of
 the points. `CPU` is the CPU time of all processes of the run, opening included, which other load lengthens least. The output
@@ -33,6 +36,11 @@ sources = ["trace"]
 targets = ["flash2"]
 params = {{ seq_len = {sizes}, heads = 4, head_dim = 64 }}
 """
+MEASURE = """[[grid]]
+sources = ["measure"]
+targets = ["flash2"]
+params = {{ seq_len = {sizes}, heads = 8, head_dim = 64, dtype = "float16", block_m = 64, block_n = 64 }}
+"""
 MODES = ("no cluster, 1 worker", "cluster of 1", "cluster of 2")
 
 
@@ -55,29 +63,47 @@ def run(study: str, mode: str, store: str) -> None:
     print(json.dumps({"open": opened - began, "run": ended - opened}))
 
 
-def timed(study: Path, mode: str, folder: Path) -> dict[str, float]:
-    """Return the times of one sweep in a new process."""
+def requested(records: Path) -> dict[str, int]:
+    """Return the requested bytes read at each point of an export."""
+    found: dict[str, int] = {}
+    for line in records.read_text().splitlines():
+        record = json.loads(line)
+        found[json.dumps(record["params"], sort_keys=True)] = record["requested"]["read_bytes"]
+    return found
+
+
+def timed(study: Path, mode: str, folder: Path, keep: Path) -> dict[str, float]:
+    """Return the times of one sweep in a new process; export its records to `keep`."""
     store = folder / "store.db"
     command = [sys.executable, __file__, "--one", str(study), mode, str(store)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    keep.unlink(missing_ok=True)
+    export = [sys.executable, "-m", "ioaware", "export", "--store", str(store), "-o", str(keep)]
+    subprocess.run(export, capture_output=True, check=True)  # noqa: S603
     for path in folder.glob("store.db*"):
         path.unlink()
     return {**json.loads(done.stdout), "cpu": cpu_s}
 
 
-def report(title: str, text: str, modes: tuple[str, ...], rounds: int) -> None:
+def report(title: str, text: str, modes: tuple[str, ...], rounds: int, keep: Path | None, *, measured: bool = False) -> None:
     """Print a table of the modes' times, every mode once a round."""
+    seen: dict[str, dict[str, int]] = {}
     times: dict[str, list[dict[str, float]]] = {mode: [] for mode in modes}
     with tempfile.TemporaryDirectory() as name:
         study = Path(name) / "study.toml"
         study.write_text(text)
         for _ in range(rounds):
             for mode in modes:
-                times[mode].append(timed(study, mode, Path(name)))
+                records = (keep or Path(name)) / f"{title} {mode}.jsonl".replace(" ", "-").replace(",", "")
+                times[mode].append(timed(study, mode, Path(name), records))
+                if measured:
+                    seen[mode] = requested(records)
                 print(f"{title}: {mode}: {times[mode][-1]}", file=sys.stderr)
+    if any(points != seen[modes[0]] for points in seen.values()):
+        raise SystemExit(f"{title}: requested bytes differ between modes: {seen}")
     print(f"| {title} | open, s | run, s | fastest | median | CPU, s |\n| --- | --- | --- | --- | --- | --- |")
     for mode, found in times.items():
         runs = [one["run"] for one in found]
@@ -92,7 +118,9 @@ def main() -> None:
     parser.add_argument("--one", nargs=3, metavar=("STUDY", "MODE", "STORE"))
     parser.add_argument("--points", type=int, default=10_000)
     parser.add_argument("--traces", type=int, default=60)
+    parser.add_argument("--measures", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     if options.one:
         run(*options.one)
@@ -101,9 +129,12 @@ def main() -> None:
     predict = PREDICT.format(sizes=list(range(16, 16 + options.points)))
     trace = TRACE.format(sizes=list(range(256, 256 + options.traces)))
     if options.points:
-        report(f"{options.points} predictions", predict, (MODES[0], MODES[2]), options.rounds)
+        report(f"{options.points} predictions", predict, (MODES[0], MODES[2]), options.rounds, options.keep)
     if options.traces:
-        report(f"{options.traces} traces", trace, MODES[:2], options.rounds)
+        report(f"{options.traces} traces", trace, MODES[:2], options.rounds, options.keep)
+    if options.measures:
+        measure = MEASURE.format(sizes=[512 * (n + 1) for n in range(options.measures)])
+        report(f"{options.measures} measured points", measure, MODES, options.rounds, options.keep, measured=True)
 
 
 if __name__ == "__main__":

@@ -178,6 +178,15 @@ def open_gpu(library: NvmlLibrary, environ: Mapping[str, str] | None = None) -> 
     return Gpu(library, handle)
 
 
+def open_uuid(library: NvmlLibrary, uuid: str) -> Gpu:
+    """Open the GPU of this identifier, with or without its `GPU-`. Raises `MachineError` if NVML does not see it."""
+    name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+    handle = _try(library, lambda: library.nvmlDeviceGetHandleByUUID(name))
+    if handle is None:
+        raise no_gpu("NVML does not see a GPU that CUDA sees")
+    return Gpu(library, handle)
+
+
 def _try(library: NvmlLibrary, call: Callable[[], Any]) -> Any:
     try:
         return call()

@@ -1,6 +1,6 @@
-"""Run a function on several processes that form a gloo group.
+"""Run a function on several processes that form a group, of gloo or of NCCL.
 
-This is for tests of what happens between ranks.
+This is for tests of what happens between ranks. With NCCL, rank r has GPU r.
 
 `on_ranks` starts one clean process, which imports torch once and forks the ranks: cheaper than a fresh process each, and safe
 whatever threads the test process has. A rank's return value comes back as JSON.
@@ -30,14 +30,26 @@ GROUP_S = 200
 """Time limit of a group's transfers, unless a test gives its own."""
 
 
-def on_ranks(function: str, ranks: int, folder: Path, **arguments: Any) -> list[Any]:
+NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+
+
+def on_ranks(function: str, ranks: int, folder: Path, *, backend: str = "gloo", **arguments: Any) -> list[Any]:
     """Return what `module:function` returns on each rank.
 
     It is called as f(rank, ranks, **arguments). The value is None for a rank that died.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    order = json.dumps({"function": function, "ranks": ranks, "folder": str(folder), "arguments": arguments})
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"}
+    order = json.dumps(
+        {"function": function, "ranks": ranks, "folder": str(folder), "backend": backend, "arguments": arguments}
+    )
+    environment = {
+        **os.environ,
+        **NO_MULTICAST,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "NCCL_SOCKET_IFNAME": "lo",
+    }
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.ranks"],
         stdin=subprocess.PIPE,
@@ -69,14 +81,17 @@ def run_rank(order: dict[str, Any], rank: int) -> None:
     folder, ranks = Path(order["folder"]), order["ranks"]
     module, name = order["function"].split(":")
     try:
+        on_gpus = order["backend"] == "nccl"
+        if on_gpus:
+            torch.cuda.set_device(rank)
         dist.init_process_group(
-            "gloo",
+            order["backend"],
             init_method=f"file://{folder / 'rendezvous'}",
             rank=rank,
             world_size=ranks,
             timeout=timedelta(seconds=GROUP_S),
         )
-        dist.barrier()  # no rank may leave while another still connects
+        dist.barrier(device_ids=[rank] if on_gpus else None)  # no rank may leave while another still connects
         answer = {"value": getattr(importlib.import_module(module), name)(rank, ranks, **order["arguments"])}
     except BaseException:
         answer = {"traceback": f"rank {rank}:\n{traceback.format_exc()}"}

@@ -1,6 +1,6 @@
-"""`ioaware bench attention|training`: speed of attention against other back ends.
+"""`ioaware bench`: speed of attention against other back ends, in training, and over several GPUs.
 
-It is compared with every other back end, in one interleaved run; in training, with eager attention and SDPA.
+Every back end runs in one interleaved run; in training, beside eager attention and SDPA. `nvlink` measures the links themselves.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from ioaware.bench.run import Session
 
 
+MULTI_GPU = ("context-parallel", "nvlink")
+SUBJECTS = ("attention", "training", *MULTI_GPU)
+
+
 @verb
-@click.argument("subject", metavar="attention|training", type=click.Choice(["attention", "training"]))
+@click.argument("subject", metavar="SUBJECT", type=click.Choice(SUBJECTS))
 @click.option(
     "--pass", "passes", multiple=True, metavar="PASS", help="forward, backward or decode; repeatable.  [default: all]"
 )
@@ -43,6 +47,10 @@ if TYPE_CHECKING:
 @click.option("--causal/--no-causal", default=None, help="With the mask or without it.  [default: both]")
 @click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16 or float16.")
 @click.option("--backends", metavar="NAME,...", default="", help="Only these.  [default: all]")
+@click.option("--gpus", type=click.IntRange(2), help="Of context-parallel and nvlink.  [default: all]")
+@click.option("--heads", type=click.IntRange(1), help="Of context-parallel.  [default: 32]")
+@click.option("--kv-heads", type=click.IntRange(1), help="Of context-parallel.  [default: --heads]")
+@click.option("--count/--no-count", default=True, help="Count bytes over NVLink, in context-parallel.  [default: count]")
 @click.option(
     "--tutorial",
     type=click.Path(path_type=Path),
@@ -52,7 +60,11 @@ if TYPE_CHECKING:
 @click.option("--model", "models", multiple=True, help="GPT-2 to train: small or medium; repeatable.  [default: both]")
 @click.option("--loss-steps", type=click.IntRange(0, 10_000), default=60, show_default=True, help="Steps of the loss curves.")
 @click.option(
-    "--rounds", type=click.IntRange(1, 1000), default=7, show_default=True, help="Times each back end runs at a point."
+    "--rounds",
+    type=click.IntRange(0, 1000),
+    default=7,
+    show_default=True,
+    help="Times each back end runs at a point; 0 only counts bytes.",
 )
 @click.option("--seconds", type=click.FloatRange(1), help="Begin no point later than this; the same command continues with -o.")
 @json_option
@@ -68,6 +80,10 @@ def bench(
     causal: bool | None,
     dtype: str,
     backends: str,
+    gpus: int | None,
+    heads: int | None,
+    kv_heads: int | None,
+    count: bool,
     tutorial: Path | None,
     models: tuple[str, ...],
     loss_steps: int,
@@ -85,12 +101,24 @@ def bench(
     graph where possible. A matmul and a copy in each round measure the ceilings. Outputs are checked against float64 first.
     Exits with 1 when an output of ioaware is wrong, 3 when ioaware did not run at a point, 5 without a GPU.
     Example: ioaware bench attention --pass forward --head-dim 128 -o speed.jsonl
+
+    context-parallel: attention over several GPUs by each method, beside one GPU and torch's context parallel, with the bytes
+    that NVML counts on NVLink beside the closed forms. nvlink: plain copies and NCCL's protocols. Both need two GPUs of one
+    host. Example: ioaware bench context-parallel --gpus 2 --causal --seq-len 131072 -o several.jsonl
     """
     _refuse_options_of_others(subject)
+    if not rounds and subject not in MULTI_GPU:
+        raise UsageError(f"bench {subject} needs at least one round", "0 rounds only count bytes, in context-parallel.")
     if subject == "training":
         from ioaware.cli.training_bench import bench_training
 
         return bench_training(models, seq_lens, rounds, loss_steps, seconds, as_json=as_json, output=output)
+    if subject in MULTI_GPU:
+        from ioaware.cli.exchange_bench import Choices, bench_exchanges
+
+        names = tuple(name.strip() for name in backends.split(",") if name.strip())
+        chosen_sizes = (passes, seq_lens, head_dims, heads, kv_heads, bool(causal), dtype)
+        return bench_exchanges(subject, gpus, Choices(*chosen_sizes, names, rounds, count), as_json=as_json, output=output)
     from ioaware.bench.attention_points import grid
     from ioaware.bench.registry import chosen
 
@@ -106,19 +134,26 @@ def bench(
 
 
 def _refuse_options_of_others(subject: str) -> None:
-    """Raise `UsageError` for an option that belongs to the other subject."""
+    """Raise `UsageError` for an option that belongs to other subjects."""
     context = click.get_current_context()
     for param in context.command.params:
-        owner = _ONLY_OF.get(param.name or "")
-        if owner not in (None, subject) and context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
+        owners = _ONLY_OF.get(param.name or "", SUBJECTS)
+        if subject not in owners and context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"bench {subject} has no {param.opts[-1]}: it belongs to bench {owner}", "See ioaware bench --help."
+                f"bench {subject} has no {param.opts[-1]}: it belongs to bench {' and '.join(owners)}",
+                "See ioaware bench --help.",
             )
 
 
+_ATTENTION = ("attention", "context-parallel")
 _ONLY_OF = {
-    **dict.fromkeys(("passes", "head_dims", "kv_lens", "causal", "dtype", "backends", "tutorial"), "attention"),
-    **dict.fromkeys(("models", "loss_steps"), "training"),
+    **dict.fromkeys(("kv_lens", "tutorial"), ("attention",)),
+    **dict.fromkeys(("passes", "head_dims", "causal", "dtype", "backends"), _ATTENTION),
+    **dict.fromkeys(("models", "loss_steps"), ("training",)),
+    **dict.fromkeys(("heads", "kv_heads", "count"), ("context-parallel",)),
+    "gpus": MULTI_GPU,
+    "seconds": ("attention", "training"),
+    "seq_lens": ("attention", "training", "context-parallel"),
 }
 
 

@@ -56,8 +56,11 @@ def errors(rank: int, ranks: int, calls: list[dict[str, Any]]) -> list[dict[str,
     return [one_call(rank, ranks, **call) for call in calls]
 
 
-def one_call(rank: int, ranks: int, sizes: Sizes, dtype: str = "float32", **options: Any) -> dict[str, Any]:
-    whole = whole_tensors(sizes, getattr(torch, dtype))
+def one_call(
+    rank: int, ranks: int, sizes: Sizes, dtype: str = "float32", device: str = "cpu", **options: Any
+) -> dict[str, Any]:
+    place = f"cuda:{rank}" if device == "cuda" else device
+    whole = [x.to(place) for x in whole_tensors(sizes, getattr(torch, dtype))]
     wanted = expected(*whole, causal=options.get("causal", False))
     q, k, v, do = (shard_sequence(x, rank, ranks) for x in whole)
     for x in (q, k, v):
@@ -151,13 +154,31 @@ def errors_of_outsiders(rank: int, ranks: int) -> str:
     return error_of(lambda: context_parallel(q, q, q, group))
 
 
-def dies_in_the_middle(rank: int, ranks: int, method: str, backward: bool) -> list[Any]:
+def alone(rank: int, ranks: int, calls: list[dict[str, Any]]) -> list[float]:
+    """Return for each call the largest relative error of one GPU without any other, of its o, dq, dk and dv."""
+    from ioaware.kernels.attention import attention
+
+    found: list[float] = []
+    for call in calls:
+        q, k, v, do = (x.to(f"cuda:{rank}") for x in whole_tensors(call["sizes"], getattr(torch, call["dtype"])))
+        wanted = expected(q, k, v, do, causal=call.get("causal", False))
+        leaves = [x.requires_grad_() for x in (q, k, v)]
+        o = attention(*leaves, causal=call.get("causal", False))
+        got = (o.detach(), *torch.autograd.grad(o, leaves, do))
+        found.append(max(relative_error(one, want, want) for one, want in zip(got, wanted, strict=True)))
+    return found
+
+
+def dies_in_the_middle(
+    rank: int, ranks: int, method: str, backward: bool, device: str = "cpu", limit_s: float = 20
+) -> list[Any]:
     """Kill the last rank when its first (or backward's first) transfer is due.
 
     Return the others' error and its seconds.
     """
-    q = torch.ones(1, ranks, 8, 8, requires_grad=True)
-    call = partial(context_parallel, q, q, q, method=method, timeout_s=20)
+    place, dtype = (f"cuda:{rank}", torch.bfloat16) if device == "cuda" else (device, torch.float32)
+    q = torch.ones(1, ranks, 64, 64, dtype=dtype, device=place, requires_grad=True)
+    call = partial(context_parallel, q, q, q, method=method, timeout_s=limit_s)
     if backward:
         o = call()
         call = partial(o.sum().backward)
@@ -166,13 +187,35 @@ def dies_in_the_middle(rank: int, ranks: int, method: str, backward: bool) -> li
     return seconds_and_error(call)
 
 
-def never_comes(rank: int, ranks: int) -> list[Any]:
+def never_comes(rank: int, ranks: int, device: str = "cpu") -> list[Any]:
     """Leave the last rank out of the call; return the others' error and its seconds."""
     if rank == ranks - 1:
         time.sleep(10)
         return [0, "none"]
-    q = torch.ones(1, 1, 4, 8)
+    place, dtype = (f"cuda:{rank}", torch.bfloat16) if device == "cuda" else (device, torch.float32)
+    q = torch.ones(1, 1, 64, 64, dtype=dtype, device=place)
     return seconds_and_error(lambda: context_parallel(q, q, q, timeout_s=2))
+
+
+def errors_on_gpus(rank: int, ranks: int) -> list[str]:
+    """Return the error of each bad call on this rank's GPU; the group works before and afterwards."""
+
+    def part(rows: int = 8, device: int = rank) -> torch.Tensor:
+        return torch.ones(1, 2, rows, 64, dtype=torch.bfloat16, device=f"cuda:{device}")
+
+    q, last = part(), rank == ranks - 1
+    elsewhere, here = part(device=0), part().cpu()
+    context_parallel(q, q, q)
+    calls: list[Callable[[], torch.Tensor]] = [
+        lambda: context_parallel(*(elsewhere,) * 3),  # rank 0's GPU, also on the last rank
+        lambda: context_parallel(here, here, here),
+        lambda: context_parallel(q, q, q, method="ring" if last else "all_to_all"),
+        lambda: context_parallel(*((part(7) if last else q),) * 3),
+        lambda: context_parallel(q, q, q, method="square", grid=(3, 1)),
+    ]
+    found = [error_of(call) for call in calls]
+    context_parallel(q, q, q, timeout_s=60)
+    return found
 
 
 def seconds_and_error(call: Callable[[], object]) -> list[Any]:

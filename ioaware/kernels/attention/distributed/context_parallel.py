@@ -142,6 +142,11 @@ def _check(
             f"{what}: tensors on {q.device} in a group of {backend}, which takes {BACKENDS[backend]} tensors here",
             "Put them on the rank's GPU for NCCL, on the CPU for gloo.",
         )
+    if transfers.device and transfers.device != q.device:
+        raise UsageError(
+            f"{what}: tensors on {q.device}, but rank {transfers.rank} of the group is on {transfers.device}",
+            "Call torch.cuda.set_device before init_process_group, and put the rank's tensors on that GPU.",
+        )
     if method == "all_to_all" and (heads % ranks or (kv_heads % ranks and ranks % kv_heads)):
         raise UsageError(
             f"{what}: {heads} heads and {kv_heads} key heads cannot be divided among {ranks} ranks",

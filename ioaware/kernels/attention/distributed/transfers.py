@@ -5,6 +5,9 @@ They have a time limit and one clear error.
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +19,9 @@ from ioaware.errors import MachineError
 
 Message = tuple[int, torch.Tensor]
 """A rank of the group, and a contiguous tensor to send to it or to fill from it."""
+POLL_S = 0.0002
+ABORT_S = 20.0
+"""Longest wait until a group whose transfer failed has released its GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,13 @@ class Transfers:
     timeout_s: float | None
     what: str
     """The call, for errors."""
+
+    @property
+    def device(self) -> torch.device | None:
+        """The GPU of this rank in a group of NCCL: that of `init_process_group`, else the current one."""
+        if dist.get_backend(self.group) != "nccl":
+            return None
+        return self.group.bound_device_id or torch.device("cuda", torch.cuda.current_device())
 
     def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> Pending:
         """Start sends and receives at once; their tensors may be used after `wait`.
@@ -43,8 +56,9 @@ class Transfers:
         peers = tuple(sorted({peer for peer, _ in (*sends, *receives)}))
         if not ops:
             return Pending(self, (), peers)
+        tensors = tuple(op.tensor for op in ops)
         try:
-            return Pending(self, tuple(dist.batch_isend_irecv(ops)), peers)
+            return Pending(self, tuple(dist.batch_isend_irecv(ops)), peers, tensors)
         except (RuntimeError, ValueError) as error:
             raise self.failure(peers, error) from error
 
@@ -53,13 +67,12 @@ class Transfers:
 
         Blocks until they are there.
         """
-        device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend(self.group) == "nccl" else "cpu"
-        mine = torch.tensor(list(numbers), dtype=torch.int64, device=device)
+        mine = torch.tensor(list(numbers), dtype=torch.int64, device=self.device or "cpu")
         everyone = [torch.empty_like(mine) for _ in range(self.ranks)]
         peers = tuple(peer for peer in range(self.ranks) if peer != self.rank)
         try:
             work = dist.all_gather(everyone, mine, group=self.group, async_op=True)
-            Pending(self, (work,) if work else (), peers).wait()
+            Pending(self, (work,) if work else (), peers, (mine, *everyone)).wait()
             return [received.tolist() for received in everyone]
         except (RuntimeError, ValueError) as error:
             raise self.failure(peers, error) from error
@@ -74,6 +87,17 @@ class Transfers:
             f"See whether every rank still runs and makes the same call; the time limit was {limit}. Start the group anew.",
         )
 
+    def abort(self) -> None:
+        """End all transfers of the group, so that no kernel of NCCL spins on the GPU for a rank that is gone."""
+
+        def end() -> None:
+            with contextlib.suppress(RuntimeError):
+                self.group.abort()
+
+        thread = threading.Thread(target=end, daemon=True)
+        thread.start()
+        thread.join(ABORT_S)
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:
@@ -82,6 +106,8 @@ class Pending:
     transfers: Transfers
     works: tuple[dist.Work, ...]
     peers: tuple[int, ...]
+    tensors: tuple[torch.Tensor, ...] = ()
+    """What they read and write, which must not be freed before they have ended."""
 
     def wait(self) -> None:
         """Wait until all have completed.
@@ -92,10 +118,24 @@ class Pending:
         """
         limit = self.transfers.timeout_s
         try:
+            if limit is not None and self.transfers.device:
+                self._poll(limit)
             for work in self.works:
-                if limit is None:
+                if limit is None or self.transfers.device:
                     work.wait()
                 else:
                     work.wait(timedelta(seconds=limit))
         except RuntimeError as error:
             raise self.transfers.failure(self.peers, error) from error
+
+    def _poll(self, limit_s: float) -> None:
+        """Wait on the host until all have completed.
+
+        Why not `Work.wait(timeout)`: after its limit NCCL's watchdog may end the whole process before the caller sees an error.
+        """
+        deadline = time.monotonic() + limit_s
+        while not all(work.is_completed() for work in self.works):
+            if time.monotonic() > deadline:
+                self.transfers.abort()
+                raise RuntimeError(f"not complete after {limit_s:g} s")
+            time.sleep(POLL_S)

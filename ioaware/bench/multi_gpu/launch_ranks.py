@@ -1,0 +1,148 @@
+"""Start one process for each GPU, and merge what they answer into records."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import IO, Any
+
+from ioaware.bench.multi_gpu.link_record import Ends, ExchangeEntry, ExchangeRecord, Subject
+from ioaware.errors import MachineError
+from ioaware.measurement.nvlink import LinkBytes
+
+LIMIT_S = 300.0
+"""Longest time of one point."""
+NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+ONE_HOST = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
+STDERR_CHARS = 2000
+Answer = dict[str, Any]
+
+
+class Ranks:
+    """Processes of all ranks, whose answers come in lockstep. A context; leaving it ends them."""
+
+    def __init__(self, order: Mapping[str, Any], ranks: int, *, worker: Sequence[str] = (), limit_s: float = LIMIT_S) -> None:
+        self.limit_s = limit_s
+        self._open = ExitStack()
+        self._processes: list[subprocess.Popen[str]] = []
+        self._answers: list[queue.SimpleQueue[Answer | None]] = []
+        self._errors: list[IO[str]] = []
+        command = [*worker] or [sys.executable, "-m", "ioaware.bench.multi_gpu.rank_worker"]
+        folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="ioaware-ranks-"))
+        environment = ONE_HOST | dict(os.environ) | NO_MULTICAST
+        for rank in range(ranks):
+            text = json.dumps({**order, "rank": rank, "ranks": ranks, "folder": folder, "limit_s": limit_s})
+            self._start(command, environment, text)
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+        self._open.close()
+
+    def _start(self, command: Sequence[str], environment: Mapping[str, str], order: str) -> None:
+        errors = self._open.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115
+        process = subprocess.Popen(  # noqa: S603 - this interpreter
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True
+        )
+        assert process.stdin is not None  # noqa: S101 - both are pipes
+        assert process.stdout is not None  # noqa: S101
+        process.stdin.write(order)
+        process.stdin.close()
+        answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        threading.Thread(target=_read, args=(process.stdout, answers), daemon=True).start()
+        self._processes.append(process)
+        self._answers.append(answers)
+        self._errors.append(errors)
+
+    def next(self) -> list[Answer]:
+        """Return the next answer of every rank.
+
+        Raises `MachineError` for a rank that ends, fails or does not answer within the limit of a point.
+        """
+        found: list[Answer] = []
+        for rank, answers in enumerate(self._answers):
+            try:
+                answer = answers.get(timeout=self.limit_s)
+            except queue.Empty:
+                raise MachineError(f"rank {rank} did not answer for {self.limit_s:.0f} s", self._said(rank)) from None
+            if answer is None:
+                raise MachineError(f"the process of rank {rank} ended early", self._said(rank))
+            if "error" in answer:
+                raise MachineError(f"rank {rank}: {answer['error']}", answer["remedy"])
+            found.append(answer)
+        return found
+
+    def _said(self, rank: int) -> str:
+        errors = self._errors[rank]
+        errors.seek(0)
+        return f"It said: {errors.read()[-STDERR_CHARS:].strip() or 'nothing'}"
+
+
+def _read(lines: IO[str], answers: queue.SimpleQueue[Answer | None]) -> None:
+    for line in lines:
+        answers.put(json.loads(line))
+    answers.put(None)
+
+
+def measured_records(
+    subject: Subject, points: Sequence[Any], ranks: Ranks, environment: Mapping[str, Any], *, idle_s: float
+) -> Generator[ExchangeRecord]:
+    """Yield the record of every point as it ends; points as the ranks were given them."""
+    for point in points:
+        yield merge(subject, shown_point(point, environment["gpus"]), ranks.next(), environment, idle_s=idle_s)
+
+
+def shown_point(point: Any, gpus: int) -> dict[str, Any]:
+    """Return a point as records show it: a transfer's bytes with the number of GPUs, attention's as it is."""
+    return dict(point) if isinstance(point, Mapping) else {"size_bytes": point, "gpus": gpus}
+
+
+def merge(
+    subject: Subject, point: Mapping[str, Any], answers: Sequence[Answer], environment: Mapping[str, Any], *, idle_s: float
+) -> ExchangeRecord:
+    """Return one record of the answers of all ranks: the slowest time, the largest error, every GPU's bytes."""
+    entries = tuple(
+        _merge_entry(subject, point, name, [answer["entries"][name] for answer in answers]) for name in answers[0]["entries"]
+    )
+    idle = tuple(LinkBytes(**answer["idle"]) for answer in answers if answer["idle"])
+    telemetry = tuple(answer["telemetry"] for answer in answers)
+    return ExchangeRecord(subject, point, entries, idle_s if idle else 0.0, idle, telemetry, environment)
+
+
+def _merge_entry(subject: Subject, point: Mapping[str, Any], name: str, found: Sequence[Answer]) -> ExchangeEntry:
+    worst = next((one for one in found if one["status"] != "ok"), found[0])
+    errors = [one["relative_error"] for one in found if one.get("relative_error") is not None]
+    times = [one.get("times_ns", ()) for one in found]
+    return ExchangeEntry(
+        name,
+        worst["status"],
+        worst.get("reason", ""),
+        tuple(max(each) for each in zip(*times, strict=True)),
+        max(errors, default=None),
+        found[0].get("counted_calls", 0),
+        tuple(LinkBytes(**one["counted"]) for one in found if "counted" in one),
+        _expected(subject, point, name),
+    )
+
+
+def _expected(subject: Subject, point: Mapping[str, Any], name: str) -> tuple[Ends, ...]:
+    if subject == "nvlink":
+        from ioaware.bench.multi_gpu.rank_links import expected_link_ends
+
+        return expected_link_ends(name, point["size_bytes"], point["gpus"])
+    from ioaware.bench.multi_gpu.exchange_points import ExchangePoint
+    from ioaware.bench.multi_gpu.rank_attention import expected_ends
+
+    return expected_ends(ExchangePoint.of(dict(point)), name)

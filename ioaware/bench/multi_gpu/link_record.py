@@ -1,0 +1,131 @@
+"""Read and write records of what several GPUs exchange, one JSON object per line.
+
+A record is one point of a subject: attention at one size (`context-parallel`), or transfers of one size (`nvlink`). Each entry
+is one way to do it, with its time in every round and the bytes that each GPU sent and received by NVML's counters.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ioaware import strict_json
+from ioaware._atomic_file import cannot_write, check_writable
+from ioaware.errors import DataError, MachineError, UsageError
+from ioaware.measurement.nvlink import LinkBytes
+
+SCHEMA = 1
+MAX_BYTES = 2**24
+Subject = Literal["context-parallel", "nvlink"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Bytes that one GPU receives and sends in one call, by the closed form."""
+
+    received: int
+    sent: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeEntry:
+    """One way to do the work of a point.
+
+    `times_ns`: per call, one per round, of the slowest GPU. `counted`: what NVML counted on each GPU over `counted_calls`
+    calls. `expected`: what each GPU exchanges in one call. `relative_error`: of the output, against one GPU's.
+    """
+
+    name: str
+    status: Literal["ok", "wrong", "failed"]
+    reason: str = ""
+    times_ns: tuple[float, ...] = ()
+    relative_error: float | None = None
+    counted_calls: int = 0
+    counted: tuple[LinkBytes, ...] = ()
+    expected: tuple[Ends, ...] = ()
+
+    def ratio(self, *, raw: bool = False) -> float | None:
+        """Return counted over expected bytes, sent and received by all GPUs together; None where either is unknown."""
+        expected = self.counted_calls * sum(ends.received + ends.sent for ends in self.expected)
+        if not expected or not self.counted:
+            return None
+        if raw:
+            return sum(one.raw_sent + one.raw_received for one in self.counted) / expected
+        return sum(one.payload_sent + one.payload_received for one in self.counted) / expected
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRecord:
+    """One point: its entries, the background of idle links, clocks of each GPU, and the environment."""
+
+    subject: Subject
+    point: Mapping[str, Any]
+    entries: tuple[ExchangeEntry, ...]
+    idle_s: float = 0.0
+    idle: tuple[LinkBytes, ...] = ()
+    telemetry: tuple[Mapping[str, Any], ...] = ()
+    environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def entry(self, name: str) -> ExchangeEntry | None:
+        """Return the entry of this name."""
+        return next((entry for entry in self.entries if entry.name == name), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as in the file, without fields that are unknown."""
+        entries = [
+            {name: value for name, value in asdict(entry).items() if value not in (None, "", (), 0)} for entry in self.entries
+        ]
+        return {"schema": SCHEMA, **asdict(self), "entries": entries}
+
+
+def append_exchange(path: Path, record: ExchangeRecord) -> None:
+    """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(strict_json.dumps(record.to_dict()) + "\n")
+            file.flush()
+            if path.is_file():
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def read_exchanges(path: Path) -> list[ExchangeRecord]:
+    """Return every record of a file. Raises `DataError` naming the first invalid line."""
+    try:
+        import msgspec
+    except ImportError as error:
+        raise MachineError("msgspec is not installed, and reading records needs it", "pip install msgspec") from error
+    found: list[ExchangeRecord] = []
+    for number, line in strict_json.read_lines(path, MAX_BYTES):
+        try:
+            data: dict[str, Any] = strict_json.loads(line)
+            if data.pop("schema") != SCHEMA:
+                raise ValueError(f"not schema {SCHEMA}")
+            found.append(msgspec.convert(data, ExchangeRecord))
+        except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise DataError(
+                f"{path}:{number}: not a record of an exchange between GPUs ({type(error).__name__}: {str(error)[:200]})",
+                "Name another file, or run the bench again; do not edit its records.",
+            ) from error
+    return found
+
+
+def read_known(path: Path) -> list[ExchangeRecord]:
+    """Return the records of an earlier run in a file that this run adds to; none where there is no file yet."""
+    check_writable(path)
+    return read_exchanges(path) if path.is_file() and path.stat().st_size else []
+
+
+def check_same_run(path: Path | None, records: Sequence[ExchangeRecord], environment: Mapping[str, Any]) -> None:
+    """Raise `UsageError` for records of another machine, version or commit."""
+    for record in records:
+        for name in sorted({*record.environment, *environment}):
+            before, now = record.environment.get(name), environment.get(name)
+            if before != now:
+                raise UsageError(
+                    f"{path} has points of another run: {name} was {before}, now it is {now}", "Name another file with -o."
+                )
