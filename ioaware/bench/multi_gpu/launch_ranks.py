@@ -9,8 +9,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from typing import IO, Any
 
 from ioaware.bench.multi_gpu.link_record import Ends, ExchangeEntry, ExchangeRecord, Subject
@@ -32,14 +34,16 @@ class Ranks:
         self.limit_s = limit_s
         self._open = ExitStack()
         self._processes: list[subprocess.Popen[str]] = []
-        self._answers: list[queue.SimpleQueue[Answer | None]] = []
+        self._readers: list[threading.Thread] = []
         self._errors: list[IO[str]] = []
+        self._arriving: queue.SimpleQueue[tuple[int, Answer | None]] = queue.SimpleQueue()
+        self._answers: list[deque[Answer]] = [deque() for _ in range(ranks)]
         command = [*worker] or [sys.executable, "-m", "ioaware.bench.multi_gpu.rank_worker"]
         folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="ioaware-ranks-"))
         environment = ONE_HOST | dict(os.environ) | NO_MULTICAST
         for rank in range(ranks):
             text = json.dumps({**order, "rank": rank, "ranks": ranks, "folder": folder, "limit_s": limit_s})
-            self._start(command, environment, text)
+            self._start(rank, command, environment, text)
 
     def __enter__(self) -> Ranks:
         return self
@@ -47,53 +51,56 @@ class Ranks:
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.kill()
-        for process in self._processes:
+        for process, reader in zip(self._processes, self._readers, strict=True):
             process.wait()
+            reader.join()
         self._open.close()
 
-    def _start(self, command: Sequence[str], environment: Mapping[str, str], order: str) -> None:
+    def _start(self, rank: int, command: Sequence[str], environment: Mapping[str, str], order: str) -> None:
         errors = self._open.enter_context(tempfile.TemporaryFile("w+", errors="replace"))  # noqa: SIM115
         process = subprocess.Popen(  # noqa: S603 - this interpreter
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True
         )
-        assert process.stdin is not None  # noqa: S101 - both are pipes
-        assert process.stdout is not None  # noqa: S101
-        process.stdin.write(order)
-        process.stdin.close()
-        answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
-        threading.Thread(target=_read, args=(process.stdout, answers), daemon=True).start()
         self._processes.append(process)
-        self._answers.append(answers)
         self._errors.append(errors)
+        reader = threading.Thread(target=self._read, args=(rank, process.stdout), daemon=True)
+        self._readers.append(reader)
+        reader.start()
+        with suppress(BrokenPipeError), process.stdin or nullcontext() as orders:
+            if orders:
+                orders.write(order)
+
+    def _read(self, rank: int, lines: IO[str]) -> None:
+        with lines:
+            for line in lines:
+                self._arriving.put((rank, json.loads(line)))
+        self._arriving.put((rank, None))
 
     def next(self) -> list[Answer]:
         """Return the next answer of every rank.
 
         Raises `MachineError` for a rank that ends, fails or does not answer within the limit of a point.
         """
-        found: list[Answer] = []
-        for rank, answers in enumerate(self._answers):
+        deadline = time.monotonic() + self.limit_s
+        while any(not answers for answers in self._answers):
             try:
-                answer = answers.get(timeout=self.limit_s)
+                rank, answer = self._arriving.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise MachineError(f"rank {rank} did not answer for {self.limit_s:.0f} s", self._said(rank)) from None
+                late = next(rank for rank, answers in enumerate(self._answers) if not answers)
+                raise MachineError(f"rank {late} did not answer for {self.limit_s:.0f} s", self._said(late)) from None
             if answer is None:
+                if self._answers[rank]:
+                    continue
                 raise MachineError(f"the process of rank {rank} ended early", self._said(rank))
             if "error" in answer:
                 raise MachineError(f"rank {rank}: {answer['error']}", answer["remedy"])
-            found.append(answer)
-        return found
+            self._answers[rank].append(answer)
+        return [answers.popleft() for answers in self._answers]
 
     def _said(self, rank: int) -> str:
         errors = self._errors[rank]
         errors.seek(0)
         return f"It said: {errors.read()[-STDERR_CHARS:].strip() or 'nothing'}"
-
-
-def _read(lines: IO[str], answers: queue.SimpleQueue[Answer | None]) -> None:
-    for line in lines:
-        answers.put(json.loads(line))
-    answers.put(None)
 
 
 def measured_records(

@@ -76,7 +76,7 @@ class ExchangeRecord:
     def to_dict(self) -> dict[str, Any]:
         """Return the record as in the file, without fields that are unknown."""
         entries = [
-            {name: value for name, value in asdict(entry).items() if value not in (None, "", (), 0)} for entry in self.entries
+            {name: value for name, value in asdict(entry).items() if value not in (None, "", ())} for entry in self.entries
         ]
         return {"schema": SCHEMA, **asdict(self), "entries": entries}
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -135,9 +136,7 @@ def _runs(name: str, clock: RankClock, point: ExchangePoint, whole: Tensors, ope
     if name in METHODS:
         method, one_row = METHODS[name]
         grid = (1, clock.ranks) if one_row else None
-        return _passes(
-            point, lambda q, k, v: context_parallel(q, k, v, method=method, causal=point.causal, grid=grid), q, k, v, do
-        )
+        return _passes(point, partial(context_parallel, method=method, causal=point.causal, grid=grid), q, k, v, do)
     backend, rotation = TORCH[name]
     if not point.causal:
         raise ValueError("torch balances causal attention only")
@@ -146,7 +145,7 @@ def _runs(name: str, clock: RankClock, point: ExchangePoint, whole: Tensors, ope
 
 def _one_gpu(point: ExchangePoint, whole: Tensors) -> Run:
     q, k, v, do = whole
-    return _passes(point, lambda q, k, v: attention(q, k, v, causal=point.causal), q, k, v, do)
+    return _passes(point, partial(attention, causal=point.causal), q, k, v, do)
 
 
 def _passes(
@@ -186,7 +185,7 @@ def _torchs(
     open_contexts.enter_context(patch)
 
     @contextlib.contextmanager
-    def chosen() -> Iterator[None]:
+    def chosen() -> Generator[None]:
         set_rotate_method(rotation)
         with sdpa_kernel(getattr(SDPBackend, backend)):
             yield
@@ -213,7 +212,7 @@ def _counted_calls(point: ExchangePoint, name: str) -> int:
 def _times(clock: RankClock, point: ExchangePoint, runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
     """Return each entry's times, one per round, in an order that changes from round to round."""
     times: dict[str, list[float]] = {name: [] for name in runs} if rounds else {}
-    for number in range(rounds):
+    for number in range(rounds if runs else 0):
         for name in order(list(runs), number):
             share = 1 if name == ONE_GPU else clock.ranks
             calls = max(1, min(20, round(SAMPLE_S * RATE * share / point.flops)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -31,7 +31,7 @@ def protocol_groups() -> dict[str, dist.ProcessGroup]:
     before = os.environ.get("NCCL_PROTO")
     for protocol in PROTOCOLS:
         os.environ["NCCL_PROTO"] = protocol
-        group = dist.new_group(backend="nccl")
+        group = cast("dist.ProcessGroup", dist.new_group(backend="nccl"))
         dist.all_reduce(torch.zeros(1, device="cuda"), group=group)
         torch.cuda.synchronize()
         groups[protocol] = group
@@ -93,7 +93,8 @@ def _works(
             work.wait()
 
     def gather(group: dist.ProcessGroup | None) -> Run:
-        return lambda: dist.all_gather_into_tensor(gathered, mine, group=group)
+        into: Any = dist.all_gather_into_tensor  # pyright: ignore[reportDeprecated] - torch 2.11 has no other
+        return lambda: into(gathered, mine, group=group)
 
     def complete() -> bool:
         wanted = torch.cat([numbers(rank) for rank in range(clock.ranks)])

@@ -40,6 +40,7 @@ def main() -> None:
 def _run(order: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
     import torch
     import torch.distributed as dist
+    from torch.cuda import nccl
 
     from ioaware.bench.gpu_setup import here
     from ioaware.measurement.gpu_lock import gpu_lease
@@ -57,7 +58,7 @@ def _run(order: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
             timeout=timedelta(seconds=order["limit_s"]),
         )
         clock = RankClock(rank, ranks, dist.new_group(backend="gloo"), gpu)
-        say({"environment": here(gpu) | {"nccl": ".".join(map(str, torch.cuda.nccl.version())), "gpus": ranks}})
+        say({"environment": here(gpu) | {"nccl": ".".join(map(str, nccl.version())), "gpus": ranks}})
         measure = measurer(clock, order)
         for point in order["points"]:
             say(measure(point))
