@@ -1,6 +1,6 @@
 """`ioaware bench`: speed of attention against other back ends, in training, and over several GPUs.
 
-Every back end runs in one interleaved run; in training, beside eager attention and SDPA. `nvlink` measures the links themselves.
+Every back end runs in one interleaved run; in training, beside eager attention and SDPA. `nvlink` measures the links.
 """
 
 from __future__ import annotations
