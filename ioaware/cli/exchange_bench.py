@@ -1,4 +1,4 @@
-"""`ioaware bench context-parallel` and `ioaware bench nvlink`: run the ranks, store and print their records."""
+"""Run the benches of several GPUs, store and print their records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Choices:
 
 
 def bench_exchanges(subject: str, gpus: int | None, choices: Choices, *, as_json: bool, output: Path | None) -> int:
-    """Run the points that are not in `output` yet, and print all of them; return the exit code."""
+    """Run the points that are not in `output` yet; return the exit code."""
     import torch
 
     from ioaware.bench.multi_gpu.launch_ranks import Ranks, measured_records, shown_point

@@ -1,4 +1,4 @@
-"""Print the records of `ioaware bench context-parallel` and `ioaware bench nvlink`."""
+"""Print the records of the benches of several GPUs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = ("", "", "time", "spread", "of P GPUs", "error", "expected", "payload"
 
 
 def exchange_text(records: Sequence[ExchangeRecord]) -> Iterator[RenderableType]:
-    """Yield the machine, a table of all entries, what the columns mean, and reasons of entries that failed."""
+    """Yield the machine, a table of all entries, and reasons of failures."""
     if not records:
         return
     environment = records[0].environment
@@ -57,7 +57,10 @@ def _times(record: ExchangeRecord, entry: ExchangeEntry) -> list[str]:
 
 
 def share_of_gpus(record: ExchangeRecord, entry: ExchangeEntry) -> float | None:
-    """Return the rate over P times one GPU's, by the median of the rounds; None without both times."""
+    """Return the rate over P times one GPU's; None without both times.
+
+    It is the median of the rounds.
+    """
     alone = record.entry(ONE_GPU)
     if alone is None or entry is alone or not alone.times_ns or not entry.times_ns:
         return None

@@ -1,4 +1,4 @@
-"""Read how many bytes a GPU has sent and received over NVLink, from NVML's counters.
+"""Read how many bytes a GPU has sent and received over NVLink, from NVML.
 
 NVML counts KiB over all links since the driver was loaded: payload, and raw bytes, which include the protocol's.
 """

@@ -179,7 +179,10 @@ def open_gpu(library: NvmlLibrary, environ: Mapping[str, str] | None = None) -> 
 
 
 def open_uuid(library: NvmlLibrary, uuid: str) -> Gpu:
-    """Open the GPU of this identifier, with or without its `GPU-`. Raises `MachineError` if NVML does not see it."""
+    """Open the GPU of this identifier, with or without its `GPU-`.
+
+    Raises `MachineError` if NVML does not see it.
+    """
     name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
     handle = _try(library, lambda: library.nvmlDeviceGetHandleByUUID(name))
     if handle is None:

@@ -1,4 +1,4 @@
-"""Define the points of `ioaware bench context-parallel` and `ioaware bench nvlink`."""
+"""Define the points of the benches over several GPUs and of their links."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from ioaware.params import ELEMENT_BYTES
 PASSES: tuple[Pass, ...] = get_args(Pass)
 SEQ_LENS = (32768, 65536, 131072, 262144, 524288)
 SIZES = (2**13, 2**20, 2**24, 2**27, 2**30)
-"""Bytes of a transfer: from one that NCCL sends with its low-latency protocol to one that fills the links."""
+"""Bytes of a transfer.
+
+The first is one that NCCL sends with its low-latency protocol, the last fills the links.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangePoint:
-    """Attention of one shape over several GPUs, q [batch, heads, seq_len, head_dim], as many keys as queries."""
+    """Attention of one shape over several GPUs, with as many keys as queries.
+
+    q is [batch, heads, seq_len, head_dim].
+    """
 
     direction: Pass
     gpus: int
@@ -33,7 +39,10 @@ class ExchangePoint:
 
     @property
     def flops(self) -> int:
-        """FLOPs of the matmuls of all GPUs, as papers count them: 4 N^2 d a head, half if causal, 2.5 times backward."""
+        """FLOPs of the matmuls of all GPUs, as papers count them.
+
+        They are 4 N^2 d per head, half where causal, 2.5 times that backward.
+        """
         full = 4 * self.batch * self.heads * self.seq_len**2 * self.head_dim
         return (full // 2 if self.causal else full) * (5 if self.direction == "backward" else 2) // 2
 
@@ -76,7 +85,10 @@ def exchange_grid(
     *,
     causal: bool,
 ) -> list[ExchangePoint]:
-    """Return the points, short sequences first. Raises `UsageError` for values that no point can have."""
+    """Return the points, short sequences first.
+
+    Raises `UsageError` for values that no point can have.
+    """
     if heads % kv_heads:
         raise UsageError(f"{heads} heads cannot share {kv_heads} key heads evenly", "--kv-heads must divide --heads.")
     if dtype not in ("float16", "bfloat16"):

@@ -28,7 +28,10 @@ Answer = dict[str, Any]
 
 
 class Ranks:
-    """Processes of all ranks, whose answers come in lockstep. A context; leaving it ends them."""
+    """Processes of all ranks, whose answers come in lockstep.
+
+    It is a context; leaving it ends them.
+    """
 
     def __init__(self, order: Mapping[str, Any], ranks: int, *, worker: Sequence[str] = (), limit_s: float = LIMIT_S) -> None:
         self.limit_s = limit_s
@@ -112,14 +115,20 @@ def measured_records(
 
 
 def shown_point(point: Any, gpus: int) -> dict[str, Any]:
-    """Return a point as records show it: a transfer's bytes with the number of GPUs, attention's as it is."""
+    """Return a point as records show it.
+
+    A transfer's bytes get the number of GPUs beside them.
+    """
     return dict(point) if isinstance(point, Mapping) else {"size_bytes": point, "gpus": gpus}
 
 
 def merge(
     subject: Subject, point: Mapping[str, Any], answers: Sequence[Answer], environment: Mapping[str, Any], *, idle_s: float
 ) -> ExchangeRecord:
-    """Return one record of the answers of all ranks: the slowest time, the largest error, every GPU's bytes."""
+    """Return one record of the answers of all ranks.
+
+    It has the slowest time, the largest error and every GPU's bytes.
+    """
     entries = tuple(
         _merge_entry(subject, point, name, [answer["entries"][name] for answer in answers]) for name in answers[0]["entries"]
     )

@@ -48,7 +48,10 @@ class ExchangeEntry:
     expected: tuple[Ends, ...] = ()
 
     def ratio(self, *, raw: bool = False) -> float | None:
-        """Return counted over expected bytes, sent and received by all GPUs together; None where either is unknown."""
+        """Return counted over expected bytes; None where either is unknown.
+
+        The bytes are those that all GPUs send and receive.
+        """
         expected = self.counted_calls * sum(ends.received + ends.sent for ends in self.expected)
         if not expected or not self.counted:
             return None
@@ -59,7 +62,7 @@ class ExchangeEntry:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeRecord:
-    """One point: its entries, the background of idle links, clocks of each GPU, and the environment."""
+    """One point: its entries, the bytes of idle links, clocks and the environment."""
 
     subject: Subject
     point: Mapping[str, Any]
@@ -115,7 +118,10 @@ def read_exchanges(path: Path) -> list[ExchangeRecord]:
 
 
 def read_known(path: Path) -> list[ExchangeRecord]:
-    """Return the records of an earlier run in a file that this run adds to; none where there is no file yet."""
+    """Return the records of an earlier run in a file that this run adds to.
+
+    There are none where there is no file yet.
+    """
     check_writable(path)
     return read_exchanges(path) if path.is_file() and path.stat().st_size else []
 

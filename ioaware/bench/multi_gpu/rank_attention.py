@@ -1,4 +1,6 @@
-"""Run attention over several GPUs on one rank: each method, one GPU alone, and torch's own context parallel.
+"""Run attention over several GPUs on one rank.
+
+The entries are each method, one GPU alone, and torch's own context parallel.
 
 Every rank makes the same whole tensors from one seed and holds its part. Outputs and gradients are compared with those of one
 GPU, which are computed here too.
@@ -29,19 +31,28 @@ METHODS: Mapping[str, tuple[Method, bool]] = {
     "all_to_all": ("all_to_all", False),
     "square": ("square", True),
 }
-"""Entries of our own, with their method, and whether they share queries as much as they can: a grid of one row."""
+"""Methods of this project's entries, and whether their grid has one row.
+
+The ranks of one row share all queries.
+"""
 TORCH = {
     "torch cuDNN all_gather": ("CUDNN_ATTENTION", "allgather"),
     "torch cuDNN all_to_all": ("CUDNN_ATTENTION", "alltoall"),
     "torch flash all_gather": ("FLASH_ATTENTION", "allgather"),
 }
-"""Entries of torch's context parallel: the back end of its attention, and how its keys and values move."""
+"""Attention back end, and transfer of K and V, of torch's context parallel."""
 NAMES = (ONE_GPU, *METHODS, *TORCH)
 TOLERANCES = {"float16": 4e-3, "bfloat16": 2e-2}
-"""Relative Frobenius error between two outputs that may each be off by the tolerance of attention; twice that for gradients."""
+"""Relative Frobenius error allowed between two outputs.
+
+Each may be off by the tolerance of attention. Twice that for gradients.
+"""
 SAMPLE_S = 0.03
 RATE = 4e14
-"""FLOP/s that a GPU reaches about: how many calls make a sample must not depend on the rank."""
+"""FLOP/s that a GPU reaches about.
+
+Why: how many calls make a sample must not depend on the rank.
+"""
 COUNTED_BYTES = 2**27
 Tensors = tuple[torch.Tensor, ...]
 Run = Callable[[], Tensors]
@@ -49,7 +60,10 @@ Run = Callable[[], Tensors]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do at every point: the entries, rounds of timing (0: none), and whether to count bytes."""
+    """What to do at every point.
+
+    These are the entries, rounds of timing, perhaps none, and whether to count bytes.
+    """
 
     names: Sequence[str]
     rounds: int
@@ -86,7 +100,10 @@ def measure_point(clock: RankClock, point: ExchangePoint, plan: Plan) -> dict[st
 
 
 def expected_ends(point: ExchangePoint, name: str) -> tuple[Ends, ...]:
-    """Return what each GPU exchanges in one call of an entry; nothing for torch's, which are not ours to foresee."""
+    """Return what each GPU exchanges in one call of an entry.
+
+    There is no closed form for torch's entries.
+    """
     if name not in METHODS:
         return ()
     method, one_row = METHODS[name]
@@ -108,7 +125,10 @@ def _parts(outputs: Tensors, clock: RankClock) -> Tensors:
 def _prepare(
     name: str, clock: RankClock, point: ExchangePoint, whole: Tensors, exact: Tensors, open_contexts: contextlib.ExitStack
 ) -> tuple[dict[str, Any], Run | None]:
-    """Return an entry with its error, and its work if every rank can do it and it is right everywhere."""
+    """Return an entry with its error, and its work.
+
+    No work where a rank cannot do it or has a wrong output.
+    """
     entry: dict[str, Any] = {"status": "ok"}
     run: Run | None = None
     try:
@@ -124,7 +144,10 @@ def _prepare(
 
 
 def _error(got: torch.Tensor, want: torch.Tensor) -> float:
-    """Return the relative Frobenius error, head by head so that float32 copies stay small; NaN counts as infinite."""
+    """Return the relative Frobenius error; a very large one for NaN.
+
+    One head is compared at a time, so that float32 copies stay small.
+    """
     off = sum((a.float() - b.float()).square().sum(dtype=torch.float64).item() for a, b in zip(got[0], want[0], strict=True))
     size = sum(b.float().square().sum(dtype=torch.float64).item() for b in want[0])
     error = math.sqrt(off / size) if size else math.sqrt(off)
@@ -156,7 +179,10 @@ def _passes(
     v: torch.Tensor,
     do: torch.Tensor,
 ) -> Run:
-    """Return the work of one pass: the output, or the gradients of an output that is computed here once."""
+    """Return the work of one pass.
+
+    It computes the output, or the gradients of an output that is computed here once.
+    """
     if point.direction == "forward":
 
         def forward() -> Tensors:
@@ -172,7 +198,10 @@ def _passes(
 def _torchs(
     point: ExchangePoint, clock: RankClock, backend: str, rotation: str, parts: Tensors, open_contexts: contextlib.ExitStack
 ) -> Run:
-    """Return the work of torch's context parallel, whose patch of torch's attention stays until the contexts close."""
+    """Return the work of torch's context parallel.
+
+    Its patch of torch's attention stays until the contexts close.
+    """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.experimental import context_parallel as torch_context_parallel
     from torch.distributed.tensor.experimental._attention import set_rotate_method
@@ -210,7 +239,7 @@ def _counted_calls(point: ExchangePoint, name: str) -> int:
 
 
 def _times(clock: RankClock, point: ExchangePoint, runs: Mapping[str, Run], rounds: int) -> dict[str, list[float]]:
-    """Return each entry's times, one per round, in an order that changes from round to round."""
+    """Return each entry's times, one per round, in a changing order."""
     times: dict[str, list[float]] = {name: [] for name in runs} if rounds else {}
     for number in range(rounds if runs else 0):
         for name in order(list(runs), number):

@@ -16,7 +16,10 @@ SETTLE_S = 0.15
 
 @dataclass(frozen=True, slots=True)
 class RankClock:
-    """One rank of a run, on the GPU that is current; `host` is a gloo group of all ranks, which uses no link."""
+    """One rank of a run, on the GPU that is current.
+
+    `host` is a gloo group of all ranks, which uses no link.
+    """
 
     rank: int
     ranks: int
@@ -46,7 +49,7 @@ class RankClock:
         return bool(answer.item())
 
     def time_ns(self, run: Callable[[], object], calls: int) -> float:
-        """Return this GPU's nanoseconds per call, by CUDA events; all ranks begin together."""
+        """Return this GPU's nanoseconds per call; all ranks begin together."""
         import torch
 
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Move plain tensors between ranks, by copies and by NCCL under each of its protocols.
+"""Move plain tensors between ranks, by copies and by NCCL's protocols.
 
 A copy is a peer-to-peer copy by the GPU's copy engines. NCCL's protocols: Simple moves data as it is, LL128 puts 8 bytes of
 flags into every 128, LL 4 into every 8 (NCCL's documentation of NCCL_PROTO).
@@ -26,7 +26,10 @@ Run = Callable[[], object]
 
 
 def protocol_groups() -> dict[str, dist.ProcessGroup]:
-    """Return a group of NCCL for each protocol: NCCL reads NCCL_PROTO when a group's communicator begins."""
+    """Return a group of NCCL for each protocol.
+
+    NCCL reads NCCL_PROTO when a group's communicator begins.
+    """
     groups: dict[str, dist.ProcessGroup] = {}
     before = os.environ.get("NCCL_PROTO")
     for protocol in PROTOCOLS:
@@ -45,7 +48,7 @@ def protocol_groups() -> dict[str, dist.ProcessGroup]:
 def measure_links(
     clock: RankClock, size_bytes: int, groups: Mapping[str, dist.ProcessGroup], *, rounds: int, idle_s: float
 ) -> dict[str, Any]:
-    """Return what this rank found for transfers of one size: entries by name, idle bytes."""
+    """Return what this rank found for one size: entries by name, idle bytes."""
     runs = _works(clock, size_bytes, groups)
     calls = max(1, min(MAX_CALLS, COUNTED_BYTES // size_bytes))
     entries: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Run one rank: `python -m ioaware.bench.multi_gpu.rank_worker`, its order as JSON on stdin, a line of JSON for each answer.
+"""Run one rank: the order is JSON on stdin, each answer a line of JSON.
 
 The first answer describes the rank's GPU. NCCL and torch may write to stdout, so the answers go to a copy of it and stdout
 itself to stderr.

@@ -1,4 +1,4 @@
-"""`ioaware bench`: speed of attention against other back ends, in training, and over several GPUs.
+"""`ioaware bench`: speed of attention, also in training and over several GPUs.
 
 Every back end runs in one interleaved run; in training, beside eager attention and SDPA. `nvlink` measures the links.
 """

@@ -1,4 +1,4 @@
-"""What ranks do in tests of the exchange bench: the product's work on CPUs, with a clock that counts nothing."""
+"""What ranks do in tests of the exchange bench, on CPUs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.fakes import UUID, FakeNvml
 
 @dataclass(frozen=True, slots=True)
 class CpuClock(RankClock):
-    """The clock of a rank without a GPU: its counters follow the calls, 1,024 bytes each."""
+    """The clock of a rank without a GPU, which counts 1,024 bytes a call."""
 
     @property
     def device(self) -> str:
@@ -70,7 +70,7 @@ def clock(rank: int, ranks: int) -> CpuClock:
 
 
 def measured(rank: int, ranks: int, points: list[dict[str, Any]], names: list[str], wrong: bool = False) -> list[Any]:
-    """Return the answers of this rank; `wrong` spoils what context_parallel returns on the last rank."""
+    """Return the answers of this rank; `wrong` spoils the last rank's outputs."""
     rank_attention.attention = lambda q, k, v, causal: OneProcess.apply(q, k, v, causal)
     if wrong and rank == ranks - 1:
         right = rank_attention.context_parallel

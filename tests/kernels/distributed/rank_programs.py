@@ -155,7 +155,7 @@ def errors_of_outsiders(rank: int, ranks: int) -> str:
 
 
 def alone(rank: int, ranks: int, calls: list[dict[str, Any]]) -> list[float]:
-    """Return for each call the largest relative error of one GPU without any other, of its o, dq, dk and dv."""
+    """Return for each call the largest relative error of one GPU alone."""
     from ioaware.kernels.attention import attention
 
     found: list[float] = []
@@ -198,7 +198,7 @@ def never_comes(rank: int, ranks: int, device: str = "cpu") -> list[Any]:
 
 
 def errors_on_gpus(rank: int, ranks: int) -> list[str]:
-    """Return the error of each bad call on this rank's GPU; the group works before and afterwards."""
+    """Return the error of each bad call; the group works before and after."""
 
     def part(rows: int = 8, device: int = rank) -> torch.Tensor:
         return torch.ones(1, 2, rows, 64, dtype=torch.bfloat16, device=f"cuda:{device}")

@@ -1,4 +1,4 @@
-"""`context_parallel` on NCCL: every method on two GPUs of one host, beside float64 and beside one GPU."""
+"""`context_parallel` on NCCL: two GPUs beside float64 and beside one GPU."""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ class Transfers:
 
     @property
     def device(self) -> torch.device | None:
-        """The GPU of this rank in a group of NCCL: that of `init_process_group`, else the current one."""
+        """The GPU of this rank in a group of NCCL; None in other groups.
+
+        It is that of `init_process_group`, else the current one.
+        """
         if dist.get_backend(self.group) != "nccl":
             return None
         return self.group.bound_device_id or torch.device("cuda", torch.cuda.current_device())
@@ -88,7 +91,10 @@ class Transfers:
         )
 
     def abort(self) -> None:
-        """End all transfers of the group, so that no kernel of NCCL spins on the GPU for a rank that is gone."""
+        """End all transfers of the group.
+
+        Why: a kernel of NCCL would spin on the GPU for a rank that is gone.
+        """
 
         def end() -> None:
             with contextlib.suppress(RuntimeError):
