@@ -61,7 +61,7 @@ def bench_exchanges(subject: str, gpus: int | None, choices: Choices, *, as_json
                     append_exchange(output, record)
                 records.append(record)
                 progress(f"{len(records)}/{len(left)} {_label(record)}")
-    from ioaware.cli.exchange_tables import exchange_text
+    from ioaware.cli.tables.exchange_tables import exchange_text
 
     everything = [*before, *records]
     emit(lambda: _data(subject, everything), lambda: exchange_text(everything), as_json=as_json)

@@ -21,9 +21,9 @@ from ioaware.bench.multi_gpu.link_record import (
 )
 from ioaware.bench.multi_gpu.rank_attention import METHODS, ONE_GPU, TORCH
 from ioaware.bench.multi_gpu.rank_links import expected_link_ends
-from ioaware.cli.exchange_tables import exchange_text, share_of_gpus
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.cli.tables.exchange_tables import exchange_text, share_of_gpus
 from ioaware.errors import DataError, MachineError, UsageError
 from ioaware.measurement.nvlink import FIELDS, KIB, LinkBytes, link_bytes
 from ioaware.measurement.nvml import Gpu, open_uuid

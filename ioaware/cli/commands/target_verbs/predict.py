@@ -45,7 +45,7 @@ def predict(
     if gpus is None:
         emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
         return
-    from ioaware.cli.gpu_tables import GpuPlans
+    from ioaware.cli.tables.gpu_tables import GpuPlans
 
     several = GpuPlans(case, params, gpus, gpu)
     emit(
