@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from ioaware.measurement.counters.ncu import Ncu, command, find_ncu
 from ioaware.measurement.counters.ncu_csv import Metric, read_table
 from ioaware.measurement.gpu_lock import gpu_lease
 from ioaware.measurement.nvml import Gpu, load_nvml, open_gpu
+from ioaware.measurement.parent_watchdog import hold_parent_lock, watch_parent
 from ioaware.measurement.stability import impossible_reasons, unstable_reasons
 from ioaware.measurement.subprocesses import run_process
 from ioaware.measurement.worker_protocol import Report, describe_error
@@ -152,6 +153,8 @@ def _called(point: Mapping[str, Any], device: Cuda, first: int) -> tuple[TritonL
     with watch_launches() as rehearsed:
         work.run()
     device.synchronize()
+    if len(rehearsed) > MOST_LAUNCHES:
+        raise RuntimeError(f"{len(rehearsed)} launches, more than {MOST_LAUNCHES}, take too long to count")
     device.empty_cache()
 
     def push(name: str) -> None:
@@ -220,7 +223,8 @@ def measured(
         folder, log = Path(name), Path(name) / "ncu.csv"
         names = [metric.name for metric in metrics]
         program = _program("profiled", points, folder)
-        finished = run_process(command(ncu, names, log, program, launches_only=True), timeout_s=LIMIT_S)
+        with hold_parent_lock(folder / "lock"):
+            finished = run_process(command(ncu, names, log, program, launches_only=True), timeout_s=LIMIT_S)
         try:
             reports = [report for number in range(len(points)) if (report := Report.read(folder / f"{number}.json"))]
             return records(points, reports, log.read_text(), versions, metrics)
@@ -232,7 +236,9 @@ def measured(
 def compile_all(points: Sequence[Point]) -> None:
     """The kernels of some points into Triton's cache, in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="ioaware-") as folder:
-        print(run_process(_program("compiled", points, Path(folder)), timeout_s=LIMIT_S).stderr, end="", file=sys.stderr)
+        with hold_parent_lock(Path(folder) / "lock"):
+            finished = run_process(_program("compiled", points, Path(folder)), timeout_s=LIMIT_S)
+        print(finished.stderr, end="", file=sys.stderr)
 
 
 def _program(part: str, points: Sequence[Point], folder: Path) -> list[str]:
@@ -251,6 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.part:
         folder = Path(given.study[0])
+        watch_parent(folder / "lock")
         with first_configurations():
             PARTS[given.part](json.loads((folder / "points.json").read_bytes()), folder)
         return 0
@@ -261,13 +268,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with Store(given.store) as store, ThreadPoolExecutor(given.processes) as pool:
         wanted = [point for name in given.study for point in find_study(name).points]
         points = [point for point in wanted if store.status(point, machine=machine) in (None, "failed")]
-        shares = [points[start :: given.processes] for start in range(min(given.processes, len(points)))]
-        list(pool.map(compile_all, shares))
+        parts = min(given.processes, len(points))
+        list(pool.map(compile_all, [points[start::parts] for start in range(parts)]))
         print(f"{len(points)} points compiled", file=sys.stderr)
         bad: list[str] = []
         measure = partial(measured, ncu=ncu, versions=versions, metrics=COUNTERS[given.counters])
-        for share, results in zip(shares, pool.map(measure, shares), strict=True):
-            for point, result in zip(share, results, strict=True):
+        parts = max(parts, -(-len(points) // SHARE))
+        shares = [points[start::parts] for start in range(parts)]
+        shares_of = {pool.submit(measure, share): share for share in shares}
+        for done in as_completed(shares_of):
+            for point, result in zip(shares_of[done], done.result(), strict=True):
                 store.add(point, result, machine=machine)
                 print(f"{point.label}: {result.status}", file=sys.stderr)
                 if result.status not in BYTES_HOLD:
@@ -280,3 +290,9 @@ PARTS = {"compiled": compiled, "profiled": profiled}
 
 if __name__ == "__main__":
     raise SystemExit(main())
+MOST_LAUNCHES = 64
+SHARE = 24
+"""Points of one profiled process.
+
+Its records are kept when it ends, and all of them are lost with it.
+"""
