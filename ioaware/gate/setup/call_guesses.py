@@ -32,27 +32,32 @@ FLOAT = 0.5
 class Guess:
     """Arguments by name.
 
-    A tuple of size names is a tensor, anything else the value itself. `sizes` are those of the names.
+    A tuple of size names is a tensor, anything else the value itself. `sizes` are those of the names. `dtypes` are those of
+    the parameters that are tensors.
     """
 
     arguments: dict[str, tuple[str, ...] | float | bool]
     sizes: dict[str, int]
     small: dict[str, int]
+    dtypes: dict[str, str]
 
     def params(self) -> dict[str, str | float | bool]:
         """Return the arguments as parameters of a target, sizes left out."""
         return {
-            name: f"{DTYPE}[{', '.join(value)}]" if isinstance(value, tuple) else value
+            name: f"{self.dtypes[name]}[{', '.join(value)}]" if isinstance(value, tuple) else value
             for name, value in self.arguments.items()
         }
 
 
 def guesses(function: HostFunction) -> Iterator[Guess]:
     """Yield calls to try, the likeliest first; none where a parameter needs a person."""
+    usual = next((param.dtype for param in function.params if param.dtype), DTYPE)
+    dtypes = {param.name: param.dtype or usual for param in function.params}
     for chosen, shape in _primaries(function.params):
         forms = [[shape] if param is chosen else list(_forms(param, shape)) for param in function.params]
         for values in itertools.product(*forms):
-            yield _sized({param.name: value for param, value in zip(function.params, values, strict=True)}, shape)
+            arguments = {param.name: value for param, value in zip(function.params, values, strict=True)}
+            yield Guess(arguments, *_sized(arguments, shape), dtypes)
 
 
 def first_guesses(function: HostFunction) -> list[Guess]:
@@ -127,12 +132,14 @@ def _filled(param: HostParam, primary: tuple[str, ...]) -> Iterator[tuple[str, .
         yield from (shape for shape in itertools.product(*choices) if len(set(shape)) == rank)
 
 
-def _sized(arguments: dict[str, tuple[str, ...] | float | bool], primary: tuple[str, ...]) -> Guess:
+def _sized(
+    arguments: dict[str, tuple[str, ...] | float | bool], primary: tuple[str, ...]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the sizes of all names, and small ones."""
     others = [name for value in arguments.values() if isinstance(value, tuple) for name in value if name not in primary]
     names = [*primary, *dict.fromkeys(others)]
     rank = len(primary)
-    return Guess(
-        arguments,
+    return (
         dict(zip(names, (*SIZES[rank], *FURTHER), strict=False)),
         dict(zip(names, (*SMALL[rank], *FURTHER_SMALL), strict=False)),
     )

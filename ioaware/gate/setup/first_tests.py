@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ioaware.gate.setup.call_guesses import DTYPE, Guess
+from ioaware.gate.setup.call_guesses import Guess
 from ioaware.gate.setup.gated_calls import GatedCall
 
 HEAD = '''"""The memory traffic of the kernels of this repository, as formulas over the sizes of their tensors.
@@ -53,14 +53,14 @@ def _test(call: GatedCall, name: str) -> Iterator[str]:
         text = repr(value)
         if isinstance(value, tuple):
             text = f"{param.name}_" if param.name in (name, "traffic") else param.name
-            yield f"    {text} = {_tensor(value, guess, seen)}"
+            yield f"    {text} = {_tensor(value, guess.dtypes[param.name], guess, seen)}"
         given.append(f"{param.name}={text}" if param.keyword_only else text)
     yield f"    assert traffic({', '.join([name, *given])}) == traffic.snapshot()"
 
 
-def _tensor(sizes: tuple[str, ...], guess: Guess, seen: set[str]) -> str:
+def _tensor(sizes: tuple[str, ...], dtype: str, guess: Guess, seen: set[str]) -> str:
     """Return the tensor as source, with the values of sizes that are new."""
     new = [f"{size}={guess.sizes[size]}" for size in sizes if size not in seen]
     seen.update(sizes)
-    arguments = [*(f'"{size}"' for size in sizes), f'dtype="{DTYPE}"', *new]
+    arguments = [*(f'"{size}"' for size in sizes), f'dtype="{dtype}"', *new]
     return f"traffic.tensor({', '.join(arguments)})"

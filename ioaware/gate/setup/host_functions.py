@@ -15,14 +15,24 @@ from ioaware.gate.repository.kernel_finder import find_kernels, launched_names, 
 
 Kind = Literal["tensor", "float", "int", "bool", "text", "unknown"]
 ANNOTATIONS: dict[str, Kind] = {"Tensor": "tensor", "float": "float", "int": "int", "bool": "bool", "str": "text"}
-SIZES_OF = ("shape", "size")
+DTYPES = {
+    "float16": "float16",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "float32": "float32",
+    "float": "float32",
+    "float64": "float64",
+    "double": "float64",
+}
+"""Attributes of torch that name the type of a tensor of numbers."""
 
 
 @dataclass(slots=True)
 class HostParam:
     """A parameter without a default.
 
-    `sizes` are the names of its sizes by dimension, as far as the source has them.
+    `sizes` are the names of its sizes by dimension, and `dtype` the first that it is compared with, as far as the source
+    has them.
     """
 
     name: str
@@ -31,6 +41,7 @@ class HostParam:
     rank: int | None = None
     sizes: dict[int, str] = field(default_factory=dict[int, str])
     least_rank: int = 0
+    dtype: str = ""
 
     def has_size(self, dimension: int, name: str = "") -> None:
         """Record that the source uses a size of this tensor, and its name there."""
@@ -113,10 +124,28 @@ def _read_uses(param: HostParam, function: ast.FunctionDef) -> None:
                     param.kind = "tensor"
             case ast.Attribute(value=ast.Name(id=used)) if used == param.name:
                 param.kind = "tensor"
+            case ast.Compare(left=ast.Attribute(value=ast.Name(id=used), attr="dtype"), comparators=[other]) if (
+                used == param.name
+            ):
+                param.dtype = param.dtype or _dtype(other)
             case _:
                 pass
         if isinstance(node, ast.expr) and (dimension := _dimension(param.name, node)) is not None:
             param.has_size(max(dimension, 0))
+
+
+def _dtype(value: ast.expr) -> str:
+    """Return the type that `torch.float32` names, or the first of several.
+
+    Empty for any other expression.
+    """
+    match value:
+        case ast.Attribute(value=ast.Name(id="torch"), attr=name):
+            return DTYPES.get(name, "")
+        case ast.Tuple(elts=[first, *_]) | ast.List(elts=[first, *_]) | ast.Set(elts=[first, *_]):
+            return _dtype(first)
+        case _:
+            return ""
 
 
 def _read_assignment(param: HostParam, target: ast.expr, value: ast.expr) -> None:
