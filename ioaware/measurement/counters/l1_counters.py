@@ -38,19 +38,16 @@ L1_COUNTERS = (
     *(Metric(name, "byte") for name in (TMA_READS, TMA_WRITES, READ_DATA, COPY_DATA, WRITE_DATA)),
 )
 
-SHARED_LOADS, SHARED_STORES = "smsp__inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_shared_st.sum"
-"""Instructions of warps that load from shared memory, or store to it."""
+_SHARED = "smsp__inst_executed_op_shared_{}_pred_on_any.sum"
+SHARED_LOADS, SHARED_STORES = _SHARED.format("ld"), _SHARED.format("st")
+"""Instructions of warps that load from shared memory, or store to it.
+
+Those of no active thread are not counted.
+"""
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS = _WAVEFRONTS.format("ld"), _WAVEFRONTS.format("st")
-"""Cycles of the shared memory's data pipe.
+"""Cycles of the shared memory's data pipe; bank conflicts take more than one."""
 
-There is one for each instruction without a bank conflict.
-"""
-_SHARED_DATA = "sm__sass_data_bytes_mem_shared_op_{}.sum"
-SHARED_READ_DATA, SHARED_WRITE_DATA = _SHARED_DATA.format("ld"), _SHARED_DATA.format("st")
-"""Bytes of shared memory that the active threads of each access read, or write."""
-
-SHARED_COUNTERS = (
-    *(Metric(name, "count") for name in (SHARED_LOADS, SHARED_STORES, SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS)),
-    *(Metric(name, "byte") for name in (SHARED_READ_DATA, SHARED_WRITE_DATA)),
+SHARED_COUNTERS = tuple(
+    Metric(name, "count") for name in (SHARED_LOADS, SHARED_STORES, SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS)
 )

@@ -109,10 +109,10 @@ def shared_accesses(case: str, rows: int, cols: int, block_n: int) -> int:
 
 
 SHARED_COUNTERS = {
-    "stores": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-    "loads": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "stores": "smsp__inst_executed_op_shared_st_pred_on_any.sum",
+    "loads": "smsp__inst_executed_op_shared_ld_pred_on_any.sum",
 }
-"""Each access of a warp to one number is one wavefront."""
+"""Instructions of warps with an active thread."""
 
 
 def _judge_shared(evidence: Evidence) -> Iterator[Part]:
