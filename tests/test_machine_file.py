@@ -67,6 +67,10 @@ def test_a_preset_by_name() -> None:
         ('preset = "H200"\n[l2_model]\npartitions = 3', "l2_model.partitions is 3"),
         (WHOLE.replace("dirty_share = 0.5", "dirty_share = 1.5"), "dirty_share is 1.5"),
         (WHOLE.replace("skew_spread = 0.1\n", ""), "skew_spread is None"),
+        (f'preset = "H200"\nsms = {10**400}', "sms is 1000"),
+        (f'preset = "H200"\nsms = {"9" * 5000}', "not TOML"),
+        ('preset = "H200"\n[levels.hbm]\nread_bytes_per_s = 9e15', "more than twice the HBM's bandwidth"),
+        ('preset = "H200"\n[levels.l2]\nbandwidth_bytes_per_s = 10.0', "less than half of the HBM's"),
     ],
 )
 def test_a_wrong_file_is_one_clear_error(text: str, message: str) -> None:

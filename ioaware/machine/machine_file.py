@@ -42,6 +42,10 @@ PEAK_KEYS = frozenset({"flops_per_s", "source"})
 MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_spread", "source"})
 
 
+LARGEST = 1e30
+"""Largest number in a machine file."""
+
+
 def find_machine_or_file(name: str) -> Machine:
     """Return the preset of that name, or the machine of a TOML file.
 
@@ -67,7 +71,7 @@ def read_machine(text: str, where: str) -> Machine:
     """
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError also for integers of more digits than Python reads
         raise DataError(f"machine file {where} is not TOML: {error}") from error
     _known(data, KEYS, where, "")
     try:
@@ -93,7 +97,31 @@ def read_machine(text: str, where: str) -> Machine:
         raise DataError(f"machine file {where}: the L2 is not smaller than the HBM", "Correct levels.l2 or levels.hbm.")
     if machine.level("shared").capacity_bytes > machine.level("l1").capacity_bytes:
         raise DataError(f"machine file {where}: shared memory is part of the L1 but larger than it")
+    _check_rates(machine, where)
     return machine
+
+
+def _check_rates(machine: Machine, where: str) -> None:
+    """Raise `DataError` where a rate contradicts the memory's bandwidth.
+
+    A calibration's bandwidth is that of a copy, which reading passes, but never twofold.
+    """
+    hbm, l2 = machine.level("hbm"), machine.level("l2")
+    if hbm.bandwidth_bytes_per_s is None:
+        return
+    for rate, value in hbm.rates.items():
+        if value > 2 * hbm.bandwidth_bytes_per_s:
+            raise DataError(
+                f"machine file {where}: levels.hbm.{rate}_bytes_per_s is {value:g}, more than twice the HBM's bandwidth of "
+                f"{hbm.bandwidth_bytes_per_s:g}",
+                "Correct it, or levels.hbm.bandwidth_bytes_per_s.",
+            )
+    if l2.bandwidth_bytes_per_s is not None and l2.bandwidth_bytes_per_s < hbm.bandwidth_bytes_per_s / 2:
+        raise DataError(
+            f"machine file {where}: levels.l2.bandwidth_bytes_per_s is {l2.bandwidth_bytes_per_s:g}, less than half of the "
+            f"HBM's {hbm.bandwidth_bytes_per_s:g}",
+            "An L2 is faster than the memory behind it.",
+        )
 
 
 def _level(level: Level, given: Mapping[str, Any], where: str) -> Level:
@@ -174,7 +202,7 @@ def _number(
 ) -> float:
     value = given.get(key)
     kinds = (int,) if whole else (int, float)
-    if not isinstance(value, kinds) or isinstance(value, bool) or not isfinite(value) or not least <= value <= most:
+    if not isinstance(value, kinds) or isinstance(value, bool) or not least <= value <= min(most, LARGEST):
         wanted = f"{'a whole number' if whole else 'a number'} from {least:g}" + (f" to {most:g}" if isfinite(most) else "")
-        raise DataError(f"machine file {where}: {place}{key} is {value!r}", f"It must be {wanted}.")
+        raise DataError(f"machine file {where}: {place}{key} is {repr(value)[:40]}", f"It must be {wanted}.")
     return float(value)
