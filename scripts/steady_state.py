@@ -30,7 +30,7 @@ from ioaware.cli.exit_codes import INCONCLUSIVE
 from ioaware.environment import gpu_environment, scrub, software_environment
 from ioaware.errors import DataError, IoawareError
 from ioaware.measurement.assemble_result import failure
-from ioaware.measurement.counters.kernel_attribution import HBM_READS, HBM_WRITES, REQUESTED_READS, REQUESTED_WRITES, TIME
+from ioaware.measurement.counters.kernel_attribution import HBM_READS, HBM_WRITES, REQUESTED_READS, REQUESTED_WRITES
 from ioaware.measurement.counters.ncu import Ncu, find_ncu
 from ioaware.measurement.counters.ncu_csv import Metric, read_ranges
 from ioaware.measurement.gpu_lock import gpu_lease
@@ -41,7 +41,7 @@ from ioaware.sweep.gpu_name import gpu_name
 from ioaware.sweep.points import Point
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import find_study
-from ioaware.targets.output_check import worst_error
+from ioaware.targets.output_check import tensors, worst_error
 
 if TYPE_CHECKING:
     from ioaware.case import Work
@@ -49,15 +49,18 @@ if TYPE_CHECKING:
 
 SEED = 0
 LIMIT_S = 300.0
+SHORTEST_S = 10.0
+"""A program of less time would count nothing."""
 ROTATION = 4
 """Sets of buffers hold together at least this many times the L2."""
 MAX_SETS = 256
-RANGE_BYTES = 2_000_000_000
+RANGE_BYTES = 1_500_000_000
 """Least bytes of a range's inputs and outputs.
 
 Fewer calls are made where they would take longer than `RANGE_S`.
 """
-RANGE_S = 0.3
+RANGE_S = 0.15
+TIMED_CALLS = 5
 MAX_CALLS = 2048
 CHECKED_ELEMENTS = 2**22
 """Outputs with more elements are not checked.
@@ -65,10 +68,7 @@ CHECKED_ELEMENTS = 2**22
 Their float64 reference would take longer than the measurement.
 """
 TAIL_CHARACTERS = 1500
-METRICS = (
-    *(Metric(name, "byte") for name in (REQUESTED_READS, REQUESTED_WRITES, HBM_READS, HBM_WRITES)),
-    Metric(TIME, "time"),
-)
+METRICS = tuple(Metric(name, "byte") for name in (REQUESTED_READS, REQUESTED_WRITES, HBM_READS, HBM_WRITES))
 NOTES = (
     "steady state: mean over the calls of one profiled range, on rotating buffers, nothing flushed",
     "counters of all kernels of the call together, not timed",
@@ -109,17 +109,22 @@ def plan(point: Mapping[str, Any]) -> Plan:
     cuda.synchronize()
     set_bytes = max(1, cuda.memory_allocated() - before)
     error = None
-    if work.reference is not None and isinstance(output, torch.Tensor) and output.numel() <= CHECKED_ELEMENTS:
-        error = worst_error([output], work.reference())
-    start = time.perf_counter()
-    work.run()
-    cuda.synchronize()
-    call_s = time.perf_counter() - start
+    found = tensors(output)
+    if work.reference is not None and 0 < sum(one.numel() for one in found) <= CHECKED_ELEMENTS:
+        error = worst_error(found, work.reference())
+    call_s = min(_call_seconds(work, cuda) for _ in range(TIMED_CALLS))
     l2_bytes = cuda.get_device_properties(0).L2_cache_size
     sets = max(2, min(MAX_SETS, math.ceil(ROTATION * l2_bytes / set_bytes)))
     wanted = max(sets, math.ceil(RANGE_BYTES / set_bytes))
     calls = max(2, min(MAX_CALLS, wanted, int(RANGE_S / call_s)))
     return Plan(sets, calls, set_bytes, error, work.tolerance)
+
+
+def _call_seconds(work: Work, cuda: Any) -> float:
+    start = time.perf_counter()
+    work.run()
+    cuda.synchronize()
+    return time.perf_counter() - start
 
 
 def planned(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
@@ -232,38 +237,52 @@ def _record(point: Point, chosen: Plan, row: Mapping[str, int], environment: Map
     )
 
 
-def measure(
-    points: Sequence[Point], ncu: Ncu, versions: Mapping[str, Any], log: Path, processes: int, *, nvtx: bool
-) -> list[Result]:
-    """Plan some points in parallel, then count them in one profiled program.
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where plans and points lie, and what stays the same between the profiled programs."""
 
-    `log` keeps ncu's table.
-    """
-    with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
-        folder = Path(name)
-        jobs = [{**point.to_job(), "number": number} for number, point in enumerate(points)]
+    folder: Path
+    ncu: Ncu
+    versions: Mapping[str, Any]
+    limit_s: float
+    end_s: float
+    """Clock at which the last program ends."""
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that the next program may take."""
+        return min(self.limit_s, self.end_s - time.monotonic())
+
+    def make_plans(self, jobs: Sequence[Mapping[str, Any]], processes: int) -> None:
+        """Plan all points, several processes at once."""
         shares = [jobs[start::processes] for start in range(min(processes, len(jobs)))]
-        programs = [program("planned", share, folder) for share in shares]
+        programs = [program("planned", share, self.folder) for share in shares]
         with ThreadPoolExecutor(processes) as pool:
-            ends = list(pool.map(partial(run_process, timeout_s=LIMIT_S), programs))
-        missing = Plan(error=scrub(f"no plan: {[end.stderr[-TAIL_CHARACTERS:] for end in ends if end.returncode]}"))
-        runnable = [job for job in jobs if not _read_plan(job, folder, missing).error]
-        finished = run_process(command(ncu, log, program("counted", runnable, folder), nvtx=nvtx), timeout_s=LIMIT_S)
-        plans = [_read_plan(job, folder, missing) for job in jobs]  # again: a point may have failed in the profiled program
+            for end in pool.map(partial(run_process, timeout_s=self.left_s), programs):
+                print(end.stderr[-TAIL_CHARACTERS:] if end.returncode else "", end="", file=sys.stderr)
+
+    def plan_of(self, job: Mapping[str, Any]) -> Plan:
+        """Return the plan of a point, one with an error where its process left none."""
+        path = self.folder / f"{job['number']}.plan.json"
+        return Plan(**json.loads(path.read_text())) if path.exists() else Plan(error="its calls could not be planned")
+
+    def count(self, points: Sequence[Point], jobs: Sequence[Mapping[str, Any]], log: Path, *, nvtx: bool) -> list[Result]:
+        """Count planned points in one profiled program; `log` keeps ncu's table, `.plans.json` the plans."""
+        runnable = [job for job in jobs if not self.plan_of(job).error]
+        argv = command(self.ncu, log, program("counted", runnable, self.folder), nvtx=nvtx)
+        finished = run_process(argv, timeout_s=self.left_s)
+        plans = [self.plan_of(job) for job in jobs]  # again: a point may have failed in the profiled program
+        paths = [self.folder / f"{job['number']}.environment.json" for job in jobs]
+        environments: list[dict[str, Any]] = [
+            {**(json.loads(path.read_text()) if path.exists() else {}), **self.versions} for path in paths
+        ]
+        kept = [{**job, **asdict(one), "environment": it} for job, one, it in zip(jobs, plans, environments, strict=True)]
+        log.with_suffix(".plans.json").write_text(json.dumps(kept))
         try:
-            environments: list[dict[str, Any]] = [
-                {**({} if one.error else json.loads((folder / f"{job['number']}.environment.json").read_text())), **versions}
-                for job, one in zip(jobs, plans, strict=True)
-            ]
             return list(records(points, plans, environments, log.read_text()))
         except (OSError, ValueError, IoawareError) as error:
             why = scrub(f"{error}\nthe profiled process {finished.how}\n{finished.stderr[-TAIL_CHARACTERS:]}")
-            return [failure(point.target, point.params, why, versions) for point in points]
-
-
-def _read_plan(job: Mapping[str, Any], folder: Path, missing: Plan) -> Plan:
-    path = folder / f"{job['number']}.plan.json"
-    return Plan(**json.loads(path.read_text())) if path.exists() else missing
+            return [failure(point.target, point.params, why, self.versions) for point in points]
 
 
 def program(part: str, jobs: Sequence[Mapping[str, Any]], folder: Path) -> list[str]:
@@ -276,34 +295,48 @@ def program(part: str, jobs: Sequence[Mapping[str, Any]], folder: Path) -> list[
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 when every point was counted, 3 otherwise."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", help="a study's name or TOML file; of a part, its points")
+    parser.add_argument("study", nargs="+", help="a study's name or TOML file; of a part, its points")
     parser.add_argument("--store", type=Path, help="where the points are kept; points known there are not counted again")
     parser.add_argument("--processes", type=int, default=6, help="how many plan at once")
-    parser.add_argument("--at-once", type=int, default=24, help="points of one profiled program")
+    parser.add_argument("--at-once", type=int, default=24, help="points of one profiled program, after which they are stored")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds of one program")
     parser.add_argument(
-        "--nvtx", action="store_true", help="ranges by NVTX, where ncu takes none by the profiler's start and stop"
+        "--total", type=float, default=math.inf, help="seconds after which no program is started or left running"
     )
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.part:
-        jobs = json.loads(Path(given.study).read_bytes())
-        PARTS[given.part](jobs, Path(given.study).parent)
+        job_file = Path(given.study[0])
+        PARTS[given.part](json.loads(job_file.read_bytes()), job_file.parent)
         return 0
     if given.store is None:
         parser.error("--store is missing")
-    ncu, machine = find_ncu(), gpu_name()
-    versions = {**software_environment(), "ncu": ncu.version_text}
-    bad = 0
-    with Store(given.store) as store:
-        points = [point for point in find_study(given.study).points if store.status(point, machine=machine) in (None, "failed")]
-        for start in range(0, len(points), given.at_once):
-            share = points[start : start + given.at_once]
-            log = given.store.with_suffix(f".{start}.csv")
-            results = measure(share, ncu, versions, log, given.processes, nvtx=given.nvtx)
-            for point, result in zip(share, results, strict=True):
+    ncu, machine, end_s = find_ncu(), gpu_name(), time.monotonic() + given.total
+    with Store(given.store) as store, tempfile.TemporaryDirectory(prefix="ioaware-") as folder:
+        wanted = [point for name in given.study for point in find_study(name).points]
+        points = [point for point in wanted if store.status(point, machine=machine) in (None, "failed")]
+        jobs = [{**point.to_job(), "number": number} for number, point in enumerate(points)]
+        session = Session(Path(folder), ncu, {**software_environment(), "ncu": ncu.version_text}, given.limit, end_s)
+        session.make_plans(jobs, given.processes)
+        print(f"{len(points)} points planned", file=sys.stderr, flush=True)
+        bad, nvtx = 0, False
+        programs = math.ceil(len(points) / given.at_once)
+        for number in range(programs):
+            if session.left_s < SHORTEST_S:
+                print(f"no time for the last {programs - number} of {programs} programs", file=sys.stderr)
+                return INCONCLUSIVE
+            share = slice(number, None, programs)  # a mix, so that what there is no time for is of no one kind
+            log = given.store.with_suffix(f".{number}.csv")
+            results = session.count(points[share], jobs[share], log, nvtx=nvtx)
+            if not nvtx and all(one.status == "failed" for one in results):
+                print(f"no range by cudaProfilerStart: {results[0].notes[0][:300]}", file=sys.stderr, flush=True)
+                nvtx = True
+                results = session.count(points[share], jobs[share], log.with_suffix(".nvtx.csv"), nvtx=nvtx)
+            for point, result in zip(points[share], results, strict=True):
                 store.add(point, result, machine=machine)
                 bad += result.status != "ok"
-                print(f"{point.label}: {result.status}", *result.notes[: result.status != "ok"], file=sys.stderr)
+                said = result.notes[0][:300] if result.status != "ok" else ""
+                print(f"{point.label}: {result.status} {said}", file=sys.stderr, flush=True)
     return INCONCLUSIVE if bad else 0
 
 

@@ -15,7 +15,6 @@ from ioaware.sweep.points import Point
 from ioaware.targets.loading import load_file
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "steady_state.py"
-UNITS = {"byte": "byte", "time": "ns"}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def script() -> ModuleType:
 def log(script: ModuleType, ranges: int) -> str:
     """Return ncu's table of ranges, where counter c of range r is 1000 (r + 1) + c."""
     rows = [["ID", "Kernel Name", "Grid Size", *(metric.name for metric in script.METRICS)]]
-    rows.append(["", "", "", *(UNITS[metric.dimension] for metric in script.METRICS)])
+    rows.append(["", "", "", *("byte" for _ in script.METRICS)])
     for number in range(ranges):
         rows.append([str(number), "range", "", *(str(1000 * (number + 1) + at) for at in range(len(script.METRICS)))])
     text = io.StringIO()
