@@ -239,7 +239,7 @@ def _record(point: Point, chosen: Plan, row: Mapping[str, int], environment: Map
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where plans and points lie, and what stays the same between the profiled programs."""
+    """Hold the folder of the plans, and what all profiled programs share."""
 
     folder: Path
     ncu: Ncu
@@ -267,7 +267,10 @@ class Session:
         return Plan(**json.loads(path.read_text())) if path.exists() else Plan(error="its calls could not be planned")
 
     def count(self, points: Sequence[Point], jobs: Sequence[Mapping[str, Any]], log: Path, *, nvtx: bool) -> list[Result]:
-        """Count planned points in one profiled program; `log` keeps ncu's table, `.plans.json` the plans."""
+        """Count planned points in one profiled program.
+
+        `log` keeps ncu's table, a file beside it the plans.
+        """
         runnable = [job for job in jobs if not self.plan_of(job).error]
         argv = command(self.ncu, log, program("counted", runnable, self.folder), nvtx=nvtx)
         finished = run_process(argv, timeout_s=self.left_s)
