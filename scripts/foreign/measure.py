@@ -54,6 +54,12 @@ COUNTERS: Mapping[str, tuple[Metric, ...]] = {"l1": (*METRICS, *L1_COUNTERS), "s
 SEED = 0
 PATIENCE_S = 2.0
 LIMIT_S = 600.0
+MOST_LAUNCHES = 64
+SHARE = 24
+"""Points of one profiled process.
+
+Its records are kept when it ends, and all of them are lost with it.
+"""
 TAIL_CHARACTERS = 1500
 SHOWN_FAILURES = 8
 NOTES = (
@@ -290,9 +296,3 @@ PARTS = {"compiled": compiled, "profiled": profiled}
 
 if __name__ == "__main__":
     raise SystemExit(main())
-MOST_LAUNCHES = 64
-SHARE = 24
-"""Points of one profiled process.
-
-Its records are kept when it ends, and all of them are lost with it.
-"""
