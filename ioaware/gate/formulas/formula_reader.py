@@ -97,7 +97,7 @@ class _Reader:
         while at < end:
             match = TOKEN.match(self._text, at)
             if match is None:
-                raise self._refusal(f"{self._text[at : at + 1]!r} is not part of a formula")
+                raise self._refusal(f"{self._text[at:].lstrip()[:1]!r} is not part of a formula")
             tokens.append(match[match.lastgroup or 0])
             at = match.end()
         return tokens
