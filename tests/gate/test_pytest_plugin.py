@@ -391,8 +391,10 @@ def test_the_guide_shows_what_is_printed(gated: Repository) -> None:
     assert HEADER.sub("", "    assert traffic" + written) in HEADER.sub("", guide)
     gated.change(gated.kernel, *MORE)
     output = re.sub(r"/\S*/scale\.py", "scale.py", gated.pytest().output)  # derived by any test, in its folder
-    failed = output.partition("WORSE: scale:scale")[2].partition("gate_scale.py")[0]
-    shown = guide.partition("WORSE: scale:scale")[2].partition("test_scale.py")[0]
-    printed, wanted = (HEADER.sub("", text).splitlines() for text in (failed, shown))
+    failed, shown = (
+        text.partition("more bytes than the snapshot\n")[2].partition("_scale.py::")[0] for text in (output, guide)
+    )
+    printed, wanted = (HEADER.sub("", text).splitlines()[:-1] for text in (failed, shown))
     assert [line.strip("E ") for line in printed] == [line.strip() for line in wanted]
+    assert len(wanted) == 11
     assert MORE[1].removeprefix(") * ").removesuffix(" * tl.load(w + col") in guide

@@ -1,4 +1,4 @@
-"""Limits of the reader of formulas, reasons of a comparison, and the sizes that it tries."""
+"""Limits of the reader of formulas, reasons of a comparison, sizes tried."""
 
 from __future__ import annotations
 
