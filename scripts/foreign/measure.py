@@ -15,12 +15,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +30,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ioaware._monkeypatch import Patches
 from ioaware.cli.exit_codes import INCONCLUSIVE
 from ioaware.environment import gpu_environment, scrub, software_environment
-from ioaware.errors import IoawareError
+from ioaware.errors import DataError, IoawareError
 from ioaware.measurement.assemble_result import failure
 from ioaware.measurement.counters.kernel_attribution import METRICS, attribute
 from ioaware.measurement.counters.l1_counters import L1_COUNTERS, SHARED_COUNTERS
@@ -36,7 +38,7 @@ from ioaware.measurement.counters.launch_log import TritonLaunch, watch_launches
 from ioaware.measurement.counters.ncu import Ncu, command, find_ncu
 from ioaware.measurement.counters.ncu_csv import Metric, read_table
 from ioaware.measurement.gpu_lock import gpu_lease
-from ioaware.measurement.nvml import Gpu, load_nvml, open_gpu
+from ioaware.measurement.nvml import load_nvml, open_gpu
 from ioaware.measurement.parent_watchdog import hold_parent_lock, watch_parent
 from ioaware.measurement.stability import impossible_reasons, unstable_reasons
 from ioaware.measurement.subprocesses import run_process
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
 
 COUNTERS: Mapping[str, tuple[Metric, ...]] = {"l1": (*METRICS, *L1_COUNTERS), "shared": (*METRICS, *SHARED_COUNTERS)}
 SEED = 0
-PATIENCE_S = 2.0
 LIMIT_S = 600.0
 MOST_LAUNCHES = 64
 SHARE = 24
@@ -62,6 +63,12 @@ Its records are kept when it ends, and all of them are lost with it.
 """
 TAIL_CHARACTERS = 1500
 SHOWN_FAILURES = 8
+TRACED = "torch_compiled.py:"
+SHARE = 24
+"""Points of one profiled process.
+
+Its records are kept when it ends, and all of them are lost with it.
+"""
 NOTES = (
     "bytes alone: not timed, the output not checked, torch's own kernels not counted",
     "caches are flushed before each kernel: what a kernel leaves in the L2 does not serve the next one",
@@ -104,11 +111,13 @@ def build(point: Mapping[str, Any]) -> Any:
     return target.build(device="cuda", **target.resolve(point["params"]))
 
 
-def compiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:  # noqa: ARG001
-    """Runs each point once, so that its kernels are in Triton's cache."""
+def compiled(job: Mapping[str, Any], folder: Path) -> None:  # noqa: ARG001
+    """Run each point once, so that its kernels are in Triton's cache."""
     import torch
 
-    for point in points:
+    for point in job["points"]:
+        if time.time() > job["until"]:
+            return
         try:
             build(point).run()
             torch.cuda.synchronize()
@@ -117,33 +126,56 @@ def compiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:  # noqa
         torch.cuda.empty_cache()
 
 
-def profiled(points: Sequence[Mapping[str, Any]], folder: Path) -> None:
+def import_libraries(points: Sequence[Mapping[str, Any]]) -> None:
+    """Import what the points need, without the GPU.
+
+    This takes longer than to measure them. They are built on tensors without memory. What fails here is measured all the same.
+    """
+    from ioaware.targets.target import load_target
+
+    importlib.import_module("triton")
+    for point in points:
+        with suppress(Exception):
+            target = load_target(point["target"])
+            target.build(device="meta", **target.resolve(point["params"]))
+        if TRACED in point["target"]:
+            importlib.import_module("torch._inductor.compile_fx")
+        if "/gems_" in point["target"]:
+            with suppress(Exception):
+                importlib.import_module("gems").package("flag_gems.ops")
+
+
+def profiled(job: Mapping[str, Any], folder: Path) -> None:
     """Call each point once under ncu, every launch in a numbered range.
 
-    The number goes on from point to point.
+    The number goes on from point to point. It stops where the time is up.
     """
     from ioaware.measurement.cuda_device import Cuda
 
     gpu = open_gpu(load_nvml())
-    importlib.import_module("triton")  # seconds that need no GPU, so before the lease
+    import_libraries(job["points"])
     with gpu_lease(gpu.limits.uuid, timeout_s=LIMIT_S):
-        others = _other_processes(gpu)
+        end = min(job["until"], time.time() + job["slice_s"])
         device = Cuda()
-        own = frozenset(set(gpu.processes()) - others)
         made = 0
-        for number, point in enumerate(points):
+        for number, point in enumerate(job["points"]):
+            if time.time() > end:
+                return
             try:
                 launches = _called(point, device, made)
             except Exception as error:  # a kernel that does not run is one failed record
                 report = Report(error=describe_error(error))
             else:
                 made += len(launches)
+                own = set(gpu.processes()) - set(job["running_before"])
                 report = Report(
                     point["target"],
                     point["params"],
                     launches,
                     environment=gpu_environment(gpu.limits) | device.describe(),
-                    unstable=tuple(unstable_reasons(gpu.limits, [gpu.snapshot()], own, device.uuid)),
+                    unstable=tuple(
+                        unstable_reasons(gpu.limits, [gpu.snapshot()], own if len(own) <= job["siblings"] else (), device.uuid)
+                    ),
                 )
             report.write(folder / f"{number}.json")
             device.empty_cache()
@@ -173,17 +205,6 @@ def _called(point: Mapping[str, Any], device: Cuda, first: int) -> tuple[TritonL
     return tuple(launches)
 
 
-def _other_processes(gpu: Gpu) -> set[int]:
-    """Return the processes on this GPU before this one.
-
-    The previous one may take a moment to disappear.
-    """
-    deadline = time.monotonic() + PATIENCE_S
-    while (found := set(gpu.processes())) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return found
-
-
 def records(
     points: Sequence[Point],
     reports: Sequence[Report],
@@ -191,12 +212,21 @@ def records(
     versions: Mapping[str, Any],
     metrics: Sequence[Metric] = COUNTERS["l1"],
 ) -> list[Result]:
-    """A record a point, from what its process said and what ncu counted."""
-    counted = iter(attribute(read_table(log, metrics), [launch for report in reports for launch in report.launches]))
-    return [
-        _record(point, report, tuple(next(counted) for _ in report.launches), versions)
-        for point, report in zip(points, reports, strict=True)
-    ]
+    """A record a point, from what its process said and what ncu counted.
+
+    A point whose launches and kernels do not match is one failed record.
+    """
+    table, made = read_table(log, metrics), 0
+    found: list[Result] = []
+    for point, report in zip(points, reports, strict=True):
+        first, made = made, made + len(report.launches)
+        its = [row for row in table.rows if row.launch_index is not None and first <= row.launch_index < made]
+        moved = tuple(replace(row, launch_index=(row.launch_index or 0) - first) for row in its)
+        try:
+            found.append(_record(point, report, attribute(replace(table, rows=moved), report.launches), versions))
+        except DataError as error:
+            found.append(failure(point.target, point.params, str(error), {**report.environment, **versions}))
+    return found
 
 
 def _record(point: Point, report: Report, launches: tuple[Launch, ...], versions: Mapping[str, Any]) -> Result:
@@ -219,36 +249,45 @@ def _record(point: Point, report: Report, launches: tuple[Launch, ...], versions
 
 
 def measured(
-    points: Sequence[Point], ncu: Ncu, versions: Mapping[str, Any], metrics: Sequence[Metric] = COUNTERS["l1"]
+    points: Sequence[Point],
+    ncu: Ncu,
+    versions: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    metrics: Sequence[Metric] = COUNTERS["l1"],
 ) -> list[Result]:
-    """One profiled process over some points.
+    """One profiled process over some points; those without time have no record.
 
     What it dies of is every one of its points' failure.
     """
     with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
         folder, log = Path(name), Path(name) / "ncu.csv"
         names = [metric.name for metric in metrics]
-        program = _program("profiled", points, folder)
+        program = _program("profiled", points, folder, limits)
         with hold_parent_lock(folder / "lock"):
             finished = run_process(command(ncu, names, log, program, launches_only=True), timeout_s=LIMIT_S)
         try:
             reports = [report for number in range(len(points)) if (report := Report.read(folder / f"{number}.json"))]
-            return records(points, reports, log.read_text(), versions, metrics)
+            if len(reports) < len(points) and finished.returncode != 0:
+                raise DataError("not every point was measured")
+            if not any(report.launches for report in reports):
+                return [_record(point, report, (), versions) for point, report in zip(points, reports, strict=False)]
+            return records(points[: len(reports)], reports, log.read_text(), versions, metrics)
         except (OSError, ValueError, IoawareError) as error:
             why = scrub(f"{error}\nthe profiled process {finished.how}\n{finished.stderr[-TAIL_CHARACTERS:]}")
             return [failure(point.target, point.params, why, versions) for point in points]
 
 
-def compile_all(points: Sequence[Point]) -> None:
+def compile_all(points: Sequence[Point], limits: Mapping[str, Any]) -> None:
     """The kernels of some points into Triton's cache, in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="ioaware-") as folder:
         with hold_parent_lock(Path(folder) / "lock"):
-            finished = run_process(_program("compiled", points, Path(folder)), timeout_s=LIMIT_S)
+            finished = run_process(_program("compiled", points, Path(folder), limits), timeout_s=LIMIT_S)
         print(finished.stderr, end="", file=sys.stderr)
 
 
-def _program(part: str, points: Sequence[Point], folder: Path) -> list[str]:
-    (folder / "points.json").write_text(json.dumps([point.to_job() for point in points]))
+def _program(part: str, points: Sequence[Point], folder: Path, limits: Mapping[str, Any]) -> list[str]:
+    job = {**limits, "points": [point.to_job() for point in points]}
+    (folder / "job.json").write_text(json.dumps(job))
     return [sys.executable, __file__, "--part", part, str(folder)]
 
 
@@ -259,37 +298,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--store", type=Path, help="where the points are kept; points known there are not asked again")
     parser.add_argument("--processes", type=int, default=6, help="how many share the points")
     parser.add_argument("--counters", choices=COUNTERS, default="l1", help="of requests to the L1, or of shared memory")
+    parser.add_argument("--compile-limit", type=float, default=math.inf, help="seconds to compile in; the rest compiles later")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which no other point is begun")
+    parser.add_argument("--slice", type=float, default=math.inf, help="seconds of one process on the GPU")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.part:
         folder = Path(given.study[0])
         watch_parent(folder / "lock")
         with first_configurations():
-            PARTS[given.part](json.loads((folder / "points.json").read_bytes()), folder)
+            PARTS[given.part](json.loads((folder / "job.json").read_bytes()), folder)
         return 0
     if given.store is None:
         parser.error("--store is missing")
-    ncu, machine = find_ncu(), gpu_name()
+    start = time.time()
+    ncu, machine, running_before = find_ncu(), gpu_name(), sorted(open_gpu(load_nvml()).processes())
     versions = {**software_environment(), "ncu": ncu.version_text}
+    limits = {
+        "until": start + given.limit,
+        "slice_s": given.slice,
+        "running_before": running_before,
+        "siblings": given.processes,
+    }
     with Store(given.store) as store, ThreadPoolExecutor(given.processes) as pool:
         wanted = [point for name in given.study for point in find_study(name).points]
         points = [point for point in wanted if store.status(point, machine=machine) in (None, "failed")]
-        parts = min(given.processes, len(points))
-        list(pool.map(compile_all, [points[start::parts] for start in range(parts)]))
-        print(f"{len(points)} points compiled", file=sys.stderr)
+        compiling = {**limits, "until": start + given.compile_limit}
+        list(pool.map(partial(compile_all, limits=compiling), shares(points, given.processes)))
+        print(f"{time.time() - start:.0f} s: compiled {len(points)} points", file=sys.stderr, flush=True)
+        measure = partial(measured, ncu=ncu, versions=versions, limits=limits, metrics=COUNTERS[given.counters])
+        parts = given.processes if given.slice < math.inf else max(given.processes, -(-len(points) // SHARE))
+        running = {pool.submit(measure, share): share for share in shares(points, parts)}
+        known: list[str] = []
         bad: list[str] = []
-        measure = partial(measured, ncu=ncu, versions=versions, metrics=COUNTERS[given.counters])
-        parts = max(parts, -(-len(points) // SHARE))
-        shares = [points[start::parts] for start in range(parts)]
-        shares_of = {pool.submit(measure, share): share for share in shares}
-        for done in as_completed(shares_of):
-            for point, result in zip(shares_of[done], done.result(), strict=True):
+        for done in as_completed(running):
+            for point, result in zip(running[done], done.result(), strict=False):
                 store.add(point, result, machine=machine)
-                print(f"{point.label}: {result.status}", file=sys.stderr)
+                known.append(point.label)
                 if result.status not in BYTES_HOLD:
                     bad.append(f"{point.label}: {result.notes[0]}")
-    print(f"{len(bad)} of {len(points)} points have no bytes", *bad[:SHOWN_FAILURES], sep="\n", file=sys.stderr)
-    return INCONCLUSIVE if bad else 0
+            print(f"{time.time() - start:.0f} s: {len(known)} of {len(points)} points", file=sys.stderr, flush=True)
+    missing = len(points) - len(known) + len(bad)
+    print(f"{missing} of {len(points)} points have no bytes", *bad[:SHOWN_FAILURES], sep="\n", file=sys.stderr)
+    return INCONCLUSIVE if missing else 0
+
+
+def shares(points: Sequence[Point], count: int) -> list[list[Point]]:
+    """Deal points to processes.
+
+    Those of one file go to few, since to import its library takes seconds. Functions of torch.compile, whose tracing takes
+    seconds on the GPU, go to all in turn. Each process keeps the order of the study: what comes first is measured first.
+    """
+    traced = [at for at, point in enumerate(points) if TRACED in point.target]
+    others = sorted(set(range(len(points))).difference(traced), key=lambda at: (points[at].target.partition(":")[0], at))
+    size = max(1, math.ceil(len(others) / count))
+    dealt = [[*others[size * process : size * (process + 1)], *traced[process::count]] for process in range(count)]
+    return [[points[at] for at in sorted(share)] for share in dealt if share]
 
 
 PARTS = {"compiled": compiled, "profiled": profiled}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,18 @@ Work = Callable[[], object]
 Tensor = torch.Tensor
 
 
+@cache
+def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the compiled function, whose sizes are constants.
+
+    A target that is built again does not compile it again.
+    """
+    return torch.compile(function, fullgraph=True, dynamic=False)
+
+
 def _compiled(function: Callable[..., Any], inputs: Sequence[Tensor]) -> Work:
-    """Return a call of the compiled function, whose sizes are constants."""
-    compiled: Callable[..., Any] = torch.compile(function, fullgraph=True, dynamic=False)
+    """Return a call of the compiled function."""
+    compiled = _compile(function)
     return lambda: compiled(*inputs)
 
 

@@ -76,12 +76,23 @@ def test_each_point_gets_its_own_launches(script: ModuleType) -> None:
     assert one.environment == {"gpu": "one", "triton": "3"}
 
 
-def test_a_missing_launch_or_report_is_no_record(script: ModuleType) -> None:
-    reports = [Report("a.py:f", {}, launches("first", "second"))]
-    with pytest.raises(Exception, match="0 kernels in ncu's output instead of one"):
-        script.records(POINTS[:1], reports, log(["first"]), {})
+def test_a_missing_launch_is_one_failed_record(script: ModuleType) -> None:
+    reports = [Report("a.py:f", {}, launches("first", "second")), Report("a.py:f", {}, launches("third"))]
+    failed, other = script.records(POINTS[:2], reports, log(["first", "", "third"]).replace("ioaware:1", "elsewhere"), {})
+    assert (failed.status, other.status) == ("failed", "ok")
+    assert "0 kernels in ncu's output instead of one" in failed.notes[0]
+    assert [launch.kernel for launch in other.launches] == ["third"]
     with pytest.raises(ValueError, match="zip"):
-        script.records(POINTS[:2], reports, log(["first", "second"]), {})
+        script.records(POINTS[:2], reports[:1], log(["first"]), {})
+
+
+def test_points_of_a_library_are_dealt_to_few_processes(script: ModuleType) -> None:
+    """Each in the order of the study; functions of torch.compile go to all in turn."""
+    named = ["b.py:f", "a.py:f", "torch_compiled.py:f", "b.py:g", "a.py:g", "torch_compiled.py:g"]
+    points = [Point("measure", target, {}) for target in named]
+    dealt = [[point.target for point in share] for share in script.shares(points, 2)]
+    assert dealt == [["a.py:f", "torch_compiled.py:f", "a.py:g"], ["b.py:f", "b.py:g", "torch_compiled.py:g"]]
+    assert script.shares(points[:1], 3) == [points[:1]]
 
 
 def test_kernels_of_torch_can_be_left_out() -> None:
