@@ -135,8 +135,7 @@ class Store:
         result = decode(record, where=f"{self.path}: {key}")
         if (result.source, result.status) != (source, status) or [result.source, result.target] != json.loads(key)[:2]:
             raise self._changed(key)
-        known = {name: value for name, value in result.params.items() if value is not None}
-        if known != json.loads(key)[3]:
+        if not _of_point(result, json.loads(key)[3]):
             raise self._changed(key)
         return result
 
@@ -197,6 +196,15 @@ def _no_place(path: Path, why: str | None, *, readonly: bool = False) -> Ioaware
     if readonly:
         return UsageError(f"{path}: cannot be opened ({why})", "Name a store of `ioaware sweep STUDY --store FILE`.")
     return WriteError(f"{path}: cannot be written ({why})", "Choose a store in a writable directory of a local disk.")
+
+
+def _of_point(result: Result, given: Params) -> bool:
+    """Return whether a record has the parameters of its point.
+
+    Those of a function may have its defaults too, which the point does not know.
+    """
+    known = {name: value for name, value in result.params.items() if value is not None}
+    return known.items() >= given.items() if ":" in result.target else known == given
 
 
 def _create(path: Path) -> None:

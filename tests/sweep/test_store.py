@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,19 @@ def test_a_row_that_was_changed_has_no_status(tmp_path: Path, change: str) -> No
         for read in (lambda: store.status(point), store.results):
             with pytest.raises(DataError, match="is not what was saved"):
                 read()
+
+
+def test_a_functions_record_may_have_defaults_that_its_point_does_not_know(tmp_path: Path) -> None:
+    """A study names some parameters of a function; the worker resolves the others."""
+    point = make_point("measure", "package.module:function", {"seq_len": 512})
+    found = Result("measure", point.target, {"seq_len": 512, "causal": False})
+    with Store(tmp_path / "s.db") as store:
+        store.add(point, found)
+        assert store.results() == [found]
+        store.discard(point)
+        store.add(point, replace(found, params={"seq_len": 1024, "causal": False}))
+        with pytest.raises(DataError, match="is not what was saved"):
+            store.results()
 
 
 def test_a_record_of_another_point_is_refused(tmp_path: Path) -> None:
