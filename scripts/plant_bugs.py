@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     bugs = [bug for bug in read_bugs() if not options.names or any(name in bug.name for name in options.names)]
     known = read_log(options.log) if options.log and options.log.exists() else {}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the copy is removed
     with tempfile.TemporaryDirectory(prefix="ioaware-bugs-") as folder:
         for outcome in plant_all([bug for bug in bugs if bug.name not in known], Path(folder), trust=options.trust):
             known[outcome.bug.name] = (outcome.caught, outcome.test)

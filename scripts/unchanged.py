@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     comparison.add_argument("--words", action="store_true", help="list reworded texts too")
     given = parser.parse_args(arguments)
     if given.verb == "dump":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the directory is removed
         with tempfile.TemporaryDirectory(prefix="unchanged-") as scratch:
             checkout = Checkout(given.checkout.resolve(), Path(scratch), given.jobs, given.match)
             return write_dump(checkout, given.output, given.only or list(SECTIONS))

@@ -16,6 +16,7 @@ import os
 import re
 import resource
 import select
+import shutil
 import signal
 import tempfile
 import time
@@ -58,34 +59,48 @@ def continue_in_child(name: str, limits: Limits) -> int | None:
 
     Raises `UsageError` in the parent if the child did not end by itself: killed by a signal, `os._exit`, a limit. `name` is the
     target, for the message. Call it before any thread exists.
+
+    The child's temporary files are in a directory that the parent removes: a killed child removes nothing.
     """
-    ended_reader, ended_writer = os.pipe()
-    with tempfile.TemporaryFile() as crash:
-        pid = os.fork()
-        if pid == 0:
-            os.close(ended_reader)
-            _prepare_child(ended_writer, crash)
-            return None
-        os.close(ended_writer)
-        try:
-            exceeded = _wait(pid, limits)
-        finally:
-            _kill(pid)  # and what it started, while its number cannot be another's
-            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        with os.fdopen(ended_reader, "rb") as reader:
-            ended = bool(reader.read(1)) and not exceeded
-        if ended and status >= 0:
-            return status
-        crash.seek(0)
-        stacks = crash.read().decode("utf-8", "replace")
-        raise UsageError(f"{name} {exceeded or _death(status, stacks)}", _remedy(exceeded)) from ChildDiedError(stacks)
+    scratch = tempfile.mkdtemp(prefix="ioaware-")
+    pid = -1
+    try:
+        ended_reader, ended_writer = os.pipe()
+        with tempfile.TemporaryFile() as crash:
+            pid = os.fork()
+            if pid == 0:
+                os.close(ended_reader)
+                _prepare_child(ended_writer, crash, scratch)
+                return None
+            os.close(ended_writer)
+            return _end_of(pid, ended_reader, crash, name, limits)
+    finally:
+        if pid != 0:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _prepare_child(ended: int, crash: IO[bytes]) -> None:
+def _end_of(pid: int, ended_reader: int, crash: IO[bytes], name: str, limits: Limits) -> int:
+    """Wait for the child, and return its exit code or raise `UsageError`."""
+    try:
+        exceeded = _wait(pid, limits)
+    finally:
+        _kill(pid)  # and what it started, while its number cannot be another's
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with os.fdopen(ended_reader, "rb") as reader:
+        ended = bool(reader.read(1)) and not exceeded
+    if ended and status >= 0:
+        return status
+    crash.seek(0)
+    stacks = crash.read().decode("utf-8", "replace")
+    raise UsageError(f"{name} {exceeded or _death(status, stacks)}", _remedy(exceeded)) from ChildDiedError(stacks)
+
+
+def _prepare_child(ended: int, crash: IO[bytes], scratch: str) -> None:
     """Lead a process group, and die with the parent.
 
-    Crashes are recorded, and a regular end is reported through `ended`.
+    Crashes are recorded, and a regular end is reported through `ended`. Temporary files go to `scratch`.
     """
+    tempfile.tempdir = scratch
     os.setsid()
     with contextlib.suppress(OSError, AttributeError):
         libc: Any = ctypes.CDLL(None)

@@ -5,8 +5,10 @@ Exit codes are passed on.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +61,28 @@ def test_limits_of_time_and_memory() -> None:
     code, printed = run("held = [b'x' * 2**20 for _ in range(1000)]; time.sleep(60)", memory="2**29")
     assert code == 2
     assert "used more than 0.5 GiB of memory and was stopped" in printed
+
+
+@pytest.mark.parametrize("end", ["", "os._exit(1)", "os.kill(os.getpid(), 9)", "time.sleep(60)"])
+def test_temporary_files_of_the_child_are_removed(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = "import tempfile; open(tempfile.mkdtemp() + '/file', 'w').close(); print(tempfile.gettempdir(), flush=True); "
+    _, printed = run(made + end, seconds=1)
+    assert printed.startswith(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_terminated_parent_removes_the_temporary_files_of_its_child(tmp_path: Path) -> None:
+    handler = "import signal; signal.signal(15, lambda *_: sys.exit(143))"
+    child = "import tempfile; tempfile.mkdtemp(); print('made', flush=True); time.sleep(60)"
+    script = f"import sys; {handler}\n" + BEGIN.format(seconds=60, memory="2**40") + child
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"made\n"
+        parent.terminate()
+        assert parent.wait(60) == 143
+    assert not list(tmp_path.iterdir())
 
 
 def test_processes_of_the_child_are_killed() -> None:
