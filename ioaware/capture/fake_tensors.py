@@ -53,7 +53,12 @@ def module_conversions() -> Generator[None]:
     Why: torch swaps the contents of two tensors, which it refuses for tensors with weak references, as fake ones have.
     """
     plain = modules._apply
-    converted: dict[int, tuple[Any, Any]] = {}
+    replaced: dict[int, tuple[Any, Any]] = {}  # a parameter and what stands in its place
+
+    def newest(parameter: Any) -> Any:  # tied weights stay tied
+        while id(parameter) in replaced:
+            parameter = replaced[id(parameter)][1]
+        return parameter
 
     def convert(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:
         parameters = {name: value for name, value in module._parameters.items() if isinstance(value, FakeTensor)}
@@ -62,12 +67,12 @@ def module_conversions() -> Generator[None]:
         for child in module.children() if recurse else ():
             child._apply(function)
         for name, parameter in parameters.items():
-            if id(parameter) not in converted:  # tied weights stay tied
-                with torch.no_grad():
-                    result = function(parameter)
-                new = torch.nn.Parameter(result, parameter.requires_grad) if result is not parameter else parameter
-                converted[id(parameter)] = (parameter, new)
-            module._parameters[name] = converted[id(parameter)][1]
+            present = newest(parameter)
+            with torch.no_grad():
+                result = function(present)
+            if result is not present:
+                replaced[id(present)] = (present, torch.nn.Parameter(result, present.requires_grad))
+            module._parameters[name] = newest(present)
         for name, buffer in module._buffers.items():
             module._buffers[name] = None if buffer is None else function(buffer)
         return module

@@ -135,6 +135,7 @@ def run_one_configuration(
                 refused += f"; {format_config(config)} is passed over: {error}"
     finally:
         tuner.configs = everything
+        tuner.nargs = None  # autograd copies a gradient to which another refers
     raise UsageError(f"{name} runs with none of its {len(candidates)} configurations{refused}")
 
 

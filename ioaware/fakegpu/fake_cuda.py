@@ -43,14 +43,22 @@ NAME = "NVIDIA H200"
 
 @dataclass
 class StandIn:
-    """Record of the GPU properties that host code read, for the notes of the result."""
+    """Record of what depends on the GPU in a run, for the notes of the result.
+
+    It is the properties that host code read, and choices that need a GPU's times.
+    """
 
     queries: set[str] = field(default_factory=set[str])
+    choices: set[str] = field(default_factory=set[str])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return a note if host code read GPU properties: its choices may depend on them."""
-        return (f"the host function read the GPU's properties and saw an {NAME} with {SM_COUNT} SMs",) if self.queries else ()
+        """Return a note if host code read GPU properties, and one for each choice.
+
+        Its choices may depend on the properties.
+        """
+        read = f"the host function read the GPU's properties and saw an {NAME} with {SM_COUNT} SMs"
+        return (*([read] if self.queries else []), *sorted(self.choices))
 
     def torch_properties(self, *_: Any) -> SimpleNamespace:
         """`torch.cuda.get_device_properties`."""

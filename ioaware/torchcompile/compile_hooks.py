@@ -91,6 +91,8 @@ class _Hooks:
         self._stand_in = stand_in
         self._eager = eager
         self._installed = False
+        self._phase = Phase()
+        self._is_compiling = False
 
     def install(self, patches: Patches, stack: ExitStack) -> None:
         """Replace dynamo's entry, once."""
@@ -125,17 +127,24 @@ class _Hooks:
 
     @contextmanager
     def _compiling(self) -> Generator[None]:
-        """Set the modes aside, and let the fake GPU answer the compiler."""
+        """Set the modes aside, and let the fake GPU answer the compiler.
+
+        A block within the block changes nothing.
+        """
+        if self._is_compiling:
+            yield
+            return
         with ExitStack() as stack, Patches() as patches:
             functions = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
             stack.callback(lambda: [overrides._push_mode(mode) for mode in reversed(functions)])
             stack.enter_context(without_dispatch_modes())
             stack.enter_context(_no_warnings())
             stack.enter_context(own_directory())
-            phase = Phase()
-            let_the_gpu_answer(patches, self._stand_in, phase)
-            compile_for_the_gpu(patches, stack, phase)
-            with phase.set_to(True):
+            let_the_gpu_answer(patches, self._stand_in, self._phase)
+            compile_for_the_gpu(patches, stack, self._stand_in, self._phase, self._compiling)
+            stack.callback(setattr, self, "_is_compiling", False)
+            self._is_compiling = True
+            with self._phase.set_to(True):
                 yield
 
 

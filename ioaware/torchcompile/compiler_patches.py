@@ -6,13 +6,13 @@ Graphs move there before its passes see them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
-from ioaware.fakegpu.fake_cuda import CPU, CUDA
+from ioaware.fakegpu.fake_cuda import CPU, CUDA, StandIn
 from ioaware.fakegpu.generated_code import load_kernels_as_autotuners
 from ioaware.torchcompile.graph_device import move_to_gpu, on_gpu
 from ioaware.torchcompile.tracing_patches import Phase
@@ -27,11 +27,24 @@ SETTINGS = {
 TIMES_KERNELS = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning")
 """Settings of the compiler under which it chooses kernels by their time on a GPU."""
 
+NOT_PADDED = (
+    "torch.compile times on a GPU whether to pad a matmul's operands, which takes a kernel each; here they are not padded"
+)
 
-def compile_for_the_gpu(patches: Patches, stack: ExitStack, phase: Phase) -> None:
-    """Move graphs to the GPU where the compiler receives them."""
+
+def compile_for_the_gpu(
+    patches: Patches,
+    stack: ExitStack,
+    stand_in: StandIn,
+    phase: Phase,
+    compiling: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """Move graphs to the GPU where the compiler receives them.
+
+    The graph of a backward is compiled when it first runs, perhaps after the block: `compiling` is entered again for it.
+    """
     from torch._inductor import compile_fx, config
-    from torch._inductor.fx_passes import joint_graph, misc_patterns
+    from torch._inductor.fx_passes import joint_graph, misc_patterns, pad_mm
 
     inductor: Any = compile_fx
     patterns: Any = misc_patterns
@@ -49,8 +62,13 @@ def compile_for_the_gpu(patches: Patches, stack: ExitStack, phase: Phase) -> Non
         finally:
             node.kwargs = given
 
+    def without_padding(_: str) -> bool:
+        stand_in.choices.add(NOT_PADDED)
+        return False
+
     forget_missing_gpu()
     stack.callback(forget_missing_gpu)
+    patches.set(pad_mm, "get_cached_should_pad", without_padding)
     patches.set(folder, "_deduce_value", deduce)
     load_kernels_as_autotuners(patches)
     stack.enter_context(settings.patch(SETTINGS))
@@ -61,12 +79,7 @@ def compile_for_the_gpu(patches: Patches, stack: ExitStack, phase: Phase) -> Non
             return plain_passes(module, *args, **(kwargs | {"input_device": CUDA}))
 
     def inner(module: Any, inputs: Any, **kwargs: Any) -> Any:
-        if kwargs.get("is_backward") or not kwargs.get("is_inference"):
-            raise UsageError(
-                "torch.compile of a function that needs gradients is not derived",
-                "Call it under torch.no_grad(), or derive the function uncompiled: --eager.",
-            )
-        with phase.set_to(False):
+        with compiling() if kwargs.get("is_backward") else nullcontext(), phase.set_to(False):
             move_to_gpu(module)
             return plain_inner(module, [on_gpu(value) for value in inputs], **kwargs)
 

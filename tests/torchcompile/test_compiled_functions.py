@@ -129,9 +129,36 @@ def test_a_file_of_the_compiler_is_a_target(tmp_path: Path, monkeypatch: pytest.
         assert _moved(result) == [launch for launch in _moved(compiled) if launch[0].startswith("triton_")]
 
 
-@pytest.mark.parametrize(
-    ("target", "what"), [(targets.needs_gradients, "needs gradients"), (targets.tuned_by_time, "by their time on a GPU")]
-)
-def test_what_cannot_be_compiled_here_is_refused(target: Any, what: str) -> None:
-    with pytest.raises(UsageError, match=what):
-        ioaware.derive(target)
+def test_kernels_chosen_by_time_are_refused() -> None:
+    with pytest.raises(UsageError, match="by their time on a GPU"):
+        ioaware.derive(targets.tuned_by_time)
+
+
+@pytest.mark.parametrize("target", [targets.norm_gradients, targets.dynamic_gradients, targets.module_gradients])
+def test_gradients_are_those_of_the_compiled_backward(target: Any) -> None:
+    """Derived bytes equal traced ones.
+
+    The traced run gives the gradients of the plain function.
+    """
+    derived, traced = ioaware.derive(target, check=True), ioaware.trace(target)
+    assert derived.exact
+    assert _moved(derived) == _moved(traced)
+    assert len([launch for launch in derived.launches if launch.origin == "triton"]) >= 2
+    assert traced.check is None or traced.check.passed
+
+
+def test_gradients_of_a_pointwise_function_by_hand() -> None:
+    derived = ioaware.derive(targets.pointwise_gradients)
+    assert [(reads, writes) for _, reads, writes in _moved(derived)] == [(N * WORD, N * WORD), (2 * N * WORD, N * WORD)]
+
+
+def test_gradients_with_dynamic_shapes_give_a_formula() -> None:
+    derived, rows, cols = ioaware.derive(targets.dynamic_gradients), 10, 48
+    traced = ioaware.trace(targets.dynamic_gradients, rows=rows, cols=cols).requested
+    assert traced is not None
+    assert derived.evaluate(rows=rows, cols=cols)["read_bytes"] == traced.read_bytes
+
+
+def test_matmuls_are_not_padded_and_the_result_says_so() -> None:
+    derived = ioaware.derive(targets.odd_matmul)
+    assert any("pad a matmul" in note for note in derived.notes)

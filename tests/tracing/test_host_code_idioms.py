@@ -48,6 +48,7 @@ def doubled(n: int = 100):
     [
         *("kept_kernel", "registers", "wrapped", "own_autotuner", "operator_with_a_fake", "operator_for_cuda"),
         *("optional_bias", "kept_by_an_object", "launched_from_threads"),
+        *("converted_twice", "converted_back", "tied_and_converted"),
     ],
 )
 def test_traced_bytes_equal_derived_ones(name: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 import torch.nn.functional as functional
 
+from ioaware.case import Work
+
 ROWS, COLS = 64, 256
 
 
@@ -77,7 +79,6 @@ in_place = compiled(lambda a: a.mul_(2).add_(1), matrix)
 branch_on_device = compiled(lambda a: a * 2 if a.is_cuda else a.double(), matrix)
 in_a_region = compiled(lambda a: torch.relu(a @ a.t()), matrix)
 at_an_offset = compiled(lambda a: a + 1, lambda rows, cols: random(rows * cols + 1)[1:])
-needs_gradients = compiled(lambda a: (a * a).sum(), lambda rows, cols: random(rows, cols).requires_grad_())
 tuned_by_time = compiled(lambda a: a + 1, matrix, mode="max-autotune")
 
 
@@ -102,3 +103,67 @@ def under_autocast(rows: int = ROWS, cols: int = COLS) -> Any:
     target = in_a_region(rows, cols)
     with torch.autocast("cuda", dtype=torch.bfloat16):
         return target()
+
+
+def normalised(a: Any, w: Any) -> Any:
+    return functional.rms_norm(a, (a.shape[-1],), w)
+
+
+def gradients(function: Callable[..., Any], rows: int, cols: int, **options: Any) -> Work:
+    """Return the work of a forward and a backward.
+
+    Its reference is the gradients of the plain function in float64.
+    """
+    x, w = random(rows, cols).requires_grad_(), random(cols).requires_grad_()
+    compiled_function = torch.compile(function, **options)
+
+    def run() -> Any:
+        return torch.autograd.grad(compiled_function(x, w).square().sum(), (x, w))
+
+    def reference() -> Any:
+        exact = [tensor.detach().cpu().double().requires_grad_() for tensor in (x, w)]
+        return torch.autograd.grad(function(*exact).square().sum(), exact)
+
+    return Work(run=run, reference=reference, tolerance=1e-5)
+
+
+def norm_gradients(rows: int = ROWS, cols: int = COLS) -> Work:
+    return gradients(normalised, rows, cols)
+
+
+def dynamic_gradients(rows: int = ROWS, cols: int = COLS) -> Work:
+    return gradients(lambda a, w: torch.softmax(a, -1) * w, rows, cols, dynamic=True)
+
+
+def pointwise_gradients(rows: int = ROWS, cols: int = COLS) -> Any:
+    """Forward and backward of one pointwise kernel each.
+
+    The input is read twice, the upstream gradient once.
+    """
+    x, g = random(rows, cols).requires_grad_(), random(rows, cols)
+    function = torch.compile(torch.sin)
+
+    def run() -> Any:
+        function(x).backward(g)
+        return x.grad
+
+    return run
+
+
+def module_gradients(rows: int = ROWS, cols: int = COLS) -> Any:
+    """A module in half precision, converted twice."""
+    module = torch.nn.Sequential(torch.nn.Linear(cols, cols), torch.nn.GELU(), torch.nn.LayerNorm(cols)).cuda().half()
+    function, x = torch.compile(module), random(rows, cols, dtype=torch.float16)
+
+    def run() -> Any:
+        function(x).sum().backward()
+        return [parameter.grad for parameter in module.parameters()]
+
+    return run
+
+
+def odd_matmul(rows: int = 40, cols: int = 100) -> Any:
+    """A product whose operands the compiler may pad."""
+    a, b = random(rows, cols, dtype=torch.float16), random(cols, cols, dtype=torch.float16)
+    function = torch.compile(lambda a, b: torch.relu(a @ b))
+    return lambda: function(a, b)

@@ -412,3 +412,26 @@ def graph_of_launches(n: int = 100):
 def timed_by_the_host(n: int = 100):
     x, out = torch.ones(n, device="cuda"), torch.empty(n, device="cuda")
     triton.testing.do_bench(lambda: scale_kernel[(2,)](x, out, n, 2.0, BLOCK=64))
+
+
+class TiedLayers(nn.Module):
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(n, 1, bias=False), nn.Linear(n, 1, bias=False)
+        self.second.weight = self.first.weight
+
+
+def converted_twice(n: int = 100):
+    """Weights of 2 bytes, moved to the GPU before."""
+    return scale(nn.Linear(n, 1, bias=False).cuda().half().weight)
+
+
+def converted_back(n: int = 100):
+    layer = nn.Linear(n, 1, bias=False).to("cuda").to(torch.float64).half()
+    return scale(layer.float().weight)
+
+
+def tied_and_converted(n: int = 100):
+    layers = TiedLayers(n).cuda().half()
+    assert layers.first.weight is layers.second.weight
+    return scale(layers.second.weight)
