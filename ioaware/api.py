@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ioaware._deferred_gc import deferred_full_gc
+from ioaware.display import notebook
 from ioaware.result import ParamValue, Result
 
 if TYPE_CHECKING:
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
 
 
 SIMPLE = (int, float, bool, str)
+
+
+def _figures(result: Result) -> str:
+    """Return a result's figures for a notebook."""
+    from ioaware.report.notebook_figures import figures_html
+
+    return figures_html(result)
+
+
+notebook.DRAWERS.append(_figures)
 
 
 def predict(case: str, *, machine: str | None = None, **params: ParamValue) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from ioaware.display.text import clean
 if TYPE_CHECKING:
     from sympy import Expr
 
+INDEXED = re.compile(r"<mi>([A-Za-z])_(\w)</mi>")
+"""A letter with an index, as in B_r; a name such as seq_len stays whole."""
 LONGEST = 20_000
 """Longest MathML in characters; a longer formula is replaced by its length."""
 
@@ -28,6 +31,7 @@ def mathml(expr: Expr) -> str:
     names = {symbol: escape(clean(str(symbol))) for symbol in found.atoms(Symbol)}
     safe = {symbol: Symbol(name, **symbol.assumptions0) for symbol, name in names.items() if name != str(symbol)}
     text = str(typeset(found.xreplace(safe), printer="presentation", disable_split_super_sub=True, mul_symbol="dot"))
+    text = INDEXED.sub(r"<msub><mi>\1</mi><mi>\2</mi></msub>", text)
     return f"<math>{text}</math>" if len(text) <= LONGEST else f"a formula in {len(text)} characters of MathML"
 
 

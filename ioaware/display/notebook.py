@@ -11,6 +11,8 @@ from ioaware.display.text import clean, params_text
 from ioaware.display.units import UNKNOWN, bytes_text, significant, time_text, times_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.result import Result, Traffic
 
@@ -19,6 +21,8 @@ FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
 """Matches the folders of a path with a line number in a note."""
 PLACES = ("requested", "hbm", "compulsory", "assumed")
 BAR = "#0072b2"
+DRAWERS: list[Callable[[Result], str]] = []
+"""What draws figures of results: the report, which is in a layer above, once `ioaware.api` is loaded."""
 
 
 def result_html(result: Result) -> str:
@@ -32,7 +36,12 @@ def result_html(result: Result) -> str:
     status = "" if result.status == "ok" else f", <b>{escape(result.status)}</b>"
     columns = "<tr><th></th><th>reads</th><th>writes</th><th>both</th></tr>" if places else ""
     table = f"<table>{columns}{''.join(places)}{facts}</table>"
-    return f"<div>{head}{status}<br><code>{escape(params_text(result.params))}</code>{_bars(result)}{table}</div>"
+    return f"<div>{head}{status}<br><code>{escape(params_text(result.params))}</code>{_figures(result)}{table}</div>"
+
+
+def _figures(result: Result) -> str:
+    """Return the figures that are registered, or else plain bars."""
+    return "".join(draw(result) for draw in DRAWERS) if DRAWERS else _bars(result)
 
 
 def _bars(result: Result) -> str:

@@ -6,8 +6,16 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 
+import pytest
+
 from ioaware.display.notebook import result_html
 from ioaware.result import Check, Launch, Result, Traffic
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing but plain bars, whatever other tests have imported."""
+    monkeypatch.setattr("ioaware.display.notebook.DRAWERS", [])
 
 
 def test_bytes_formulas_and_facts(result_of: Callable[..., Result]) -> None:

@@ -105,7 +105,7 @@ def _simulated(found: Findings, one: Curve) -> tuple[Series, ...]:
         here = error_bars(
             "HBM, simulated", HBM, "simulate", [(float(value), float(moved), (float(low or 1), float(high)), said)]
         )
-    return (*series_of("HBM, simulated", HBM, "simulated curve", along), *here)
+    return (*series_of("HBM, simulated", HBM, "simulated curve", along, "HBM"), *here)
 
 
 def _deviations(found: Findings, name: str) -> Iterator[Series]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ioaware.display.text import clean
 from ioaware.report.svg.elements import Drawing, drawing, element, path, text
 from ioaware.report.svg.plot import CHARACTER
 
@@ -41,8 +42,10 @@ def draw_bars(figure: BarFigure, width: int) -> Drawing:
     ends = [end for bar in figure.bars for end in (bar.value, *(bar.interval or ())) if end is not None]
     unit = room / max([*ends, 1e-300])
     rows = [part for number, bar in enumerate(figure.bars) for part in _bar(bar, number * ROW, unit)]
-    said = "; ".join(f"{bar.name}: {bar.shown}" for bar in figure.bars)
-    return drawing(rows, width, ROW * len(figure.bars) + 4, class_="bars", role="img", aria_label=f"{figure.title}. {said}")
+    said = clean("; ".join(f"{bar.name}: {bar.shown}" for bar in figure.bars), 4000)
+    return drawing(
+        rows, width, ROW * len(figure.bars) + 4, class_="bars", role="img", aria_label=f"{clean(figure.title)}. {said}"
+    )
 
 
 def _bar(bar: Bar, top: float, unit: float) -> Iterator[str]:

@@ -64,9 +64,10 @@ def _panel(
         else [element("path", class_="guide", d=path([(0, up(panel.guide)), (inner, up(panel.guide))]))]
     )
     curves = [element("g", _series(series, across, up), data_s=clean(series.name)) for series in panel.series]
+    label = clean(f"{panel.y.label} over {cell.x.label}")
     plot = element(
         "svg", [*grid, *guide, *curves], x=LEFT, y=top, width=inner, height=height, viewBox=f"0 0 {inner:.1f} {height:.1f}",
-        preserveAspectRatio="none", class_="area", tabindex=0, role="img", aria_label=f"{panel.y.label} over {cell.x.label}",
+        preserveAspectRatio="none", class_="area", tabindex=0, role="img", aria_label=label,
         data_panel=number, **_data("x", cell.x, x_low, x_high), **_data("y", panel.y, y_low, y_high),
     )  # fmt: skip
     frame = element("path", class_="frame", d=path([(LEFT, top), (LEFT, top + height), (LEFT + inner, top + height)]))

@@ -46,7 +46,7 @@ def png_of(drawing: Drawing) -> bytes:
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return resvg_py.svg_to_bytes(
         svg_string=drawing.svg,
-        style_sheet=_light(),
+        style_sheet=light_style(),
         background="#ffffff",
         zoom=ZOOM if drawing.width <= WIDE else WIDE_ZOOM,
         skip_system_fonts=True,
@@ -55,7 +55,7 @@ def png_of(drawing: Drawing) -> bytes:
     )
 
 
-def _light() -> str:
+def light_style() -> str:
     """Return the style sheet of the light theme; resvg has no custom properties."""
     colors = {name: light for name, (light, _) in style.COLORS.items()}
     classes = (f".f-{name} {{ fill: {color}; }} .s-{name} {{ stroke: {color}; }}" for name, color in colors.items())

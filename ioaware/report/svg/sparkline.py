@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from ioaware.display.text import clean
 from ioaware.report.svg.elements import Drawing, dots, drawing, element, path
 
 WIDTH, HEIGHT, MARGIN = 180, 30, 4
@@ -41,4 +42,4 @@ def draw_sparkline(values: Sequence[float | None], describes: str) -> Drawing:
         color = "s-standard" if len(known) > 1 and shown[-1] > low else "s-flash1"
         last = place(len(shown) - 1, shown[-1])
         parts.append(element("path", class_=f"mark circle {color}", d=dots([last]), stroke_width=6))
-    return drawing(parts, WIDTH, HEIGHT, class_="spark", role="img", aria_label=describes)
+    return drawing(parts, WIDTH, HEIGHT, class_="spark", role="img", aria_label=clean(describes))

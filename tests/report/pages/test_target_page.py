@@ -68,7 +68,8 @@ def findings(texts: Sequence[str], **changes: Any) -> Findings:
 
 @pytest.fixture(scope="module")
 def hostile() -> str:
-    return "\n".join(render(target_page(findings(PAYLOADS[at:] + PAYLOADS[:at]))) for at in (0, 1, 13))
+    pages = [render(target_page(findings(PAYLOADS[at:] + PAYLOADS[:at]))) for at in (0, 1, 13, 40)]
+    return b"\n".join(page.encode() for page in pages).decode()  # as it is written: a lone surrogate would be an error
 
 
 def test_the_structure_is_that_of_harmless_text(hostile: str) -> None:
