@@ -83,14 +83,14 @@ def gathered(out_dir: Path) -> Contents:
 def run_all(points: Sequence[Point], step: Step) -> dict[str, Result]:
     """Return the result of each distinct point by its key.
 
-    Each is from a process of its own. All are fresh: a stored result could be of an older kernel.
+    All are fresh: a stored result could be of an older kernel.
     """
     from ioaware.result_file import decode
-    from ioaware.sweep.pool import run_points
+    from ioaware.sweep.batches import run_batches
 
     distinct = {point.key: point for point in points}
     found: dict[str, Result] = {}
-    for answer in run_points(list(distinct.values())):
+    for answer in run_batches(list(distinct.values())):
         found[answer.point.key] = decode(answer.record, answer.point.label)
         step(len(found), len(distinct), answer.point.label)
     return found

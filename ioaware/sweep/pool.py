@@ -80,14 +80,13 @@ def run_points(
     `memory_bytes` beyond the libraries. `skip` is called before each point starts. Points lost with the fork server run
     again one at a time, so that only the point that kills it fails.
     """
-    limit = workers or min(4, _cores())
-    sources = {point.source for point in points}
-    preload = [name for source in sources for name in PRELOAD.get(source, ())] if entry == ENTRY else []
+    limit = workers or min(4, usable_cores())
+    preload = preloads(points) if entry == ENTRY else []
     queue, suspects = deque(points), deque[Point]()
     tried: set[str] = set()
     running: dict[int, Point] = {}
     numbers = itertools.count()
-    with Isolation(entry, preload=preload, threads=max(1, _cores() // limit)) as isolation:
+    with Isolation(entry, preload=preload, threads=max(1, usable_cores() // limit)) as isolation:
         while queue or suspects or running:
             waiting, room = (suspects, 1) if suspects else (queue, limit)
             while waiting and len(running) < room:
@@ -147,13 +146,24 @@ def make_answer(point: Point, outcome: Outcome) -> Answer:
     """Return the answer of a point whose process has ended."""
     if outcome.answer is None:
         return Answer(point, failed_record(point, outcome.problem, outcome.tail))
-    answer: Any = json.loads(outcome.answer)
+    return make_record_answer(point, outcome.answer)
+
+
+def make_record_answer(point: Point, record: str) -> Answer:
+    """Return the answer of a point that ran: its record, or the error in it."""
+    answer: Any = json.loads(record)
     if "error" not in answer:
-        return Answer(point, outcome.answer)
+        return Answer(point, record)
     return Answer(
         point, failed_record(point, answer["error"]), answer["error"] if answer["exit_code"] == MACHINE_EXIT else None
     )
 
 
-def _cores() -> int:
+def preloads(points: Sequence[Point]) -> list[str]:
+    """Return the modules that the fork server imports for these points."""
+    return list(dict.fromkeys(name for point in points for name in PRELOAD.get(point.source, ())))
+
+
+def usable_cores() -> int:
+    """Return the cores that this process may use."""
     return len(os.sched_getaffinity(0))
