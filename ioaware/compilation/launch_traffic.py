@@ -24,7 +24,7 @@ from ioaware.analysis.ir.kernel_analysis import touches
 from ioaware.analysis.ir.loops.access_totals import Programs
 from ioaware.compilation import traffic_cache
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, substitute
-from ioaware.compilation.triton_ir import first_ir, integer_at
+from ioaware.compilation.triton_ir import FirstIR, first_ir, integer_at
 from ioaware.symints.guards import NO_FACTS, ParamFacts
 
 
@@ -76,8 +76,12 @@ def launch_touches(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTa
     Only indices stay symbolic.
     """
     ir = first_ir(launch, values, gpu)
-    arguments = [_at(argument, values) for argument in _arguments(ir.parameters)]
-    return touches(ir.text, arguments, [integer_at(size, values) for size in launch.grid])
+    return touches(ir.text, arguments_at(ir, values), [integer_at(size, values) for size in launch.grid])
+
+
+def arguments_at(ir: FirstIR, values: Mapping[str, int]) -> list[Argument]:
+    """Return the arguments of a kernel with numbers for symbols."""
+    return [_at(argument, values) for argument in _arguments(ir.parameters)]
 
 
 def _at(argument: Argument, values: Mapping[str, int]) -> Argument:

@@ -136,6 +136,14 @@ def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
         return _triton.compile(source, target=gpu, options=options.__dict__)
 
 
+def compiled_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> FirstIR:
+    """Return the TTGIR that the machine code is made of, at the given values."""
+    text: str = compiled(launch, values, gpu).asm["ttgir"]
+    with compile_errors(launch, gpu):
+        source, _, _ = specialise(launch, lambda expr: integer_at(expr, values), values, gpu)
+    return FirstIR(text, tuple(_parameters(source.signature.items(), launch.arguments)))
+
+
 def integer_at(expr: Any, values: Mapping[str, int]) -> int:
     """Evaluate an expression of the parameters at their given values."""
     return int(expr.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in expr.free_symbols}))

@@ -5,7 +5,7 @@ They are derived from its IR text, arguments and grid.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sympy import Expr
@@ -29,7 +29,7 @@ from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy, to_sympy
 from ioaware.analysis.ir.caveats import Caveat, sentences
 from ioaware.analysis.ir.integer_widths import width_limits
 from ioaware.analysis.ir.interpreter import control_flow, inline_asm, memory_ops, pure_ops, ttg_ops
-from ioaware.analysis.ir.interpreter.symbolic_interpreter import Interpreter, function_parameters
+from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter, function_parameters
 from ioaware.analysis.ir.interpreter.unknown_names import name_unknowns, varies
 from ioaware.analysis.ir.loops.access_totals import (
     Counted,
@@ -71,8 +71,8 @@ def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     without constexprs. Symbols are integers; positive ones must be declared with `positive=True`.
     Raises `UsageError` for an operation or argument without a rule, `DataError` for text that is not IR.
     """
-    name, walk, launched = _walked(ir_text, arguments, grid)
-    return _Counting(walk, launched, {a.name: a for a in arguments}).traffic(name)
+    name, walk, launched = interpret(ir_text, arguments, grid)
+    return Counting(walk, launched, {a.name: a for a in arguments}).traffic(name)
 
 
 def touches(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[list[Touch], Programs]:
@@ -80,11 +80,14 @@ def touches(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
 
     Raises as `analyse` does.
     """
-    _, walk, launched = _walked(ir_text, arguments, grid)
+    _, walk, launched = interpret(ir_text, arguments, grid)
     return walk.record.touches, launched.programs
 
 
-def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[str, Interpreter, Grid]:
+def interpret(
+    ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int], handlers: Mapping[str, Handler] = HANDLERS
+) -> tuple[str, Interpreter, Grid]:
+    """Return the kernel's name, its interpreted function, and the grid."""
     module = parse(ir_text)
     name, function = next((n, f) for n, f in module.functions.items() if "private" not in f.text.split("@")[0])
     launched = Grid.of(grid)
@@ -92,7 +95,7 @@ def _walked(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     taken = {str(symbol) for a in arguments for symbol in _symbols(a)} | launched.taken
     pointers = frozenset(target.argument for value in given for target in value.targets)
     sizes = _elements(arguments)
-    walk = Interpreter(module, launched.programs.sizes, launched.here, HANDLERS, set(taken), pointers=pointers, elements=sizes)
+    walk = Interpreter(module, launched.programs.sizes, launched.here, handlers, set(taken), pointers=pointers, elements=sizes)
     walk.run_function(name, given)
     mutable = _written(walk, arguments)
     if not walk.loaded.isdisjoint(mutable):  # memory may have changed since an earlier read
@@ -168,7 +171,7 @@ def _number(argument: Scalar) -> Poly:
     return from_sympy(int(value) if isinstance(value, bool) else value)
 
 
-class _Counting:
+class Counting:
     """Compute formulas from the log of one interpreted kernel."""
 
     def __init__(self, walk: Interpreter, grid: Grid, arguments: dict[str, Argument]) -> None:
@@ -211,12 +214,7 @@ class _Counting:
             sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
-            scopes, undecided = self.scopes(product.scopes)
-            times = None if undecided else repetitions(scopes, self.grid.programs)
-            if times is not None:
-                products.append(self.once(product.flops * times))
-            for where in self.merged_loops((poly(product.flops),), scopes) if times is None else ():
-                products.append((where.values[0], where.scopes, where.programs))
+            products += self.repeated(product.flops, product.scopes)[0]
         reads, writes = (_counted(combined_sectors(sectors[kind], SECTOR_BYTES)) for kind in ("read", "write"))
         exact, assumed = self.exact and all(access.exact for access in accesses), self.walk.record.assumptions
         return KernelTraffic(
@@ -233,6 +231,15 @@ class _Counting:
             notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(caveats), *([SAME_EVERYWHERE] if differing else [])])),
             limits=width_limits(self.walk.record.widths, self.grid.sizes),
         )
+
+    def repeated(self, amount: int, scopes: Sequence[Scope]) -> tuple[list[Counted], bool]:
+        """Return an amount for each time that its scopes run it, and whether data decide how often."""
+        kept, undecided = self.scopes(scopes)
+        times = None if undecided else repetitions(kept, self.grid.programs)
+        if times is not None:
+            return [self.once(amount * times)], False
+        placed = self.merged_loops((poly(amount),), kept)
+        return [(where.values[0], where.scopes, where.programs) for where in placed], bool(undecided)
 
     def beyond_memory(self, touch: Touch) -> tuple[Caveat, ...]:
         """Return a remark on an access that leaves its tensor at some sizes.

@@ -11,6 +11,7 @@ from functools import partial
 
 from triton.backends.compiler import GPUTarget
 
+from ioaware.capture.capture import capture
 from ioaware.cases import CASES
 from ioaware.derivation.annotated_source import AnnotatedSource
 from ioaware.derivation.derive import derive
@@ -19,6 +20,7 @@ from ioaware.errors import UsageError
 from ioaware.machine import Machine
 from ioaware.prediction import predict
 from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of
+from ioaware.report.pages.shared_lines import NOT_COUNTED, SharedLines, shared_lines
 from ioaware.report.pages.time_floors import Rates, TimeFloor, rates_of, time_floor
 from ioaware.result import ParamValue, Result
 from ioaware.simulation.simulate import simulate
@@ -67,6 +69,7 @@ class Findings:
     lower_bound_bytes: int | None
     curves: tuple[Curve, ...]
     measured: tuple[Compared, ...]
+    shared: SharedLines = NOT_COUNTED
 
     @property
     def derived(self) -> Derived:
@@ -158,7 +161,9 @@ def find(
         seconds = SIMULATED_SECONDS / len(curves)
         curves = [simulated_along(one, partial(simulate_at, one.span.name), seconds, progress) for one in curves]
     source = AnnotatedSource.of(derived)
-    return Findings(words, source, machine, simulated, why, bound_at({}), tuple(curves), measured)
+    captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu)
+    shared = shared_lines(captured, gpu)
+    return Findings(words, source, machine, simulated, why, bound_at({}), tuple(curves), measured, shared)
 
 
 def _key(tuning: Mapping[str, ParamValue]) -> tuple[tuple[str, ParamValue], ...]:

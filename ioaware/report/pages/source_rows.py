@@ -11,6 +11,7 @@ from ioaware.derivation.line_costs import LineCost, line_cost
 from ioaware.derivation.line_report import Explanation, Section
 from ioaware.display.text import clean
 from ioaware.display.units import bytes_text, percent_text, times_text
+from ioaware.report.pages.shared_lines import NOT_COUNTED, Lines, SharedLines
 
 MAX_LINES = 1500
 MAX_FORMULA = 240
@@ -32,6 +33,7 @@ class SourceRow:
     overfetch: str
     wasteful: bool
     runs: str
+    shared: str
     kinds: str
     formula: str
     place: str
@@ -49,15 +51,18 @@ class SourceSection:
     rows: tuple[SourceRow, ...]
 
 
-def hot_rows(source: AnnotatedSource, *, with_text: bool) -> list[SourceRow]:
+def hot_rows(source: AnnotatedSource, shared: SharedLines = NOT_COUNTED, *, with_text: bool) -> list[SourceRow]:
     """Return the lines that move the most bytes of the work.
 
     Each comes with the function that it is in.
     """
-    return [_row(cost, section, with_text=with_text) for _, section, cost in source.hot()[:MAX_HOT]]
+    return [
+        _row(cost, section, shared.kernels.get(kernel.kernel, {}), with_text=with_text)
+        for kernel, section, cost in source.hot()[:MAX_HOT]
+    ]
 
 
-def source_sections(source: AnnotatedSource, *, with_text: bool) -> Iterator[SourceSection]:
+def source_sections(source: AnnotatedSource, shared: SharedLines = NOT_COUNTED, *, with_text: bool) -> Iterator[SourceSection]:
     """Yield the functions of all kernels.
 
     The text of the lines is left out where it is withheld.
@@ -67,15 +72,17 @@ def source_sections(source: AnnotatedSource, *, with_text: bool) -> Iterator[Sou
     shown: set[tuple[str, str]] = set()
     left = MAX_LINES
     for kernel in source.kernels:
+        lines_of = shared.kernels.get(kernel.kernel, {})
         for section in kernel.sections:
             again = (section.path, section.function) in shown or not with_text
             shown.add((section.path, section.function))
-            lines = [line for line in section.lines if line.accesses or not again][:left]
+            name = Path(section.path).name
+            lines = [line for line in section.lines if line.accesses or (name, line.number) in lines_of or not again][:left]
             left -= len(lines)
             if lines:
                 costs = [line_cost(line, kernel, source.result.values) for line in lines]
-                rows = tuple(_row(cost, section, with_text=with_text) for cost in costs)
-                yield SourceSection(_title(kernel, section), clean(Path(section.path).name), rows)
+                rows = tuple(_row(cost, section, lines_of, with_text=with_text) for cost in costs)
+                yield SourceSection(_title(kernel, section), clean(name), rows)
 
 
 def _title(kernel: Explanation, section: Section) -> str:
@@ -84,15 +91,16 @@ def _title(kernel: Explanation, section: Section) -> str:
     return f"{clean(section.function)}{of}{times}"
 
 
-def _row(cost: LineCost, section: Section, *, with_text: bool) -> SourceRow:
-    line = cost.line
-    place = f"{clean(Path(section.path).name)}:{line.number}"
+def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> SourceRow:
+    line, name = cost.line, Path(section.path).name
+    place, text = f"{clean(name)}:{line.number}", clean(line.text, 500) if with_text else ""
+    shared = str(lines.get((name, line.number), ""))
     if not line.accesses:
-        return SourceRow(line.number, clean(line.text, 500) if with_text else "", 0, "", "", "", "", False, "", "", "", place)
+        return SourceRow(line.number, text, 0, "", "", "", "", False, "", shared, "", "", place)
     over = cost.overfetch
     return SourceRow(
         line.number,
-        clean(line.text, 500) if with_text else "",
+        text,
         cost.heat,
         "data" if cost.share is None else percent_text(cost.share, 3),
         bytes_text(cost.bytes),
@@ -100,6 +108,7 @@ def _row(cost: LineCost, section: Section, *, with_text: bool) -> SourceRow:
         "" if over is None else times_text(over),
         over is not None and over > 1.05,
         "data" if cost.runs is None else f"{cost.runs:,}",
+        shared,
         line.kinds,
         clean(line.bytes, MAX_FORMULA),
         place,

@@ -36,8 +36,9 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "headline": _headline(found),
         "numbers": list(_numbers(found)),
         "sections": _sections(found),
-        "hot": hot_rows(found.source, with_text=with_text),
+        "hot": hot_rows(found.source, found.shared, with_text=with_text),
         "with_text": with_text,
+        "with_shared": bool(found.shared.kernels),
         "tables": tables,
         "tables_left": left,
         "floor_columns": columns("bytes ÷ HBM bandwidth", "FLOPs ÷ peak", "at least", words=("for", "binds")),
@@ -50,7 +51,7 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "measured_columns": MEASURED_COLUMNS,
         "measured": [_measured(one, derived.params) for one in found.measured[:MAX_MEASURED]],
         "fragments": list(fragments),
-        "source": list(source_sections(found.source, with_text=with_text)),
+        "source": list(source_sections(found.source, found.shared, with_text=with_text)),
         "notes": list(_notes(found))[:MAX_NOTES],
         "made": made,
     }
@@ -237,5 +238,5 @@ def _notes(found: Findings) -> Iterator[str]:
     ]
     simulated = found.simulated.notes if found.simulated else ()
     refused = (f"not simulated: {found.why_not_simulated}",) if found.why_not_simulated else ()
-    for note in dict.fromkeys((*derived.notes, *own, *simulated, *refused)):
+    for note in dict.fromkeys((*derived.notes, *own, *simulated, *refused, *found.shared.why_not)):
         yield clean(note, 1000)

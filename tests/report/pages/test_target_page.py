@@ -24,6 +24,7 @@ from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.over import Span, curve
+from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
 from ioaware.result import Launch, Result, Traffic
 from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
@@ -138,3 +139,14 @@ def test_a_page_and_its_pngs_are_written(tmp_path: Path) -> None:
     assert {one.name for one in path.parent.iterdir()} == {PAGE, "bytes.png", "over.png", "roofline.png", "launches.png"}
     assert all(one.read_bytes().startswith(b"\x89PNG") for one in path.parent.glob("*.png"))
     assert path.stat().st_size < 200_000
+
+
+def test_a_line_has_its_bytes_of_shared_memory() -> None:
+    texts = ["n", "m", "third", "fourth"]
+    shared = SharedLines(
+        {"n": {("k.py", 3): SharedBytes(10, 20)}}, why_not=("shared memory of m is not counted: its launches differ",)
+    )
+    page, without = render(target_page(findings(texts, shared=shared))), render(target_page(findings(texts)))
+    assert "in 10 B, out 20 B" in page
+    assert "its launches differ" in page
+    assert ">shared memory</th>" not in without.partition("<h2>Source")[2]
