@@ -1,4 +1,7 @@
-"""Bytes of shared memory of a captured launch, from the code that the GPU would run."""
+"""Count the bytes of shared memory of a captured launch.
+
+They are those of the code that the GPU would run.
+"""
 
 from __future__ import annotations
 

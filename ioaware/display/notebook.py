@@ -22,7 +22,10 @@ FOLDERS = re.compile(r"(?<=\s)/(?:[^/\s]+/)+(?=[^/\s]+:\d)")
 PLACES = ("requested", "hbm", "compulsory", "assumed")
 BAR = "#0072b2"
 DRAWERS: list[Callable[[Result], str]] = []
-"""What draws figures of results: the report, which is in a layer above, once `ioaware.api` is loaded."""
+"""What draws the figures of results.
+
+The report does, which is in a layer above, once `ioaware.api` is loaded.
+"""
 
 
 def result_html(result: Result) -> str:

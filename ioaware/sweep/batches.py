@@ -21,7 +21,7 @@ TIMEOUT_S = 600.0
 
 
 def run_batches(points: Sequence[Point], *, size: int = SIZE, workers: int | None = None) -> Generator[Answer]:
-    """Yield the answers of points that need no process of their own, a batch at a time.
+    """Yield the answers of points that need no process of their own.
 
     Neighbours, which take equally long, go to different batches. The points of a process that ends without an answer run
     again, each by itself.

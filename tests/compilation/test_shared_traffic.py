@@ -33,7 +33,10 @@ def moved(name: str, **params: int | bool) -> dict[str, Counter[tuple[str, str]]
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_flash2_reads_q_and_k_for_scores_and_v_for_the_output(causal: bool) -> None:
-    """Each key block visited: a product of Q and K, both in shared memory, and one of P in registers and V."""
+    """Each visited block takes two products.
+
+    Of Q and K, both in shared memory, and of P in registers and V.
+    """
     found = moved("flash2", seq_len=1024, heads=2, causal=causal)["flash2_kernel"]
     rows, heads = 1024 // 64, 2
     visited = heads * (rows * (rows + 1) // 2 if causal else rows * rows)

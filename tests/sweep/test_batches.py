@@ -1,4 +1,4 @@
-"""Points in batches: every point gets an answer, also those of a process that dies."""
+"""Points in batches: each has an answer, also where a process dies."""
 
 from __future__ import annotations
 

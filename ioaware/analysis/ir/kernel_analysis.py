@@ -233,7 +233,10 @@ class Counting:
         )
 
     def repeated(self, amount: int, scopes: Sequence[Scope]) -> tuple[list[Counted], bool]:
-        """Return an amount for each time that its scopes run it, and whether data decide how often."""
+        """Return an amount for each time that its scopes run it.
+
+        And whether data decide how often that is.
+        """
         kept, undecided = self.scopes(scopes)
         times = None if undecided else repetitions(kept, self.grid.programs)
         if times is not None:

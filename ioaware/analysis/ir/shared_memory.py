@@ -88,13 +88,13 @@ def _predicate(walk: Interpreter, operation: Operation) -> list[Condition]:
 
 
 def _operand(operation: Operation) -> list[Type]:
-    """Return the first operand's tile, of `%a, %b : A, B -> C`; none where there is none."""
+    """Return the tile of the first operand of `%a, %b : A, B -> C`, if any."""
     types = split_top(operation.types.partition("->")[0].strip().strip("()"))
     return [parse_type(types[0])] if types and types[0].strip() else []
 
 
 def _tile(operation: Operation) -> list[Type]:
-    """Return the largest operand in shared memory of a TMA copy: the others are barriers."""
+    """Return the largest operand in shared memory; others are barriers."""
     types = [parse_type(one) for one in split_top(operation.types) if one.strip().startswith(MEMDESC)]
     return sorted(types, key=lambda one: prod(one.shape) * one.element_bytes)[-1:]
 

@@ -37,7 +37,10 @@ Lines = Mapping[Place, SharedBytes]
 
 @dataclass(frozen=True, slots=True)
 class SharedLines:
-    """The lines of each kernel that is counted; `why_not` has a sentence for each other one."""
+    """The lines of each kernel that is counted.
+
+    `why_not` has a sentence for each other one.
+    """
 
     kernels: Mapping[str, Lines] = field(default_factory=dict[str, Lines])
     why_not: tuple[str, ...] = ()
