@@ -1,4 +1,4 @@
-"""A decoder layer of a language model under `torch.compile`, as a target of reports."""
+"""A decoder layer of a language model under `torch.compile`, as a target."""
 
 from __future__ import annotations
 

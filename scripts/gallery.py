@@ -2,8 +2,8 @@
 
     python scripts/gallery.py [NAME ...]
 
-Run it at the root of the repository. Entries of other projects need their checkouts, named by FOREIGN_TRITON, FOREIGN_LIGER
-and FOREIGN_LIGHTLLM; their lines appear by number alone. The index is written from the pages that are there.
+Run it at the root of the repository. Entries of other projects need their checkouts, named by FOREIGN_TRITON, FOREIGN_LIGER,
+FOREIGN_MAMBA and FOREIGN_LMDEPLOY; their lines appear by number alone. The index is written from the pages that are there.
 """
 
 from __future__ import annotations
@@ -38,24 +38,47 @@ def params(**values: int) -> tuple[str, ...]:
     return tuple(word for name, value in values.items() for word in ("-p", f"{name}={value}"))
 
 
+def along(*ranges: str) -> tuple[str, ...]:
+    """Return `--over range` for each."""
+    return tuple(word for one in ranges for word in ("--over", one))
+
+
 ENTRIES = (
     Entry(
         "flash2",
         "FlashAttention-2, forward",
         "A case of this package beside points measured on an H200.",
-        ("flash2", *params(heads=64, head_dim=128, seq_len=4096), "--over", "seq_len=512..64k", "--over", "heads=1..256"),
+        ("flash2", *params(heads=64, head_dim=128, seq_len=4096), *along("seq_len=512..64k", "heads=1..256")),
     ),
     Entry(
         "triton-matmul",
         "The matmul of Triton's tutorials",
         "A third-party kernel, derived from its compiled IR without a GPU.",
-        ("scripts/foreign/triton_tutorials.py:matmul", *params(m=4096, n=4096, k=4096), "--no-source"),
+        ("scripts/foreign/triton_tutorials.py:matmul", *params(m=4096, n=4096, k=4096), *along("m=512..16k"), "--no-source"),
     ),
     Entry(
         "liger-rms-norm",
         "RMSNorm of Liger Kernel, forward and backward",
         "A third-party kernel with several launches.",
-        ("scripts/foreign/liger.py:rms_norm", *params(rows=8192, cols=4096), "--no-source"),
+        ("scripts/foreign/liger.py:rms_norm", *params(rows=8192, cols=4096), *along("rows=1k..64k"), "--no-source"),
+    ),
+    Entry(
+        "mamba-chunk-scan",
+        "The chunk scan of Mamba-2",
+        "A third-party kernel of a state space model, with three matrix products a chunk.",
+        ("scripts/foreign/mamba.py:chunk_scan", *params(batch=16, chunks=64, heads=32), "--no-source"),
+    ),
+    Entry(
+        "paged-decode",
+        "Paged attention of LMDeploy, one token a request",
+        "A decode kernel that finds its keys and values through a table of pages.",
+        ("scripts/foreign/serving.py:paged_attention", *params(requests=64, pages=64), "--no-source"),
+    ),
+    Entry(
+        "compiled-layer",
+        "A decoder layer under torch.compile",
+        "Every launch of a compiled model: the compiler's kernels line by line, torch's matmuls and attention beside them.",
+        ("scripts/compiled_model.py:decoder_layer", *params(batch=4, seq_len=2048, width=2048, heads=16)),
     ),
     Entry(
         "softmax-versions",
@@ -67,7 +90,7 @@ ENTRIES = (
         "standard",
         "Standard attention, forward",
         "Several kernels with S and P in HBM: which of them moves most, and its share of the time floor.",
-        ("standard", *params(heads=16, seq_len=4096)),
+        ("standard", *params(heads=16, seq_len=4096), *along("seq_len=512..16k")),
     ),
     Entry(
         "length-study",

@@ -92,17 +92,23 @@ class Findings:
         return self.derived.compulsory.total_bytes if self.derived.compulsory else None
 
     @property
+    def flops(self) -> int | None:
+        """FLOPs of matrix products; None where torch does some, uncounted."""
+        uncounted = any(one.origin == "torch" and one.flops is None for one in self.derived.launches)
+        return None if uncounted and not self.derived.flops else self.derived.flops
+
+    @property
     def floor(self) -> TimeFloor:
         """The least time of any kernel that does this work.
 
         It comes from compulsory bytes and FLOPs.
         """
-        return time_floor(self.rates, self.compulsory_bytes, self.derived.flops)
+        return time_floor(self.rates, self.compulsory_bytes, self.flops)
 
     @property
     def simulated_floor(self) -> TimeFloor:
         """The least time of these launches: simulated bytes, and their FLOPs."""
-        return time_floor(self.rates, self.hbm_bytes, self.derived.flops)
+        return time_floor(self.rates, self.hbm_bytes, self.flops)
 
 
 def find(

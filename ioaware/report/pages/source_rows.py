@@ -15,6 +15,8 @@ from ioaware.report.pages.shared_lines import NOT_COUNTED, Lines, SharedLines
 
 MAX_LINES = 1500
 MAX_FORMULA = 240
+LONGEST_NAME = 28
+"""Characters of a file's name that stand beside a hot line in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,14 @@ def _title(kernel: Explanation, section: Section) -> str:
     return f"{clean(section.function)}{of}{times}"
 
 
+def _short(name: str) -> str:
+    """Return a file's name, of a generated one its beginning and end."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:6]}…{name[-9:]}"
+
+
 def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> SourceRow:
     line, name = cost.line, Path(section.path).name
-    place, text = f"{clean(name)}:{line.number}", clean(line.text, 500) if with_text else ""
+    place, text = f"{_short(clean(name))}:{line.number}", clean(line.text, 500) if with_text else ""
     shared = str(lines.get((name, line.number), ""))
     if not line.accesses:
         return SourceRow(line.number, text, 0, "", "", "", "", False, "", shared, "", "", place)

@@ -38,7 +38,7 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "sections": _sections(found),
         "hot": hot_rows(found.source, found.shared, with_text=with_text),
         "with_text": with_text,
-        "with_shared": bool(found.shared.kernels),
+        "with_shared": any(found.shared.kernels.values()),
         "tables": tables,
         "tables_left": left,
         "floor_columns": columns("bytes ÷ HBM bandwidth", "FLOPs ÷ peak", "at least", words=("for", "binds")),
@@ -143,7 +143,8 @@ def _rates_note(found: Findings) -> str:
     peak = f"{significant(rates.flops_per_s / 1e12)} TFLOP/s of {rates.dtype}"
     return (
         f"{found.machine.name}: {significant(rates.hbm_bytes_per_s / 1e12)} TB/s at HBM, {peak}. {rates.source}. "
-        "FLOPs are those of matrix products; other arithmetic is not counted, so a floor may be lower than what is possible."
+        "FLOPs are those of matrix products in Triton kernels; other arithmetic is not counted, so a floor may be lower than "
+        "what is possible."
     )
 
 
