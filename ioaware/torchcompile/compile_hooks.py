@@ -84,6 +84,10 @@ def _forget() -> None:
         _torch._dynamo.reset()
 
 
+def _unmarked(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
 class _Hooks:
     """What is replaced in dynamo, and in the compiler while it works."""
 
@@ -109,7 +113,7 @@ class _Hooks:
         frames: Any = convert_frame
         guard_builder: Any = guards.GuardBuilder
         settings: Any = config
-        mark: Any = guards.skip_guard_check_spec  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        mark: Any = getattr(guards, "skip_guard_check_spec", _unmarked)  # torch 2.11 has no such check
 
         def convert(wrapper: Any, *args: Any) -> Any:
             if self._eager or _is_below_own_code(args[0]):

@@ -162,3 +162,13 @@ def test_gradients_with_dynamic_shapes_give_a_formula() -> None:
 def test_matmuls_are_not_padded_and_the_result_says_so() -> None:
     derived = ioaware.derive(targets.odd_matmul)
     assert any("pad a matmul" in note for note in derived.notes)
+
+
+def test_a_torch_without_guard_marks_is_derived_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch 2.11, whose guards need no mark."""
+    from torch._dynamo import guards
+
+    monkeypatch.delattr(guards, "skip_guard_check_spec", raising=False)
+    derived = ioaware.derive(targets.rms_norm)
+    assert derived.requested is not None
+    assert derived.requested.write_bytes == N * WORD
