@@ -72,7 +72,13 @@ ENTRIES = (
         "paged-decode",
         "Paged attention of LMDeploy, one token a request",
         "A decode kernel that finds its keys and values through a table of pages.",
-        ("scripts/foreign/serving.py:paged_attention", *params(requests=64, pages=64), "--no-source"),
+        (
+            "scripts/foreign/serving.py:paged_attention",
+            *params(requests=64, pages=64),
+            "-p",
+            "cache_seqlens_ptr@pagedattention.py:106=4091",
+            "--no-source",
+        ),
     ),
     Entry(
         "compiled-layer",

@@ -6,6 +6,7 @@ Each page is small and names no folder of the machine.
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 
@@ -30,6 +31,10 @@ def test_a_page_is_whole(path) -> None:
     page = path.read_text(encoding="utf-8")
     assert len(page) < MAX_BYTES
     assert re.findall(r"(?:/tmp|/work|/home|/root)/", page) == []
+    captions = [
+        unescape(re.sub(r"<[^>]*>", "", text)) for text in re.findall(r"<figcaption>(.*?)</figcaption>", page, re.DOTALL)
+    ]
+    assert [caption for caption in captions if len(caption.split()) > 60] == []
     assert all((path.parent / name).exists() for name in re.findall(r'href="([^"#]+\.png)"', page))
 
 

@@ -83,7 +83,8 @@ def _tokens(text: str) -> list[Token]:
     found: list[Token] = []
     for match in TOKEN.finditer(text):
         kind, said = str(match.lastgroup), match[0]
-        single = SINGLE.match(said) if kind == "name" else None
+        possessive = bool(found) and found[-1].text in ("'", "’")
+        single = SINGLE.match(said) if kind == "name" and not possessive else None
         if single is not None:
             found.append(Token("name", single[0]))
             if rest := said[single.end() + 1 :]:

@@ -37,7 +37,7 @@ def roofline(points: Points, roofs: Roofs | None) -> Figure | None:
         "roofline",
         "Roofline: FLOP/s against FLOP per HBM byte, measured",
         "On the slope HBM bytes bind; right of the ridge matmuls and exponentials do. FlashAttention-1 runs a head on one SM: "
-        f"few heads leave SMs idle. Each line begins at the smallest N. {limit}",
+        f"few heads leave SMs idle. {limit}",
         tuple(cells),
     )
 

@@ -100,8 +100,7 @@ def roofline(found: Findings) -> Figure | None:
     caption = (
         f"{rates.machine}: {significant(rates.hbm_bytes_per_s / 1e12)} TB/s at HBM and "
         f"{significant(rates.flops_per_s / 1e12)} TFLOP/s of {rates.dtype}. The ridge: {significant(ridge)} FLOP per byte. "
-        "FLOPs are those of matrix products. A point says what the roof allows at that intensity, not a measured rate. "
-        f"({rates.source})"
+        "FLOPs are those of matrix products. An open point says what the roof allows at that intensity; a dot is measured."
     )
     cell = Cell("", Axis("FLOP per byte", "intensity"), (Panel(Axis("attainable TFLOP/s", "rate"), series, 1.25),))
     return drawable(Figure("roofline", f"Roofline of {rates.machine}", caption, (cell,), 1))

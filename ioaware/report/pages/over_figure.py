@@ -37,7 +37,7 @@ def _over_caption(found: Findings) -> str:
         parts.append("The leading term is the formula's limit where all symbols grow.")
     for one in found.curves:
         if one.left_out:
-            parts.append(f"{len(one.left_out)} values of {one.span.name} are left out: {one.why}.")
+            parts.append(f"{len(one.left_out)} values of {one.span.name} are left out; a note says why.")
         if one.simulated and one.not_simulated:
             parts.append(f"HBM is simulated up to {one.span.name} = {one.simulated[-1].value:,}: more takes too long.")
     if found.measured:

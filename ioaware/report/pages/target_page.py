@@ -128,7 +128,7 @@ def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
         ("any kernel that does this work: compulsory bytes", found.floor),
         (f"these launches: HBM bytes simulated on {found.machine.name}", found.simulated_floor),
     )
-    for name, floor in rows:
+    for name, floor in rows[: 1 if found.hbm_bytes is None else 2]:
         yield [
             cell(name),
             cell(floor.binds or "unknown"),
@@ -239,5 +239,10 @@ def _notes(found: Findings) -> Iterator[str]:
     ]
     simulated = found.simulated.notes if found.simulated else ()
     refused = (f"not simulated: {found.why_not_simulated}",) if found.why_not_simulated else ()
-    for note in dict.fromkeys((*derived.notes, *own, *simulated, *refused, *found.shared.why_not)):
+    left_out = [
+        f"{len(one.left_out)} values of {one.span.name} are left out: {FOLDERS.sub('', one.why)}"
+        for one in found.curves
+        if one.left_out
+    ]
+    for note in dict.fromkeys((*left_out, *derived.notes, *own, *simulated, *refused, *found.shared.why_not)):
         yield clean(note, 1000)

@@ -65,6 +65,7 @@ def test_formulas_are_typeset(text: str, shown: str) -> None:
     "text",
     [
         "A row of 12 blocks", "Algorithm 1 (arXiv 2307.08691)", "all-to-all over heads", "flash2_bwd moves 3 tiles", "eq. (14)",
+        "Algorithm 1's blocks",
         "what the L1 holds is read - again", "within 0.10% at 49 points", "and (half a",
     ],
 )  # fmt: skip
