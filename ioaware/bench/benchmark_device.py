@@ -10,6 +10,12 @@ from ioaware.bench.persisting_l2 import reset_persisting_l2
 from ioaware.measurement.cuda_device import Cuda
 from ioaware.measurement.nvml import Gpu, Limits, Snapshot, load_nvml, open_gpu
 
+HOLD_LEAST_S, HOLD_FACTOR = 5e-4, 4
+"""How long the GPU waits for the host to queue a call.
+
+Why so long: NVML is read between rounds, and the host is several times slower after it than at its best.
+"""
+
 
 class CudaBenchmarkDevice:
     """The GPU of this process. Raises `MachineError` where there is none."""
@@ -35,7 +41,8 @@ class CudaBenchmarkDevice:
         It resets and flushes the L2, runs the call once and returns its nanoseconds.
         """
         run()  # compiles, tunes and allocates
-        once = self._cuda.timer(run, self._cuda.host_seconds(run), self.limits.max_sm_clock_mhz)
+        hold_s = HOLD_LEAST_S + HOLD_FACTOR * self._cuda.host_seconds(run)
+        once = self._cuda.timer(run, hold_s, self.limits.max_sm_clock_mhz)
 
         def cold() -> float:
             reset_persisting_l2()

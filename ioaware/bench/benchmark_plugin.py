@@ -64,11 +64,13 @@ class GpuBenchmark:
         Raises `InconclusiveError` for unstable rounds.
         """
         from ioaware.bench.gpu_benchmark import extra_info, measure_rounds
+        from ioaware.bench.gpu_timing import without_gc
 
         run = partial(function, *args, **kwargs)
         if self._device is None:
             return run()
-        rounds = measure_rounds({"": run, **self._others}, self._device, self.rounds)
+        with without_gc():
+            rounds = measure_rounds({"": run, **self._others}, self._device, self.rounds)
         replay = Replay(rounds.times_ns[""])
         benchmark = self._open_benchmark(replay.timer())  # of rounds that are refused, pytest-benchmark learns nothing
         benchmark.pedantic(replay.step, rounds=len(rounds.times_ns[""]), iterations=1)

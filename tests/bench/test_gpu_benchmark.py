@@ -130,6 +130,22 @@ def test_unknown_work_is_not_saved() -> None:
     assert work_info([Result("trace", "k", flops=None)], 1.0) == {}
 
 
+def test_the_gpu_waits_longer_than_the_host_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gap between launches is no time of a kernel, also where reading NVML has slowed the host."""
+    log: list[Any] = []
+
+    def timer(run: Callable[[], object], hold_s: float, clock_mhz: int) -> Callable[[], float]:
+        log.append((hold_s, clock_mhz))
+        return lambda: log.append("timed") or 7.0
+
+    device = object.__new__(benchmark_device.CudaBenchmarkDevice)
+    device.limits = LIMITS
+    device._cuda = SimpleNamespace(timer=timer, host_seconds=lambda run: 1e-3)  # type: ignore[assignment]
+    monkeypatch.setattr(benchmark_device, "reset_persisting_l2", lambda: log.append("reset"))
+    assert device.timer(lambda: log.append("run"))() == 7.0
+    assert log == ["run", (pytest.approx(4.5e-3), 1980), "reset", "timed"]
+
+
 @pytest.mark.parametrize("code", [0, 801])
 def test_persisting_lines_are_reset(code: int) -> None:
     reset_persisting_l2(SimpleNamespace(cuCtxResetPersistingL2Cache=lambda: code))
