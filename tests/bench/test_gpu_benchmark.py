@@ -131,7 +131,7 @@ def test_unknown_work_is_not_saved() -> None:
 
 
 def test_the_gpu_waits_longer_than_the_host_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gap between launches is no time of a kernel, also where reading NVML has slowed the host."""
+    """A gap between launches is no time of a kernel, also with a slow host."""
     log: list[Any] = []
 
     def timer(run: Callable[[], object], hold_s: float, clock_mhz: int) -> Callable[[], float]:
