@@ -5,6 +5,7 @@ It uses a random sample of mutants with a fixed seed.
     python scripts/mutation.py                       # 600 mutants, about 15 minutes of CPU
     python scripts/mutation.py --sample 0            # every mutant
     python scripts/mutation.py -o score.json         # and write the figures and the survivors
+    python scripts/mutation.py --sample 260 --only 'ioaware/gate/setup/*' --tests tests/gate/setup     # one folder
 
 Works on a copy of the tracked files. mutmut runs each mutant against the tests that reach the mutated function; where no test
 reaches a function, its mutants count as survivors. mutmut 3 does not mutate code outside functions, nor functions with
@@ -46,10 +47,19 @@ def copy_to(folder: Path) -> None:
         shutil.copy2(HERE / name, place, follow_symlinks=False)
 
 
-def mutmut(folder: Path, *arguments: str) -> None:
+def narrow(folder: Path, only: str, tests: Sequence[str]) -> None:
+    """Mutate only files of a pattern, against these tests."""
+    project = folder / "pyproject.toml"
+    text = project.read_text(encoding="utf-8")
+    for name, values in (("only_mutate", [only]), ("pytest_add_cli_args_test_selection", list(tests))):
+        text = re.sub(rf"^{name} = .*$", f"{name} = {json.dumps(values)}", text, flags=re.MULTILINE)
+    project.write_text(text, encoding="utf-8")
+
+
+def mutmut(folder: Path, *arguments: str, check: bool = True) -> None:
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", "2", *arguments]
     with (folder / "mutmut.log").open("ab") as log:
-        subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=True)  # noqa: S603
+        subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=check)  # noqa: S603
 
 
 def exit_codes(folder: Path) -> dict[str, int | None]:
@@ -78,10 +88,13 @@ def without_effect(before: str, after: str) -> bool:
     return before != after and CAST.sub("cast(", before) == CAST.sub("cast(", after)
 
 
-def measure(folder: Path, sample: int) -> dict[str, Any]:
+def measure(folder: Path, sample: int, only: str = "", tests: Sequence[str] = ()) -> dict[str, Any]:
     """Run the sample; return the figures."""
     copy_to(folder)
-    mutmut(folder, "ioaware.gate.verdict.*")  # makes all mutants, and finds out which test reaches which function
+    if only:
+        narrow(folder, only, tests)
+    # makes all mutants, and finds out which test reaches which function; ends with 1 where `only` leaves this module out
+    mutmut(folder, "ioaware.gate.verdict.*", check=not only)
     names = sorted(exit_codes(folder))
     draw = random.Random(SEED)  # noqa: S311 - a fixed sequence
     chosen = sorted(draw.sample(names, sample)) if 0 < sample < len(names) else names
@@ -106,9 +119,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=600, help="how many mutants, 0 for all")
     parser.add_argument("-o", "--output", type=Path, help="write the figures and the survivors here")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="mutate only these files; needs --tests")
+    parser.add_argument("--tests", nargs="+", default=(), help="the tests that --only runs")
     given = parser.parse_args(arguments)
+    if bool(given.only) != bool(given.tests):
+        parser.error("--only and --tests belong together")
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-        figures = measure(Path(folder), given.sample)
+        figures = measure(Path(folder), given.sample, given.only, given.tests)
     if given.output:
         given.output.write_text(json.dumps(figures, indent=1) + "\n")
     survivors = figures.pop("survivors")
