@@ -1,0 +1,81 @@
+"""What the fixture `traffic` says where nothing is gated, and how it shows itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ioaware.errors import UsageError
+from ioaware.gate.ci.outcome import Outcome
+from ioaware.gate.snapshot import snapshot_of
+from ioaware.gate.traffic_fixture import Expected, Gated, Traffic, TrafficChangedError, kernels_of
+from ioaware.result import Traffic as Bytes
+
+
+def traffic(**options: Any) -> Traffic:
+    return Traffic("t.py::test", {"max_bytes": "6*n"}, None, Path("/root"), **options)
+
+
+def test_a_test_that_gates_nothing() -> None:
+    fixture = traffic()
+    nothing = "the test uses traffic and compares nothing (python -O removes assertions)"
+    assert fixture.unfinished() == nothing
+    fixture.gates = 1
+    assert fixture.unfinished() == ""
+    fixture._open.append(object())  # pyright: ignore[reportPrivateUsage]
+    assert fixture.unfinished() == "a result of traffic(...) or a traffic.snapshot(...) is compared with nothing"
+    with pytest.raises(TrafficChangedError, match=r"^WORSE$"):
+        fixture._fail("WORSE")  # pyright: ignore[reportPrivateUsage]
+    assert fixture.unfinished() == "the test passed although its gate failed:\nWORSE"
+
+
+def test_the_outcome_of_a_call() -> None:
+    derived: Any = SimpleNamespace(
+        target="k:f", params={"n": 4, "m": 2}, compulsory=Bytes(6, 4),
+        requested=Bytes(8, 4, read_formula="2*n", write_formula="n"),
+    )  # fmt: skip
+    frame: Any = SimpleNamespace(f_code=SimpleNamespace(co_filename="t.py"), f_lineno=7)
+    found = traffic()._outcome(derived, frame)  # pyright: ignore[reportPrivateUsage]
+    whole = Outcome(
+        "t.py::test", "k:f", "t.py", 7, "cuda:90", reads="2*n", writes="n", point="n=4, m=2", bytes=12, compulsory=10
+    )
+    assert found == whole
+    derived.requested = derived.compulsory = None
+    found = traffic()._outcome(derived, frame)  # pyright: ignore[reportPrivateUsage]
+    assert (found.reads, found.writes, found.bytes, found.compulsory) == ("", "", None, None)
+
+
+def test_sizes_of_tensors() -> None:
+    fixture = traffic()
+    assert fixture.tensor("n", 64, dtype="torch.float16").dtype == "float16"
+    for size in (0, -1, 1.5, True, None):
+        with pytest.raises(UsageError) as raised:
+            fixture.tensor("n", size)  # type: ignore[arg-type]
+        assert raised.value.what == f"a size is a name or a positive integer, not {size!r}"
+
+
+def test_how_both_sides_compare_and_show_themselves() -> None:
+    expected, empty = Expected(snapshot_of(reads="n", writes="m"), None), Expected(snapshot_of(), None)
+    assert (repr(expected), repr(empty)) == ("traffic.snapshot(...)", "traffic.snapshot()")
+    compared: list[Any] = []
+    fixture: Any = SimpleNamespace(compare=lambda gated, other: compared.append((gated, other)))
+    derived: Any = SimpleNamespace(target="f", requested=Bytes(1, 1, read_formula="n", write_formula="m"))
+    gated = Gated(fixture, derived, Outcome("t"), lambda **_: derived)
+    assert gated == expected
+    assert expected == gated
+    assert compared == [(gated, expected)] * 2
+    assert expected != 3
+    with pytest.raises(TypeError, match=r"^traffic is compared with traffic.snapshot\(...\), not with int$"):
+        assert gated == 3
+    assert repr(gated) == "<traffic of f: reads n, writes m>"
+    derived.requested = None
+    assert repr(gated) == "<traffic of f: reads None, writes None>"
+
+
+def test_kernels_below_the_root() -> None:
+    names: tuple[Any, ...] = (SimpleNamespace(kernel="a"), SimpleNamespace(kernel="b"), None, SimpleNamespace(kernel="d"))
+    derived: Any = SimpleNamespace(kernels=names, files=("/root/ops/k.py", "/other/k.py", "/root/k.py", None))
+    assert kernels_of(derived, Path("/root")) == {"ops/k.py:a"}
