@@ -79,7 +79,10 @@ def simulate(
             ranges=ranges,
         )
     except ValueError as error:
-        raise UsageError(f"{target.name} cannot be simulated: {error}", "Choose smaller sizes.") from error
+        remedy = (
+            "Simulate a kernel whose loops the parameters decide." if "data decide" in str(error) else "Choose smaller sizes."
+        )
+        raise UsageError(f"{target.name} cannot be simulated: {error}", remedy) from error
     simulated = done.launches
     simulations = [
         _simulation(one, end, replayed, reads, writes, derived)

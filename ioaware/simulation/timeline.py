@@ -222,7 +222,8 @@ def _known(value: Poly, env: Columns) -> Numbers:
     try:
         return numeric(value, env)
     except KeyError as unknown:
-        raise ValueError(f"data decide {unknown.args[0]}, how often a loop or a branch of it runs") from unknown
+        name = str(unknown.args[0]).partition("[")[0]
+        raise ValueError(f"data decide {name}: how often a loop or a branch of it runs") from unknown
 
 
 def _rows(env: Columns, rows: NDArray[np.intp]) -> Columns:

@@ -55,6 +55,8 @@ def accuracy(
         predict = predict_call if steady else files.predict_point
         files.predict_missing(asked, find_machine_or_file("H200"), predictions, progress, predict)
         return
+    if predictions is not None and not missing and not predictions.exists():
+        raise UsageError(f"there is no file {predictions}", "Make it: ioaware accuracy --predict --predictions FILE.")
     path = predictions or files.PREDICTIONS
     points = [one for one in files.measured_points() if only in one.target]
     before = [] if predictions else files.committed_before()
