@@ -2,8 +2,8 @@
 
     python -m scripts.accuracy_tables [--check]
 
-Each table stands between two comments, `<!-- NAME -->` and `<!-- end -->`. With --check nothing is written. The exit code is then
-1 where the page differs from the record.
+Each table stands between two comments, `<!-- NAME -->` and `<!-- end -->`. With --check nothing is
+written; the exit code is then 1 where the page differs from the record.
 """
 
 from __future__ import annotations

@@ -29,10 +29,24 @@ def test_steady_writes_of_a_megabyte_have_an_error() -> None:
         "measure", "flash2", {"seq_len": 1}, requested=Traffic(9 * MB, 2 * MB), hbm=Traffic(9 * MB, 2 * MB),
         telemetry={"steady_state": {"calls": 3}},
     )  # fmt: skip
-    call = PredictedLaunch(CALL, 9 * MB, 2 * MB, 9 * MB, 3 * MB, (0, None), (0, None), fills_l2=False)
+    call = PredictedLaunch(CALL, 9 * MB, 2 * MB, 9 * MB, 3 * MB, (0, 9 * MB), (0, None), fills_l2=False)
     found = compare([measured], [], steady=[Prediction("flash2", {"seq_len": 1}, (call,))])
+    (outlier,) = found.outliers
+    assert outlier.explanation.startswith("temporaries")
     rows = {(row.family, row.place): row for row in found.rows}
     assert rows["flash2", "HBM writes, steady state"].worst == 0.5
     assert rows["held out", "HBM reads"].worst == 0
     assert ("flash2", "HBM writes") not in rows
     assert compare([measured], []).unpredicted
+
+
+def test_torch_has_causes_of_its_own() -> None:
+    target = "ioaware.kernels.attention.pytorch.sdpa_targets:torch_flash"
+    measured = Result(
+        "measure", target, {"seq_len": 1}, requested=Traffic(9 * MB, 9 * MB), hbm=Traffic(9 * MB, 2 * MB),
+        telemetry={"steady_state": {"calls": 3}},
+    )  # fmt: skip
+    call = PredictedLaunch(CALL, 9 * MB, 2 * MB, 9 * MB, 2 * MB, (0, None), (0, None), fills_l2=False)
+    (outlier,) = compare([measured], [], steady=[Prediction(target, {"seq_len": 1}, (call,))]).outliers
+    assert outlier.place == "requested writes"
+    assert "likely spilled registers" in outlier.explanation
