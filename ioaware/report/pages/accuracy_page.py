@@ -43,8 +43,8 @@ def accuracy_figure(found: Accuracy) -> Figure:
     A point on the line is predicted exactly. Outliers are hollow.
     """
     caption = (
-        "One mark for each recorded launch; the line is equality. Hollow marks are more than 5 % off: the text of the mark has "
-        f"the cause, and the table. HBM writes below {bytes_text(MIN_BYTES['HBM writes'])} and other counters below "
+        "One mark for each recorded launch, or call in steady state; the line is equality. Hollow marks are more than 5 % off: the text of the mark has "
+        f"the cause, and the table. HBM writes of a single launch below {bytes_text(MIN_BYTES['HBM writes'])} and other counters below "
         f"{bytes_text(MIN_BYTES['requested reads'])} are compared in bytes alone, and left out."
     )
     cells = tuple(_cell(place, [one for one in found.comparisons if one.place == place]) for place in PLACES)
@@ -100,7 +100,7 @@ def _headline(found: Accuracy) -> str:
     if reads is None or not reads.count:
         return "No recorded launch has a prediction."
     return (
-        f"HBM reads of {reads.count} recorded launches: median error {percent_text(reads.median)}, "
+        f"HBM reads of {reads.count} recorded launches and calls: median error {percent_text(reads.median)}, "
         f"95 % within {percent_text(reads.percentile_95)}, worst {percent_text(reads.worst)}."
     )
 
