@@ -43,9 +43,10 @@ def accuracy_figure(found: Accuracy) -> Figure:
     A point on the line is predicted exactly. Outliers are hollow.
     """
     caption = (
-        "One mark for each recorded launch, or call in steady state; the line is equality. Hollow marks are more than 5 % off: the text of the mark has "
-        f"the cause, and the table. HBM writes of a single launch below {bytes_text(MIN_BYTES['HBM writes'])} and other counters below "
-        f"{bytes_text(MIN_BYTES['requested reads'])} are compared in bytes alone, and left out."
+        "One mark for each recorded launch, or call in steady state; the line is equality. Hollow marks are more than 5 % off: "
+        "the text of the mark has the cause, and the table. HBM writes of a single launch below "
+        f"{bytes_text(MIN_BYTES['HBM writes'])} and other counters below {bytes_text(MIN_BYTES['requested reads'])} are "
+        "compared in bytes alone, and left out."
     )
     cells = tuple(_cell(place, [one for one in found.comparisons if one.place == place]) for place in PLACES)
     return Figure("accuracy", "Predicted against counted", caption, cells)
