@@ -64,10 +64,10 @@ def headline_rows(measured: Sequence[Result] = ()) -> list[list[dict[str, Any]]]
         gflops, gbytes = counted(printed)
         rows.append(_row("GFLOP", printed, printed.gflops, gflops, None, "no counter"))
         rows.append(_row("GB moved", printed, printed.gbytes, gbytes, hbm_gbytes(printed, measured)))
-        rows.append(_row("ms", printed, printed.ms, None, milliseconds(printed, measured)))
+        rows.append(_row("ms", printed, printed.ms, None, milliseconds(printed, measured), _why_no_time(printed, measured)))
     for printed in BEYOND:
         rows.append(_row("GB moved", printed, None, None, hbm_gbytes(printed, measured)))
-        rows.append(_row("ms", printed, None, None, milliseconds(printed, measured)))
+        rows.append(_row("ms", printed, None, None, milliseconds(printed, measured), _why_no_time(printed, measured)))
     return rows
 
 
@@ -94,6 +94,12 @@ def milliseconds(printed: Printed, measured: Sequence[Result]) -> float | None:
     """Return measured ms, forward and backward."""
     times = [one.time_ns for one in _records(printed, measured) if one.time_ns is not None and one.status == "ok"]
     return sum(times) / 1e6 if len(times) == len(printed.cases) else None
+
+
+def _why_no_time(printed: Printed, measured: Sequence[Result]) -> str:
+    """Return why a time is not shown: a power limit compares with nothing."""
+    throttled = any(one.status == "throttled" for one in _records(printed, measured))
+    return "throttled by the power limit" if throttled else NOT_MEASURED
 
 
 def _records(printed: Printed, measured: Sequence[Result]) -> list[Result]:

@@ -20,6 +20,7 @@ from ioaware.targets.output_check import relative_error
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA GPU"),
+    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),  # Inductor's advice at each compilation
 ]
 TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 2e-2}
 Tensors = tuple[torch.Tensor, ...]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Exponent, Part, conclude, judge_bounds, judge_comparisons
-from ioaware.analysis.theory.claims.compared_traffic import judge_traced
+from ioaware.analysis.theory.claims.compared_traffic import judge_measured, judge_traced
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, need
 from ioaware.analysis.theory.claims.exponents import fit_exponents
 from ioaware.analysis.theory.claims.io.orders import (
@@ -73,6 +73,7 @@ def judge(evidence: Evidence) -> Claim:
     """Return the verdict on traces and closed forms."""
     parts, rows = judge_traced("a", _grid(), evidence)
     parts += [_judge_theta(), _judge_constant(), *_judge_standard(), _judge_scarce()]
+    parts += judge_measured("a", ("standard_bwd", "flash1_bwd", "flash2_bwd"), evidence)
     exponents = [*_exact_exponents(), *_traced_exponents(evidence)]
     notes = [*NOTES, *evidence.failures(points())]
     return conclude(NAME, STATEMENT, SOURCE, parts=parts, exponents=exponents, points=rows, notes=notes)
