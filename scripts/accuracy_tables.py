@@ -84,7 +84,7 @@ def _inside(row: Row) -> str:
 def _causes(outliers: Iterable[Comparison]) -> str:
     """Return how many outliers each cause has, by place."""
     found = Counter((one.explanation, one.place) for one in outliers)
-    causes = sorted({cause for cause, _ in found}, key=lambda cause: -sum(found[cause, place] for place in PLACES))
+    causes = sorted({cause for cause, _ in found}, key=lambda cause: (-sum(found[cause, place] for place in PLACES), cause))
     return _table(("why", *PLACES), [(cause, *(str(found[cause, place] or "") for place in PLACES)) for cause in causes])
 
 

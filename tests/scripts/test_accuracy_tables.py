@@ -1,0 +1,23 @@
+"""The tables of the accuracy page are those of the records."""
+
+from __future__ import annotations
+
+import pytest
+
+from ioaware.simulation.accuracy import Accuracy, Comparison
+from scripts.accuracy_tables import main, tables
+
+
+def test_rows_and_causes_of_a_small_record() -> None:
+    fine = Comparison("flash2", "flash2 batch=1 seq_len=1", "k", "HBM reads", 100_000_000, 100_000_000, inside=True)
+    off = Comparison("flash2", "flash2 batch=1 seq_len=2", "k", "HBM reads", 60_000_000, 100_000_000, False, "a cause", True)
+    found = tables(Accuracy((fine, off), ()))
+    assert "2 points of 1 kernel families are compared, 1 of them held out." in found["counts"]
+    assert "| held out | HBM reads | 1 | 40 | 40 | 40 | 0 of 1 |" in found["summary"]
+    assert "| a cause |  |  | 1 |  |  |" in found["causes"]
+    assert "| `flash2 seq_len=2` | `k` | reads | 60.0 | 100.0 | yes | a cause |" in found["outliers"]
+
+
+@pytest.mark.slow
+def test_the_page_has_the_tables_of_the_records() -> None:
+    assert main(["--check"]) == 0
